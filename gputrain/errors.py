@@ -1,0 +1,214 @@
+"""Every error that gputrain raises, grouped by what the reader has to do about it.
+
+::
+
+    GputrainError
+    ├─ RequestError            mend the request
+    │  ├─ SpecError            (also ValueError) every fault of a spec at once
+    │  │  └─ UnknownGpuError   (nearest names)
+    │  └─ NoFitError           (counts that exist)
+    ├─ AccessError             mend the account
+    │  ├─ AuthError
+    │  ├─ PermissionDeniedError
+    │  ├─ ApiDisabledError
+    │  ├─ OrgPolicyError
+    │  └─ QuotaExceededError   (metric, limit, usage, need, where)
+    ├─ CapacityError           try elsewhere (place, zones with capacity)
+    ├─ TransientError          try again (retry_after_s)
+    ├─ NoPlacementError        every candidate refused (plan, attempts)
+    ├─ JobError                look into the job
+    │  ├─ JobFailedError       (kind, rank, exit code, traceback, last lines)
+    │  ├─ JobLostError
+    │  └─ JobTimeoutError
+    └─ ProviderError           unknown answer (raw code and body)
+
+Each carries ``what`` happened, ``why``, a ``fix`` to try today and the provider's ``raw`` payload, and pickles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+
+class GputrainError(Exception):
+    """Root of all errors of this package.
+
+    Args:
+        what: one sentence saying what happened.
+        why: the cause, where it is known.
+        fix: something the reader can do today.
+        raw: the provider's own answer, kept word for word; not shown by ``str()``.
+    """
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "", raw: object = None, **facts: object) -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.fix = fix
+        self.raw = raw
+        for name, value in facts.items():
+            setattr(self, name, value)
+        self._facts = facts
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.why:
+            lines.append(f"  why: {self.why}")
+        if self.fix:
+            lines.append(f"  fix: {self.fix}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kwargs = {"why": self.why, "fix": self.fix, "raw": self.raw, **self._facts}
+        return _rebuild, (type(self), self.what, kwargs)
+
+
+def _rebuild(kind: type[GputrainError], what: str, kwargs: Mapping[str, Any]) -> GputrainError:
+    return kind(what, **kwargs)
+
+
+class RequestError(GputrainError):
+    """The request itself must be mended; sending it again changes nothing."""
+
+
+@attrs.frozen(kw_only=True)
+class Fault:
+    """One thing wrong with one field of a spec."""
+
+    field: str
+    value: str
+    """The offending value as text, cut short and with anything that looks like a secret hidden."""
+    allowed: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.field}={self.value}: {self.allowed}. Fix: {self.fix}"
+
+
+class SpecError(RequestError, ValueError):
+    """A spec has faults; ``faults`` holds all of them, each naming its field."""
+
+    def __init__(self, what: str, *, faults: tuple[Fault, ...] = (), **kwargs: Any) -> None:
+        self.faults = faults
+        super().__init__(what, faults=faults, **kwargs)
+
+
+class UnknownGpuError(SpecError):
+    """No GPU goes by this name; ``nearest`` holds the names that come closest."""
+
+    def __init__(self, what: str, *, nearest: tuple[str, ...] = (), **kwargs: Any) -> None:
+        self.nearest = nearest
+        super().__init__(what, nearest=nearest, **kwargs)
+
+
+class NoFitError(RequestError):
+    """Nothing on sale has this shape; ``refusals`` says, for each thing tried, why not and what would work."""
+
+    def __init__(self, what: str, *, refusals: tuple[Any, ...] = (), **kwargs: Any) -> None:
+        self.refusals = refusals
+        super().__init__(what, refusals=refusals, **kwargs)
+
+
+class AccessError(GputrainError):
+    """The account, project or policy must be mended."""
+
+
+class AuthError(AccessError):
+    """No usable credentials."""
+
+
+class PermissionDeniedError(AccessError):
+    """The caller lacks a permission (``permission``, where the provider names it)."""
+
+    permission: str = ""
+
+
+class ApiDisabledError(AccessError):
+    """An API of the project is switched off (``api``)."""
+
+    api: str = ""
+
+
+class OrgPolicyError(AccessError):
+    """An organization policy forbids the request (``constraint``)."""
+
+    constraint: str = ""
+
+
+class QuotaExceededError(AccessError):
+    """A quota is too small: ``metric``, ``limit``, ``usage``, ``need`` and ``where`` it applies.
+
+    A figure that the provider did not tell is None.
+    """
+
+    metric: str = ""
+    limit: float | None = None
+    usage: float | None = None
+    need: float | None = None
+    where: str = ""
+
+
+class CapacityError(GputrainError):
+    """No machines left at ``place``; ``zones_available`` holds the zones the provider names instead."""
+
+    place: str = ""
+    zones_available: tuple[str, ...] = ()
+
+
+class TransientError(GputrainError):
+    """A passing failure; only `gputrain.retry` looks at ``retry_after_s``."""
+
+    retry_after_s: float | None = None
+
+
+class NoPlacementError(GputrainError):
+    """Every candidate was refused; ``plan`` and the ledger of ``attempts`` tell the story."""
+
+    plan: Any = None
+    attempts: tuple[Any, ...] = ()
+
+
+class JobError(GputrainError):
+    """The job ran into something; ``uri`` names it."""
+
+    uri: str = ""
+
+
+class JobFailedError(JobError):
+    """The job ended without success.
+
+    ``kind`` is the cause (``exception``, ``signal``, ``exit``, ``out_of_memory``, ``node_missing``, ``node_lost``...),
+    ``rank`` the first rank that failed (None when no rank did), with its ``exit_code``, ``traceback`` and ``last_lines``.
+    """
+
+    kind: str = ""
+    rank: int | None = None
+    node_rank: int | None = None
+    exit_code: int | None = None
+    traceback: str = ""
+    last_lines: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.traceback:
+            return f"{text}\n{self.traceback.rstrip()}"
+        if self.last_lines:
+            return "\n".join([text, "  last lines:", *(f"    {line}" for line in self.last_lines)])
+        return text
+
+
+class JobLostError(JobError):
+    """The job vanished: neither it nor its traces can be found."""
+
+
+class JobTimeoutError(JobError):
+    """The client's wait ended before the job did; the job goes on."""
+
+
+class ProviderError(GputrainError):
+    """An answer that nobody foresaw; ``code`` and ``raw`` keep it. Never guessed at, never blindly retried."""
+
+    code: str = ""

@@ -1,0 +1,99 @@
+"""A table that shows itself: aligned text, rich in a terminal, html in a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+
+def _as_rows(rows: Any) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
+
+
+@attrs.frozen(kw_only=True)
+class Table:
+    """Rows of text under named columns.
+
+    >>> print(Table(title="GPUs", columns=("kind", "GiB"), rows=[("L4", 24), ("H100", 80)], right=("GiB",)))
+    GPUs
+    kind  GiB
+    ----  ---
+    L4     24
+    H100   80
+    """
+
+    title: str = ""
+    columns: tuple[str, ...] = attrs.field(converter=tuple)
+    rows: tuple[tuple[str, ...], ...] = attrs.field(converter=_as_rows)
+    right: tuple[str, ...] = ()
+    """Names of the columns whose cells are set flush right (figures)."""
+    caption: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"row {row!r} has {len(row)} cells for {len(self.columns)} columns")
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.title:
+            yield self.title
+        cells = [list(self.columns), *(list(row) for row in self.rows)]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
+        for number, row in enumerate(cells):
+            yield self._line(row, widths)
+            if number == 0:
+                yield "  ".join("-" * width for width in widths)
+        if self.caption:
+            yield self.caption
+
+    def _line(self, row: list[str], widths: list[int]) -> str:
+        aligned = (
+            cell.rjust(width) if name in self.right else cell.ljust(width)
+            for name, cell, width in zip(self.columns, row, widths)
+        )
+        return "  ".join(aligned).rstrip()
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f'<td style="text-align:{"right" if name in self.right else "left"}">{html.escape(cell)}</td>'
+                for name, cell in zip(self.columns, row)
+            )
+            + "</tr>"
+            for row in self.rows
+        )
+        title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        note = f"<p><small>{html.escape(self.caption)}</small></p>" if self.caption else ""
+        return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(
+            title=Text(self.title) if self.title else None,
+            caption=Text(self.caption) if self.caption else None,
+            box=box.SIMPLE_HEAD,
+            title_justify="left",
+            caption_justify="left",
+        )
+        for name in self.columns:
+            table.add_column(Text(name), justify="right" if name in self.right else "left")
+        for row in self.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        yield table
