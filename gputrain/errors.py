@@ -22,7 +22,8 @@
     │  └─ JobTimeoutError
     └─ ProviderError           unknown answer (raw code and body)
 
-Each carries ``what`` happened, ``why``, a ``fix`` to try today and the provider's ``raw`` payload, and pickles.
+Each carries ``what`` happened, ``why``, a ``fix`` to try today and the provider's ``raw`` payload.
+Each pickles.
 """
 
 from __future__ import annotations
@@ -43,13 +44,15 @@ class GputrainError(Exception):
         raw: the provider's own answer, kept word for word; not shown by ``str()``.
     """
 
-    def __init__(self, what: str, *, why: str = "", fix: str = "", raw: object = None, **facts: object) -> None:
+    def __init__(self, what: str, *, why: str = "", fix: str = "", raw: Any = None, **facts: Any) -> None:
         super().__init__(what)
         self.what = what
         self.why = why
         self.fix = fix
         self.raw = raw
         for name, value in facts.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__} carries no fact named {name!r}")
             setattr(self, name, value)
         self._facts = facts
 
@@ -91,25 +94,19 @@ class Fault:
 class SpecError(RequestError, ValueError):
     """A spec has faults; ``faults`` holds all of them, each naming its field."""
 
-    def __init__(self, what: str, *, faults: tuple[Fault, ...] = (), **kwargs: Any) -> None:
-        self.faults = faults
-        super().__init__(what, faults=faults, **kwargs)
+    faults: tuple[Fault, ...] = ()
 
 
 class UnknownGpuError(SpecError):
     """No GPU goes by this name; ``nearest`` holds the names that come closest."""
 
-    def __init__(self, what: str, *, nearest: tuple[str, ...] = (), **kwargs: Any) -> None:
-        self.nearest = nearest
-        super().__init__(what, nearest=nearest, **kwargs)
+    nearest: tuple[str, ...] = ()
 
 
 class NoFitError(RequestError):
-    """Nothing on sale has this shape; ``refusals`` says, for each thing tried, why not and what would work."""
+    """Nothing on sale has this shape; ``refusals`` says for each thing tried why not, and what would work."""
 
-    def __init__(self, what: str, *, refusals: tuple[Any, ...] = (), **kwargs: Any) -> None:
-        self.refusals = refusals
-        super().__init__(what, refusals=refusals, **kwargs)
+    refusals: tuple[Any, ...] = ()
 
 
 class AccessError(GputrainError):
@@ -180,8 +177,9 @@ class JobError(GputrainError):
 class JobFailedError(JobError):
     """The job ended without success.
 
-    ``kind`` is the cause (``exception``, ``signal``, ``exit``, ``out_of_memory``, ``node_missing``, ``node_lost``...),
-    ``rank`` the first rank that failed (None when no rank did), with its ``exit_code``, ``traceback`` and ``last_lines``.
+    ``kind`` is the cause (``exception``, ``signal``, ``exit``, ``out_of_memory``, ``node_missing``...);
+    ``rank`` is the first rank that failed (None when no rank did), with its ``exit_code``, ``traceback``
+    and ``last_lines``.
     """
 
     kind: str = ""
@@ -209,6 +207,6 @@ class JobTimeoutError(JobError):
 
 
 class ProviderError(GputrainError):
-    """An answer that nobody foresaw; ``code`` and ``raw`` keep it. Never guessed at, never blindly retried."""
+    """An answer that nobody foresaw, kept in ``code`` and ``raw``. Never guessed at, never blindly retried."""
 
     code: str = ""

@@ -77,7 +77,7 @@ class Table:
         note = f"<p><small>{html.escape(self.caption)}</small></p>" if self.caption else ""
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

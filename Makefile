@@ -1,0 +1,42 @@
+# Two commands do everything, set-up included: `make demo` and `make test`.
+VENV   := .venv
+PYTHON := $(VENV)/bin/python
+
+.PHONY: demo test lint types tests bench soak test-frameworks clean
+
+demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it
+	$(PYTHON) examples/demo.py
+
+test: lint types tests  ## everything that has to be green before a change lands
+
+lint: $(VENV)/installed
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(VENV)/installed
+	$(VENV)/bin/mypy
+
+tests: $(VENV)/installed
+	$(PYTHON) -m pytest
+
+bench: $(VENV)/installed  ## the numbers we hold ourselves to, beside their targets
+	$(PYTHON) benchmarks/run.py
+
+soak: $(VENV)/installed  ## the long laws
+	$(PYTHON) -m pytest -m soak --timeout 3600
+
+test-frameworks: .venv-frameworks/installed  ## Lightning and accelerate scripts, unedited
+	.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,test]'
+	touch $@
+
+.venv-frameworks/installed: pyproject.toml constraints.txt
+	python3 -m venv .venv-frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,test]' lightning accelerate
+	touch $@
+
+clean:
+	rm -rf $(VENV) .venv-frameworks build dist demo-output
