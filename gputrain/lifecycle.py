@@ -1,0 +1,98 @@
+"""The states of a job, and the one function that moves between them.
+
+A look at a job may see nothing (a lost connection, a partial list, a state nobody has met before).
+Such a look is an `Observation` without a state, and moves nothing; there is no UNKNOWN state.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+
+class State(enum.Enum):
+    """Where a job stands.
+
+    ::
+
+        QUEUED -> PROVISIONING -> RUNNING -> SUCCEEDED | FAILED | CANCELLED | EXPIRED
+                                  RUNNING -> INTERRUPTED -> QUEUED      preempted or host lost; starts again
+                                  any     -> STOPPING    -> CANCELLED   somebody asked it to stop
+    """
+
+    QUEUED = "queued"
+    PROVISIONING = "provisioning"
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+    @property
+    def is_terminal(self) -> bool:
+        """True where nothing can follow."""
+        return self in _TERMINAL
+
+
+_TERMINAL = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXPIRED})
+_WAITING = frozenset({State.QUEUED, State.PROVISIONING})
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """Why a job ended without success: the first cause, never its echoes on other ranks."""
+
+    kind: str
+    """``exception``, ``signal``, ``exit``, ``out_of_memory``, ``node_missing``, ``node_lost``, ``stopped``..."""
+    message: str = ""
+    rank: int | None = None
+    node_rank: int | None = None
+    exit_code: int | None = None
+    traceback: str = ""
+    last_lines: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Observation:
+    """What one look at a job saw; ``state`` is None where nothing could be seen."""
+
+    state: State | None = None
+    detail: str = ""
+    """A few words for a person: what the platform says, in its own terms."""
+    failure: Failure | None = None
+    started_at: datetime | None = None
+    """When ranks first ran; timezone-aware."""
+    ended_at: datetime | None = None
+    attempt: int = 0
+    """0 for the first start, one more with each restart."""
+    exit_code: int | None = None
+    raw: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    """What the platform answered."""
+
+
+def advance(state: State, seen: State | None) -> State:
+    """The state after a look that saw ``seen``.
+
+    A terminal state never changes, a failed look changes nothing, a stop that was asked for is not
+    forgotten because a late look still sees ranks, and ranks that were running and now wait were interrupted.
+
+    >>> advance(State.RUNNING, None)
+    <State.RUNNING: 'running'>
+    >>> advance(State.RUNNING, State.QUEUED)
+    <State.INTERRUPTED: 'interrupted'>
+    >>> advance(State.SUCCEEDED, State.RUNNING)
+    <State.SUCCEEDED: 'succeeded'>
+    """
+    if seen is None or state.is_terminal:
+        return state
+    if state is State.STOPPING and not seen.is_terminal:
+        return state
+    if state is State.RUNNING and seen in _WAITING:
+        return State.INTERRUPTED
+    return seen

@@ -1,0 +1,20 @@
+"""Decides where a spec could run. Pure: no clock, network, randomness, environment or logging."""
+
+from gputrain.planning.candidates import Candidate, Refusal, Wanted, allowed_models, candidates
+from gputrain.planning.offers import Fact, Limit, Offer, Supply, Verdict
+from gputrain.planning.plan import Plan, rank
+
+__all__ = [
+    "Candidate",
+    "Fact",
+    "Limit",
+    "Offer",
+    "Plan",
+    "Refusal",
+    "Supply",
+    "Verdict",
+    "Wanted",
+    "allowed_models",
+    "candidates",
+    "rank",
+]

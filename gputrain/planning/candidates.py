@@ -1,0 +1,230 @@
+"""From a spec and what is on offer to every way it could run, and why the others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from fractions import Fraction
+
+import attrs
+
+from gputrain.catalog import Price, ProvisioningModel
+from gputrain.planning.offers import Fact, Offer, Supply
+from gputrain.spec import GpuRequest, TrainingSpec
+
+SHORTEST_RUN = timedelta(minutes=1)
+
+
+@attrs.frozen(kw_only=True)
+class Candidate:
+    """One way the spec could run: machine x provisioning model x place."""
+
+    backend: str
+    gpu: str | None
+    gpu_count: int | Fraction
+    machine_type: str
+    place: str
+    provisioning_model: ProvisioningModel | None
+    """None on a machine of one's own, where nothing is sold."""
+    num_nodes: int
+    nproc_per_node: int
+    price: Price | None
+    """Price of one machine for an hour; None: unknown."""
+    max_run_duration: timedelta
+    """The user's limit, cut to what ``max_cost`` pays for."""
+    fact: Fact = Fact()
+
+    @property
+    def price_usd_h(self) -> float | None:
+        """US dollars an hour for all nodes; None: unknown."""
+        return None if self.price is None else self.price.usd_h * self.num_nodes
+
+    @property
+    def cost_at_most_usd(self) -> float | None:
+        """US dollars if the job runs for the whole of ``max_run_duration``; None: unknown."""
+        price = self.price_usd_h
+        return None if price is None else price * self.max_run_duration.total_seconds() / 3600
+
+    @property
+    def gpus(self) -> str:
+        """What it runs on, for people: ``2 nodes x 8 x H100``."""
+        shape = f"{self.gpu_count} x {self.gpu}" if self.gpu else f"{self.nproc_per_node} CPU ranks"
+        return shape if self.num_nodes == 1 else f"{self.num_nodes} nodes x {shape}"
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """One way the spec cannot run: what was refused, why, and what would work."""
+
+    backend: str
+    subject: str
+    why: str
+    fix: str = ""
+    asked_for: bool = True
+    """False for shapes that the spec never asked for; displays leave those out."""
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """Every shape on offer, sorted into what could run, in order of preference, and what could not."""
+
+    candidates: tuple[Candidate, ...]
+    refusals: tuple[Refusal, ...]
+
+
+def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
+    """Sort everything on offer: the user's order of GPUs first, then of provisioning models, then of
+    backends, then of places.
+
+    Pure. Each (offer, provisioning model) ends in candidates (one a place) or in exactly one refusal.
+    """
+    found: list[tuple[tuple[int, ...], Candidate]] = []
+    refusals: list[Refusal] = []
+    for number, supply in enumerate(supplies):
+        blocked = tuple(_limits(spec, supply))
+        refusals += blocked
+        refusals += _counts_missing(spec, supply)
+        for offer in supply.offers:
+            for model in offer.provisioning_models or (None,):
+                outcome = _weigh(spec, supply.backend, offer, model)
+                if isinstance(outcome, Refusal):
+                    refusals.append(outcome)
+                elif blocked:
+                    refusals.append(_blocked(supply.backend, offer, model, blocked))
+                else:
+                    order = (_gpu_rank(spec, offer), _model_rank(spec, model), number)
+                    found += [((*order, place), one) for place, one in enumerate(outcome)]
+    found.sort(key=lambda pair: pair[0])
+    return Wanted(candidates=tuple(one for _, one in found), refusals=tuple(refusals))
+
+
+def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:
+    """The provisioning models to try, in order: the user's, or ``standard`` where none is named."""
+    if spec.provisioning_model:
+        return spec.provisioning_model
+    if spec.reservation:
+        return (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
+    return (ProvisioningModel.STANDARD,)
+
+
+def _limits(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
+    for limit in supply.limits:
+        if limit.asks(spec):
+            yield Refusal(backend=supply.backend, subject=limit.field, why=limit.why, fix=limit.fix)
+
+
+def _blocked(backend: str, offer: Offer, model: ProvisioningModel | None, by: Sequence[Refusal]) -> Refusal:
+    fields = ", ".join(refusal.subject for refusal in by)
+    return Refusal(backend=backend, subject=_subject(offer, model), why=f"{fields} refused", asked_for=False)
+
+
+def _counts_missing(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
+    """One refusal for each request that no offer matches, naming the counts that exist."""
+    for request in spec.gpu:
+        if any(_matches(request, offer) for offer in supply.offers):
+            continue
+        counts = sorted({offer.gpu_count for offer in supply.offers if offer.gpu and _same_kind(request, offer)})
+        if counts:
+            why = f"no machine carries {request.count} x {request.kind or 'GPU'}"
+            fix = f"counts that exist: {', '.join(str(count) for count in counts)}"
+        elif request.kind is None:
+            why, fix = "a count alone means GPUs of this machine", "say which: gpu='L4:2'"
+        else:
+            kinds = sorted({offer.gpu for offer in supply.offers if offer.gpu})
+            why = f"{request.kind} is not to be had here"
+            fix = f"GPUs that are: {', '.join(kinds)}" if kinds else "leave gpu= out to run CPU ranks"
+        yield Refusal(backend=supply.backend, subject=str(request), why=why, fix=fix)
+
+
+def _weigh(
+    spec: TrainingSpec, backend: str, offer: Offer, model: ProvisioningModel | None
+) -> Refusal | list[Candidate]:
+    def refuse(why: str, fix: str = "", *, asked_for: bool = True) -> Refusal:
+        return Refusal(backend=backend, subject=_subject(offer, model), why=why, fix=fix, asked_for=asked_for)
+
+    if spec.gpu and not any(_matches(request, offer) for request in spec.gpu):
+        asked = ", ".join(str(request) for request in spec.gpu)
+        return refuse(f"not asked for: gpu is {asked}", asked_for=False)
+    if not spec.gpu and offer.gpu and spec.machine_type != offer.machine_type and model is not None:
+        return refuse("not asked for: no gpu is named", f"gpu='{offer.gpu}:{offer.gpu_count}'", asked_for=False)
+    if spec.machine_type and spec.machine_type != offer.machine_type:
+        return refuse(f"not asked for: machine_type is {spec.machine_type}", asked_for=False)
+    if not offer.places:
+        return refuse("not to be had in the places you allow", "allow more regions")
+    if model is not None and model not in allowed_models(spec):
+        return refuse(f"{model.value} is not among the models you allow", f"provisioning_model='{model.value}'")
+    if model is ProvisioningModel.RESERVATION_BOUND and not spec.reservation:
+        return refuse("reservation-bound needs a reservation", "reservation='my-reservation'", asked_for=False)
+    if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
+        return refuse(f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are", "fewer num_nodes")
+    return _priced(spec, backend, offer, model) or refuse(*_unaffordable(spec, offer, model))
+
+
+def _priced(spec: TrainingSpec, backend: str, offer: Offer, model: ProvisioningModel | None) -> list[Candidate]:
+    result = []
+    for place in offer.places:
+        price = offer.price_of(place, model)
+        duration = _affordable(spec, price)
+        if duration is None:
+            continue
+        result.append(
+            Candidate(
+                backend=backend,
+                gpu=offer.gpu,
+                gpu_count=offer.gpu_count,
+                machine_type=offer.machine_type,
+                place=place,
+                provisioning_model=model,
+                num_nodes=spec.num_nodes,
+                nproc_per_node=spec.nproc_per_node or max(1, int(offer.gpu_count)),
+                price=price,
+                max_run_duration=duration,
+            )
+        )
+    return result
+
+
+def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:
+    """The longest run that ``max_cost`` pays for; None where it pays for none, or the price is unknown."""
+    if spec.max_cost is None:
+        return spec.max_run_duration
+    if price is None:
+        return None
+    if price.usd_h == 0:
+        return spec.max_run_duration
+    paid_s = int(spec.max_cost / (price.usd_h * spec.num_nodes) * 3600)
+    paid = min(timedelta(seconds=paid_s), spec.max_run_duration)
+    return paid if paid >= min(SHORTEST_RUN, spec.max_run_duration) else None
+
+
+def _unaffordable(spec: TrainingSpec, offer: Offer, model: ProvisioningModel | None) -> tuple[str, str]:
+    if all(offer.price_of(place, model) is None for place in offer.places):
+        return "its price is unknown, so max_cost cannot be kept", "leave max_cost out and set max_run_duration"
+    return f"max_cost={spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
+
+
+def _matches(request: GpuRequest, offer: Offer) -> bool:
+    return bool(offer.gpu) and _same_kind(request, offer) and offer.gpu_count == request.count
+
+
+def _same_kind(request: GpuRequest, offer: Offer) -> bool:
+    # A machine of one's own is not sold under any model, and takes a count without a kind.
+    return request.kind == offer.gpu or (request.kind is None and not offer.provisioning_models)
+
+
+def _gpu_rank(spec: TrainingSpec, offer: Offer) -> int:
+    return next((rank for rank, request in enumerate(spec.gpu) if _matches(request, offer)), 0)
+
+
+def _model_rank(spec: TrainingSpec, model: ProvisioningModel | None) -> int:
+    return 0 if model is None else allowed_models(spec).index(model)
+
+
+def _subject(offer: Offer, model: ProvisioningModel | None) -> str:
+    sold = f" as {model.value}" if model else ""
+    return f"{offer.shape} on {offer.machine_type}{sold}"
+
+
+def with_fact(candidate: Candidate, fact: Fact) -> Candidate:
+    """The candidate with what was read about its place."""
+    return attrs.evolve(candidate, fact=fact)

@@ -1,0 +1,80 @@
+"""What backends bring to a plan: the shapes they can run, and what they cannot honour."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from fractions import Fraction
+
+import attrs
+
+from gputrain.catalog import Price, ProvisioningModel
+from gputrain.spec import TrainingSpec
+
+
+def _no_price(place: str, model: ProvisioningModel | None) -> Price | None:
+    return None
+
+
+@attrs.frozen(kw_only=True)
+class Offer:
+    """One shape of machine that a backend can run, and where.
+
+    ``gpu`` is the catalog's kind (None: no GPU), ``gpu_count`` per machine.
+    ``provisioning_models`` holds the models it is sold under; empty where nothing is sold (a machine of
+    one's own). ``places`` are zones or regions in the user's order.
+    """
+
+    gpu: str | None
+    gpu_count: int | Fraction
+    machine_type: str
+    provisioning_models: tuple[ProvisioningModel, ...]
+    places: tuple[str, ...]
+    price_of: Callable[[str, ProvisioningModel | None], Price | None] = attrs.field(
+        default=_no_price, eq=False, repr=False
+    )
+    max_nodes: int | None = None
+    """Machines of this shape that exist at most; None: no limit known."""
+
+    @property
+    def shape(self) -> str:
+        """``2 x H100``, or ``CPU`` where there is no GPU."""
+        return f"{self.gpu_count} x {self.gpu}" if self.gpu else "CPU"
+
+
+@attrs.frozen(kw_only=True)
+class Limit:
+    """Something a spec may ask for that a backend cannot honour, and says so by name."""
+
+    field: str
+    asks: Callable[[TrainingSpec], bool] = attrs.field(eq=False, repr=False)
+    """True for a spec that asks for it."""
+    why: str
+    fix: str
+
+
+@attrs.frozen(kw_only=True)
+class Supply:
+    """All that one backend brings: its offers, and its limits."""
+
+    backend: str
+    offers: tuple[Offer, ...]
+    limits: tuple[Limit, ...] = ()
+
+
+class Verdict(enum.Enum):
+    """Whether the quota at a place carries the job. A quota nobody could read is UNKNOWN, never SHORT."""
+
+    FITS = "fits"
+    UNKNOWN = "unknown"
+    SHORT = "short"
+
+
+@attrs.frozen(kw_only=True)
+class Fact:
+    """What was read about one candidate's place: its quota, and the provider's advice on capacity."""
+
+    verdict: Verdict = Verdict.UNKNOWN
+    obtainability: float | None = None
+    """The provider's own estimate from 0 to 1 that the machines can be had now."""
+    note: str = ""

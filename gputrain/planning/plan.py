@@ -1,0 +1,164 @@
+"""`Plan`: the ways a spec could run, best first, and the ways it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from gputrain.errors import NoFitError
+from gputrain.planning.candidates import Candidate, Refusal, Wanted, with_fact
+from gputrain.planning.offers import Fact, Verdict
+from gputrain.spec import TrainingSpec, format_duration
+from gputrain.tables import Table
+
+JobT = TypeVar("JobT")
+STALE_AFTER = timedelta(minutes=10)
+SHOWN_CANDIDATES = 12
+_ORDER = (Verdict.FITS, Verdict.UNKNOWN, Verdict.SHORT)
+
+
+def rank(wanted: Wanted, facts: Mapping[Candidate, Fact]) -> tuple[Candidate, ...]:
+    """The candidates with their facts: the user's order stands, and within one choice of GPU, model and
+    backend the places go by quota verdict, then by the provider's advice, then by price.
+    """
+    known = [with_fact(one, facts[one]) if one in facts else one for one in wanted.candidates]
+    groups: dict[tuple[object, ...], int] = {}
+    for one in known:
+        groups.setdefault(_choice(one), len(groups))
+    return tuple(sorted(known, key=lambda one: (groups[_choice(one)], *_merit(one))))
+
+
+def _choice(one: Candidate) -> tuple[object, ...]:
+    return one.gpu, one.gpu_count, one.provisioning_model, one.backend
+
+
+def _merit(one: Candidate) -> tuple[float, ...]:
+    advice = 0.5 if one.fact.obtainability is None else one.fact.obtainability
+    price = float("inf") if one.price_usd_h is None else one.price_usd_h
+    return _ORDER.index(one.fact.verdict), -advice, price
+
+
+@attrs.frozen(kw_only=True)
+class Plan(Generic[JobT]):
+    """Every way the spec could run, best first, and why each other one was refused.
+
+    Made by ``trainer.plan``; nothing has been created or uploaded. `submit` starts the job.
+    It shows itself as a table: in a terminal, in a notebook, and by ``print``.
+    """
+
+    spec: TrainingSpec
+    candidates: tuple[Candidate, ...]
+    refusals: tuple[Refusal, ...]
+    made_at: datetime
+    requests_of: Callable[[Plan[JobT]], tuple[Mapping[str, Any], ...]] = attrs.field(eq=False, repr=False)
+    submit_with: Callable[[Plan[JobT]], JobT] = attrs.field(eq=False, repr=False)
+
+    def submit(self) -> JobT:
+        """Start the job on the best candidate that has room.
+
+        Raises:
+            NoFitError: no candidate is left; it carries the refusals.
+            CapacityError, AccessError, ...: as the backend answers.
+        """
+        self.check_fits()
+        return self.submit_with(self)
+
+    def check_fits(self) -> None:
+        """Raise NoFitError, with what would work, unless there is a candidate."""
+        if self.candidates:
+            return
+        asked = [refusal for refusal in self.refusals if refusal.asked_for]
+        lines = [f"{one.backend}: {one.subject}: {one.why}" for one in asked]
+        fixes = dict.fromkeys(one.fix for one in asked if one.fix)
+        raise NoFitError(
+            f"nothing can run {self.spec.title} as asked:\n  " + "\n  ".join(lines),
+            fix="; or ".join(fixes),
+            refusals=tuple(asked),
+        )
+
+    @property
+    def requests(self) -> tuple[Mapping[str, Any], ...]:
+        """What would be sent for the best candidate: pure data, before anything is sent."""
+        self.check_fits()
+        return self.requests_of(self)
+
+    def is_stale(self, now: datetime) -> bool:
+        """True when the facts are older than ten minutes: quota and capacity may have changed since."""
+        return now - self.made_at > STALE_AFTER
+
+    def explain(self) -> str:
+        """The plan in plain words."""
+        lines = []
+        if self.candidates:
+            best = self.candidates[0]
+            lines.append(f"{self.spec.title} would run on {best.gpus} ({best.machine_type}) at {best.place}.")
+            lines.append(_cost_sentence(best))
+            if len(self.candidates) > 1:
+                lines.append(f"If there is no room, {len(self.candidates) - 1} more ways are tried in order.")
+        else:
+            lines.append(f"{self.spec.title} cannot run as asked.")
+        for one in self.refusals:
+            if one.asked_for:
+                lines.append(f"Not {one.subject} on {one.backend}: {one.why}." + (f" {one.fix}." if one.fix else ""))
+        return "\n".join(lines)
+
+    @property
+    def table(self) -> Table:
+        """The candidates as a table, the best dozen of them."""
+        shown = self.candidates[:SHOWN_CANDIDATES]
+        hidden = len(self.candidates) - len(shown)
+        caption = [f"and {hidden} more"] if hidden else []
+        caption += [_source_line(shown)] if shown else ["nothing can run this spec as asked"]
+        return Table(
+            title=f"Plan for {self.spec.title}",
+            columns=("#", "backend", "place", "machine", "runs on", "model", "quota", "$/h", "at most $", "for"),
+            rows=[_row(number, one) for number, one in enumerate(shown, start=1)],
+            right=("#", "$/h", "at most $"),
+            caption="; ".join(caption),
+        )
+
+    @property
+    def refusal_table(self) -> Table:
+        """The refusals of what the spec asked for, with what would work."""
+        rows = [(one.backend, one.subject, one.why, one.fix) for one in self.refusals if one.asked_for]
+        return Table(title="Refused", columns=("backend", "what", "why", "what would work"), rows=rows)
+
+    def _parts(self) -> Sequence[Table]:
+        refused = self.refusal_table
+        return (self.table, refused) if refused.rows else (self.table,)
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(part) for part in self._parts())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": "".join(part._repr_html_() for part in self._parts())}
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield from self._parts()
+
+
+def _row(number: int, one: Candidate) -> tuple[str, ...]:
+    model = one.provisioning_model.value if one.provisioning_model else "own"
+    verdict = "" if one.provisioning_model is None else one.fact.verdict.value
+    cost = "unknown" if one.cost_at_most_usd is None else f"{one.cost_at_most_usd:,.2f}"
+    price = "unknown" if one.price_usd_h is None else f"{one.price_usd_h:,.2f}"
+    duration = format_duration(one.max_run_duration)
+    return str(number), one.backend, one.place, one.machine_type, one.gpus, model, verdict, price, cost, duration
+
+
+def _cost_sentence(one: Candidate) -> str:
+    duration = format_duration(one.max_run_duration)
+    if one.price is None or one.price_usd_h is None or one.cost_at_most_usd is None:
+        return f"Its price is unknown; it ends after {duration} at the latest."
+    if one.price.usd_h == 0:
+        return f"It costs nothing here; it ends after {duration} at the latest."
+    at_most = f"at most ${one.cost_at_most_usd:,.2f} for {duration}"
+    return f"It costs ${one.price_usd_h:,.2f} an hour, {at_most} ({one.price.source}, {one.price.date})."
+
+
+def _source_line(shown: Sequence[Candidate]) -> str:
+    sources = dict.fromkeys(f"{one.price.source}, {one.price.date}" for one in shown if one.price and one.price.usd_h)
+    return "prices: " + "; ".join(sources) if sources else "no prices"

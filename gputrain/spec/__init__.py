@@ -1,0 +1,19 @@
+"""What a user asks for, as one frozen value."""
+
+from gputrain.spec.durations import format_duration, parse_duration
+from gputrain.spec.gpu import GpuRequest, parse_gpu
+from gputrain.spec.secrets import looks_secret, redact
+from gputrain.spec.training import TrainingSpec
+from gputrain.spec.words import EntryKind, Launcher
+
+__all__ = [
+    "EntryKind",
+    "GpuRequest",
+    "Launcher",
+    "TrainingSpec",
+    "format_duration",
+    "looks_secret",
+    "parse_duration",
+    "parse_gpu",
+    "redact",
+]

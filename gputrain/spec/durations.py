@@ -1,0 +1,46 @@
+"""Durations as people write them: ``"90m"``, ``"12h"``, ``"1d"``, ``"1h30m"``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+_UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+def parse_duration(value: str | timedelta) -> timedelta:
+    """The duration that ``value`` says.
+
+    Raises:
+        ValueError: the text is none of the forms above, or not a whole positive number of seconds.
+
+    >>> parse_duration("1h30m")
+    datetime.timedelta(seconds=5400)
+    """
+    if isinstance(value, timedelta):
+        duration = value
+    else:
+        match = _FORM.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+        if match is None or not any(match.groups()):
+            raise ValueError(f"{value!r} is not a duration")
+        parts = zip(match.groups(), _UNITS_S.values())
+        duration = timedelta(seconds=sum(int(number) * unit for number, unit in parts if number))
+    if duration <= timedelta(0) or duration.microseconds:
+        raise ValueError(f"{value!r} is not a positive whole number of seconds")
+    return duration
+
+
+def format_duration(duration: timedelta) -> str:
+    """The shortest text that `parse_duration` reads back as the same duration.
+
+    >>> format_duration(timedelta(hours=36))
+    '1d12h'
+    """
+    left = int(duration.total_seconds())
+    text = ""
+    for unit, seconds in _UNITS_S.items():
+        number, left = divmod(left, seconds)
+        if number:
+            text += f"{number}{unit}"
+    return text or "0s"

@@ -1,0 +1,60 @@
+"""Collects every fault of a spec, so that the user reads them all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from gputrain.errors import Fault, SpecError, UnknownGpuError
+from gputrain.spec.secrets import HIDDEN, looks_secret
+
+T = TypeVar("T")
+_SHOWN = 80
+
+
+class FaultCollector:
+    """Faults found so far; `raise_if_any` ends the collecting."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self._unknown_gpus: list[UnknownGpuError] = []
+
+    def add(self, field: str, value: object, allowed: str, fix: str) -> None:
+        """Record that ``field`` holds ``value`` where only ``allowed`` will do."""
+        self.faults.append(Fault(field=field, value=shown(value, name=field), allowed=allowed, fix=fix))
+
+    def check(self, holds: bool, field: str, value: object, allowed: str, fix: str) -> None:
+        """Record a fault unless ``holds``."""
+        if not holds:
+            self.add(field, value, allowed, fix)
+
+    def parse(self, field: str, value: object, read: Callable[[object], T], allowed: str, fix: str) -> T | None:
+        """``read(value)``, or None and a fault where it raises ValueError."""
+        try:
+            return read(value)
+        except UnknownGpuError as error:
+            self._unknown_gpus.append(error)
+            self.add(field, value, error.what, error.fix)
+        except ValueError as error:
+            self.add(field, value, f"{allowed} ({error})" if str(error) else allowed, fix)
+        return None
+
+    def raise_if_any(self) -> None:
+        """Raise SpecError with everything collected; UnknownGpuError where that is the only kind of fault."""
+        if not self.faults:
+            return
+        faults = tuple(self.faults)
+        text = "\n".join(f"  {fault}" for fault in faults)
+        what = f"the spec has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
+        if len(self._unknown_gpus) == len(faults):
+            nearest = tuple(dict.fromkeys(name for error in self._unknown_gpus for name in error.nearest))
+            raise UnknownGpuError(what, faults=faults, nearest=nearest)
+        raise SpecError(what, faults=faults)
+
+
+def shown(value: object, *, name: str = "") -> str:
+    """A value as an error may show it: short, and never a secret."""
+    if isinstance(value, str) and looks_secret(value, name=name.rpartition("[")[2].rstrip("]'\"").lstrip("'\"")):
+        return HIDDEN
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

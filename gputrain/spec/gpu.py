@@ -1,0 +1,66 @@
+"""``gpu="H100:2"``: a kind and a count per node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import attrs
+
+from gputrain import catalog
+
+
+@attrs.frozen
+class GpuRequest:
+    """GPUs wanted on each node.
+
+    ``kind`` is the catalog's own word (``"H100"``), or None where the user gave a count alone,
+    which means the GPUs of this machine. ``count`` is a whole number, or a fraction where a
+    machine carries a part of a GPU (``"RTX-PRO-6000:1/2"``).
+    """
+
+    kind: str | None
+    count: int | Fraction
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.count}" if self.kind else str(self.count)
+
+
+def parse_gpu(value: object) -> GpuRequest:
+    """Read one request: ``"H100:2"``, ``"nvidia-h100-80gb:2"``, ``"L4"`` (one of them), ``2`` or ``"2"``.
+
+    Raises:
+        UnknownGpuError: no GPU goes by that name.
+        ValueError: the form or the count is wrong.
+    """
+    if isinstance(value, GpuRequest):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return GpuRequest(None, _count(str(value)))
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a GPU is text such as 'H100:2', or a count for this machine")
+    name, colon, count = value.strip().rpartition(":")
+    if not colon:
+        name, count = ("", value.strip()) if value.strip().isdecimal() else (value.strip(), "1")
+    if not name:
+        return GpuRequest(None, _count(count))
+    return GpuRequest(catalog.find(name).kind, _count(count))
+
+
+def parse_gpus(value: object) -> tuple[GpuRequest, ...]:
+    """Read one request or an ordered list of them; errors as `parse_gpu`."""
+    if value is None:
+        return ()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(parse_gpu(one) for one in value)
+    return (parse_gpu(value),)
+
+
+def _count(text: str) -> int | Fraction:
+    try:
+        count = Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{text!r} is not a count of GPUs") from None
+    if count <= 0 or (count.denominator != 1 and count > 1) or count > 1024:
+        raise ValueError(f"{text} GPUs on a node cannot be")
+    return int(count) if count.denominator == 1 else count

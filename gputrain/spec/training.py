@@ -1,0 +1,218 @@
+"""`TrainingSpec`: one training job, as the user asks for it."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from gputrain.catalog import ProvisioningModel
+from gputrain.spec import read
+from gputrain.spec.durations import format_duration
+from gputrain.spec.faults import FaultCollector
+from gputrain.spec.gpu import GpuRequest
+from gputrain.spec.secrets import HIDDEN, looks_secret
+from gputrain.spec.words import EntryKind, Launcher
+
+
+def _hide(env: Mapping[str, str]) -> str:
+    return repr({name: HIDDEN if looks_secret(value, name=name) else value for name, value in env.items()})
+
+
+@attrs.frozen(kw_only=True, init=False)
+class TrainingSpec:
+    """A training job: what to run, on what, and within which limits.
+
+    Exactly one of ``script``, ``module``, ``command`` and ``function`` is given.
+
+    Args:
+        script: a Python file, relative to ``source_dir``.
+        module: a module, started as ``python -m`` would.
+        command: a program and its arguments, started without a shell.
+        function: a Python function without arguments; it travels by value.
+        args: arguments of the script or module.
+        gpu: kind and count **per node**, ``"H100:2"``, or a list in order of preference; Google's names
+            do too. A count alone (``2``) means GPUs of this machine. None: CPU ranks on `Local`.
+        num_nodes: how many machines.
+        nproc_per_node: ranks on each machine; one per GPU unless said.
+        provisioning_model: ``standard``, ``spot``, ``flex-start`` or ``reservation-bound``, or a list
+            in order of preference.
+        reservation: name of the reservation to use.
+        machine_type: Google's machine type, where the GPU and count leave a choice.
+        image: container image to run in; best by digest.
+        env: environment of the ranks. Never secrets: those go by reference in ``secrets``.
+        secrets: variable name to ``secret://projects/P/secrets/S/versions/V``, resolved inside the job.
+        source_dir: folder that travels with the job; the script's own folder unless said.
+        requirements: pip requirements to install before the ranks start, or ``"requirements.txt"``.
+        checkpoint_dir: where state lives between attempts (a path, or ``gs://``).
+        output_dir: where results go.
+        max_run_duration: hard limit on running, all attempts together: ``"90m"``, ``"12h"``, ``"1d"``
+            or a timedelta. The platform enforces it.
+        max_wait_duration: hard limit on waiting for capacity.
+        max_cost: US dollars for the whole job, compiled into ``max_run_duration`` at the dated price.
+        max_restarts: restarts after preemption or infrastructure failure.
+        labels: put on everything that is made.
+        name: the job's name; one is made from the entry unless said.
+        launcher: who starts the ranks; ``torchrun-env`` for scripts, modules and functions, ``none``
+            for commands, unless said.
+
+    Raises:
+        SpecError: with **all** faults, before any file or network is touched.
+        UnknownGpuError: the only faults are names that no GPU goes by.
+
+    >>> spec = TrainingSpec(script="train.py", gpu="nvidia-h100-80gb:2", max_run_duration="12h")
+    >>> str(spec.gpu[0])
+    'H100:2'
+    >>> spec.replace(num_nodes=2).num_nodes
+    2
+    """
+
+    script: str | None
+    module: str | None
+    command: tuple[str, ...] | None
+    function: Callable[[], object] | None
+    args: tuple[str, ...]
+    gpu: tuple[GpuRequest, ...]
+    num_nodes: int
+    nproc_per_node: int | None
+    provisioning_model: tuple[ProvisioningModel, ...]
+    reservation: str | None
+    machine_type: str | None
+    image: str | None
+    env: Mapping[str, str] = attrs.field(repr=_hide)
+    secrets: Mapping[str, str]
+    source_dir: str | None
+    requirements: tuple[str, ...]
+    checkpoint_dir: str | None
+    output_dir: str | None
+    max_run_duration: timedelta
+    max_wait_duration: timedelta
+    max_cost: float | None
+    max_restarts: int
+    labels: Mapping[str, str]
+    name: str | None
+    launcher: Launcher
+
+    def __init__(
+        self,
+        *,
+        script: str | None = None,
+        module: str | None = None,
+        command: Sequence[str] | None = None,
+        function: Callable[[], object] | None = None,
+        args: Sequence[str] = (),
+        gpu: str | int | GpuRequest | Sequence[str | int | GpuRequest] | None = None,
+        num_nodes: int = 1,
+        nproc_per_node: int | None = None,
+        provisioning_model: str | ProvisioningModel | Sequence[str | ProvisioningModel] | None = None,
+        reservation: str | None = None,
+        machine_type: str | None = None,
+        image: str | None = None,
+        env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        source_dir: str | None = None,
+        requirements: str | Sequence[str] = (),
+        checkpoint_dir: str | None = None,
+        output_dir: str | None = None,
+        max_run_duration: str | timedelta = "1d",
+        max_wait_duration: str | timedelta = "1d",
+        max_cost: float | None = None,
+        max_restarts: int = 0,
+        labels: Mapping[str, str] | None = None,
+        name: str | None = None,
+        launcher: str | Launcher | None = None,
+        **unknown: object,
+    ) -> None:
+        given = {key: value for key, value in locals().items() if key not in ("self", "unknown", "__class__")}
+        faults = FaultCollector()
+        for key in unknown:
+            near = difflib.get_close_matches(key, [field.name for field in attrs.fields(type(self))], n=1)
+            faults.add(key, unknown[key], "no such field", f"did you mean {near[0]}?" if near else "leave it out")
+        fields = read.fields(given, faults)
+        faults.raise_if_any()
+        self.__attrs_init__(**fields)  # type: ignore[attr-defined]  # made by attrs for init=False
+        _warn_of_secrets(self)
+
+    @property
+    def entry_kind(self) -> EntryKind:
+        """Which of script, module, command and function is set."""
+        return next(kind for kind in EntryKind if getattr(self, kind.value) is not None)
+
+    @property
+    def title(self) -> str:
+        """A few words for what is run: ``train.py``, ``-m pkg.train``, the program, the function's name."""
+        value = getattr(self, self.entry_kind.value)
+        match self.entry_kind:
+            case EntryKind.MODULE:
+                return f"-m {value}"
+            case EntryKind.COMMAND:
+                return str(value[0])
+            case EntryKind.FUNCTION:
+                return str(value.__name__)
+        return str(value)
+
+    def replace(self, **changes: Any) -> TrainingSpec:
+        """This spec with some fields changed, checked anew as a whole."""
+        return TrainingSpec(**{**self._fields(), **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The spec as JSON types, without the fields left at their defaults; `from_dict` reads it back.
+
+        Raises:
+            SpecError: the entry is a function, which has no JSON form.
+        """
+        fields = self._fields()
+        if self.function is not None:
+            faults = FaultCollector()
+            faults.add("function", self.title, "a function cannot be written as JSON", "put it in a script or module")
+            faults.raise_if_any()
+        plain = {name: _plain(value) for name, value in fields.items()}
+        return {name: value for name, value in plain.items() if value not in (None, [], {})}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> TrainingSpec:
+        """Read what `to_dict` wrote; errors as for the constructor."""
+        return cls(**fields)
+
+    def _fields(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, ({k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in self._fields().items()},)
+
+
+def _rebuild(fields: dict[str, Any]) -> TrainingSpec:
+    return TrainingSpec(**fields)
+
+
+def _plain(value: object) -> object:
+    match value:
+        case tuple():
+            return [_plain(one) for one in value]
+        case enum.Enum():
+            return value.value
+        case timedelta():
+            return format_duration(value)
+        case GpuRequest():
+            return str(value)
+        case Mapping():
+            return dict(value)
+    return value
+
+
+def _warn_of_secrets(spec: TrainingSpec) -> None:
+    suspects = [f"env[{name!r}]" for name, value in spec.env.items() if looks_secret(value, name=name)]
+    suspects += [f"args[{n}]" for n, value in enumerate(spec.args) if looks_secret(value)]
+    suspects += [f"labels[{name!r}]" for name, value in spec.labels.items() if looks_secret(value)]
+    if suspects:
+        warnings.warn(
+            f"{', '.join(suspects)} looks like a secret: everybody who may read the job can read it. "
+            "Give it by reference: secrets={'NAME': 'secret://projects/P/secrets/S/versions/V'}",
+            stacklevel=3,
+        )
