@@ -1,0 +1,124 @@
+"""How custom jobs end badly: the error codes and texts, and the settings of what Google leaves open.
+
+Texts: docs.cloud.google.com/vertex-ai/docs/training/{troubleshooting,understanding-training-service} and
+public threads (vertex-ai-samples, openreview-expertise), read 2026-11-20. The numeric codes of user exits,
+memory and stockout, the states that a timeout and an ended wait lead to, and what a cancel of an ended job
+answers were not verified: they are settings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+CANCELLED = 1
+TRANSIENT_EXITS = frozenset({6, 134, 11, 139})  # Google restarts these as its own failures
+
+
+class OverQuota(Enum):
+    """What happens to a job that fits the limit but not what is left of it."""
+
+    QUEUE = "queue"
+    REFUSE = "refuse"
+
+
+class EndState(Enum):
+    """The terminal states a setting may name."""
+
+    FAILED = "JOB_STATE_FAILED"
+    CANCELLED = "JOB_STATE_CANCELLED"
+    EXPIRED = "JOB_STATE_EXPIRED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Times in seconds of the emulator's clock, and the open questions."""
+
+    over_quota: OverQuota = OverQuota.QUEUE
+    provision_s: float = 90.0
+    start_s: float = 5.0  # the code runs on the workers this long before the state says RUNNING
+    run_s: float = 300.0
+    cancel_s: float = 15.0
+    capacity_retry_s: float = 60.0
+    error_delay_s: float = 60.0  # customJob.error is filled in about a minute after the end
+    worker_restarts: int = 5
+    job_attempts: int = 3
+    spot_restarts: int = 6
+    timeout_s: float = 7 * 24 * 3600.0
+    max_wait_s: float = 24 * 3600.0
+    timeout_ends_in: EndState = EndState.CANCELLED
+    wait_ends_in: EndState = EndState.FAILED
+    refuse_cancel_of_ended: bool = False
+    exit_code: int = 3
+    memory_code: int = 8
+    stockout_code: int = 8
+    internal_code: int = 13
+    image_code: int = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """A `google.rpc.Status` in the making."""
+
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endings:
+    """The endings of one job."""
+
+    settings: Settings
+    project_number: str
+    job_id: str
+    region: str
+
+    def exited(self, replica: str, status: int, termination: str = "") -> Ending:
+        """A replica of the user's code left with a status other than 0."""
+        if status == 137:
+            return self.out_of_memory(replica)
+        reason = f"Termination reason: {termination}. \n" if termination else ""
+        return Ending(
+            code=self.settings.exit_code,
+            message=f"The replica {replica} exited with a non-zero status of {status}. {reason}{self._logs}",
+        )
+
+    def out_of_memory(self, replica: str) -> Ending:
+        pool = replica.rpartition("-")[0]
+        return Ending(code=self.settings.memory_code, message=f"Replicas low on memory: {pool}. {self._logs}")
+
+    def stockout(self) -> Ending:
+        return Ending(
+            code=self.settings.stockout_code,
+            message=f"Resources are insufficient in region: {self.region}. "
+            "Please try a different region or use a different accelerator.",
+        )
+
+    def internal(self) -> Ending:
+        return Ending(
+            code=self.settings.internal_code, message="Internal error occurred for the current attempt"
+        )
+
+    def image_denied(self, repository: str) -> Ending:
+        return Ending(
+            code=self.settings.image_code,
+            message='denied: Permission "artifactregistry.repositories.downloadArtifacts" denied on '
+            f'resource "{repository}" (or it may not exist)',
+        )
+
+    def cancelled(self) -> Ending:
+        return Ending(code=CANCELLED, message="CANCELED")
+
+    def timed_out(self, timeout_s: float) -> Ending:
+        return Ending(
+            code=CANCELLED, message=f"The job was stopped: it ran for its timeout of {timeout_s:g} seconds."
+        )
+
+    @property
+    def _logs(self) -> str:
+        return (
+            "To find out more about why your job exited please check the logs: "
+            f"https://console.cloud.google.com/logs/viewer?project={self.project_number}"
+            f"&resource=ml_job%2Fjob_id%2F{self.job_id}&advancedFilter="
+            f"resource.type%3D%22ml_job%22%0Aresource.labels.job_id%3D%22{self.job_id}%22"
+        )
