@@ -1,0 +1,145 @@
+"""Every name the entrypoint shares with the rest of gputrain: variables, exit codes, markers, the result.
+
+One row per fact and nothing else here: backends write these names, the agent and ``gputrain.ddp`` read them.
+``docs/reference/entrypoint.md`` is checked against this module.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Optional, Tuple
+
+ENVIRONMENT: Dict[str, Tuple[Optional[str], str, str]] = {}
+"""Variable the agent reads -> (flag that overrides it, default, meaning)."""
+
+RANK_ENVIRONMENT: Dict[str, str] = {}
+"""Variable the agent gives to every rank, beside torchrun's own -> meaning."""
+
+EXIT_CODES: Dict[int, str] = {}
+"""Exit code of the agent -> meaning. Any other is the first failing rank's own (128 + n for signal n)."""
+
+RESULT_FIELDS: Dict[str, str] = {}
+"""Field of the result document -> meaning."""
+
+CAUSE_FIELDS: Dict[str, str] = {}
+"""Field of the document's ``cause`` -> meaning."""
+
+CAUSE_KINDS: Dict[str, str] = {}
+"""Value of the cause's ``kind`` -> meaning."""
+
+STATES: Dict[str, str] = {}
+"""Value of the document's ``state`` -> meaning."""
+
+
+def _env(name: str, flag: Optional[str], default: str, meaning: str) -> str:
+    ENVIRONMENT[name] = (flag, default, meaning)
+    return name
+
+
+def _row(table: Dict[str, str], name: str, meaning: str) -> str:
+    table[name] = meaning
+    return name
+
+
+def _code(code: int, meaning: str) -> int:
+    EXIT_CODES[code] = meaning
+    return code
+
+
+# What the agent reads. A flag on the command line wins over its variable.
+JOB_ID = _env("GPUTRAIN_JOB_ID", None, "", "id of the job; an agent of another job is turned away")
+ATTEMPT = _env("GPUTRAIN_ATTEMPT", None, "0", "attempt of the job; an agent of another attempt is turned away")
+TOKEN = _env("GPUTRAIN_TOKEN", None, "", "secret the agents of one job share; ranks do not get it")
+NUM_NODES = _env("GPUTRAIN_NUM_NODES", "--num-nodes", "", "how many nodes; empty: ask the platform, else 1")
+NODE_RANK = _env("GPUTRAIN_NODE_RANK", "--node-rank", "", "this node, from 0; empty: ask the platform, else 0")
+NODE_NAMES = _env("GPUTRAIN_NODE_NAMES", "--node-names", "", "names of all nodes, comma separated, for messages")
+COORDINATOR = _env("GPUTRAIN_COORDINATOR", "--coordinator", "", "host:port of node 0; needed with several nodes")
+NPROC_PER_NODE = _env(
+    "GPUTRAIN_NPROC_PER_NODE", "--nproc-per-node", "auto", "ranks on this node; auto: one per GPU, else 1"
+)
+LAUNCHER = _env(
+    "GPUTRAIN_LAUNCHER",
+    "--launcher",
+    "torchrun-env",
+    "torchrun-env: ranks with torchrun's environment; tensorflow: one process per node with TF_CONFIG; "
+    "none: one process per node, its environment as it is",
+)
+AGENT = _env("GPUTRAIN_AGENT", "--agent", "builtin", "builtin: we start the ranks; elastic: torchrun does, under us")
+CHECKPOINT_DIR = _env(
+    "GPUTRAIN_CHECKPOINT_DIR", "--checkpoint-dir", "", "where state is saved; empty: AIP_CHECKPOINT_DIR"
+)
+OUTPUT_DIR = _env("GPUTRAIN_OUTPUT_DIR", "--output-dir", "", "where results go; empty: AIP_MODEL_DIR")
+RESULT_DIR = _env("GPUTRAIN_RESULT_DIR", "--result-dir", "", "folder of result-<node rank>.json; empty: no file")
+LOG_DIR = _env("GPUTRAIN_LOG_DIR", "--log-dir", "", "folder of a plain rank-<rank>.log per rank; empty: none")
+LOG_FORMAT = _env("GPUTRAIN_LOG_FORMAT", "--log-format", "text", "text: [rank] line; json: an object per line")
+JOIN_TIMEOUT = _env("GPUTRAIN_JOIN_TIMEOUT", "--join-timeout", "1800", "seconds to wait for all nodes")
+GRACE = _env("GPUTRAIN_GRACE", "--grace", "25", "seconds between asking ranks to stop and killing them")
+MASTER_PORT = _env("GPUTRAIN_MASTER_PORT", "--master-port", "", "port of rank 0's store; empty: a free one")
+LOCAL_ADDR = _env(
+    "GPUTRAIN_LOCAL_ADDR", "--local-addr", "", "address the other nodes reach this one by; empty: found out"
+)
+
+# What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables.
+MASTER_ADDR = _row(RANK_ENVIRONMENT, "GPUTRAIN_MASTER_ADDR", "address of node 0, always numeric")
+NODE_ADDRS = _row(RANK_ENVIRONMENT, "GPUTRAIN_NODE_ADDRS", "addresses of all nodes by node rank, comma separated")
+ERROR_FILE = _row(RANK_ENVIRONMENT, "GPUTRAIN_ERROR_FILE", "the rank's error document, as TORCHELASTIC_ERROR_FILE")
+
+DONE = _code(0, "every rank of every node ended with 0")
+BAD_ENVIRONMENT = _code(64, "the agent cannot start: an option, the environment or the target is wrong")
+NODE_LOST = _code(69, "a node never came, or was lost while the job ran")
+STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run the job again to go on")
+
+METRIC_MARKER = "GPUTRAIN_METRIC "
+"""Starts a line of rank 0 that reports numbers; one JSON object follows on the same line."""
+
+RESULT_MARKER = "GPUTRAIN_RESULT "
+"""Starts the last line of every agent in both log formats; the result document follows as JSON."""
+
+RESULT_FILE = "result-{node_rank}.json"
+"""Name of the result document in the result folder; it appears whole or not at all."""
+
+RANK_LOG_FILE = "rank-{rank}.log"
+"""Name of a rank's plain log in the log folder."""
+
+RESULT_SCHEMA = 1
+"""Version of the result document."""
+
+R_SCHEMA = _row(RESULT_FIELDS, "schema", "version of this document, 1")
+R_JOB = _row(RESULT_FIELDS, "job", "GPUTRAIN_JOB_ID")
+R_ATTEMPT = _row(RESULT_FIELDS, "attempt", "GPUTRAIN_ATTEMPT, as text")
+R_NODE_RANK = _row(RESULT_FIELDS, "node_rank", "the node that wrote the document")
+R_NUM_NODES = _row(RESULT_FIELDS, "num_nodes", "how many nodes the job has")
+R_STATE = _row(RESULT_FIELDS, "state", "verdict on the whole job, the same on every node: see the states")
+R_EXIT_CODE = _row(RESULT_FIELDS, "exit_code", "what the agent exits with, the same on every node")
+R_CAUSE = _row(RESULT_FIELDS, "cause", "the first cause of the failure, on whichever node it was, or null")
+R_STOP = _row(RESULT_FIELDS, "stop", "who asked for the stop, {reason, node_rank}, or null")
+R_RANKS = _row(RESULT_FIELDS, "ranks", "ranks of this node: {rank, local_rank, exit_code, signal} each")
+R_STARTED_AT = _row(RESULT_FIELDS, "started_at", "when this agent started, RFC 3339, UTC")
+R_ENDED_AT = _row(RESULT_FIELDS, "ended_at", "when this agent came to its verdict, RFC 3339, UTC")
+
+C_KIND = _row(CAUSE_FIELDS, "kind", "what happened: see the kinds")
+C_RANK = _row(CAUSE_FIELDS, "rank", "global rank, or null when a whole node is meant")
+C_LOCAL_RANK = _row(CAUSE_FIELDS, "local_rank", "rank on its node, or null")
+C_NODE_RANK = _row(CAUSE_FIELDS, "node_rank", "node it happened on")
+C_HOST = _row(CAUSE_FIELDS, "host", "host name of that node, as far as known")
+C_EXCEPTION = _row(CAUSE_FIELDS, "exception", "class name of the exception, or null")
+C_MESSAGE = _row(CAUSE_FIELDS, "message", "one sentence: the exception's text, or what was seen")
+C_TRACEBACK = _row(CAUSE_FIELDS, "traceback", "the rank's own traceback as text, or null")
+C_EXIT_CODE = _row(CAUSE_FIELDS, "exit_code", "exit code of the rank, 128 + n for signal n, or null")
+C_SIGNAL = _row(CAUSE_FIELDS, "signal", "name of the signal that ended it, such as SIGSEGV, or null")
+C_LAST_LINES = _row(CAUSE_FIELDS, "last_lines", "the last lines the rank wrote, oldest first")
+
+EXCEPTION = _row(CAUSE_KINDS, "exception", "the script raised")
+SIGNAL = _row(CAUSE_KINDS, "signal", "a signal ended the rank, such as SIGSEGV")
+EXIT = _row(CAUSE_KINDS, "exit", "the rank ended with a non-zero exit code and no exception")
+LEFT_EARLY = _row(CAUSE_KINDS, "left_early", "the rank ended with 0 while the others still needed it")
+OUT_OF_MEMORY = _row(CAUSE_KINDS, "oom", "the kernel killed the rank because memory ran out")
+NODE_MISSING = _row(CAUSE_KINDS, "node_missing", "a node never joined")
+NODE_LOSS = _row(CAUSE_KINDS, "node_lost", "a node's agent went away while the job ran")
+STOP_IGNORED = _row(CAUSE_KINDS, "stopped", "asked to stop, the rank did not save and leave in time")
+REFUSED = _row(CAUSE_KINDS, "environment", "the agent could not start its ranks")
+
+STATE_DONE = _row(STATES, "done", "every rank ended with 0")
+STATE_STOPPED = _row(STATES, "stopped", "ended by a stop; the exit code is 75 when every rank saved")
+STATE_FAILED = _row(STATES, "failed", "ended by its cause")
