@@ -7,42 +7,98 @@ so its syntax stays within Python 3.7.
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "AccessError": "errors",
-    "ApiDisabledError": "errors",
-    "AuthError": "errors",
-    "CapacityError": "errors",
-    "GputrainError": "errors",
-    "JobError": "errors",
-    "JobFailedError": "errors",
-    "JobLostError": "errors",
-    "JobTimeoutError": "errors",
-    "NoFitError": "errors",
-    "NoPlacementError": "errors",
-    "OrgPolicyError": "errors",
-    "PermissionDeniedError": "errors",
-    "ProviderError": "errors",
-    "QuotaExceededError": "errors",
-    "RequestError": "errors",
-    "SpecError": "errors",
-    "TransientError": "errors",
-    "UnknownGpuError": "errors",
-    "ProvisioningModel": "catalog",
-    "State": "lifecycle",
-    "TrainingSpec": "spec",
-    "Candidate": "planning",
-    "Plan": "trainer",
-    "Refusal": "planning",
-    "Local": "backends.local",
-    "Job": "job",
-    "Trainer": "trainer",
-    "attach": "trainer",
+TYPE_CHECKING = False  # as typing's, without importing it
+if TYPE_CHECKING:
+    from gputrain.backends.local import Local as Local
+    from gputrain.catalog import ProvisioningModel as ProvisioningModel
+    from gputrain.errors import (
+        AccessError as AccessError,
+    )
+    from gputrain.errors import (
+        ApiDisabledError as ApiDisabledError,
+    )
+    from gputrain.errors import (
+        AuthError as AuthError,
+    )
+    from gputrain.errors import (
+        CapacityError as CapacityError,
+    )
+    from gputrain.errors import (
+        GputrainError as GputrainError,
+    )
+    from gputrain.errors import (
+        JobError as JobError,
+    )
+    from gputrain.errors import (
+        JobFailedError as JobFailedError,
+    )
+    from gputrain.errors import (
+        JobLostError as JobLostError,
+    )
+    from gputrain.errors import (
+        JobTimeoutError as JobTimeoutError,
+    )
+    from gputrain.errors import (
+        NoFitError as NoFitError,
+    )
+    from gputrain.errors import (
+        NoPlacementError as NoPlacementError,
+    )
+    from gputrain.errors import (
+        OrgPolicyError as OrgPolicyError,
+    )
+    from gputrain.errors import (
+        PermissionDeniedError as PermissionDeniedError,
+    )
+    from gputrain.errors import (
+        ProviderError as ProviderError,
+    )
+    from gputrain.errors import (
+        QuotaExceededError as QuotaExceededError,
+    )
+    from gputrain.errors import (
+        RequestError as RequestError,
+    )
+    from gputrain.errors import (
+        SpecError as SpecError,
+    )
+    from gputrain.errors import (
+        TransientError as TransientError,
+    )
+    from gputrain.errors import (
+        UnknownGpuError as UnknownGpuError,
+    )
+    from gputrain.job import Job as Job
+    from gputrain.lifecycle import State as State
+    from gputrain.planning import Candidate as Candidate
+    from gputrain.planning import Plan as Plan
+    from gputrain.planning import Refusal as Refusal
+    from gputrain.spec import TrainingSpec as TrainingSpec
+    from gputrain.trainer import Trainer as Trainer
+    from gputrain.trainer import attach as attach
+
+_ROOMS = {
+    "errors": """
+        AccessError ApiDisabledError AuthError CapacityError
+        GputrainError JobError JobFailedError JobLostError
+        JobTimeoutError NoFitError NoPlacementError OrgPolicyError
+        PermissionDeniedError ProviderError QuotaExceededError RequestError
+        SpecError TransientError UnknownGpuError
+    """,
+    "catalog": "ProvisioningModel",
+    "lifecycle": "State",
+    "spec": "TrainingSpec",
+    "planning": "Candidate Plan Refusal",
+    "backends.local": "Local",
+    "job": "Job",
+    "trainer": "Trainer attach",
 }
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
 __all__ = ["__version__", *sorted(_HOMES)]
 
 
-def __getattr__(name):  # type: ignore[no-untyped-def]  # typed in __init__.pyi; 3.7 syntax here
+def __getattr__(name: str) -> object:
     if name in _HOMES:
         from importlib import import_module
 
@@ -60,5 +116,5 @@ def __getattr__(name):  # type: ignore[no-untyped-def]  # typed in __init__.pyi;
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__():  # type: ignore[no-untyped-def]  # as above
+def __dir__() -> list:  # type: ignore[type-arg]  # list[str] is no annotation on Python 3.7
     return sorted(set(globals()) | set(_HOMES))

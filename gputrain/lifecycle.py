@@ -49,7 +49,7 @@ class Failure:
     """Why a job ended without success: the first cause, never its echoes on other ranks."""
 
     kind: str
-    """``exception``, ``signal``, ``exit``, ``out_of_memory``, ``node_missing``, ``node_lost``, ``stopped``..."""
+    """A word of the entrypoint's contract: ``exception``, ``signal``, ``exit``, ``node_missing``..."""
     message: str = ""
     rank: int | None = None
     node_rank: int | None = None

@@ -52,7 +52,9 @@ class JobRef:
         parts = [unquote(part) for part in uri.removeprefix(_SCHEME).split("/")]
         if not uri.startswith(_SCHEME) or len(parts) != 4 or not all(parts):
             form = "gputrain://backend/project/place/name"
-            fault = Fault(field="uri", value=repr(uri), allowed=f"the form {form}", fix="copy it from job.uri")
+            fault = Fault(
+                field="uri", value=repr(uri), allowed=f"the form {form}", fix="copy it from job.uri"
+            )
             raise SpecError(f"{uri!r} names no job: it must have the form {form}", faults=(fault,))
         backend, project, place, name = parts
         return cls(backend=backend, project=project, place=place, name=name)
@@ -110,6 +112,11 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """The word for it in job names: ``local``, ``vertex``, ``compute``."""
+        ...
+
+    @property
+    def poll_s(self) -> float:
+        """Seconds between two looks at a job."""
         ...
 
     @property

@@ -123,7 +123,9 @@ def _counts_missing(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
     for request in spec.gpu:
         if any(_matches(request, offer) for offer in supply.offers):
             continue
-        counts = sorted({offer.gpu_count for offer in supply.offers if offer.gpu and _same_kind(request, offer)})
+        counts = sorted(
+            {offer.gpu_count for offer in supply.offers if offer.gpu and _same_kind(request, offer)}
+        )
         if counts:
             why = f"no machine carries {request.count} x {request.kind or 'GPU'}"
             fix = f"counts that exist: {', '.join(str(count) for count in counts)}"
@@ -146,21 +148,31 @@ def _weigh(
         asked = ", ".join(str(request) for request in spec.gpu)
         return refuse(f"not asked for: gpu is {asked}", asked_for=False)
     if not spec.gpu and offer.gpu and spec.machine_type != offer.machine_type and model is not None:
-        return refuse("not asked for: no gpu is named", f"gpu='{offer.gpu}:{offer.gpu_count}'", asked_for=False)
+        return refuse(
+            "not asked for: no gpu is named", f"gpu='{offer.gpu}:{offer.gpu_count}'", asked_for=False
+        )
     if spec.machine_type and spec.machine_type != offer.machine_type:
         return refuse(f"not asked for: machine_type is {spec.machine_type}", asked_for=False)
     if not offer.places:
         return refuse("not to be had in the places you allow", "allow more regions")
     if model is not None and model not in allowed_models(spec):
-        return refuse(f"{model.value} is not among the models you allow", f"provisioning_model='{model.value}'")
+        return refuse(
+            f"{model.value} is not among the models you allow", f"provisioning_model='{model.value}'"
+        )
     if model is ProvisioningModel.RESERVATION_BOUND and not spec.reservation:
-        return refuse("reservation-bound needs a reservation", "reservation='my-reservation'", asked_for=False)
+        return refuse(
+            "reservation-bound needs a reservation", "reservation='my-reservation'", asked_for=False
+        )
     if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
-        return refuse(f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are", "fewer num_nodes")
+        return refuse(
+            f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are", "fewer num_nodes"
+        )
     return _priced(spec, backend, offer, model) or refuse(*_unaffordable(spec, offer, model))
 
 
-def _priced(spec: TrainingSpec, backend: str, offer: Offer, model: ProvisioningModel | None) -> list[Candidate]:
+def _priced(
+    spec: TrainingSpec, backend: str, offer: Offer, model: ProvisioningModel | None
+) -> list[Candidate]:
     result = []
     for place in offer.places:
         price = offer.price_of(place, model)
@@ -199,7 +211,10 @@ def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:
 
 def _unaffordable(spec: TrainingSpec, offer: Offer, model: ProvisioningModel | None) -> tuple[str, str]:
     if all(offer.price_of(place, model) is None for place in offer.places):
-        return "its price is unknown, so max_cost cannot be kept", "leave max_cost out and set max_run_duration"
+        return (
+            "its price is unknown, so max_cost cannot be kept",
+            "leave max_cost out and set max_run_duration",
+        )
     return f"max_cost={spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
 
 

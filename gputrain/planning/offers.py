@@ -12,7 +12,7 @@ from gputrain.catalog import Price, ProvisioningModel
 from gputrain.spec import TrainingSpec
 
 
-def _no_price(place: str, model: ProvisioningModel | None) -> Price | None:
+def _no_price(_place: str, _model: ProvisioningModel | None) -> Price | None:
     return None
 
 

@@ -100,9 +100,7 @@ class Plan(Generic[JobT]):
                 lines.append(f"If there is no room, {len(self.candidates) - 1} more ways are tried in order.")
         else:
             lines.append(f"{self.spec.title} cannot run as asked.")
-        for one in self.refusals:
-            if one.asked_for:
-                lines.append(f"Not {one.subject} on {one.backend}: {one.why}." + (f" {one.fix}." if one.fix else ""))
+        lines += [_refusal_sentence(one) for one in self.refusals if one.asked_for]
         return "\n".join(lines)
 
     @property
@@ -114,7 +112,18 @@ class Plan(Generic[JobT]):
         caption += [_source_line(shown)] if shown else ["nothing can run this spec as asked"]
         return Table(
             title=f"Plan for {self.spec.title}",
-            columns=("#", "backend", "place", "machine", "runs on", "model", "quota", "$/h", "at most $", "for"),
+            columns=(
+                "#",
+                "backend",
+                "place",
+                "machine",
+                "runs on",
+                "model",
+                "quota",
+                "$/h",
+                "at most $",
+                "for",
+            ),
             rows=[_row(number, one) for number, one in enumerate(shown, start=1)],
             right=("#", "$/h", "at most $"),
             caption="; ".join(caption),
@@ -146,7 +155,18 @@ def _row(number: int, one: Candidate) -> tuple[str, ...]:
     cost = "unknown" if one.cost_at_most_usd is None else f"{one.cost_at_most_usd:,.2f}"
     price = "unknown" if one.price_usd_h is None else f"{one.price_usd_h:,.2f}"
     duration = format_duration(one.max_run_duration)
-    return str(number), one.backend, one.place, one.machine_type, one.gpus, model, verdict, price, cost, duration
+    return (
+        str(number),
+        one.backend,
+        one.place,
+        one.machine_type,
+        one.gpus,
+        model,
+        verdict,
+        price,
+        cost,
+        duration,
+    )
 
 
 def _cost_sentence(one: Candidate) -> str:
@@ -159,6 +179,14 @@ def _cost_sentence(one: Candidate) -> str:
     return f"It costs ${one.price_usd_h:,.2f} an hour, {at_most} ({one.price.source}, {one.price.date})."
 
 
+def _refusal_sentence(one: Refusal) -> str:
+    return f"Not {one.subject} on {one.backend}: {one.why}." + (
+        f" What would work: {one.fix}." if one.fix else ""
+    )
+
+
 def _source_line(shown: Sequence[Candidate]) -> str:
-    sources = dict.fromkeys(f"{one.price.source}, {one.price.date}" for one in shown if one.price and one.price.usd_h)
+    sources = dict.fromkeys(
+        f"{one.price.source}, {one.price.date}" for one in shown if one.price and one.price.usd_h
+    )
     return "prices: " + "; ".join(sources) if sources else "no prices"

@@ -28,7 +28,9 @@ class FaultCollector:
         if not holds:
             self.add(field, value, allowed, fix)
 
-    def parse(self, field: str, value: object, read: Callable[[object], T], allowed: str, fix: str) -> T | None:
+    def parse(
+        self, field: str, value: object, read: Callable[[object], T], allowed: str, fix: str
+    ) -> T | None:
         """``read(value)``, or None and a fault where it raises ValueError."""
         try:
             return read(value)
@@ -54,7 +56,9 @@ class FaultCollector:
 
 def shown(value: object, *, name: str = "") -> str:
     """A value as an error may show it: short, and never a secret."""
-    if isinstance(value, str) and looks_secret(value, name=name.rpartition("[")[2].rstrip("]'\"").lstrip("'\"")):
+    if isinstance(value, str) and looks_secret(
+        value, name=name.rpartition("[")[2].rstrip("]'\"").lstrip("'\"")
+    ):
         return HIDDEN
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

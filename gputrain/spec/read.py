@@ -5,31 +5,23 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import attrs
 
 from gputrain.catalog import ProvisioningModel
+from gputrain.spec import checks
 from gputrain.spec.durations import parse_duration
 from gputrain.spec.faults import FaultCollector
 from gputrain.spec.gpu import parse_gpus
-from gputrain.spec.secrets import HIDDEN
-from gputrain.spec.words import EntryKind, Launcher
+from gputrain.spec.words import Launcher
 
 E = TypeVar("E", bound=enum.Enum)
 
-LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 # 63 is Compute's limit for an instance name; the job's random suffix and a node's number take up to 14.
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,47}[a-z0-9])?")
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-SECRET = re.compile(r"secret://projects/[^/\s]+/secrets/[^/\s]+/versions/(?:\d+|latest)")
 MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
-RESERVED_LABEL = "gputrain"
-MAX_LABELS = 56  # 64 are allowed on a resource; the rest is for our own
 
 
 @attrs.frozen
@@ -45,9 +37,9 @@ def fields(given: Mapping[str, Any], faults: FaultCollector) -> dict[str, Any]:
     """Every field in the form that the spec keeps; what cannot be read becomes a fault and None."""
     result = {name: _read_one(name, value, faults) for name, value in given.items()}
     for name in ("env", "secrets", "labels"):
-        result[name] = _mapping(name, given[name], faults)
-    _check_entry(result, given, faults)
-    _check_together(result, faults)
+        result[name] = checks.read_mapping(name, given[name], faults)
+    checks.check_entry(result, given, faults)
+    checks.check_together(result, faults)
     return result
 
 
@@ -78,7 +70,9 @@ def _texts(value: Any) -> tuple[str, ...]:
         raise ValueError
     for number, one in enumerate(value):
         if not isinstance(one, str) or "\0" in one:
-            raise ValueError(f"item {number} is {type(one).__name__}" if not isinstance(one, str) else f"item {number}")
+            raise ValueError(
+                f"item {number} is {type(one).__name__}" if not isinstance(one, str) else f"item {number}"
+            )
     return tuple(value)
 
 
@@ -147,25 +141,39 @@ def _words(kind: type[enum.Enum]) -> str:
 
 
 _PATH = _Row(_text, "a path as text", "give a path, or leave it out")
-_DURATION = _Row(parse_duration, "a positive duration", "write '90m', '12h', '1d', '1h30m', or give a timedelta")
+_DURATION = _Row(
+    parse_duration, "a positive duration", "write '90m', '12h', '1d', '1h30m', or give a timedelta"
+)
 _ROWS = {
     "script": _Row(_text, "the path of a Python file", "script='train.py'"),
     "module": _Row(_matching(MODULE), "a module's dotted name", "module='package.train'"),
     "command": _Row(_command, "a program and its arguments, each as text", "command=['python3', 'train.py']"),
     "function": _Row(_function, "a Python function", "function=train, without calling it"),
     "args": _Row(_texts, "a list of texts", "args=['--lr', '3e-4']; numbers as str(...)"),
-    "gpu": _Row(parse_gpus, "a kind and a count such as 'H100:2', or a list of them", "gpu='H100:2', or gpu=2 on Local"),
+    "gpu": _Row(
+        parse_gpus,
+        "a kind and a count such as 'H100:2', or a list of them",
+        "gpu='H100:2', or gpu=2 on Local",
+    ),
     "num_nodes": _Row(_whole(1, 1000), "a whole number from 1 to 1000", "num_nodes=2"),
     "nproc_per_node": _Row(_whole(1, 64), "a whole number from 1 to 64", "leave it out for one rank a GPU"),
-    "provisioning_model": _Row(_ladder, _words(ProvisioningModel), "provisioning_model=['spot', 'flex-start']"),
+    "provisioning_model": _Row(
+        _ladder, _words(ProvisioningModel), "provisioning_model=['spot', 'flex-start']"
+    ),
     "reservation": _Row(_text, "the name of a reservation", "see `gcloud compute reservations list`"),
-    "machine_type": _Row(_matching(MACHINE_TYPE), "a machine type of Google Cloud", "machine_type='a3-highgpu-8g'"),
-    "image": _Row(_matching(re.compile(r"[^\s]+")), "a container image", "image='REGION-docker.pkg.dev/P/R/I@sha256:…'"),
+    "machine_type": _Row(
+        _matching(MACHINE_TYPE), "a machine type of Google Cloud", "machine_type='a3-highgpu-8g'"
+    ),
+    "image": _Row(
+        _matching(re.compile(r"[^\s]+")), "a container image", "image='REGION-docker.pkg.dev/P/R/I@sha256:…'"
+    ),
     "source_dir": _PATH,
     "checkpoint_dir": _PATH,
     "output_dir": _PATH,
     "requirements": _Row(
-        _requirements, "a list of pip requirements or the path of a .txt file", "requirements=['einops==0.8.0']"
+        _requirements,
+        "a list of pip requirements or the path of a .txt file",
+        "requirements=['einops==0.8.0']",
     ),
     "max_run_duration": _DURATION,
     "max_wait_duration": _DURATION,
@@ -188,89 +196,3 @@ _OPTIONAL = frozenset(_ROWS) - {
     "gpu",
     "provisioning_model",
 }
-
-
-def _mapping(field: str, value: Any, faults: FaultCollector) -> Mapping[str, str]:
-    if value is None:
-        return MappingProxyType({})
-    if not isinstance(value, Mapping):
-        faults.add(field, value, "a mapping of names to texts", f"{field}={{'NAME': 'value'}}")
-        return MappingProxyType({})
-    checks = {"env": _check_env, "secrets": _check_secret, "labels": _check_label}[field]
-    for name, one in value.items():
-        checks(name, one, faults)
-    faults.check(
-        field != "labels" or len(value) <= MAX_LABELS, field, len(value), f"at most {MAX_LABELS} labels", "drop some"
-    )
-    return MappingProxyType(dict(value))
-
-
-def _check_env(name: Any, value: Any, faults: FaultCollector) -> None:
-    field = f"env[{name!r}]"
-    known = isinstance(name, str) and bool(ENV_NAME.fullmatch(name))
-    faults.check(known, field, name, "the name of an environment variable", "letters, digits and _")
-    faults.check(
-        not (known and name.startswith("GPUTRAIN_")), field, name, "GPUTRAIN_ names are gputrain's own", "rename it"
-    )
-    fix = f"env={{{name!r}: {str(value)!r}}}" if isinstance(value, (int, float)) else "give text"
-    faults.check(isinstance(value, str) and "\0" not in value, field, value, "text without NUL", fix)
-
-
-def _check_secret(name: Any, value: Any, faults: FaultCollector) -> None:
-    field = f"secrets[{name!r}]"
-    faults.check(
-        isinstance(name, str) and bool(ENV_NAME.fullmatch(name)),
-        field,
-        name,
-        "the name of an environment variable",
-        "letters, digits and _",
-    )
-    if not (isinstance(value, str) and SECRET.fullmatch(value)):
-        # Whatever was given here may be the secret itself: it is never shown.
-        fix = "store it in Secret Manager and give secret://projects/P/secrets/S/versions/V"
-        faults.add(field, HIDDEN, "a reference, never the secret itself", fix)
-
-
-def _check_label(name: Any, value: Any, faults: FaultCollector) -> None:
-    field = f"labels[{name!r}]"
-    key_ok = isinstance(name, str) and bool(LABEL_KEY.fullmatch(name))
-    faults.check(key_ok, field, name, "keys of 1 to 63 small letters, digits, _ and -, a letter first", "rename it")
-    reserved = key_ok and name.startswith(RESERVED_LABEL)
-    faults.check(not reserved, field, name, f"labels that start with {RESERVED_LABEL} are gputrain's own", "rename it")
-    value_ok = isinstance(value, str) and bool(LABEL_VALUE.fullmatch(value))
-    faults.check(value_ok, field, value, "values of up to 63 small letters, digits, _ and -", "shorten or rename it")
-
-
-def _check_entry(result: dict[str, Any], given: Mapping[str, Any], faults: FaultCollector) -> None:
-    kinds = [kind.value for kind in EntryKind if given[kind.value] is not None]
-    names = ", ".join(kind.value for kind in EntryKind)
-    if not kinds:
-        faults.add("entry", None, f"exactly one of {names}", "script='train.py'")
-    elif len(kinds) > 1:
-        faults.add("entry", ", ".join(kinds), f"exactly one of {names}", f"keep {kinds[0]} and drop the others")
-    if "command" in kinds and given["args"]:
-        faults.add("args", given["args"], "a command carries its own arguments", "put them into command=[...]")
-    if result["launcher"] is None:
-        result["launcher"] = Launcher.NONE if kinds == ["command"] else Launcher.TORCHRUN_ENV
-
-
-def _check_together(result: dict[str, Any], faults: FaultCollector) -> None:
-    models = result["provisioning_model"] or ()
-    bound = ProvisioningModel.RESERVATION_BOUND in models
-    faults.check(
-        not bound or result["reservation"] is not None,
-        "reservation",
-        None,
-        "reservation-bound needs a reservation",
-        "reservation='my-reservation'",
-    )
-    both = sorted(set(result["env"]) & set(result["secrets"]), key=str)
-    faults.check(not both, "secrets", both, "a variable is in env or in secrets, not in both", "keep it in secrets")
-    run = result["max_run_duration"]
-    faults.check(
-        not isinstance(run, timedelta) or run <= timedelta(days=28),
-        "max_run_duration",
-        run,
-        "at most 28 days",
-        "split the work and resume from the checkpoint",
-    )

@@ -18,7 +18,9 @@ _FORMS = re.compile(
     """,
     re.VERBOSE,
 )
-_NAMES = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(?:API|ACCESS|PRIVATE|SECRET)_?KEY)S?$", re.I)
+_NAMES = re.compile(
+    r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(?:API|ACCESS|PRIVATE|SECRET)_?KEY)S?$", re.I
+)
 
 HIDDEN = "***"
 

@@ -133,7 +133,9 @@ class TrainingSpec:
         faults = FaultCollector()
         for key in unknown:
             near = difflib.get_close_matches(key, [field.name for field in attrs.fields(type(self))], n=1)
-            faults.add(key, unknown[key], "no such field", f"did you mean {near[0]}?" if near else "leave it out")
+            faults.add(
+                key, unknown[key], "no such field", f"did you mean {near[0]}?" if near else "leave it out"
+            )
         fields = read.fields(given, faults)
         faults.raise_if_any()
         self.__attrs_init__(**fields)  # type: ignore[attr-defined]  # made by attrs for init=False
@@ -170,7 +172,9 @@ class TrainingSpec:
         fields = self._fields()
         if self.function is not None:
             faults = FaultCollector()
-            faults.add("function", self.title, "a function cannot be written as JSON", "put it in a script or module")
+            faults.add(
+                "function", self.title, "a function cannot be written as JSON", "put it in a script or module"
+            )
             faults.raise_if_any()
         plain = {name: _plain(value) for name, value in fields.items()}
         return {name: value for name, value in plain.items() if value not in (None, [], {})}
@@ -184,7 +188,9 @@ class TrainingSpec:
         return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, ({k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in self._fields().items()},)
+        return _rebuild, (
+            {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in self._fields().items()},
+        )
 
 
 def _rebuild(fields: dict[str, Any]) -> TrainingSpec:

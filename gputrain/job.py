@@ -1,0 +1,289 @@
+"""`Job`: the handle of one job, in the process that submitted it or in any other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import attrs
+
+from gputrain import view
+from gputrain.backends.base import Backend, JobRef, LogLine
+from gputrain.errors import JobError, JobFailedError, JobTimeoutError, TransientError
+from gputrain.lifecycle import Failure, Observation, State, advance
+from gputrain.metrics import Metrics
+from gputrain.planning import Candidate
+from gputrain.tables import Table
+
+BLIND_FOR_AT_MOST_S = 300.0
+"""How long every look may fail, one after the other, before `Job.wait` gives up."""
+
+
+@attrs.frozen(kw_only=True)
+class Attempt:
+    """One candidate that was tried, and what was answered."""
+
+    candidate: Candidate
+    at: datetime
+    answer: str
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """How a job ended well."""
+
+    uri: str
+    state: State
+    duration: timedelta | None
+    metrics: Metrics = attrs.field(repr=False)
+    cost_usd: float | None
+    """US dollars at the dated price; None: unknown."""
+    attempt: int
+    """0 where it was never restarted."""
+
+
+class Job:
+    """A job that was submitted, here or anywhere.
+
+    Made by ``trainer.submit`` and `gputrain.attach`. Its ``uri`` is a string that any process can attach to.
+    Losing the handle, or the process that holds it, does not touch the job.
+    """
+
+    def __init__(
+        self,
+        ref: JobRef,
+        backend: Backend,
+        *,
+        candidate: Candidate | None = None,
+        attempts: tuple[Attempt, ...] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.ref = ref
+        self.candidate = candidate
+        """Where it was placed; None for a job taken up by its name."""
+        self.attempts = attempts
+        """What was tried before it was placed, oldest first."""
+        self._backend = backend
+        self._now = now
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._state = State.QUEUED
+        self._seen = Observation()
+        self._log: list[LogLine] = []
+        self._cursor = ""
+
+    @property
+    def uri(self) -> str:
+        """The name of the job: ``gputrain.attach(uri)`` takes it up again, in any process, on any day."""
+        return self.ref.uri
+
+    @property
+    def state(self) -> State:
+        """Where the job stood at the last look; `refresh` looks anew."""
+        return self._state
+
+    def refresh(self) -> Observation:
+        """Look at the job once.
+
+        Raises:
+            JobLostError: neither the job nor its traces can be found.
+            TransientError: it could not be looked at now; the state stays what it was.
+        """
+        seen = self._backend.observe(self.ref)
+        with self._lock:
+            self._state = advance(self._state, seen.state)
+            self._seen = seen
+        return seen
+
+    def wait(self, timeout: float | timedelta | None = None, *, progress: str | None = None) -> State:
+        """Wait for the end, showing logs, metrics and cost while it comes.
+
+        Args:
+            timeout: seconds (or a timedelta) after which to stop waiting; the job goes on.
+            progress: ``auto`` (rich text in a terminal, html in a notebook, otherwise nothing), ``rich``,
+                ``plain`` or ``none``; ``$GPUTRAIN_PROGRESS`` sets it for a whole process.
+
+        Returns:
+            The terminal state. A failed job raises only in `result`.
+
+        Raises:
+            JobTimeoutError: the timeout passed first.
+            KeyboardInterrupt: Ctrl-C: the watching ends, the job does not; the message says how to attach.
+        """
+        limit_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        shown = view.choose(progress)
+        try:
+            return self._watch(shown, limit_s)
+        except KeyboardInterrupt:
+            text = f"stopped watching; the job goes on. Take it up again: gputrain.attach({self.uri!r})"
+            raise KeyboardInterrupt(text) from None
+        finally:
+            shown.close()
+
+    def _watch(self, shown: view.View, limit_s: float | None) -> State:
+        started = last_sight = time.monotonic()
+        streams = not isinstance(shown, view.Silence)
+        while True:
+            pause = self._backend.poll_s
+            try:
+                self.refresh()
+                if streams:
+                    shown.lines(self._read_log())
+                last_sight = time.monotonic()
+            except TransientError as error:
+                if time.monotonic() - last_sight > BLIND_FOR_AT_MOST_S:
+                    raise
+                pause = max(pause, error.retry_after_s or 0.0)
+            shown.status(self._snapshot())
+            if self._state.is_terminal:
+                return self._state
+            if limit_s is not None and time.monotonic() - started > limit_s:
+                raise JobTimeoutError(
+                    f"{self.ref.name} is still {self._state.value} after {limit_s:g} s; it goes on",
+                    fix=f"wait longer, or later: gputrain.attach({self.uri!r}).wait()",
+                    uri=self.uri,
+                )
+            self._sleep(pause if limit_s is None else min(pause, limit_s))
+
+    def result(self, timeout: float | timedelta | None = None) -> Result:
+        """Wait for the end in silence and return how it went.
+
+        Raises:
+            JobFailedError: with the first failing rank's own traceback.
+            JobError: it was cancelled, or expired.
+            JobTimeoutError: the timeout passed first.
+        """
+        state = self.wait(timeout, progress="none")
+        if state is State.SUCCEEDED:
+            return Result(
+                uri=self.uri,
+                state=state,
+                duration=self.duration,
+                metrics=self.metrics(),
+                cost_usd=self.cost_usd,
+                attempt=self._seen.attempt,
+            )
+        if state is State.FAILED:
+            raise _failed(self, self._seen.failure or Failure(kind="unknown", message=self._seen.detail))
+        fix = "raise max_run_duration or max_wait_duration" if state is State.EXPIRED else ""
+        why = self._seen.detail or (self._seen.failure.message if self._seen.failure else "")
+        raise JobError(f"{self.ref.name} ended as {state.value}", why=why, fix=fix, uri=self.uri)
+
+    def logs(self, *, rank: int | None = None, follow: bool = False) -> Iterator[LogLine]:
+        """Log lines, oldest first, none twice.
+
+        Args:
+            rank: only this rank's lines; all ranks and agents unless said.
+            follow: go on until the job has ended.
+        """
+        position = 0
+        while True:
+            if not self._state.is_terminal:
+                self.refresh()
+            ended = self._state.is_terminal  # judged before reading, so that the last lines are read too
+            self._read_log()
+            for line in self._log[position:]:
+                if rank is None or line.rank == rank:
+                    yield line
+            position = len(self._log)
+            if ended or not follow:
+                return
+            self._sleep(self._backend.poll_s)
+
+    def metrics(self) -> Metrics:
+        """What the script reported so far with ``session.report``."""
+        self._read_log()
+        return self._metrics()
+
+    def cancel(self) -> None:
+        """Ask the job to stop; its ranks may save first. Twice is once, and an ended job stays as it is."""
+        self._backend.cancel(self.ref)
+        with self._lock:
+            self._state = advance(self._state, State.STOPPING)
+
+    @property
+    def duration(self) -> timedelta | None:
+        """How long ranks have been running, all attempts together; None before they start."""
+        if self._seen.started_at is None:
+            return None
+        return (self._seen.ended_at or self._now()) - self._seen.started_at
+
+    @property
+    def cost_usd(self) -> float | None:
+        """US dollars spent so far, at the dated price of the plan; None: unknown."""
+        if self.candidate is None or self.candidate.price_usd_h is None:
+            return None
+        hours = (self.duration or timedelta(0)).total_seconds() / 3600
+        return self.candidate.price_usd_h * hours
+
+    def _read_log(self) -> list[LogLine]:
+        """Fetch what is new, keep it, and return it."""
+        with self._reading:
+            fresh: list[LogLine] = []
+            while True:
+                page = self._backend.logs(self.ref, self._cursor)
+                if page.missed_bytes:
+                    fresh.append(LogLine(message=f"... {page.missed_bytes} bytes of log were lost here ..."))
+                fresh += page.lines
+                if page.cursor == self._cursor or not page.lines:
+                    self._cursor = page.cursor
+                    self._log += fresh
+                    return fresh
+                self._cursor = page.cursor
+
+    def _metrics(self) -> Metrics:
+        return Metrics.read(line.message for line in self._log)
+
+    def _snapshot(self) -> view.Snapshot:
+        return view.Snapshot(
+            title=self.ref.name,
+            state=self._state,
+            elapsed=self.duration or timedelta(0),
+            detail=self._seen.detail,
+            metrics=self._metrics(),
+            cost_usd=self.cost_usd,
+        )
+
+    @property
+    def table(self) -> Table:
+        """The job in a few rows."""
+        rows = [("state", self._state.value), ("uri", self.uri)]
+        if self.candidate is not None:
+            rows += [("runs on", self.candidate.gpus), ("machine", self.candidate.machine_type)]
+        if self.duration is not None:
+            rows.append(("running for", str(self.duration).split(".")[0]))
+        if self._seen.detail:
+            rows.append(("detail", self._seen.detail))
+        return Table(title=f"Job {self.ref.name}", columns=("", " "), rows=rows)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.uri} {self._state.value}>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return self.table._repr_mimebundle_()
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield self.table
+
+
+def _failed(job: Job, failure: Failure) -> JobFailedError:
+    where = "" if failure.rank is None else f" on rank {failure.rank}"
+    if failure.rank is None and failure.node_rank is not None:
+        where = f" on node {failure.node_rank}"
+    return JobFailedError(
+        f"{job.ref.name} failed: {failure.kind}{where}",
+        why=failure.message,
+        fix=f"read the whole log: gputrain.attach({job.uri!r}).logs()",
+        uri=job.uri,
+        kind=failure.kind,
+        rank=failure.rank,
+        node_rank=failure.node_rank,
+        exit_code=failure.exit_code,
+        traceback=failure.traceback,
+        last_lines=failure.last_lines,
+    )

@@ -1,0 +1,256 @@
+"""`Trainer`: one road from what a user asks for to a running job, on every backend."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from importlib import import_module
+from typing import Any
+
+from gputrain.backends.base import Backend, JobRef
+from gputrain.errors import CapacityError, Fault, NoPlacementError, SpecError
+from gputrain.job import Attempt, Job, Result
+from gputrain.planning import Plan, candidates, rank
+from gputrain.spec import EntryKind, TrainingSpec
+from gputrain.tables import Table
+
+log = logging.getLogger("gputrain")
+
+Entry = str | Sequence[str] | Callable[[], object] | TrainingSpec
+_HOMES = {"local": ("gputrain.backends.local", "Local")}
+
+
+class Trainer:
+    """Plans, submits and finds jobs.
+
+    Args:
+        backends: one backend, or several in order of preference; `Local` (this machine) unless said.
+
+    >>> trainer = Trainer()
+    >>> plan = trainer.plan("examples/train_plain_ddp.py", nproc_per_node=2)
+    >>> plan.candidates[0].backend
+    'local'
+    """
+
+    def __init__(
+        self,
+        backends: Backend | Sequence[Backend] | None = None,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    ) -> None:
+        if backends is None:
+            from gputrain.backends.local import Local
+
+            backends = Local()
+        listed = tuple(backends) if isinstance(backends, Sequence) else (backends,)
+        self._backends = {backend.name: backend for backend in listed}
+        if not listed or len(self._backends) != len(listed):
+            names = ", ".join(backend.name for backend in listed) or "none"
+            fault = Fault(
+                field="backends", value=names, allowed="one or more, each kind once", fix="Trainer()"
+            )
+            raise SpecError(
+                f"a trainer takes one or more backends, each kind once; got {names}", faults=(fault,)
+            )
+        self._now = now
+
+    def plan(self, entry: Entry | None = None, **fields: Any) -> Plan[Job]:
+        """Every way the spec could run, best first, and why the others cannot; nothing is created.
+
+        Args:
+            entry: a script (``"train.py"``), a function, a command (a list), or a whole `TrainingSpec`.
+            **fields: fields of `TrainingSpec`.
+
+        Raises:
+            SpecError: with all faults of the spec.
+        """
+        return self._plan(make_spec(entry, fields), idempotency_key=None)
+
+    def submit(self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Job:
+        """Start a job on the best place that has room, and return at once.
+
+        Args:
+            entry: as for `plan`.
+            idempotency_key: any text; submitting twice with the same key gives the same job.
+            **fields: fields of `TrainingSpec`.
+
+        Raises:
+            SpecError: with all faults of the spec, before anything is touched.
+            NoFitError: nothing on offer has that shape; it names what exists.
+            NoPlacementError: every candidate was out of capacity; it carries the ledger of attempts.
+        """
+        return self._plan(make_spec(entry, fields), idempotency_key=idempotency_key).submit()
+
+    def run(self, entry: Entry | None = None, *, progress: str | None = None, **fields: Any) -> Result:
+        """Submit, show and wait; as `submit`, `Job.wait` and `Job.result` one after the other.
+
+        Raises:
+            JobFailedError: with the first failing rank's own traceback.
+        """
+        job = self.submit(entry, **fields)
+        job.wait(progress=progress)
+        return job.result()
+
+    def attach(self, uri: str) -> Job:
+        """Take up a job of one of this trainer's backends.
+
+        Raises:
+            SpecError: the uri names no job of these backends.
+            JobLostError: the job cannot be found.
+        """
+        ref = JobRef.parse(uri)
+        return _taken_up(ref, self._backend(ref.backend))
+
+    def jobs(self, *, name: str = "") -> Jobs:
+        """Jobs that exist on these backends, newest first; those whose name starts with ``name``."""
+        found = [
+            _taken_up(ref, backend) for backend in self._backends.values() for ref in backend.find(name=name)
+        ]
+        return Jobs(found)
+
+    def _plan(self, spec: TrainingSpec, *, idempotency_key: str | None) -> Plan[Job]:
+        supplies = [backend.supply for backend in self._backends.values()]
+        wanted = candidates(spec, supplies)
+        facts = {
+            candidate: fact
+            for name, backend in self._backends.items()
+            for candidate, fact in backend.availability(
+                [one for one in wanted.candidates if one.backend == name]
+            ).items()
+        }
+        job_id = make_job_id(spec, idempotency_key)
+        return Plan(
+            spec=spec,
+            candidates=rank(wanted, facts),
+            refusals=wanted.refusals,
+            made_at=self._now(),
+            requests_of=lambda plan: self._requests(plan, job_id),
+            submit_with=lambda plan: self._submit(plan, job_id),
+        )
+
+    def _requests(self, plan: Plan[Job], job_id: str) -> tuple[Mapping[str, Any], ...]:
+        best = plan.candidates[0]
+        backend = self._backends[best.backend]
+        bundle = backend.stage(plan.spec, job_id)
+        return (backend.render(plan.spec, best, job_id, bundle).body,)
+
+    def _submit(self, plan: Plan[Job], job_id: str) -> Job:
+        attempts: list[Attempt] = []
+        bundles: dict[str, Any] = {}
+        for candidate in plan.candidates:
+            backend = self._backends[candidate.backend]
+            if candidate.backend not in bundles:
+                bundles[candidate.backend] = backend.stage(plan.spec, job_id)
+            request = backend.render(plan.spec, candidate, job_id, bundles[candidate.backend])
+            try:
+                ref = backend.create(request)
+            except CapacityError as error:
+                log.info("no room for %s at %s: %s", job_id, candidate.place, error.what)
+                attempts.append(Attempt(candidate=candidate, at=self._now(), answer=error.what))
+                continue
+            attempts.append(Attempt(candidate=candidate, at=self._now(), answer="accepted"))
+            log.info("submitted %s", ref.uri)
+            return Job(ref, backend, candidate=candidate, attempts=tuple(attempts))
+        raise NoPlacementError(
+            f"no room for {plan.spec.title} at any of {len(attempts)} places",
+            why="; ".join(dict.fromkeys(attempt.answer for attempt in attempts)),
+            fix="allow more GPU kinds, provisioning models or regions, or try again later",
+            plan=plan,
+            attempts=tuple(attempts),
+        )
+
+    def _backend(self, name: str) -> Backend:
+        if name not in self._backends:
+            fault = Fault(
+                field="uri",
+                value=name,
+                allowed="a job of " + ", ".join(self._backends),
+                fix="gputrain.attach(uri) finds the backend by itself",
+            )
+            raise SpecError(f"this trainer has no backend {name!r}", faults=(fault,))
+        return self._backends[name]
+
+
+class Jobs(list[Job]):
+    """Jobs that show themselves as a table."""
+
+    @property
+    def table(self) -> Table:
+        """One row a job."""
+        rows = [
+            (job.ref.name, job.ref.backend, job.state.value, str(job.duration or "").split(".")[0])
+            for job in self
+        ]
+        return Table(title="Jobs", columns=("name", "backend", "state", "running for"), rows=rows)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return self.table._repr_mimebundle_()
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield self.table
+
+
+def attach(uri: str, *, backend: Backend | None = None) -> Job:
+    """Take up a job by its name, in any process, on any day.
+
+    Args:
+        uri: what ``job.uri`` said: ``gputrain://backend/project/place/name``.
+        backend: the backend to use, where it needs credentials of its own; made from the uri unless said.
+
+    Raises:
+        SpecError: the uri names no job.
+        JobLostError: the job cannot be found.
+    """
+    ref = JobRef.parse(uri)
+    return _taken_up(ref, backend or _backend_of(ref))
+
+
+def _backend_of(ref: JobRef) -> Backend:
+    if ref.backend not in _HOMES:
+        known = ", ".join(_HOMES)
+        fault = Fault(field="uri", value=ref.backend, allowed=f"one of {known}", fix="copy it from job.uri")
+        raise SpecError(f"no backend is called {ref.backend!r}; there are {known}", faults=(fault,))
+    module, name = _HOMES[ref.backend]
+    backend: Backend = getattr(import_module(module), name).for_ref(ref)
+    return backend
+
+
+def _taken_up(ref: JobRef, backend: Backend) -> Job:
+    job = Job(ref, backend)
+    job.refresh()
+    return job
+
+
+def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
+    """The spec that an entry and fields say: a text is a script, a list a command, a callable a function."""
+    if isinstance(entry, TrainingSpec):
+        return entry.replace(**fields) if fields else entry
+    if entry is None:
+        return TrainingSpec(**fields)
+    kind = EntryKind.SCRIPT if isinstance(entry, str) else EntryKind.COMMAND
+    if callable(entry):
+        kind = EntryKind.FUNCTION
+    given = [one.value for one in EntryKind if fields.get(one.value) is not None]
+    if given:
+        fault = Fault(
+            field="entry", value=repr(entry)[:80], allowed="one entry", fix=f"drop it, or {given[0]}="
+        )
+        raise SpecError(f"two entries at once: {entry!r} and {', '.join(given)}", faults=(fault,))
+    return TrainingSpec(**{**fields, kind.value: entry})
+
+
+def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:
+    """``bert-x1y2z``: the job's name and a suffix, random or drawn from the key; fit for an instance."""
+    title = spec.name or re.sub(r"[^a-z0-9]+", "-", spec.title.rpartition("/")[2].removesuffix(".py").lower())
+    stem = title.strip("-")[:49].strip("-")
+    if not stem or not stem[0].isalpha():
+        stem = f"job-{stem}".strip("-")[:49]
+    if idempotency_key is None:
+        suffix = secrets.token_hex(3)
+    else:
+        suffix = hashlib.sha256(idempotency_key.encode()).hexdigest()[:10]
+    return f"{stem}-{suffix}"

@@ -1,0 +1,211 @@
+"""What a person sees while a job runs: rich text in a terminal, html in a notebook, plain lines on request,
+and nothing at all when gputrain works inside another program.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import sys
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Protocol, TextIO
+
+import attrs
+
+from gputrain.backends.base import LogLine
+from gputrain.entrypoint import contract
+from gputrain.errors import Fault, SpecError
+from gputrain.lifecycle import State
+from gputrain.metrics import Metrics, sparkline
+from gputrain.spec import format_duration
+
+PROGRESS = ("auto", "rich", "plain", "none")
+_NOTEBOOK_LINES = 20
+_COLOURS = {State.SUCCEEDED: "green", State.FAILED: "red", State.CANCELLED: "yellow", State.EXPIRED: "red"}
+
+
+@attrs.frozen(kw_only=True)
+class Snapshot:
+    """Where a job stands, for showing."""
+
+    title: str
+    state: State
+    elapsed: timedelta
+    detail: str = ""
+    metrics: Metrics = Metrics()
+    cost_usd: float | None = None
+
+    @property
+    def text(self) -> str:
+        """One line of it."""
+        parts = [self.title, self.state.value, format_duration(self.elapsed)]
+        parts += [
+            f"{name} {value:.4g}"
+            for name, value in self.metrics.last.items()
+            if isinstance(value, (int, float))
+        ]
+        if self.cost_usd:
+            parts.append(f"${self.cost_usd:,.2f}")
+        if self.detail:
+            parts.append(self.detail)
+        return " · ".join(parts)
+
+
+class View(Protocol):
+    """Something that shows a job."""
+
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """New log lines."""
+        ...
+
+    def status(self, snapshot: Snapshot) -> None:
+        """Where the job stands now."""
+        ...
+
+    def close(self) -> None:
+        """The watching has ended."""
+        ...
+
+
+def choose(progress: str | None = None) -> View:
+    """The view for where we are; ``progress`` (or ``$GPUTRAIN_PROGRESS``) overrides: auto, rich, plain, none.
+
+    Raises:
+        SpecError: no such word.
+    """
+    word = progress or os.environ.get("GPUTRAIN_PROGRESS") or "auto"
+    if word not in PROGRESS:
+        fault = Fault(
+            field="progress", value=repr(word), allowed="one of " + ", ".join(PROGRESS), fix="leave it out"
+        )
+        raise SpecError(f"progress={word!r} is none of {', '.join(PROGRESS)}", faults=(fault,))
+    if word == "none":
+        return Silence()
+    if word == "plain":
+        return PlainLines(sys.stderr)
+    if _in_notebook():
+        return Notebook()
+    if word == "rich" or sys.stderr.isatty():
+        return Terminal()
+    return Silence()
+
+
+def _in_notebook() -> bool:
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _shown(lines: Sequence[LogLine]) -> list[LogLine]:
+    """The lines without those that are meant for programs."""
+    markers = (contract.METRIC_MARKER, contract.RESULT_MARKER)
+    return [line for line in lines if not line.message.startswith(markers)]
+
+
+def _prefix(line: LogLine) -> str:
+    return "agent" if line.rank is None else f"{line.rank}"
+
+
+class Silence:
+    """Shows nothing: we work inside another program."""
+
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """Nothing."""
+
+    def status(self, snapshot: Snapshot) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class PlainLines:
+    """One line of text for each log line, and for each change of state."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._state: State | None = None
+
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """Write them, each with its rank."""
+        for line in _shown(lines):
+            self._stream.write(f"[{_prefix(line)}] {line.message}\n")
+        self._stream.flush()
+
+    def status(self, snapshot: Snapshot) -> None:
+        """Write it when the state has changed."""
+        if snapshot.state is not self._state:
+            self._state = snapshot.state
+            self._stream.write(f"-- {snapshot.text}\n")
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Terminal:
+    """Log lines that scroll above one live line of state, metrics and cost."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, refresh_per_second=4, transient=False)
+        self._live.start()
+
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """Print them above the live line."""
+        from rich.text import Text
+
+        for line in _shown(lines):
+            style = "red" if line.severity in ("ERROR", "CRITICAL") else "dim" if line.rank is None else ""
+            self._console.print(
+                Text(f"{_prefix(line):>5} │ ", style="cyan").append(Text(line.message, style=style))
+            )
+
+    def status(self, snapshot: Snapshot) -> None:
+        """Renew the live line."""
+        from rich.text import Text
+
+        text = Text(snapshot.text, style=f"bold {_COLOURS.get(snapshot.state, 'blue')}")
+        losses = [value for _, value in snapshot.metrics.series("loss")]
+        if losses:
+            text.append(f"\nloss {sparkline(losses, width=60)}", style="magenta")
+        self._live.update(text)
+
+    def close(self) -> None:
+        """Leave the last state standing."""
+        self._live.stop()
+
+
+class Notebook:
+    """One html cell that renews itself: state, last lines, and the table and plots of the metrics."""
+
+    def __init__(self) -> None:
+        from importlib import import_module
+
+        self._display = import_module("IPython.display")  # loaded already: we are in its kernel
+        self._handle: Any = None
+        self._tail: deque[str] = deque(maxlen=_NOTEBOOK_LINES)
+
+    def lines(self, lines: Sequence[LogLine]) -> None:
+        """Keep the last of them."""
+        self._tail.extend(f"[{_prefix(line)}] {line.message}" for line in _shown(lines))
+
+    def status(self, snapshot: Snapshot) -> None:
+        """Renew the cell."""
+        colour = _COLOURS.get(snapshot.state, "steelblue")
+        metrics = snapshot.metrics._repr_mimebundle_()["text/html"] if snapshot.metrics.rows else ""
+        page = self._display.HTML(
+            f'<b style="color:{colour}">{html.escape(snapshot.text)}</b>'
+            f"<pre>{html.escape(chr(10).join(self._tail))}</pre>{metrics}"
+        )
+        if self._handle is None:
+            self._handle = self._display.display(page, display_id=True)
+        else:
+            self._handle.update(page)
+
+    def close(self) -> None:
+        """The cell stays."""

@@ -1,0 +1,47 @@
+"""Small rooms: a file of at most 300 lines, a function of at most 40; nothing prints in a library."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "gputrain"
+FILES = sorted(PACKAGE.rglob("*.py"))
+TABLES = ("catalog", "data")
+MAY_PRINT = ("entrypoint", "emulator", "ddp", "__main__.py")
+
+
+def ids(path):
+    return str(path.relative_to(PACKAGE))
+
+
+@pytest.mark.parametrize("path", FILES, ids=ids)
+def test_a_file_has_at_most_300_lines(path):
+    if not set(TABLES) & set(path.parts):
+        assert path.read_text().count("\n") <= 300
+
+
+@pytest.mark.parametrize("path", FILES, ids=ids)
+def test_a_function_has_at_most_40_lines_of_code(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            length = (node.end_lineno - body[0].lineno + 1) if body else 0
+            assert length <= 40, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", FILES, ids=ids)
+def test_a_library_does_not_print(path):
+    if not set(MAY_PRINT) & set(path.parts):
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        assert not [
+            node.lineno for node in calls if isinstance(node.func, ast.Name) and node.func.id == "print"
+        ]
+
+
+@pytest.mark.parametrize("path", FILES, ids=ids)
+def test_no_checkpoint_is_loaded_as_a_pickle(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.keyword) and node.arg == "weights_only":
+            assert isinstance(node.value, ast.Constant)
+            assert node.value.value is True

@@ -1,0 +1,124 @@
+"""The house is built in floors: imports run down only, and rooms on one floor do not know each other."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "gputrain"
+
+FLOORS = (
+    ("errors", "tables", "entrypoint"),
+    ("catalog", "lifecycle", "retry", "ddp"),
+    ("spec", "gcp"),
+    ("planning", "staging", "quota"),
+    ("backends.base",),
+    ("backends.local", "backends.vertex", "backends.compute"),
+    ("backends",),
+    ("metrics",),
+    ("view",),
+    ("job",),
+    ("trainer",),
+    ("",),
+)
+"""From the ground up. A floor's rooms may import any room below it."""
+
+APART = "emulator"
+OUTSIDE = {
+    "errors": {"attrs"},
+    "tables": {"attrs", "rich"},
+    "entrypoint": {"torch"},
+    "ddp": {"torch", "numpy"},
+    "retry": {"tenacity"},
+    "gcp": {"attrs", "google", "requests", "grpc", "proto"},
+    "staging": {"attrs", "requests", "google"},
+    "view": {"attrs", "rich"},
+}
+"""What a room may import beyond the standard library; ``attrs`` alone unless said."""
+
+
+def modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def room_of(module):
+    """The room a module lies in: the longest name of a floor that begins it."""
+    inner = module.removeprefix("gputrain").removeprefix(".")
+    rooms = [room for floor in FLOORS for room in floor if inner == room or inner.startswith(f"{room}.")]
+    assert rooms or inner == "", f"{module} lies on no floor: add its room to FLOORS"
+    return max(rooms, key=len, default="")
+
+
+def level(room):
+    return next(number for number, floor in enumerate(FLOORS) if room in floor)
+
+
+def imports(module, path, *, for_types=True):
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    tree = ast.parse(path.read_text())
+    if not for_types:
+        tree = DropTypeChecking().visit(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, base] if base else above)
+            if base == "gputrain":
+                yield from ((f"gputrain.{alias.name}", node.lineno) for alias in node.names)
+            else:
+                yield base, node.lineno
+
+
+class DropTypeChecking(ast.NodeTransformer):
+    """Leaves out what only type checkers read."""
+
+    def visit_If(self, node):
+        return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+
+
+OURS = [
+    pytest.param(module, path, id=module)
+    for module, path in modules()
+    if not module.startswith(f"gputrain.{APART}")
+]
+
+
+@pytest.mark.parametrize(("module", "path"), OURS)
+def test_imports_run_down_only(module, path):
+    room = room_of(module)
+    for name, line in imports(module, path):
+        if name != "gputrain" and not name.startswith("gputrain."):
+            continue
+        target = room_of(name) if name != "gputrain" else ""
+        if target == room:
+            continue
+        assert not name.startswith(f"gputrain.{APART}"), f"{path}:{line} imports the emulator"
+        assert level(target) < level(room), (
+            f"{path}:{line}: {room or 'the face'} imports {target or 'the face'}"
+        )
+
+
+@pytest.mark.parametrize(("module", "path"), OURS)
+def test_a_room_imports_from_outside_only_what_its_floor_allows(module, path):
+    room = room_of(module)
+    allowed = OUTSIDE.get(
+        room, {"attrs"} | ({"google", "requests", "grpc", "proto"} if "backends." in room else set())
+    )
+    for name, line in imports(module, path, for_types=False):
+        top = name.partition(".")[0]
+        if top != "gputrain" and top not in sys.stdlib_module_names:
+            assert top in allowed, f"{path}:{line}: {room or 'the face'} imports {top}"
+
+
+def test_the_emulator_stands_apart():
+    for module, path in modules():
+        if module.startswith(f"gputrain.{APART}"):
+            for name, line in imports(module, path):
+                ours = name == "gputrain" or name.startswith("gputrain.")
+                assert not ours or name.startswith(f"gputrain.{APART}"), f"{path}:{line} imports {name}"
