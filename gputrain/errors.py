@@ -104,9 +104,14 @@ class UnknownGpuError(SpecError):
 
 
 class NoFitError(RequestError):
-    """Nothing on sale has this shape; ``refusals`` says for each thing tried why not, and what would work."""
+    """Nothing on sale has this shape; ``refusals`` says for each thing tried why not, and what would work.
+
+    ``counts`` holds the GPU counts that exist, ``nearest`` the machine types whose names come closest.
+    """
 
     refusals: tuple[Any, ...] = ()
+    counts: tuple[Any, ...] = ()
+    nearest: tuple[str, ...] = ()
 
 
 class AccessError(GputrainError):

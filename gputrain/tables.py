@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 def _as_rows(rows: Any) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
+
+
+def _as_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(columns)
 
 
 @attrs.frozen(kw_only=True)
@@ -29,7 +33,7 @@ class Table:
     """
 
     title: str = ""
-    columns: tuple[str, ...] = attrs.field(converter=tuple)
+    columns: tuple[str, ...] = attrs.field(converter=_as_columns)
     rows: tuple[tuple[str, ...], ...] = attrs.field(converter=_as_rows)
     right: tuple[str, ...] = ()
     """Names of the columns whose cells are set flush right (figures)."""
