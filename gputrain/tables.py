@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 
-def _as_rows(rows: Any) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
-
-
 def _as_columns(columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(columns)
+
+
+def _as_rows(rows: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
 
 
 @attrs.frozen(kw_only=True)

@@ -29,7 +29,7 @@ class Candidate:
     num_nodes: int
     nproc_per_node: int
     price: Price | None
-    """Price of one machine for an hour; None: unknown."""
+    """Price of one machine for an hour, a lower bound where it is not whole; None: unknown."""
     max_run_duration: timedelta
     """The user's limit, cut to what ``max_cost`` pays for."""
     fact: Fact = Fact()
@@ -43,7 +43,11 @@ class Candidate:
     def cost_at_most_usd(self) -> float | None:
         """US dollars if the job runs for the whole of ``max_run_duration``; None: unknown."""
         price = self.price_usd_h
-        return None if price is None else price * self.max_run_duration.total_seconds() / 3600
+        return (
+            None
+            if price is None or self.price is None or not self.price.is_whole
+            else price * self.max_run_duration.total_seconds() / 3600
+        )
 
     @property
     def gpus(self) -> str:
@@ -200,7 +204,7 @@ def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:
     """The longest run that ``max_cost`` pays for; None where it pays for none, or the price is unknown."""
     if spec.max_cost is None:
         return spec.max_run_duration
-    if price is None:
+    if price is None or not price.is_whole:
         return None
     if price.usd_h == 0:
         return spec.max_run_duration

@@ -153,7 +153,7 @@ def _row(number: int, one: Candidate) -> tuple[str, ...]:
     model = one.provisioning_model.value if one.provisioning_model else "own"
     verdict = "" if one.provisioning_model is None else one.fact.verdict.value
     cost = "unknown" if one.cost_at_most_usd is None else f"{one.cost_at_most_usd:,.2f}"
-    price = "unknown" if one.price_usd_h is None else f"{one.price_usd_h:,.2f}"
+    price = "unknown" if one.price is None else f"{_at_least(one)}{one.price_usd_h:,.2f}"
     duration = format_duration(one.max_run_duration)
     return (
         str(number),
@@ -169,24 +169,30 @@ def _row(number: int, one: Candidate) -> tuple[str, ...]:
     )
 
 
+def _at_least(one: Candidate) -> str:
+    return "" if one.price is None or one.price.is_whole else "≥ "
+
+
 def _cost_sentence(one: Candidate) -> str:
-    duration = format_duration(one.max_run_duration)
-    if one.price is None or one.price_usd_h is None or one.cost_at_most_usd is None:
-        return f"Its price is unknown; it ends after {duration} at the latest."
+    ends = f"it ends after {format_duration(one.max_run_duration)} at the latest"
+    if one.price is None:
+        return f"Its price is unknown; {ends}."
     if one.price.usd_h == 0:
-        return f"It costs nothing here; it ends after {duration} at the latest."
-    at_most = f"at most ${one.cost_at_most_usd:,.2f} for {duration}"
-    return f"It costs ${one.price_usd_h:,.2f} an hour, {at_most} ({one.price.source}, {one.price.date})."
+        return f"It costs nothing here; {ends}."
+    source = f"({one.price.source.what}, {one.price.dated})"
+    if one.cost_at_most_usd is None:
+        left_out = " and ".join(one.price.leaves_out)
+        return f"It costs ${one.price_usd_h:,.2f} an hour {source} and, unknown, {left_out}; {ends}."
+    return f"It costs ${one.price_usd_h:,.2f} an hour {source}, at most ${one.cost_at_most_usd:,.2f}; {ends}."
 
 
 def _refusal_sentence(one: Refusal) -> str:
-    return f"Not {one.subject} on {one.backend}: {one.why}." + (
-        f" What would work: {one.fix}." if one.fix else ""
-    )
+    remedy = f" What would work: {one.fix}." if one.fix else ""
+    return f"Not {one.subject} on {one.backend}: {one.why}.{remedy}"
 
 
 def _source_line(shown: Sequence[Candidate]) -> str:
-    sources = dict.fromkeys(
-        f"{one.price.source}, {one.price.date}" for one in shown if one.price and one.price.usd_h
-    )
-    return "prices: " + "; ".join(sources) if sources else "no prices"
+    priced = [one.price for one in shown if one.price and one.price.usd_h]
+    notes = dict.fromkeys(f"prices of {price.dated}" for price in priced)
+    notes |= dict.fromkeys(f"without {name}" for price in priced for name in price.leaves_out)
+    return ", ".join(notes) or "no prices"

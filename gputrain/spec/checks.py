@@ -53,7 +53,7 @@ def _check_env(name: Any, value: Any, faults: FaultCollector) -> None:
         "rename it",
     )
     fix = f"env={{{name!r}: {str(value)!r}}}" if isinstance(value, (int, float)) else "give text"
-    faults.check(isinstance(value, str) and "\0" not in value, field, value, "text without NUL", fix)
+    faults.check(isinstance(value, str) and "\0" not in value, field, value, "text, without NUL", fix)
 
 
 def _check_secret(name: Any, value: Any, faults: FaultCollector) -> None:

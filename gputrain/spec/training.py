@@ -138,7 +138,7 @@ class TrainingSpec:
             )
         fields = read.fields(given, faults)
         faults.raise_if_any()
-        self.__attrs_init__(**fields)  # type: ignore[attr-defined]  # made by attrs for init=False
+        self.__attrs_init__(**fields)
         _warn_of_secrets(self)
 
     @property
@@ -194,7 +194,11 @@ class TrainingSpec:
 
 
 def _rebuild(fields: dict[str, Any]) -> TrainingSpec:
-    return TrainingSpec(**fields)
+    """The spec from fields that were checked when it was first made."""
+    spec = object.__new__(TrainingSpec)
+    frozen: dict[str, Any] = {k: MappingProxyType(v) if isinstance(v, dict) else v for k, v in fields.items()}
+    spec.__attrs_init__(**frozen)
+    return spec
 
 
 def _plain(value: object) -> object:
