@@ -179,7 +179,7 @@ def _cost_sentence(one: Candidate) -> str:
         return f"Its price is unknown; {ends}."
     if one.price.usd_h == 0:
         return f"It costs nothing here; {ends}."
-    source = f"({one.price.source.what}, {one.price.dated})"
+    source = f"({one.price.source}, {one.price.date})"
     if one.cost_at_most_usd is None:
         left_out = " and ".join(one.price.leaves_out)
         return f"It costs ${one.price_usd_h:,.2f} an hour {source} and, unknown, {left_out}; {ends}."
@@ -193,6 +193,6 @@ def _refusal_sentence(one: Refusal) -> str:
 
 def _source_line(shown: Sequence[Candidate]) -> str:
     priced = [one.price for one in shown if one.price and one.price.usd_h]
-    notes = dict.fromkeys(f"prices of {price.dated}" for price in priced)
+    notes = dict.fromkeys(f"prices of {price.date}" for price in priced)
     notes |= dict.fromkeys(f"without {name}" for price in priced for name in price.leaves_out)
     return ", ".join(notes) or "no prices"
