@@ -1,0 +1,170 @@
+"""The handle of a running emulator: where it is, what it holds, and how to make it go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+from gputrain.emulator import services
+from gputrain.emulator.clock import Clock
+from gputrain.emulator.dispatch import Dispatcher, Seen
+from gputrain.emulator.faults import Fault, Order
+from gputrain.emulator.ledger import Ledger
+from gputrain.emulator.runtime import Runtime
+from gputrain.emulator.server import Server
+from gputrain.emulator.world import Caller, World
+
+
+class Endpoints:
+    """Addresses to hand to clients as ``api_endpoint``; one port answers all REST services."""
+
+    def __init__(self, url: str, dispatcher: Dispatcher) -> None:
+        self.url = url
+        self.compute = self.aiplatform = self.storage = self.logging = url
+        self.cloudquotas = self.serviceusage = self.resourcemanager = self.iam = url
+        self.token_uri = f"{url}/token"
+        self._dispatcher = dispatcher
+        self._grpc: tuple[str, Any] | None = None
+
+    @property
+    def aiplatform_grpc(self) -> str:
+        """``127.0.0.1:PORT`` of Vertex AI over gRPC (insecure channel); started when first asked for."""
+        if self._grpc is None:
+            from gputrain.emulator import vertex_grpc
+
+            self._grpc = vertex_grpc.serve(self._dispatcher)
+        return self._grpc[0]
+
+    def close(self) -> None:
+        if self._grpc is not None:
+            self._grpc[1]()
+            self._grpc = None
+
+
+class Cloud:
+    """A running emulator. Use it as a context manager, or call ``close()``.
+
+    Example:
+        >>> from google.cloud import compute_v1
+        >>> import gputrain.emulator
+        >>> with gputrain.emulator.start() as cloud:
+        ...     client = compute_v1.ZonesClient(credentials=cloud.credentials, client_options=cloud.client_options)
+        ...     client.get(project=cloud.project, zone="us-central1-a").status
+        'UP'
+    """
+
+    def __init__(
+        self, *, project: str, wall_clock: bool, host: str, port: int, rate_limits: bool, anonymous: bool
+    ) -> None:
+        self.clock = Clock(wall=wall_clock)
+        self.world = World(clock=self.clock, rate_limits=rate_limits, anonymous=anonymous)
+        self.project = self.world.add_project(project).id
+        self.dispatcher = Dispatcher(self.world, services.all_routes())
+        self.dispatcher.admin = self.admin
+        self.server = Server(self.dispatcher, host=host, port=port)
+        self.world.base_url = self.server.url
+        self.endpoints = Endpoints(self.server.url, self.dispatcher)
+        self.owner = self.world.callers.add(f"owner@{project}.example.com")
+        self.server.start()
+
+    def __enter__(self) -> Cloud:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop everything; safe to call twice."""
+        self.dispatcher.stopping.set()
+        self.world.runtime.close()
+        self.endpoints.close()
+        self.server.stop()
+        self.clock.close()
+
+    @property
+    def credentials(self) -> Any:
+        """google.auth credentials of the project's owner, fit for every official client."""
+        return self.credentials_of(self.owner)
+
+    def credentials_of(self, caller: Caller) -> Any:
+        """google.auth credentials of ``caller``, which refresh themselves at our token endpoint."""
+        from google.oauth2.credentials import Credentials
+
+        return Credentials(  # type: ignore[no-untyped-call]  # google-auth ships no types here
+            token=self.world.callers.issue(caller),
+            refresh_token=caller.refresh_token,
+            token_uri=self.endpoints.token_uri,
+            client_id="emulator",
+            client_secret="emulator",
+        )
+
+    @property
+    def client_options(self) -> Any:
+        """``google.api_core`` client options that point an official client here."""
+        from google.api_core.client_options import ClientOptions
+
+        return ClientOptions(api_endpoint=self.server.url)  # type: ignore[no-untyped-call]  # untyped upstream
+
+    def caller(self, email: str, permissions: Iterable[str] | None = None) -> Caller:
+        """Someone with just these IAM permissions (None: all of them)."""
+        return self.world.callers.add(email, None if permissions is None else frozenset(permissions))
+
+    def add_project(self, id: str, number: str = "") -> None:
+        """Another project in the same cloud."""
+        self.world.add_project(id, number)
+
+    def enable_api(self, api: str, *, enabled: bool = True, project: str = "") -> None:
+        """Switch ``compute``, ``aiplatform``, ... on or off for a project."""
+        apis = self.world.projects[project or self.project].apis
+        (apis.add if enabled else apis.discard)(api)
+
+    def rate_limit(self, pool: str, per_minute: int) -> None:
+        """Set a pool's calls a minute (see ``rates.DEFAULT_PER_MINUTE``)."""
+        self.world.rates.per_minute[pool] = per_minute
+
+    def fail(
+        self,
+        method: str,
+        fault: Fault,
+        *,
+        times: int | None = 1,
+        caller: str | None = None,
+        probability: float = 1.0,
+        seed: int = 0,
+    ) -> Order:
+        """Make calls of ``method`` go wrong: ``times`` times (None: always), for one caller or all."""
+        return self.world.faults.order(
+            method, fault, times=times, caller=caller, probability=probability, seed=seed
+        )
+
+    @property
+    def ledger(self) -> Ledger:
+        """Everything committed; ``print(cloud.ledger)`` shows a table."""
+        return self.world.ledger
+
+    @property
+    def cost_usd(self) -> float:
+        """What everything has cost until now."""
+        with self.world.lock:
+            return self.ledger.cost_usd
+
+    @property
+    def requests(self) -> list[Seen]:
+        """The last few thousand requests, oldest first."""
+        return list(self.dispatcher.requests)
+
+    def attach(self, runtime: Runtime) -> None:
+        """Let ``runtime`` run the guests from now on."""
+        self.world.runtime = runtime
+
+    def admin(self, command: str, arguments: dict[str, Any]) -> Any:
+        """What ``POST /_emulator/COMMAND`` does."""
+        if command == "advance":
+            self.clock.advance(**arguments)
+            return {"now": self.clock.now()}
+        if command == "ledger":
+            return {"table": str(self.ledger), "cost_usd": self.cost_usd}
+        raise LookupError(f"no such command: {command}")

@@ -1,0 +1,138 @@
+"""Google's error envelopes, one shape for each family of services."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+CANONICAL = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    405: "UNIMPLEMENTED",
+    408: "DEADLINE_EXCEEDED",
+    409: "ALREADY_EXISTS",
+    411: "INVALID_ARGUMENT",
+    412: "FAILED_PRECONDITION",
+    413: "INVALID_ARGUMENT",
+    416: "OUT_OF_RANGE",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+"""google.rpc.Code names by HTTP status (google/rpc/code.proto)."""
+
+REASONS = {
+    400: "badRequest",
+    401: "authError",
+    403: "forbidden",
+    404: "notFound",
+    405: "httpMethodNotAllowed",
+    409: "alreadyExists",
+    411: "required",
+    412: "conditionNotMet",
+    413: "uploadTooLarge",
+    429: "rateLimitExceeded",
+    500: "backendError",
+    501: "notImplemented",
+    502: "backendError",
+    503: "backendError",
+    504: "backendError",
+}
+"""The old-style camelCase reason that goes with a status when nothing closer is known."""
+
+
+class Style(enum.Enum):
+    """How a service family writes its errors."""
+
+    COMPUTE = "compute"
+    """``errors[]`` with old-style reasons; ``status`` and ``details`` only where there are details."""
+    STORAGE = "storage"
+    """``errors[]`` with old-style reasons, never a ``status``."""
+    PLATFORM = "platform"
+    """google.rpc.Status as JSON: ``code``, ``message``, ``status``, ``details``."""
+    OAUTH = "oauth"
+    """``{"error": ..., "error_description": ...}``."""
+
+
+class ApiError(Exception):
+    """A refusal in Google's words; raised by handlers, written by the server.
+
+    Args:
+        status: HTTP status.
+        message: Google's own sentence.
+        reason: old-style reason (``quotaExceeded``), or the OAuth error name.
+        domain: ``global`` or ``usageLimits``.
+        canonical: google.rpc.Code name, where it is not the usual one of ``status``.
+        details: google.rpc details, each with its ``@type``.
+        headers: extra response headers, such as ``Retry-After``.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        reason: str = "",
+        domain: str = "global",
+        canonical: str = "",
+        details: Sequence[Mapping[str, Any]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.reason = reason or REASONS.get(status, "invalid")
+        self.domain = domain
+        self.canonical = canonical or CANONICAL.get(status, "UNKNOWN")
+        self.details = tuple(details)
+        self.headers = dict(headers or {})
+
+    def body(self, style: Style) -> dict[str, Any]:
+        """The response document in the words of ``style``."""
+        if style is Style.OAUTH:
+            return {"error": self.reason, "error_description": self.message}
+        error: dict[str, Any] = {"code": self.status, "message": self.message}
+        if style is not Style.PLATFORM:
+            error["errors"] = [{"message": self.message, "domain": self.domain, "reason": self.reason}]
+        if style is Style.PLATFORM or (style is Style.COMPUTE and self.details):
+            error["status"] = self.canonical
+        if self.details and style is not Style.STORAGE:
+            error["details"] = [dict(detail) for detail in self.details]
+        return {"error": error}
+
+    def encoded(self, style: Style) -> bytes:
+        return json.dumps(self.body(style), indent=1).encode()
+
+
+def error_info(reason: str, domain: str, **metadatas: str) -> dict[str, Any]:
+    """A google.rpc.ErrorInfo detail as One Platform services write it."""
+    return {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": domain,
+        "metadata": metadatas,
+    }
+
+
+def compute_error_info(reason: str, **metadatas: str) -> dict[str, Any]:
+    """A google.rpc.ErrorInfo detail as Compute Engine writes it: the map is called ``metadatas``."""
+    info = error_info(reason, "compute.googleapis.com")
+    del info["metadata"]
+    return {**info, "metadatas": metadatas}
+
+
+def bad_request(problems: Sequence[tuple[str, str]]) -> ApiError:
+    """One 400 for all ``(field path, sentence)`` problems of a request."""
+    violations = [
+        {"field": field, "description": text} if field else {"description": text} for field, text in problems
+    ]
+    detail = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
+    return ApiError(400, "\n".join(text for _, text in problems), reason="badRequest", details=[detail])

@@ -1,0 +1,50 @@
+"""What runs the guests: nothing by default, real processes in live mode."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Runtime(Protocol):
+    """Told by the services what happens to their guests; called under the world's lock, so it must not block.
+
+    ``vm`` is a ``compute.instances.Vm``; ``job`` is the Vertex part's job. A runtime answers by calling back into the
+    part: ``Compute.append_serial``, ``Compute.guest_terminated``, ``Compute.halted``.
+    """
+
+    def boot(self, vm: Any) -> None:
+        """The VM has reached RUNNING: power on, run its startup script."""
+
+    def preempt(self, vm: Any) -> None:
+        """The metadata server says ``preempted`` TRUE from now on; the ACPI signal follows as ``shut_down``."""
+
+    def shut_down(self, vm: Any, grace_s: float) -> None:
+        """The ACPI power button: SIGTERM now, SIGKILL after ``grace_s``; then ``Compute.halted(vm)``."""
+
+    def power_off(self, vm: Any) -> None:
+        """The VM is gone this instant (host error, deleted)."""
+
+    def metadata_changed(self, vm: Any) -> None:
+        """instances.setMetadata was committed."""
+
+    def start_job(self, job: Any) -> None:
+        """A Vertex job has its machines: start every replica."""
+
+    def stop_job(self, job: Any) -> None:
+        """A Vertex job was cancelled or timed out: SIGTERM, then SIGKILL."""
+
+    def close(self) -> None:
+        """End everything that still runs."""
+
+
+class NoRuntime:
+    """Guests are names only: they run until something is done to them."""
+
+    def boot(self, vm: Any) -> None: ...
+    def preempt(self, vm: Any) -> None: ...
+    def shut_down(self, vm: Any, grace_s: float) -> None: ...
+    def power_off(self, vm: Any) -> None: ...
+    def metadata_changed(self, vm: Any) -> None: ...
+    def start_job(self, job: Any) -> None: ...
+    def stop_job(self, job: Any) -> None: ...
+    def close(self) -> None: ...
