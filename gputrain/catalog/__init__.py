@@ -1,0 +1,136 @@
+"""What Google Cloud sells with NVIDIA GPUs: kinds, machines, places, prices, quotas.
+
+::
+
+    find("H100")                     any name of a GPU, to its row
+    shapes("H100", 2)                the machines that carry exactly that, with filters
+    regions(shape), zones(shape)     where it is listed
+    price(shape, region, model)      dollars an hour, or None where unknown
+    quota("H100", model)             the quota it counts against
+    image_faults(image, shape)       why an image does not suit it
+
+Each fact has a source and a date. Pure tables: nothing here reads the network, the clock or the environment.
+"""
+
+from __future__ import annotations
+
+from .provisioning import Confidence, ProvisioningModel, ReservationKind, Service, Stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .cards import NotSold
+    from .families import Family, Placement, Terms
+    from .gpu import Gpu, Gpus, Lifecycle, gpus
+    from .hosts import Attachment
+    from .images import ImageFault, cuda_of, image_faults
+    from .machine_types import Machine, Machines, machine, machines
+    from .names import find, not_sold
+    from .places import not_for_training, region_of, regions, zones
+    from .pricing import Price, Prices, price, prices
+    from .quotas import ALL_REGIONS, CPUS, PREEMPTIBLE_CPUS, Quota, quota
+    from .shape import Shape, Shapes, counts, shapes
+    from .sources import READ_ON, SOURCES, Source, source
+
+_HOMES = {
+    "ALL_REGIONS": "quotas",
+    "Attachment": "hosts",
+    "CPUS": "quotas",
+    "Family": "families",
+    "Gpu": "gpu",
+    "Gpus": "gpu",
+    "ImageFault": "images",
+    "Lifecycle": "gpu",
+    "Machine": "machine_types",
+    "Machines": "machine_types",
+    "NotSold": "cards",
+    "PREEMPTIBLE_CPUS": "quotas",
+    "Placement": "families",
+    "Price": "pricing",
+    "Prices": "pricing",
+    "Quota": "quotas",
+    "READ_ON": "sources",
+    "SOURCES": "sources",
+    "Shape": "shape",
+    "Shapes": "shape",
+    "Source": "sources",
+    "Terms": "families",
+    "counts": "shape",
+    "cuda_of": "images",
+    "find": "names",
+    "gpus": "gpu",
+    "image_faults": "images",
+    "machine": "machine_types",
+    "machines": "machine_types",
+    "not_for_training": "places",
+    "not_sold": "names",
+    "price": "pricing",
+    "prices": "pricing",
+    "quota": "quotas",
+    "region_of": "places",
+    "regions": "places",
+    "shapes": "shape",
+    "source": "sources",
+    "zones": "places",
+}
+
+__all__ = [
+    "ALL_REGIONS",
+    "Attachment",
+    "CPUS",
+    "Confidence",
+    "Family",
+    "Gpu",
+    "Gpus",
+    "ImageFault",
+    "Lifecycle",
+    "Machine",
+    "Machines",
+    "NotSold",
+    "PREEMPTIBLE_CPUS",
+    "Placement",
+    "Price",
+    "Prices",
+    "ProvisioningModel",
+    "Quota",
+    "READ_ON",
+    "ReservationKind",
+    "SOURCES",
+    "Service",
+    "Shape",
+    "Shapes",
+    "Source",
+    "Stage",
+    "Terms",
+    "counts",
+    "cuda_of",
+    "find",
+    "gpus",
+    "image_faults",
+    "machine",
+    "machines",
+    "not_for_training",
+    "not_sold",
+    "price",
+    "prices",
+    "quota",
+    "region_of",
+    "regions",
+    "shapes",
+    "source",
+    "zones",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a name's module when it is first asked for: a question should not pay for the other tables."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

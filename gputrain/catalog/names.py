@@ -1,0 +1,132 @@
+"""From any name a GPU goes by to its row."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .gpu import BY_KIND, GPUS, Gpu
+from .provisioning import Stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gputrain.errors import UnknownGpuError
+
+    from .cards import NotSold
+
+
+def find(name: str) -> Gpu:
+    """The GPU that goes by a name: ours, Compute Engine's, Vertex AI's, or what ``nvidia-smi`` prints.
+
+    Case, spaces, hyphens and underscores do not matter. ``"A100"`` alone is the 40 GB one,
+    as in Google's own ``nvidia-tesla-a100``; say ``"A100-80GB"`` for the other.
+
+    Raises:
+        UnknownGpuError: nothing sold goes by that name; ``nearest`` holds the kinds that come closest.
+
+    Source: `gputrain.catalog.gpus`.
+
+    >>> find("nvidia_h100_80gb").kind
+    'H100'
+    >>> find("A100").kind
+    'A100-40GB'
+    """
+    kind = _by_name().get(plain(name)) if isinstance(name, str) else None
+    if kind is None:
+        raise _unknown(name)
+    return BY_KIND[kind]
+
+
+def not_sold(name: str) -> NotSold | None:
+    """The card behind a name when it is a real one that Google Cloud does not sell, else None.
+
+    >>> not_sold("GeForce RTX 4090").nearest
+    ('L4', 'A100-40GB')
+    """
+    from .cards import ANY_CONSUMER_CARD, CONSUMER_WORDS, NOT_SOLD, NotSold
+
+    asked = plain(name)
+    if asked in _by_name():
+        return None
+    bare = _strip(asked, "nvidia", "amd", "instinct", "geforce", "tesla", "super", "laptopgpu", "generation")
+    for card in NOT_SOLD:
+        known = plain(card.name)
+        if bare in (known, _strip(known, "rtx", "gtx", "quadro"), _strip(known, "quadrortx")):
+            return card
+        if card.memory_gib and bare == f"{known}{card.memory_gib}gb":
+            return card
+    if any(word in asked for word in CONSUMER_WORDS):
+        return NotSold(name=name.strip(), nearest=ANY_CONSUMER_CARD.nearest)
+    return None
+
+
+def plain(name: str) -> str:
+    """A name without case and separators, the form in which names are compared."""
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+@cache
+def _by_name() -> dict[str, str]:
+    names: dict[str, str] = {}
+    for gpu in GPUS:
+        for name in gpu.names:
+            names.setdefault(plain(name), gpu.kind)
+    return names
+
+
+def _strip(name: str, *words: str) -> str:
+    for word in words:
+        name = name.replace(word, "")
+    return name
+
+
+def _unknown(name: object) -> UnknownGpuError:
+    from gputrain.errors import UnknownGpuError
+
+    if not isinstance(name, str) or not plain(name):
+        return UnknownGpuError(
+            f"{name!r} is not the name of a GPU",
+            why="a GPU is named by text such as 'H100', 'L4' or 'nvidia-h100-80gb'",
+            fix=f"take one of {', '.join(_sold_kinds())}",
+        )
+    shown = name.strip()[:60]
+    card = not_sold(name)
+    if card is not None:
+        return UnknownGpuError(
+            f"{card.name} is not sold on Google Cloud",
+            why=_why_not_sold(card),
+            fix="run on a machine of your own that has it with the Local backend, Trainer(Local()), "
+            f"or ask for the nearest that is sold: {' or '.join(card.nearest)}",
+            nearest=card.nearest,
+        )
+    nearest = _nearest(name)
+    return UnknownGpuError(
+        f"no GPU goes by {shown!r}",
+        why=f"the nearest: {', '.join(nearest)}" if nearest else "it is like no name the catalog knows",
+        fix=f"write {nearest[0]!r}" if nearest else f"take one of {', '.join(_sold_kinds())}",
+        nearest=nearest,
+    )
+
+
+def _why_not_sold(card: NotSold) -> str:
+    if card.memory_gib is None:
+        return "Google Cloud sells NVIDIA's data center GPUs, no consumer or workstation cards"
+    return (
+        f"it is {card.maker}'s {card.architecture} card with {card.memory_gib} GiB; "
+        f"Google Cloud sells {', '.join(_sold_kinds())}"
+    )
+
+
+def _sold_kinds() -> tuple[str, ...]:
+    return tuple(gpu.kind for gpu in GPUS if gpu.lifecycle.stage is not Stage.GONE)
+
+
+def _nearest(name: str) -> tuple[str, ...]:
+    """Kinds whose names look most like the one asked for, at most three."""
+    from difflib import get_close_matches
+
+    names = _by_name()
+    asked = plain(name[:60])
+    alike = get_close_matches(asked, names, n=6, cutoff=0.5)
+    alike += [known for known in names if len(known) > 1 and asked.startswith(known) and known not in alike]
+    sold = _sold_kinds()
+    return tuple(dict.fromkeys(names[one] for one in alike if names[one] in sold))[:3]

@@ -1,0 +1,144 @@
+"""What a shape costs, dated; standard, spot and flex-start kept apart; unknown is None, never a guess."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .load import rows
+from .provisioning import ProvisioningModel, Service
+from .row import Row, Shown
+from .shape import Shape, shapes
+from .sources import source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gputrain.tables import Table
+
+_MODELS = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT, ProvisioningModel.FLEX_START)
+_HOST = "the N1 machine itself"
+_FEE = "Vertex AI's management fee"
+
+
+class Price(Row):
+    """US dollars an hour for one machine with its GPUs, in one region, under one provisioning model.
+
+    ``leaves_out`` names what the figure does not hold; with anything there it is a lower bound.
+    Disks, network traffic and discounts are never in it.
+    """
+
+    usd_h: float
+    source: str
+    date: str
+    """The day of the price list, as ISO text."""
+    leaves_out: tuple[str, ...] = ()
+    region: str = ""
+    provisioning_model: ProvisioningModel | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the figure is the whole price of the machine, and not a lower bound."""
+        return not self.leaves_out
+
+    def __str__(self) -> str:
+        least = "" if self.is_whole else "at least "
+        note = "" if self.is_whole else f", without {' and '.join(self.leaves_out)}"
+        return f"{least}${self.usd_h:,.2f}/h ({self.date}{note})"
+
+
+class Prices(Shown, tuple[Price, ...]):
+    """Prices, shown as a table."""
+
+    __slots__ = ()
+
+    def table(self) -> Table:
+        from gputrain.tables import Table
+
+        return Table(
+            title="Prices, US dollars an hour",
+            columns=("region", "provisioning model", "USD/h", "leaves out", "dated"),
+            rows=tuple(
+                (p.region, p.provisioning_model, f"{p.usd_h:.4f}", ", ".join(p.leaves_out), p.date)
+                for p in self
+            ),
+            right=("USD/h",),
+        )
+
+
+def price(
+    shape: Shape | str,
+    region: str,
+    provisioning_model: ProvisioningModel = ProvisioningModel.STANDARD,
+    *,
+    service: Service = Service.COMPUTE,
+) -> Price | None:
+    """The price of a shape (or of a machine type with its GPUs built in) in a region, or None where unknown.
+
+    None also where the service does not sell the shape that way: a3-highgpu-2g has an on-demand list price,
+    but Compute Engine does not sell it on demand. A ``reservation-bound`` price depends on the reservation,
+    so it is unknown. On Vertex AI the figure is Compute Engine's price, and a fee of unsettled size comes
+    on top; there the on-demand list price of a small H100 machine does count.
+
+    Raises:
+        NoFitError: the catalog knows no such machine type.
+
+    Source: prices, 2026-07-30, kept only where the region lists the machine.
+
+    >>> str(price("g2-standard-24", "us-central1"))
+    '$2.00/h (2026-07-30)'
+    """
+    wanted = _shape(shape)
+    if provisioning_model not in wanted.sold_as(service):
+        return None
+    per = wanted.gpu.kind if wanted.is_attached else wanted.machine_type
+    found = _index().get(per, {}).get(region)
+    if found is None or provisioning_model not in found:
+        return None
+    usd_h, key = found[provisioning_model]
+    left_out = ((_HOST,) if wanted.is_attached else ()) + ((_FEE,) if service is Service.VERTEX else ())
+    return Price(
+        usd_h=usd_h * (float(wanted.gpu_count) if wanted.is_attached else 1),
+        region=region,
+        provisioning_model=provisioning_model,
+        leaves_out=left_out,
+        source=source(key).what,
+        date=source(key).dated,
+    )
+
+
+def prices(shape: Shape | str, *, service: Service = Service.COMPUTE) -> Prices:
+    """Every known price of a shape, cheapest first.
+
+    >>> prices("a3-megagpu-8g")[0].region
+    'us-west4'
+    """
+    wanted = _shape(shape)
+    per = wanted.gpu.kind if wanted.is_attached else wanted.machine_type
+    known = (
+        price(wanted, region, model, service=service) for region in _index().get(per, {}) for model in _MODELS
+    )
+    return Prices(sorted((one for one in known if one), key=lambda one: (one.usd_h, one.region)))
+
+
+def _shape(shape: Shape | str) -> Shape:
+    if isinstance(shape, Shape):
+        return shape
+    found = shapes(machine_type=shape)
+    if len(found) == 1:
+        return found[0]
+    from gputrain.errors import NoFitError
+
+    raise NoFitError(
+        f"{shape} alone has no price",
+        why="GPUs are attached to it, and each kind and count costs something else",
+        fix=f"pass a shape, such as shapes('T4', 1, machine_type={shape!r})[0]",
+    )
+
+
+@cache
+def _index() -> dict[str, dict[str, dict[ProvisioningModel, tuple[float, str]]]]:
+    """Machine type or attached GPU kind, then region, then model: dollars an hour and its source's key."""
+    index: dict[str, dict[str, dict[ProvisioningModel, tuple[float, str]]]] = {}
+    for name, region, *figures, key in rows("prices"):
+        known = {model: (float(figure), key) for model, figure in zip(_MODELS, figures) if figure}
+        index.setdefault(name, {})[region] = known
+    return index

@@ -1,0 +1,264 @@
+"""What can be asked for: a kind, a count, and the machine that carries it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from . import hosts
+from .gpu import BY_KIND, GPUS, Gpu
+from .machine_types import Machine, machine, n1_hosts, with_gpu
+from .names import find
+from .provisioning import ProvisioningModel, Service, Stage
+from .row import Row, Shown, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from gputrain.errors import NoFitError
+    from gputrain.tables import Table
+
+
+class Shape(Row):
+    """``gpu_count`` GPUs of one kind on one machine: what one node is made of."""
+
+    gpu: Gpu
+    gpu_count: int | Fraction
+    machine: Machine
+
+    @property
+    def machine_type(self) -> str:
+        """Google's name of the machine."""
+        return self.machine.machine_type
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the GPUs are attached to an N1 host (``guestAccelerators``) rather than built in."""
+        return self.machine.gpu is None
+
+    @property
+    def gpu_memory_gib(self) -> float:
+        """GPU memory of the whole node."""
+        return float(self.gpu.memory_gib * self.gpu_count)
+
+    @property
+    def name(self) -> str:
+        """How a person writes it, such as ``H100:2 on a3-highgpu-2g``."""
+        return f"{self.gpu.kind}:{self.gpu_count} on {self.machine_type}"
+
+    def sold_as(self, service: Service) -> tuple[ProvisioningModel, ...]:
+        """The provisioning models one service sells it under; empty where it does not offer it.
+
+        Vertex AI takes fewer counts of attached GPUs on an N1 machine than Compute Engine does.
+        """
+        if self.gpu.lifecycle.stage is Stage.GONE:
+            return ()
+        is_strict = self.is_attached and service is Service.VERTEX
+        if is_strict and self.gpu_count not in hosts.vertex_counts(self.gpu.kind, self.machine_type):
+            return ()
+        return self.machine.sold_as(service)
+
+
+class Shapes(Shown, tuple[Shape, ...]):
+    """Shapes, shown as a table."""
+
+    __slots__ = ()
+
+    def table(self) -> Table:
+        from gputrain.tables import Table
+
+        rows = (
+            (
+                *(s.gpu.kind, s.gpu_count, f"{s.gpu_memory_gib:g}", s.machine_type, s.machine.vcpus),
+                *(
+                    f"{s.machine.memory_gib:g}",
+                    text(s.sold_as(Service.COMPUTE)),
+                    text(s.sold_as(Service.VERTEX)),
+                ),
+            )
+            for s in self
+        )
+        return Table(
+            title="Shapes on Google Cloud",
+            columns=(
+                "GPU",
+                "count",
+                "GPU GiB",
+                "machine type",
+                "vCPUs",
+                "GiB",
+                "on Compute Engine",
+                "on Vertex AI",
+            ),
+            rows=tuple(rows),
+            right=("count", "GPU GiB", "vCPUs", "GiB"),
+        )
+
+
+def shapes(
+    gpu: str | None = None,
+    count: float | Fraction | None = None,
+    *,
+    machine_type: str | None = None,
+    service: Service | None = None,
+    provisioning_model: ProvisioningModel | None = None,
+    region: str | None = None,
+    min_gpu_memory_gib: float = 0,
+    min_compute_capability: str = "0.0",
+    max_usd_h: float | None = None,
+) -> Shapes:
+    """The shapes that carry a GPU kind and a count, exactly; all of them when nothing is asked.
+
+    Args:
+        gpu: any name of a GPU (`find`).
+        count: GPUs on one machine.
+        machine_type: this machine only; for attached GPUs, another N1 host than the default.
+        service: only what this service offers.
+        provisioning_model: only what is sold this way, by ``service`` or, without one, by either.
+        region: only what the service (by default Compute Engine) lists in this region.
+        min_gpu_memory_gib: at least this much memory on each GPU.
+        min_compute_capability: at least this, such as ``"8.0"`` for bfloat16.
+        max_usd_h: known to cost at most this per hour, in ``region`` or somewhere,
+            under ``provisioning_model`` or any that is sold; shapes without a whole price are left out.
+
+    Returns:
+        Smallest count first, then newest GPU, then the table's order. Empty where the filters leave nothing.
+
+    Raises:
+        UnknownGpuError: no GPU goes by that name.
+        NoFitError: no machine carries that count, or the GPU is gone; ``counts`` holds those that exist.
+
+    Source: `gputrain.catalog.machines`, read on `gputrain.catalog.READ_ON`.
+
+    >>> [shape.machine_type for shape in shapes("H100", 2)]
+    ['a3-highgpu-2g']
+    """
+    found = _of_kind(find(gpu).kind, machine_type) if gpu else _of_all(machine_type)
+    if (gpu and count is not None) or (gpu and not found):
+        found = tuple(shape for shape in found if count is None or shape.gpu_count == count)
+        if not found:
+            raise _no_fit(find(gpu), count, machine_type)
+    elif count is not None:
+        found = tuple(shape for shape in found if shape.gpu_count == count)
+    return Shapes(
+        shape
+        for shape in found
+        if shape.gpu.memory_gib >= min_gpu_memory_gib
+        and shape.gpu.capability >= _capability(min_compute_capability)
+        and _is_offered(shape, service, provisioning_model)
+        and (region is None or _is_in(shape, region, service))
+        and (max_usd_h is None or _costs_at_most(shape, max_usd_h, region, service, provisioning_model))
+    )
+
+
+def counts(gpu: str) -> tuple[int | Fraction, ...]:
+    """The counts of one GPU kind that a single machine can carry, ascending; empty for one that is gone.
+
+    >>> counts("T4")
+    (1, 2, 4)
+    """
+    return tuple(dict.fromkeys(shape.gpu_count for shape in _of_kind(find(gpu).kind, None)))
+
+
+@cache
+def _of_kind(kind: str, machine_type: str | None) -> tuple[Shape, ...]:
+    gpu = BY_KIND[kind]
+    if gpu.lifecycle.stage is Stage.GONE:
+        return ()
+    built_in = [
+        Shape(gpu=gpu, gpu_count=one.gpu_count, machine=one)
+        for one in with_gpu(kind)
+        if machine_type in (None, one.machine_type)
+    ]
+    return tuple(sorted([*built_in, *_attached(gpu, machine_type)], key=lambda shape: shape.gpu_count))
+
+
+def _attached(gpu: Gpu, machine_type: str | None) -> list[Shape]:
+    return [
+        Shape(gpu=gpu, gpu_count=limit.gpu_count, machine=host)
+        for limit in hosts.ATTACHMENTS
+        if limit.gpu == gpu.kind
+        for host in n1_hosts()
+        if host.machine_type == (machine_type or hosts.default_host(limit.gpu_count))
+        and host.vcpus <= limit.max_vcpus
+        and host.memory_gib <= limit.max_memory_gib
+    ]
+
+
+def _of_all(machine_type: str | None) -> tuple[Shape, ...]:
+    if machine_type is not None:
+        machine(machine_type)  # a name nobody knows is an error, not an empty answer
+    every = (shape for gpu in GPUS for shape in _of_kind(gpu.kind, machine_type))
+    return tuple(sorted(every, key=lambda shape: shape.gpu_count))
+
+
+def _no_fit(gpu: Gpu, count: object, machine_type: str | None) -> NoFitError:
+    from gputrain.errors import NoFitError
+
+    life = gpu.lifecycle
+    if life.stage is Stage.GONE:
+        return NoFitError(
+            f"{gpu.kind} is gone from Google Cloud",
+            why=f"{life.note} {life.ends}",
+            fix=f"take {' or '.join(gpu.instead)}",
+            counts=(),
+        )
+    if machine_type is not None:
+        machine(machine_type)
+    exist = tuple(dict.fromkeys(shape.gpu_count for shape in _of_kind(gpu.kind, machine_type)))
+    where = f"on {machine_type}" if machine_type else "on one machine"
+    if not exist:
+        types = dict.fromkeys(shape.machine_type for shape in _of_kind(gpu.kind, None))
+        return NoFitError(
+            f"{machine_type} carries no {gpu.kind}",
+            why=f"{gpu.kind} is carried by {', '.join(types)}",
+            fix="take one of those machine types, or leave machine_type out",
+            counts=counts(gpu.kind),
+        )
+    return NoFitError(
+        f"there is no {gpu.kind}:{count} {where}",
+        why=f"counts that exist {where}: {text(exist)}",
+        fix=_fix_for(gpu, count, exist),
+        counts=exist,
+    )
+
+
+def _fix_for(gpu: Gpu, count: object, exist: tuple[int | Fraction, ...]) -> str:
+    nodes = ""
+    if isinstance(count, int):
+        whole = [one for one in exist if isinstance(one, int) and 0 < one < count and count % one == 0]
+        if whole:
+            nodes = (
+                f", or gpu='{gpu.kind}:{whole[-1]}' with num_nodes={count // whole[-1]} for {count} in all"
+            )
+    nearest = min(exist, key=lambda one: abs(one - count)) if isinstance(count, int | float) else exist[0]
+    return f"ask for gpu='{gpu.kind}:{nearest}'{nodes}"
+
+
+def _capability(words: str) -> tuple[int, int]:
+    major, _, minor = words.partition(".")
+    return int(major), int(minor or 0)
+
+
+def _is_offered(shape: Shape, service: Service | None, model: ProvisioningModel | None) -> bool:
+    asked = (service,) if service else tuple(Service)
+    sold = {one for each in asked for one in shape.sold_as(each)}
+    return bool(sold) if model is None else model in sold
+
+
+def _is_in(shape: Shape, region: str, service: Service | None) -> bool:
+    from .places import regions
+
+    return region in regions(shape, service or Service.COMPUTE)
+
+
+def _costs_at_most(
+    shape: Shape, usd_h: float, region: str | None, service: Service | None, model: ProvisioningModel | None
+) -> bool:
+    from .pricing import prices
+
+    return any(
+        price.usd_h <= usd_h and price.is_whole
+        for price in prices(shape, service=service or Service.COMPUTE)
+        if region in (None, price.region) and model in (None, price.provisioning_model)
+    )
