@@ -33,6 +33,8 @@ class Call:
     base_url: str = ""
     """``http://127.0.0.1:PORT``, as the client addressed us."""
     path: str = ""
+    query_all: Mapping[str, list[str]] = field(default_factory=dict)
+    """Every value of every query parameter, as sent; ``query`` of a hand-written route holds the last of each."""
     stale_s: float = 0.0
     """Lists must show the world as it was this long ago."""
 

@@ -161,7 +161,7 @@ class Dispatcher:
         call = Call(
             world=self.world, method=method, params=params, query={}, body={}, raw_body=request.body,
             headers=request.headers, caller=who, base_url=f"http://{host}" if host else self.world.base_url,
-            path=urlsplit(request.target).path,
+            path=urlsplit(request.target).path, query_all=query,
         )  # fmt: skip
         if method.request is None:
             call.query = {key: texts[-1] for key, texts in query.items()}
