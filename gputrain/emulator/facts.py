@@ -1,0 +1,167 @@
+"""What the emulator knows of machines, zones, prices and quota names: its own data, read from ``data/*.csv``."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+
+BASE_REGIONS = {
+    "us-central1": "abcf",
+    "us-east1": "bcd",
+    "us-east4": "abc",
+    "us-east5": "abc",
+    "us-west1": "abc",
+    "us-west4": "abc",
+    "europe-west1": "bcd",
+    "europe-west4": "abc",
+    "asia-east1": "abc",
+    "asia-northeast1": "abc",
+    "asia-southeast1": "abc",
+}
+"""Zones that exist whether or not they have GPUs (docs.cloud.google.com/compute/docs/regions-zones)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """One machine type."""
+
+    name: str
+    accelerator: str
+    """Accelerator type that comes with it, or "" (N1 and E2)."""
+    gpus: int
+    vcpus: int
+    memory_mib: int
+    arch: str
+    boot_disks: tuple[str, ...]
+    standard: bool
+    spot: bool
+    flex_start: bool
+    reservation: bool
+
+    @property
+    def attaches_gpus(self) -> bool:
+        return self.name.startswith("n1-")
+
+    @property
+    def family(self) -> str:
+        return self.name.partition("-")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuQuota:
+    """The quotas that one accelerator type counts against."""
+
+    accelerator: str
+    regional_metric: str
+    gpu_family: str
+    quota_id: str
+    preemptible_metric: str
+    preemptible_quota_id: str
+    preemptible_in_regions_get: bool
+    vertex_metric: str
+    vertex_preemptible_metric: str
+    vertex_quota_id: str
+    vertex_preemptible_quota_id: str
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    text = (resources.files("gputrain.emulator") / "data" / name).read_text(encoding="utf-8")
+    yield from csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+
+
+@functools.cache
+def machines() -> dict[str, Machine]:
+    """Every machine type by name."""
+    return {
+        row["machine_type"]: Machine(
+            name=row["machine_type"],
+            accelerator=row["accelerator"],
+            gpus=int(row["gpus"]),
+            vcpus=int(row["vcpus"]),
+            memory_mib=int(row["memory_mib"]),
+            arch=row["arch"],
+            boot_disks=tuple(row["boot_disks"].split()),
+            standard=row["standard"] == "yes",
+            spot=row["spot"] == "yes",
+            flex_start=row["flex_start"] == "yes",
+            reservation=row["reservation"] == "yes",
+        )
+        for row in _rows("machines.csv")
+    }
+
+
+@functools.cache
+def gpu_quotas() -> dict[str, GpuQuota]:
+    """Quota names by accelerator type."""
+    table = {}
+    for row in _rows("quotas.csv"):
+        listed = row.pop("preemptible_in_regions_get") == "yes"
+        table[row["accelerator"]] = GpuQuota(**row, preemptible_in_regions_get=listed)
+    return table
+
+
+@functools.cache
+def attach_limits() -> dict[tuple[str, int], tuple[int, int]]:
+    """Largest N1 (vCPUs, memory in GB) by accelerator and count; a missing pair does not attach."""
+    return {
+        (row["accelerator"], int(row["gpus"])): (int(row["max_vcpus"]), int(row["max_memory_gb"]))
+        for row in _rows("attachable.csv")
+    }
+
+
+@functools.cache
+def accelerator_zones() -> dict[str, tuple[str, ...]]:
+    """Zones by accelerator type."""
+    return {row["accelerator"]: tuple(row["zones"].split()) for row in _rows("accelerator_zones.csv")}
+
+
+@functools.cache
+def _machine_zones() -> dict[str, frozenset[str]]:
+    return {row["machine_type"]: frozenset(row["zones"].split()) for row in _rows("machine_zones.csv")}
+
+
+@functools.cache
+def zones() -> tuple[str, ...]:
+    """Every zone, in the order of their names."""
+    found = {f"{region}-{letter}" for region, letters in BASE_REGIONS.items() for letter in letters}
+    for names in (*accelerator_zones().values(), *_machine_zones().values()):
+        found.update(names)
+    return tuple(sorted(found))
+
+
+@functools.cache
+def regions() -> tuple[str, ...]:
+    """Every region, in the order of their names."""
+    return tuple(sorted({region_of(zone) for zone in zones()}))
+
+
+def region_of(zone: str) -> str:
+    """``us-central1`` of ``us-central1-a``."""
+    return zone.rpartition("-")[0]
+
+
+def offered(machine: str, zone: str) -> bool:
+    """Whether ``zone`` sells ``machine``."""
+    places = _machine_zones().get(machine)
+    return machine in machines() and (zone in zones() if places is None else zone in places)
+
+
+@functools.cache
+def _prices() -> dict[tuple[str, str], tuple[float, float]]:
+    return {
+        (row["machine_type"], row["region"]): (float(row["standard_usd_h"]), float(row["spot_usd_h"] or 0))
+        for row in _rows("prices.csv")
+    }
+
+
+def price_usd_h(machine: str, region: str, provisioning_model: str) -> float:
+    """US dollars an hour of one VM; 0.0 where no price is known.
+
+    Flex-start VMs are metered at the Spot price: their own price list is not in the data, and both are discounts of
+    about half.
+    """
+    standard, spot = _prices().get((machine, region), (0.0, 0.0))
+    return spot if provisioning_model in ("SPOT", "FLEX_START") else standard
