@@ -30,7 +30,9 @@ def find(name: str) -> Gpu:
     >>> find("A100").kind
     'A100-40GB'
     """
-    kind = _by_name().get(plain(name)) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        raise _unknown(name)
+    kind = name if name in BY_KIND else _by_name().get(plain(name))
     if kind is None:
         raise _unknown(name)
     return BY_KIND[kind]

@@ -90,8 +90,8 @@ def price(
     if provisioning_model not in wanted.sold_as(service):
         return None
     per = wanted.gpu.kind if wanted.is_attached else wanted.machine_type
-    found = _index().get(per, {}).get(region)
-    if found is None or provisioning_model not in found:
+    found = _listed(per).get(region, {})
+    if provisioning_model not in found:
         return None
     usd_h, key = found[provisioning_model]
     left_out = ((_HOST,) if wanted.is_attached else ()) + ((_FEE,) if service is Service.VERTEX else ())
@@ -113,10 +113,30 @@ def prices(shape: Shape | str, *, service: Service = Service.COMPUTE) -> Prices:
     """
     wanted = _shape(shape)
     per = wanted.gpu.kind if wanted.is_attached else wanted.machine_type
-    known = (
-        price(wanted, region, model, service=service) for region in _index().get(per, {}) for model in _MODELS
-    )
+    known = (price(wanted, region, model, service=service) for region in _listed(per) for model in _MODELS)
     return Prices(sorted((one for one in known if one), key=lambda one: (one.usd_h, one.region)))
+
+
+def costs_at_most(
+    shape: Shape,
+    usd_h: float,
+    *,
+    region: str | None = None,
+    provisioning_model: ProvisioningModel | None = None,
+    service: Service | None = None,
+) -> bool:
+    """Whether a shape is known to cost at most so much an hour; False where no whole price is known.
+
+    Without a region, somewhere; without a provisioning model, under any that the service sells it as.
+    Only Compute Engine's prices are whole, so for Vertex AI alone it is False.
+    """
+    if shape.is_attached or service is Service.VERTEX:
+        return False
+    sold = shape.sold_as(Service.COMPUTE)
+    models = [model for model in sold if provisioning_model in (None, model)]
+    places = _listed(shape.machine_type)
+    figures = places.values() if region is None else [places.get(region, {})]
+    return any(known[model][0] <= usd_h for known in figures for model in models if model in known)
 
 
 def _shape(shape: Shape | str) -> Shape:
@@ -135,10 +155,10 @@ def _shape(shape: Shape | str) -> Shape:
 
 
 @cache
-def _index() -> dict[str, dict[str, dict[ProvisioningModel, tuple[float, str]]]]:
-    """Machine type or attached GPU kind, then region, then model: dollars an hour and its source's key."""
-    index: dict[str, dict[str, dict[ProvisioningModel, tuple[float, str]]]] = {}
-    for name, region, *figures, key in rows("prices"):
-        known = {model: (float(figure), key) for model, figure in zip(_MODELS, figures) if figure}
-        index.setdefault(name, {})[region] = known
-    return index
+def _listed(name: str) -> dict[str, dict[ProvisioningModel, tuple[float, str]]]:
+    """For a machine type or an attached GPU kind: region, then model, then dollars and the source's key."""
+    return {
+        region: {model: (float(figure), key) for model, figure in zip(_MODELS, figures) if figure}
+        for what, region, *figures, key in rows("prices")
+        if what == name
+    }

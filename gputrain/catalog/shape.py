@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from . import hosts
 from .gpu import BY_KIND, GPUS, Gpu
@@ -119,7 +119,8 @@ def shapes(
         min_gpu_memory_gib: at least this much memory on each GPU.
         min_compute_capability: at least this, such as ``"8.0"`` for bfloat16.
         max_usd_h: known to cost at most this per hour, in ``region`` or somewhere,
-            under ``provisioning_model`` or any that is sold; shapes without a whole price are left out.
+            under ``provisioning_model`` or any that is sold. Shapes without a whole price are left out:
+            GPUs attached to N1, and everything on Vertex AI, whose fee is not known.
 
     Returns:
         Smallest count first, then newest GPU, then the table's order. Empty where the filters leave nothing.
@@ -133,13 +134,11 @@ def shapes(
     >>> [shape.machine_type for shape in shapes("H100", 2)]
     ['a3-highgpu-2g']
     """
-    found = _of_kind(find(gpu).kind, machine_type) if gpu else _of_all(machine_type)
-    if (gpu and count is not None) or (gpu and not found):
-        found = tuple(shape for shape in found if count is None or shape.gpu_count == count)
-        if not found:
-            raise _no_fit(find(gpu), count, machine_type)
-    elif count is not None:
+    found = _of_all(machine_type) if gpu is None else _of_kind(find(gpu).kind, machine_type)
+    if count is not None:
         found = tuple(shape for shape in found if shape.gpu_count == count)
+    if gpu is not None and not found:
+        raise _no_fit(find(gpu), count, machine_type)
     return Shapes(
         shape
         for shape in found
@@ -147,7 +146,7 @@ def shapes(
         and shape.gpu.capability >= _capability(min_compute_capability)
         and _is_offered(shape, service, provisioning_model)
         and (region is None or _is_in(shape, region, service))
-        and (max_usd_h is None or _costs_at_most(shape, max_usd_h, region, service, provisioning_model))
+        and (max_usd_h is None or _costs(shape, max_usd_h, region, provisioning_model, service))
     )
 
 
@@ -160,7 +159,7 @@ def counts(gpu: str) -> tuple[int | Fraction, ...]:
     return tuple(dict.fromkeys(shape.gpu_count for shape in _of_kind(find(gpu).kind, None)))
 
 
-@cache
+@lru_cache(maxsize=512)  # bounded: machine_type is whatever the caller wrote
 def _of_kind(kind: str, machine_type: str | None) -> tuple[Shape, ...]:
     gpu = BY_KIND[kind]
     if gpu.lifecycle.stage is Stage.GONE:
@@ -186,9 +185,9 @@ def _attached(gpu: Gpu, machine_type: str | None) -> list[Shape]:
 
 
 def _of_all(machine_type: str | None) -> tuple[Shape, ...]:
-    if machine_type is not None:
-        machine(machine_type)  # a name nobody knows is an error, not an empty answer
-    every = (shape for gpu in GPUS for shape in _of_kind(gpu.kind, machine_type))
+    built_in = machine(machine_type).gpu if machine_type else None  # raises for a name nobody knows
+    kinds = (built_in,) if built_in else tuple(gpu.kind for gpu in GPUS)
+    every = (shape for kind in kinds for shape in _of_kind(kind, machine_type))
     return tuple(sorted(every, key=lambda shape: shape.gpu_count))
 
 
@@ -252,13 +251,9 @@ def _is_in(shape: Shape, region: str, service: Service | None) -> bool:
     return region in regions(shape, service or Service.COMPUTE)
 
 
-def _costs_at_most(
-    shape: Shape, usd_h: float, region: str | None, service: Service | None, model: ProvisioningModel | None
+def _costs(
+    shape: Shape, usd_h: float, region: str | None, model: ProvisioningModel | None, service: Service | None
 ) -> bool:
-    from .pricing import prices
+    from .pricing import costs_at_most
 
-    return any(
-        price.usd_h <= usd_h and price.is_whole
-        for price in prices(shape, service=service or Service.COMPUTE)
-        if region in (None, price.region) and model in (None, price.provisioning_model)
-    )
+    return costs_at_most(shape, usd_h, region=region, provisioning_model=model, service=service)
