@@ -1,0 +1,194 @@
+"""Data in a fixed order that can be taken up in the middle: the sampler, the loader, their shared memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from typing import Any, Iterator, Optional
+
+from gputrain.ddp.errors import SessionError
+
+_PLENTY_OF_SHM = 2**30
+"""Bytes; with less than 1 GiB in /dev/shm worker processes are known to die (Docker's default is 64 MiB)."""
+
+
+class ResumableSampler:
+    """Indices of one rank in an order that depends on seed and epoch alone, from any point of the epoch on.
+
+    All ranks draw the same order and take every n-th index of it.
+    All get equally many: the end is padded with indices from the start, or cut off with `drop_last`.
+
+    Example:
+        >>> sampler = ResumableSampler(5, rank=1, world_size=2, shuffle=False)
+        >>> list(sampler)
+        [1, 3, 0]
+        >>> sampler.start_at(epoch=0, index=2)
+        >>> list(sampler)
+        [0]
+    """
+
+    def __init__(
+        self,
+        length: int,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if length < 1 or (drop_last and length < world_size):
+            raise SessionError(f"a dataset of {length} items is too small for {world_size} ranks")
+        self._length, self._rank, self._world_size = length, rank, world_size
+        self._shuffle, self._seed, self._drop_last = shuffle, seed, drop_last
+        self.epoch = 0
+        self._start = 0
+
+    def __len__(self) -> int:
+        whole, rest = divmod(self._length, self._world_size)
+        return whole if self._drop_last or not rest else whole + 1
+
+    def __iter__(self) -> Iterator[int]:
+        order = self._order()[: len(self) * self._world_size]
+        while len(order) < len(self) * self._world_size:
+            order += order[: len(self) * self._world_size - len(order)]
+        start, self._start = self._start, 0
+        return iter(order[self._rank :: self._world_size][start:])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take the order of another epoch, from its start."""
+        self.start_at(epoch, 0)
+
+    def start_at(self, epoch: int, index: int) -> None:
+        """Let the next iteration begin at this rank's `index`-th item of an epoch."""
+        self.epoch = epoch
+        self._start = index
+
+    def _order(self) -> list[int]:
+        if not self._shuffle:
+            return list(range(self._length))
+        import torch
+
+        generator = torch.Generator().manual_seed(_mixed(self._seed, self.epoch))
+        order: list[int] = torch.randperm(self._length, generator=generator).tolist()
+        return order
+
+
+def make_loader(
+    dataset: Any, batch_size: int, sampler: ResumableSampler, *, exact: bool, options: dict[str, Any]
+) -> Any:
+    """A DataLoader over one rank's share, with a random generator of its own.
+
+    Without one, every `iter(loader)` draws a seed from the global generator and changes all that follows.
+
+    Raises:
+        SessionError: options that are made here, too little shared memory, or no exact resume with them.
+    """
+    import torch
+    from torch.utils.data import DataLoader
+
+    taken = sorted({"sampler", "batch_sampler", "generator"} & set(options))
+    if taken:
+        raise SessionError(
+            "loader() makes {} itself".format(" and ".join(taken)),
+            fix="use your own DataLoader with s.sampler(dataset), and give it to s.steps()",
+        )
+    workers = options.get("num_workers", 0)
+    if workers:
+        check_shared_memory(
+            dataset, batch_size, workers, options.get("prefetch_factor") or 2, shared_memory()
+        )
+        if exact and options.get("persistent_workers"):
+            raise SessionError(
+                "persistent workers cannot be resumed exactly",
+                why="they keep their random state from one epoch to the next",
+                fix="leave persistent_workers out, or exact_resume",
+            )
+        if exact:
+            dataset = ItemSeeded(dataset)
+    return DataLoader(dataset, batch_size, sampler=sampler, generator=torch.Generator(), **options)
+
+
+def batches(loader: Any, seed: int, epoch: int, done: int) -> Iterator[Any]:
+    """The batches of one epoch after the first `done`, which are skipped, or read and dropped."""
+    sampler: Any = getattr(loader, "sampler", None)
+    skip = done
+    if isinstance(sampler, ResumableSampler):
+        sampler.start_at(epoch, done * (loader.batch_size or 1))
+        skip = 0
+        if loader.generator is not None:
+            loader.generator.manual_seed(_mixed(seed, epoch))
+    elif hasattr(sampler, "set_epoch"):
+        sampler.set_epoch(epoch)
+    iterator: Iterator[Any] = iter(loader)
+    for _ in range(skip):
+        next(iterator, None)
+    return iterator
+
+
+class ItemSeeded:
+    """A dataset whose worker processes seed their generators for each item, so it reads the same again."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        import torch
+        from torch.utils.data import get_worker_info
+
+        worker = get_worker_info()
+        if worker is not None:
+            seed = _mixed(worker.seed - worker.id, index)
+            random.seed(seed)
+            torch.manual_seed(seed)
+            numpy = sys.modules.get("numpy")
+            if numpy is not None:
+                numpy.random.seed(seed % 2**32)
+        return self._dataset[index]
+
+
+def shared_memory(path: str = "/dev/shm") -> Optional[int]:  # noqa: S108  # a mount point, not a temporary file
+    """Bytes free for worker processes to hand batches over; None where there is no such place."""
+    try:
+        facts = os.statvfs(path)
+    except OSError:
+        return None
+    return facts.f_bavail * facts.f_frsize
+
+
+def check_shared_memory(
+    dataset: Any, batch_size: int, workers: int, prefetch: int, free: Optional[int]
+) -> None:
+    """Refuse worker processes whose batches do not fit into shared memory: a bus error would end them.
+
+    Raises:
+        SessionError: with the sum.
+    """
+    if free is None or free >= _PLENTY_OF_SHM:
+        return
+    need = _size_of(dataset[0]) * batch_size * workers * prefetch
+    if need > free:
+        raise SessionError(
+            f"the workers need about {need >> 20} MiB of shared memory, /dev/shm has {free >> 20} MiB",
+            why=f"{workers} workers x {prefetch} batches of {batch_size} items are on their way at a time",
+            fix="use num_workers=0 or smaller batches, or start the container with --ipc=host or --shm-size",
+        )
+
+
+def _size_of(item: Any) -> int:
+    if hasattr(item, "element_size"):
+        return int(item.element_size() * item.nelement())
+    if isinstance(item, dict):
+        return sum(map(_size_of, item.values()))
+    if isinstance(item, (list, tuple)):
+        return sum(map(_size_of, item))
+    return int(getattr(item, "nbytes", 0))
+
+
+def _mixed(seed: int, salt: int) -> int:
+    # Neighbouring seeds give unrelated streams, and (1, 2) another one than (2, 1).
+    return random.Random(f"{seed}/{salt}").getrandbits(63)  # noqa: S311  # nothing secret

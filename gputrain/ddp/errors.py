@@ -1,0 +1,39 @@
+"""What `gputrain.ddp` raises: what happened, why, and what to do now.
+
+This half of gputrain travels alone into the user's image, so it does not lean on the package's error tree.
+"""
+
+from __future__ import annotations
+
+
+class DdpError(RuntimeError):
+    """Root of the errors of this helper."""
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.fix = fix
+
+    def __str__(self) -> str:
+        told = [self.what]
+        if self.why:
+            told.append("  why: " + self.why)
+        if self.fix:
+            told.append("  fix: " + self.fix)
+        return "\n".join(told)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuilt, (type(self), self.what, self.why, self.fix))
+
+
+class SessionError(DdpError):
+    """The session cannot begin, or is asked for something it cannot do."""
+
+
+class CheckpointError(DdpError):
+    """State could not be saved, or what was saved cannot be used."""
+
+
+def _rebuilt(kind: type[DdpError], what: str, why: str, fix: str) -> DdpError:
+    return kind(what, why=why, fix=fix)

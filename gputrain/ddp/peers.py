@@ -1,0 +1,91 @@
+"""Small words among the ranks of a job: a flag, a few facts, a barrier. Nothing here touches a GPU."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Tuple, Type
+
+from gputrain.ddp.errors import DdpError
+
+
+class Peers:
+    """The ranks of this job, reached over a gloo group of their own; a world of one needs no group.
+
+    Args:
+        rank: this process, from 0.
+        world_size: how many processes there are.
+        group: a gloo process group of all ranks, or None in a world of one.
+
+    Every method is collective: all ranks call it, in the same order.
+
+    Example:
+        >>> Peers().gather("a word")
+        ['a word']
+    """
+
+    def __init__(self, rank: int = 0, world_size: int = 1, group: Any = None) -> None:
+        self.rank = rank
+        self.world_size = world_size
+        self._group = group
+        self._flag: Any = None
+
+    def any(self, flag: bool) -> bool:
+        """True on every rank if any rank says so."""
+        if self.world_size == 1:
+            return flag
+        import torch
+        import torch.distributed as dist
+
+        if self._flag is None:
+            self._flag = torch.zeros(1, dtype=torch.int32)
+        self._flag[0] = int(flag)
+        dist.all_reduce(self._flag, op=dist.ReduceOp.MAX, group=self._group)
+        return bool(self._flag[0])
+
+    def gather(self, word: Any) -> list[Any]:
+        """The words of all ranks, by rank, on every rank."""
+        if self.world_size == 1:
+            return [word]
+        import torch.distributed as dist
+
+        words: list[Any] = [None] * self.world_size
+        dist.all_gather_object(words, word, group=self._group)
+        return words
+
+    def share(self, word: Any) -> Any:
+        """Rank 0's word, on every rank; what the others pass is ignored."""
+        if self.world_size == 1:
+            return word
+        import torch.distributed as dist
+
+        words = [word]
+        dist.broadcast_object_list(words, src=0, group=self._group)
+        return words[0]
+
+    def barrier(self) -> None:
+        """Return once every rank is here."""
+        self.any(False)
+
+    def together(self, action: Callable[[], Any], errors: Tuple[Type[BaseException], ...]) -> Outcome:
+        """Run `action` on every rank and tell all of them how it went on each, errors as text."""
+        value, failure, cause = None, "", None  # type: Any, str, Optional[BaseException]
+        try:
+            value = action()
+        except errors as error:
+            failure = error.what if isinstance(error, DdpError) else f"{type(error).__name__}: {error}"
+            cause = error
+        told = self.gather((value, failure))
+        return Outcome([value for value, _ in told], [failure for _, failure in told], cause)
+
+
+class Outcome:
+    """How one action went on every rank: values and failures by rank, and this rank's own exception."""
+
+    def __init__(self, values: list[Any], failures: list[str], cause: Optional[BaseException]) -> None:
+        self.values = values
+        self.failures = failures
+        self.cause = cause
+
+    @property
+    def first_failure(self) -> Optional[Tuple[int, str]]:
+        """Rank and words of the lowest rank that failed, or None."""
+        return next(((rank, words) for rank, words in enumerate(self.failures) if words), None)

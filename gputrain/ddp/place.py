@@ -1,0 +1,184 @@
+"""Where this process stands among the ranks, and how it joins them: place, device, process group."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Mapping, Optional
+
+from gputrain.ddp.errors import SessionError
+from gputrain.ddp.peers import Peers
+
+_FIX = (
+    "start the script through gputrain's entrypoint (`python -m gputrain.entrypoint -- train.py`) or torchrun"
+)
+_NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class Place:
+    """This process among the ranks, counted as torchrun counts them."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    local_world_size: int = 1
+    launched: bool = False
+    """True when a launcher gave the place; False for a plain `python train.py`."""
+
+
+def place_in(env: Mapping[str, str]) -> Place:
+    """The place the environment gives this process; without any launcher, the only rank of a world of one.
+
+    Raises:
+        SessionError: the environment belongs to several processes but does not say which one this is.
+
+    Example:
+        >>> place_in({}).world_size
+        1
+    """
+    present = [name for name in _NEEDED if env.get(name)]
+    if len(present) == len(_NEEDED):
+        return _launched(env)
+    replicas = _vertex_replicas(env.get("CLUSTER_SPEC", ""))
+    if replicas > 1:
+        raise SessionError(
+            f"this script was started bare on Vertex AI, on {replicas} replicas",
+            why="LOCAL_RANK is missing, and Vertex's own RANK and WORLD_SIZE count machines, not ranks",
+            fix=_FIX,
+        )
+    if "LOCAL_RANK" in present or ("WORLD_SIZE" in present and env["WORLD_SIZE"] != "1"):
+        missing = [name for name in _NEEDED if name not in present]
+        raise SessionError(
+            "the environment gives {} but not {}".format(", ".join(present), ", ".join(missing)),
+            why="a rank that guesses its place makes every rank wait for one that never comes",
+            fix=_FIX,
+        )
+    return Place()
+
+
+def _launched(env: Mapping[str, str]) -> Place:
+    try:
+        world_size = int(env["WORLD_SIZE"])
+        place = Place(
+            rank=int(env["RANK"]),
+            local_rank=int(env["LOCAL_RANK"]),
+            world_size=world_size,
+            local_world_size=int(env.get("LOCAL_WORLD_SIZE") or world_size),
+            launched=True,
+        )
+    except ValueError as error:
+        raise SessionError(
+            "RANK, LOCAL_RANK and WORLD_SIZE are not all numbers", why=str(error), fix=_FIX
+        ) from error
+    if not 0 <= place.rank < place.world_size or place.local_rank < 0:
+        raise SessionError(
+            f"rank {place.rank} does not exist in a world of {place.world_size}",
+            why="ranks count from 0",
+            fix=_FIX,
+        )
+    return place
+
+
+def _vertex_replicas(cluster_spec: str) -> int:
+    try:
+        cluster = json.loads(cluster_spec or "{}").get("cluster", {})
+        return sum(len(cluster.get(pool, ())) for pool in ("workerpool0", "workerpool1"))
+    except (ValueError, AttributeError, TypeError):
+        return 0
+
+
+def choose_device(place: Place, wanted: Optional[str], on_vertex: bool = False) -> Any:
+    """This rank's own GPU where there are GPUs (made the current one), else the CPU.
+
+    Args:
+        wanted: "cpu" to leave the GPUs alone; None to take them.
+
+    Raises:
+        SessionError: there are more ranks on this machine than GPUs.
+    """
+    import torch
+
+    gpus = 0 if wanted == "cpu" else torch.cuda.device_count()
+    check_gpus(place, gpus, on_vertex)
+    if wanted not in (None, "cpu", "cuda"):
+        raise SessionError(f"device={wanted!r} is not known", fix='use "cpu", "cuda" or None')
+    if not gpus:
+        if wanted == "cuda":
+            raise SessionError("no GPU is visible to torch", fix="use device=None to fall back to the CPU")
+        return torch.device("cpu")
+    device = torch.device("cuda", place.local_rank)
+    torch.cuda.set_device(device)  # first of all: NCCL and every later .cuda() follow the current device
+    return device
+
+
+def check_gpus(place: Place, gpus: int, on_vertex: bool) -> None:
+    """Refuse more ranks than GPUs, and a bare start on a Vertex machine of several GPUs.
+
+    Raises:
+        SessionError: as above.
+    """
+    ranks = max(place.local_world_size, place.local_rank + 1)
+    if gpus and ranks > gpus:
+        raise SessionError(
+            "{} ranks on this machine, but torch sees {} GPU{}".format(ranks, gpus, "s" * (gpus != 1)),
+            why="two ranks on one GPU deadlock in NCCL",
+            fix=f'set nproc_per_node={gpus}, or session(device="cpu")',
+        )
+    if on_vertex and not place.launched and gpus > 1:
+        raise SessionError(
+            f"this script was started bare on a Vertex AI machine of {gpus} GPUs",
+            why="LOCAL_RANK is missing; one process would use one GPU and leave the others idle",
+            fix=_FIX,
+        )
+
+
+class World:
+    """The joined ranks: the default process group and, beside it, the peers that agree over gloo.
+
+    A process group the script has already made is used and left alone.
+    """
+
+    def __init__(self, place: Place, device: Any, timeout_s: float) -> None:
+        import torch.distributed as dist
+
+        self._ours = not dist.is_initialized()
+        if self._ours:
+            _join(place, device, timeout_s)
+        elif dist.get_world_size() != place.world_size:
+            place = Place(
+                dist.get_rank(), place.local_rank, dist.get_world_size(), place.local_world_size, True
+            )
+        group = None
+        if place.world_size > 1:
+            group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_s))
+        self.place = place
+        self.peers = Peers(place.rank, place.world_size, group)
+
+    def leave(self) -> None:
+        """Wait for the others, then take the process group down if it was made here."""
+        import torch.distributed as dist
+
+        self.peers.barrier()
+        if self._ours and dist.is_initialized():
+            dist.destroy_process_group()
+
+    def abandon(self) -> None:
+        """Go without a word: after an exception a barrier would only wait for ranks that may be gone."""
+        import torch.distributed as dist
+
+        if self._ours and self.place.world_size == 1 and dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _join(place: Place, device: Any, timeout_s: float) -> None:
+    import torch.distributed as dist
+
+    options = {"timeout": timedelta(seconds=timeout_s), "rank": place.rank, "world_size": place.world_size}  # type: dict[str, Any]
+    if place.world_size == 1:
+        options["store"] = dist.HashStore()  # needs no port
+    if device.type == "cuda":
+        dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device, **options)
+    else:
+        dist.init_process_group("gloo", **options)

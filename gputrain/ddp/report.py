@@ -1,0 +1,70 @@
+"""What a run says: one `GPUTRAIN_METRIC` line of JSON per report, and notices for people."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from typing import Any
+
+from gputrain.ddp.errors import SessionError
+from gputrain.entrypoint.contract import METRIC_MARKER
+
+
+def metric_line(step: int, metrics: dict[str, Any], now: float) -> str:
+    """One line that `job.metrics()` reads back: the marker, then JSON with `step`, `time` and the metrics.
+
+    Values are numbers, texts, or anything of one element with `.item()` (tensors, numpy scalars).
+    JSON knows no NaN or infinity: they become the texts "nan", "inf" and "-inf", which `float()` reads.
+
+    Raises:
+        SessionError: a value has several elements, or is nothing a line can carry.
+
+    Example:
+        >>> metric_line(7, {"loss": float("nan")}, now=1.0)
+        'GPUTRAIN_METRIC {"step": 7, "time": 1.0, "loss": "nan"}'
+    """
+    document = {"step": int(step), "time": round(now, 3)}  # type: dict[str, Any]
+    for name, value in metrics.items():
+        document[name] = _plain(name, value)
+    return METRIC_MARKER + json.dumps(document)
+
+
+def _plain(name: str, value: Any) -> Any:
+    if hasattr(value, "item"):
+        try:
+            value = value.item()
+        except (RuntimeError, ValueError) as error:
+            raise SessionError(
+                f"metric {name!r} is not one number",
+                why=str(error),
+                fix=f"report a single value, such as {name}.mean()",
+            ) from error
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    raise SessionError(
+        f"metric {name!r} is a {type(value).__name__}",
+        why="a metric is a number, a text or a tensor of one element",
+        fix="convert it before reporting it",
+    )
+
+
+def write_metric(step: int, metrics: dict[str, Any]) -> None:
+    """Print the line of a report at once, in one write."""
+    sys.stdout.write(metric_line(step, metrics, time.time()) + "\n")
+    sys.stdout.flush()
+
+
+def write_line(text: str) -> None:
+    """Print a line at once, in one write, so that lines of several ranks do not mix."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def notice(text: str) -> None:
+    """Tell the person who reads the log something about the run itself."""
+    sys.stderr.write("[gputrain] " + text + "\n")
+    sys.stderr.flush()

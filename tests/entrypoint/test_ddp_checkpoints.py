@@ -1,0 +1,222 @@
+"""Checkpoints of one process on a real disk: whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from gputrain.ddp import CheckpointError, Checkpoints  # noqa: E402  # after the skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Checkpoints:
+    return Checkpoints(str(tmp_path / "checkpoints"))
+
+
+def folder(store: Checkpoints, step: int) -> Path:
+    return Path(store.directory) / f"step-{step:012d}"
+
+
+def test_what_was_saved_comes_back(store: Checkpoints) -> None:
+    store.save(7, {"weight": torch.arange(4.0), "names": ["a", ("b", 1)]}, {"mine": b"bytes"})
+    found = store.restore()
+    assert found is not None
+    assert found.step == 7
+    assert torch.equal(found.shared["weight"], torch.arange(4.0))
+    assert found.shared["names"] == ["a", ("b", 1)]
+    assert found.own == {"mine": b"bytes"}
+
+
+def test_an_empty_or_missing_directory_has_nothing_to_resume(store: Checkpoints) -> None:
+    assert store.restore() is None
+    os.makedirs(store.directory)
+    assert store.restore() is None
+
+
+def test_only_as_many_as_asked_for_are_kept(store: Checkpoints) -> None:
+    for step in (1, 2, 3):
+        store.save(step, step)
+    assert store.steps() == [2, 3]
+    assert sorted(os.listdir(store.directory)) == ["step-000000000002", "step-000000000003"]
+
+
+def test_the_marker_tells_size_and_hash_of_every_file(store: Checkpoints) -> None:
+    store.save(1, {"x": 1})
+    marker = json.loads((folder(store, 1) / "COMPLETE").read_text())
+    assert sorted(marker["files"]) == ["rank-0.pt", "shared.pt"]
+    for name, (size, digest) in marker["files"].items():
+        assert (folder(store, 1) / name).stat().st_size == size
+        assert len(digest) == 64
+
+
+def shorten(path: Path) -> None:
+    os.truncate(path / "shared.pt", 100)
+
+
+def flip_one_bit(path: Path) -> None:
+    data = bytearray((path / "shared.pt").read_bytes())
+    data[len(data) // 2] ^= 1
+    (path / "shared.pt").write_bytes(bytes(data))
+
+
+def lose_a_rank(path: Path) -> None:
+    (path / "rank-0.pt").unlink()
+
+
+def tear_the_marker(path: Path) -> None:
+    os.truncate(path / "COMPLETE", 40)
+
+
+def empty_the_marker(path: Path) -> None:
+    os.truncate(path / "COMPLETE", 0)
+
+
+def lose_the_marker(path: Path) -> None:
+    (path / "COMPLETE").unlink()
+
+
+def put_a_link(path: Path) -> None:
+    moved = path.parent / "elsewhere.pt"
+    (path / "shared.pt").rename(moved)
+    (path / "shared.pt").symlink_to(moved)
+
+
+def claim_a_huge_world(path: Path) -> None:
+    marker = json.loads((path / "COMPLETE").read_text())
+    (path / "COMPLETE").write_text(json.dumps({**marker, "world_size": 10**12}))
+
+
+DAMAGE = [
+    shorten,
+    flip_one_bit,
+    lose_a_rank,
+    tear_the_marker,
+    empty_the_marker,
+    lose_the_marker,
+    put_a_link,
+    claim_a_huge_world,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+    store: Checkpoints, damage: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store.save(1, {"x": "first"})
+    store.save(2, {"x": "second"})
+    damage(folder(store, 2))  # type: ignore[operator]
+    found = Checkpoints(store.directory).restore()
+    assert found is not None
+    assert found.shared == {"x": "first"}
+    assert "checkpoint of step 2 is not used: " in capfd.readouterr().err
+
+
+def test_a_run_is_not_started_over_in_silence_when_every_checkpoint_is_damaged(store: Checkpoints) -> None:
+    store.save(1, {"x": 1})
+    flip_one_bit(folder(store, 1))
+    with pytest.raises(CheckpointError, match="none of the checkpoints"):
+        Checkpoints(store.directory).restore()
+
+
+def test_a_save_that_was_cut_off_before_any_other_starts_from_the_beginning(store: Checkpoints) -> None:
+    store.save(1, {"x": 1})
+    lose_the_marker(folder(store, 1))
+    assert Checkpoints(store.directory).restore() is None
+
+
+def test_a_checkpoint_that_would_run_code_is_refused_even_with_a_fitting_hash(
+    store: Checkpoints, tmp_path: Path
+) -> None:
+    class Hostile:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (os.mkdir, (str(tmp_path / "taken-over"),))
+
+    import hashlib
+
+    store.save(1, {"x": "good"})
+    store.save(2, {"x": "bad"})
+    torch.save({"objects": Hostile()}, folder(store, 2) / "shared.pt")
+    marker = json.loads((folder(store, 2) / "COMPLETE").read_text())
+    data = (folder(store, 2) / "shared.pt").read_bytes()
+    marker["files"]["shared.pt"] = [len(data), hashlib.sha256(data).hexdigest()]
+    (folder(store, 2) / "COMPLETE").write_text(json.dumps(marker))
+    found = Checkpoints(store.directory).restore()
+    assert found is not None
+    assert found.shared == {"x": "good"}
+    assert not (tmp_path / "taken-over").exists()
+
+
+def test_what_could_not_be_loaded_again_is_refused_while_saving(store: Checkpoints) -> None:
+    with pytest.raises(CheckpointError, match=r"shared\['path'\] is a pathlib"):
+        store.save(1, {"path": Path("x")})
+    assert store.restore() is None
+
+
+def test_a_full_disk_is_told_and_the_last_checkpoint_stays(store: Checkpoints) -> None:
+    store.save(1, {"x": torch.zeros(10)})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(CheckpointError) as caught:
+            store.save(2, {"x": torch.zeros(100_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "File too large" in caught.value.why
+    assert "step 1 is the last complete checkpoint and is intact" in caught.value.fix
+    found = Checkpoints(store.directory).restore()
+    assert found is not None
+    assert found.step == 1
+
+
+def test_leftovers_of_a_cut_off_save_are_gone_after_the_next_one(store: Checkpoints) -> None:
+    store.save(1, 1)
+    store.save(5, 5)
+    lose_the_marker(folder(store, 5))
+    resumed = Checkpoints(store.directory)
+    assert resumed.latest() == 1
+    resumed.save(2, 2)
+    assert sorted(os.listdir(store.directory)) == ["step-000000000001", "step-000000000002"]
+
+
+def test_a_damaged_step_is_written_anew_when_the_run_comes_by_again(store: Checkpoints) -> None:
+    store.save(1, "one")
+    store.save(2, "two")
+    flip_one_bit(folder(store, 2))
+    resumed = Checkpoints(store.directory)
+    assert resumed.restore().step == 1  # type: ignore[union-attr]
+    resumed.save(2, "two again")
+    assert Checkpoints(store.directory).restore().shared == "two again"  # type: ignore[union-attr]
+
+
+def test_a_checkpoint_of_another_number_of_ranks_is_refused_by_name(store: Checkpoints) -> None:
+    store.save(1, {"x": 1}, {"y": 1})
+    path = folder(store, 1)
+    marker = json.loads((path / "COMPLETE").read_text())
+    (path / "rank-1.pt").write_bytes((path / "rank-0.pt").read_bytes())
+    marker["files"]["rank-1.pt"] = marker["files"]["rank-0.pt"]
+    (path / "COMPLETE").write_text(json.dumps({**marker, "world_size": 2}))
+    with pytest.raises(CheckpointError, match="2 ranks saved step 1, this run has 1"):
+        Checkpoints(store.directory).restore()
+    found = Checkpoints(store.directory).restore(allow_world_size_change=True)
+    assert found is not None
+    assert (found.shared, found.own) == ({"x": 1}, None)
+
+
+def test_other_files_in_the_directory_are_left_alone(store: Checkpoints) -> None:
+    os.makedirs(store.directory)
+    mine = Path(store.directory) / "notes.txt"
+    mine.write_text("keep me")
+    for step in (1, 2, 3):
+        store.save(step, step)
+    assert mine.read_text() == "keep me"
+
+
+def test_keeping_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="keep=0"):
+        Checkpoints(str(tmp_path), keep=0)
