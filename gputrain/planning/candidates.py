@@ -87,7 +87,7 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
     for number, supply in enumerate(supplies):
         blocked = tuple(_limits(spec, supply))
         refusals += blocked
-        refusals += _counts_missing(spec, supply)
+        refusals += _nothing_like_it(spec, supply)
         for offer in supply.offers:
             for model in offer.provisioning_models or (None,):
                 outcome = _weigh(spec, supply.backend, offer, model)
@@ -122,24 +122,35 @@ def _blocked(backend: str, offer: Offer, model: ProvisioningModel | None, by: Se
     return Refusal(backend=backend, subject=_subject(offer, model), why=f"{fields} refused", asked_for=False)
 
 
-def _counts_missing(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
-    """One refusal for each request that no offer matches, naming the counts that exist."""
+def _nothing_like_it(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
+    """One refusal for each request that no offer matches, naming what there is."""
+
+    def refuse(subject: str, why: str, fix: str) -> Refusal:
+        return Refusal(backend=supply.backend, subject=subject, why=why, fix=fix)
+
+    kinds = sorted({offer.gpu for offer in supply.offers if offer.gpu})
+    if not spec.gpu and all(offer.gpu and offer.provisioning_models for offer in supply.offers):
+        yield refuse("gpu", "no GPU is named", f"gpu='{kinds[0]}:1'" if kinds else "")
+    machine_types = [offer.machine_type for offer in supply.offers if _fits_gpu(spec, offer)]
+    if spec.machine_type and machine_types and spec.machine_type not in machine_types:
+        asked = ", ".join(map(str, spec.gpu))
+        yield refuse(
+            f"machine_type {spec.machine_type}", f"it does not carry {asked}", " or ".join(machine_types)
+        )
     for request in spec.gpu:
-        if any(_matches(request, offer) for offer in supply.offers):
-            continue
         counts = sorted(
             {offer.gpu_count for offer in supply.offers if offer.gpu and _same_kind(request, offer)}
         )
+        if request.count in counts:
+            continue
         if counts:
             why = f"no machine carries {request.count} x {request.kind or 'GPU'}"
-            fix = f"counts that exist: {', '.join(str(count) for count in counts)}"
+            yield refuse(str(request), why, f"counts that exist: {', '.join(map(str, counts))}")
         elif request.kind is None:
-            why, fix = "a count alone means GPUs of this machine", "say which: gpu='L4:2'"
+            yield refuse(str(request), "a count alone means GPUs of this machine", "say which: gpu='L4:2'")
         else:
-            kinds = sorted({offer.gpu for offer in supply.offers if offer.gpu})
-            why = f"{request.kind} is not to be had here"
             fix = f"GPUs that are: {', '.join(kinds)}" if kinds else "leave gpu= out to run CPU ranks"
-        yield Refusal(backend=supply.backend, subject=str(request), why=why, fix=fix)
+            yield refuse(str(request), f"{request.kind} is not to be had here", fix)
 
 
 def _weigh(
@@ -148,7 +159,7 @@ def _weigh(
     def refuse(why: str, fix: str = "", *, asked_for: bool = True) -> Refusal:
         return Refusal(backend=backend, subject=_subject(offer, model), why=why, fix=fix, asked_for=asked_for)
 
-    if spec.gpu and not any(_matches(request, offer) for request in spec.gpu):
+    if not _fits_gpu(spec, offer):
         asked = ", ".join(str(request) for request in spec.gpu)
         return refuse(f"not asked for: gpu is {asked}", asked_for=False)
     if not spec.gpu and offer.gpu and spec.machine_type != offer.machine_type and model is not None:
@@ -160,9 +171,7 @@ def _weigh(
     if not offer.places:
         return refuse("not to be had in the places you allow", "allow more regions")
     if model is not None and model not in allowed_models(spec):
-        return refuse(
-            f"{model.value} is not among the models you allow", f"provisioning_model='{model.value}'"
-        )
+        return _model_refused(spec, backend, offer)
     if model is ProvisioningModel.RESERVATION_BOUND and not spec.reservation:
         return refuse(
             "reservation-bound needs a reservation", "reservation='my-reservation'", asked_for=False
@@ -172,6 +181,18 @@ def _weigh(
             f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are", "fewer num_nodes"
         )
     return _priced(spec, backend, offer, model) or refuse(*_unaffordable(spec, offer, model))
+
+
+def _model_refused(spec: TrainingSpec, backend: str, offer: Offer) -> Refusal:
+    allowed = allowed_models(spec)
+    sold = " or ".join(f"'{model.value}'" for model in offer.provisioning_models)
+    return Refusal(
+        backend=backend,
+        subject=f"{offer.shape} on {offer.machine_type}",
+        why=f"it is sold only as {sold}; you allow {' or '.join(repr(model.value) for model in allowed)}",
+        fix=f"provisioning_model={sold}",
+        asked_for=not set(allowed) & set(offer.provisioning_models),
+    )
 
 
 def _priced(
@@ -214,12 +235,16 @@ def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:
 
 
 def _unaffordable(spec: TrainingSpec, offer: Offer, model: ProvisioningModel | None) -> tuple[str, str]:
-    if all(offer.price_of(place, model) is None for place in offer.places):
-        return (
-            "its price is unknown, so max_cost cannot be kept",
-            "leave max_cost out and set max_run_duration",
-        )
+    prices = [offer.price_of(place, model) for place in offer.places]
+    if not any(price is not None and price.is_whole for price in prices):
+        missing = dict.fromkeys(name for price in prices if price for name in price.leaves_out)
+        why = f"the price of {' and '.join(missing)} is unknown" if missing else "its price is unknown"
+        return f"{why}, so max_cost cannot be kept", "leave max_cost out and set max_run_duration"
     return f"max_cost={spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
+
+
+def _fits_gpu(spec: TrainingSpec, offer: Offer) -> bool:
+    return not spec.gpu or any(_matches(request, offer) for request in spec.gpu)
 
 
 def _matches(request: GpuRequest, offer: Offer) -> bool:

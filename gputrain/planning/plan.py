@@ -70,14 +70,19 @@ class Plan(Generic[JobT]):
         """Raise NoFitError, with what would work, unless there is a candidate."""
         if self.candidates:
             return
-        asked = [refusal for refusal in self.refusals if refusal.asked_for]
+        asked = self.asked_for
         lines = [f"{one.backend}: {one.subject}: {one.why}" for one in asked]
         fixes = dict.fromkeys(one.fix for one in asked if one.fix)
         raise NoFitError(
             f"nothing can run {self.spec.title} as asked:\n  " + "\n  ".join(lines),
             fix="; or ".join(fixes),
-            refusals=tuple(asked),
+            refusals=asked,
         )
+
+    @property
+    def asked_for(self) -> tuple[Refusal, ...]:
+        """The refusals of what the spec asked for, each once."""
+        return tuple(dict.fromkeys(one for one in self.refusals if one.asked_for))
 
     @property
     def requests(self) -> tuple[Mapping[str, Any], ...]:
@@ -100,7 +105,7 @@ class Plan(Generic[JobT]):
                 lines.append(f"If there is no room, {len(self.candidates) - 1} more ways are tried in order.")
         else:
             lines.append(f"{self.spec.title} cannot run as asked.")
-        lines += [_refusal_sentence(one) for one in self.refusals if one.asked_for]
+        lines += [_refusal_sentence(one) for one in self.asked_for]
         return "\n".join(lines)
 
     @property
@@ -109,7 +114,7 @@ class Plan(Generic[JobT]):
         shown = self.candidates[:SHOWN_CANDIDATES]
         hidden = len(self.candidates) - len(shown)
         caption = [f"and {hidden} more"] if hidden else []
-        caption += [_source_line(shown)] if shown else ["nothing can run this spec as asked"]
+        caption += [_source_line(shown)]
         return Table(
             title=f"Plan for {self.spec.title}",
             columns=(
@@ -132,12 +137,12 @@ class Plan(Generic[JobT]):
     @property
     def refusal_table(self) -> Table:
         """The refusals of what the spec asked for, with what would work."""
-        rows = [(one.backend, one.subject, one.why, one.fix) for one in self.refusals if one.asked_for]
+        rows = [(one.backend, one.subject, one.why, one.fix) for one in self.asked_for]
         return Table(title="Refused", columns=("backend", "what", "why", "what would work"), rows=rows)
 
     def _parts(self) -> Sequence[Table]:
-        refused = self.refusal_table
-        return (self.table, refused) if refused.rows else (self.table,)
+        parts = (self.table, self.refusal_table)
+        return tuple(part for part in parts if part.rows) or (self.table,)
 
     def __str__(self) -> str:
         return "\n\n".join(str(part) for part in self._parts())

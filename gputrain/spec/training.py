@@ -38,7 +38,8 @@ class TrainingSpec:
         function: a Python function without arguments; it travels by value.
         args: arguments of the script or module.
         gpu: kind and count **per node**, ``"H100:2"``, or a list in order of preference; Google's names
-            do too. A count alone (``2``) means GPUs of this machine. None: CPU ranks on `Local`.
+            do too. A count alone (``2``) means GPUs of this machine. None: all GPUs of this machine, or
+            CPU ranks where it has none.
         num_nodes: how many machines.
         nproc_per_node: ranks on each machine; one per GPU unless said.
         provisioning_model: ``standard``, ``spot``, ``flex-start`` or ``reservation-bound``, or a list

@@ -1,0 +1,80 @@
+"""Over the whole catalog: what a spec asks for is found with exactly that count, or refused with the counts
+that exist; and every shape on offer ends in exactly one of the two lists."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gputrain import TrainingSpec, catalog
+from gputrain.catalog import ProvisioningModel, Service
+from gputrain.planning import candidates
+from tests.market import supply
+
+KINDS = [gpu.kind for gpu in catalog.gpus()]
+SERVICES = list(Service)
+EVERY_MODEL = list(ProvisioningModel)
+
+specs = st.fixed_dictionaries(
+    {
+        "gpu": st.lists(
+            st.builds("{}:{}".format, st.sampled_from(KINDS), st.integers(1, 17)), min_size=1, max_size=3
+        ),
+        "num_nodes": st.integers(1, 64),
+        "provisioning_model": st.lists(st.sampled_from(EVERY_MODEL), unique=True, max_size=4),
+        "max_cost": st.none() | st.floats(0.01, 1e5),
+    }
+)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("count", range(1, 18))
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_gpu_and_count_gives_a_machine_with_that_count_or_the_counts_that_exist(kind, count, service):
+    spec = TrainingSpec(
+        script="t.py",
+        gpu=f"{kind}:{count}",
+        provisioning_model=EVERY_MODEL,
+        reservation="mine",
+        max_run_duration="1h",
+    )
+    offers = supply(service).offers
+    found = candidates(spec, [supply(service)])
+    exist = sorted({offer.gpu_count for offer in offers if offer.gpu == kind})
+    if found.candidates:
+        assert {(one.gpu, one.gpu_count) for one in found.candidates} == {(kind, count)}
+        return
+    reasons = [refusal for refusal in found.refusals if refusal.asked_for]
+    assert reasons
+    if exist and count not in exist:
+        assert reasons[0].fix == f"counts that exist: {', '.join(map(str, exist))}"
+    elif not exist:
+        assert "not to be had" in reasons[0].why
+
+
+@settings(max_examples=200, deadline=None)
+@given(fields=specs, service=st.sampled_from(SERVICES))
+def test_every_shape_on_offer_ends_in_exactly_one_of_the_two_lists(fields, service):
+    spec = TrainingSpec(script="t.py", reservation="mine", **fields)
+    market = supply(service)
+    found = candidates(spec, [market])
+    kept = {(one.machine_type, one.gpu, one.gpu_count, one.provisioning_model) for one in found.candidates}
+    shapes = {
+        (offer.machine_type, offer.gpu, offer.gpu_count, model)
+        for offer in market.offers
+        for model in offer.provisioning_models
+    }
+    requests = [str(one) for one in spec.gpu]
+    refused_requests = sum(1 for refusal in found.refusals if refusal.subject in requests)
+    assert kept <= shapes
+    assert len(kept) + len(found.refusals) - refused_requests == len(shapes)
+
+
+@settings(max_examples=200, deadline=None)
+@given(fields=specs, service=st.sampled_from(SERVICES))
+def test_no_candidate_costs_more_than_max_cost(fields, service):
+    spec = TrainingSpec(script="t.py", reservation="mine", **fields)
+    found = candidates(spec, [supply(service)])
+    for one in found.candidates:
+        if fields["max_cost"] is not None:
+            assert one.cost_at_most_usd <= fields["max_cost"] * (1 + 1e-9)
+        assert one.max_run_duration.total_seconds() > 0

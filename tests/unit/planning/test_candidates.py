@@ -1,0 +1,140 @@
+from datetime import timedelta
+
+import pytest
+
+from gputrain import TrainingSpec
+from gputrain.catalog import ProvisioningModel, Service
+from gputrain.planning import Limit, Offer, Supply, candidates
+from tests.market import supply
+
+COMPUTE = supply(Service.COMPUTE)
+VERTEX = supply(Service.VERTEX)
+OWN = Supply(
+    backend="local",
+    offers=(
+        Offer(gpu=None, gpu_count=0, machine_type="this", provisioning_models=(), places=("here",)),
+        Offer(
+            gpu="L4", gpu_count=2, machine_type="this", provisioning_models=(), places=("here",), max_nodes=1
+        ),
+    ),
+    limits=(
+        Limit(
+            field="image",
+            asks=lambda spec: spec.image is not None,
+            why="no containers",
+            fix="leave image out",
+        ),
+    ),
+)
+
+
+def wanted(*supplies, **fields):
+    return candidates(TrainingSpec(script="t.py", **fields), supplies or (COMPUTE,))
+
+
+def asked_for(found):
+    return [refusal for refusal in found.refusals if refusal.asked_for]
+
+
+def test_two_h100_on_compute_are_sold_only_as_spot_or_flex_start():
+    found = wanted(gpu="H100:2")
+    assert not found.candidates
+    assert "'spot' or 'flex-start'" in asked_for(found)[0].why
+
+
+def test_two_h100_as_spot_go_to_the_machine_that_carries_two():
+    found = wanted(gpu="H100:2", provisioning_model="spot")
+    assert {one.machine_type for one in found.candidates} == {"a3-highgpu-2g"}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "counts"), [("A100-80GB:16", "1, 2, 4, 8"), ("T4:8", "1, 2, 4"), ("H100:3", "1, 2, 4, 8")]
+)
+def test_a_count_that_no_machine_carries_is_refused_with_those_that_exist(gpu, counts):
+    found = wanted(gpu=gpu)
+    assert not found.candidates
+    assert asked_for(found)[0].fix == f"counts that exist: {counts}"
+
+
+def test_the_order_of_gpus_is_kept_then_that_of_models_then_that_of_backends():
+    found = wanted(COMPUTE, VERTEX, gpu=["A100-80GB:8", "L4:8"], provisioning_model=["spot", "standard"])
+    order = list(
+        dict.fromkeys((one.gpu, one.provisioning_model.value, one.backend) for one in found.candidates)
+    )
+    assert order == [
+        (gpu, model, backend)
+        for gpu in ("A100-80GB", "L4")
+        for model in ("spot", "standard")
+        for backend in ("compute", "vertex")
+    ]
+
+
+def test_max_cost_becomes_max_run_duration_at_the_dated_price():
+    found = wanted(gpu="H100:8", num_nodes=2, provisioning_model="spot", max_cost=400, max_run_duration="12h")
+    assert found.candidates
+    for one in found.candidates:
+        assert one.cost_at_most_usd <= 400.01
+        assert one.max_run_duration <= timedelta(hours=12)
+        longer = one.max_run_duration + timedelta(seconds=1)
+        assert (
+            one.max_run_duration == timedelta(hours=12)
+            or one.price_usd_h * longer.total_seconds() / 3600 > 400
+        )
+
+
+def test_max_cost_is_never_kept_by_guessing_a_price():
+    found = wanted(VERTEX, gpu="H100:8", max_cost=400)
+    assert not found.candidates
+    assert any("unknown, so max_cost cannot be kept" in refusal.why for refusal in asked_for(found))
+
+
+def test_a_budget_too_small_for_a_minute_is_refused():
+    found = wanted(gpu="H100:8", max_cost=0.01)
+    assert not found.candidates
+    assert any("does not pay for a minute" in refusal.why for refusal in asked_for(found))
+
+
+def test_a_machine_type_that_is_named_excludes_the_others():
+    found = wanted(gpu="H100:8", machine_type="a3-edgegpu-8g")
+    assert {one.machine_type for one in found.candidates} == {"a3-edgegpu-8g"}
+
+
+def test_reservation_bound_machines_need_a_reservation():
+    assert not wanted(gpu="GB200:4").candidates
+    found = wanted(gpu="GB200:4", reservation="mine")
+    assert {one.provisioning_model for one in found.candidates} == {ProvisioningModel.RESERVATION_BOUND}
+
+
+def test_a_machine_type_that_does_not_carry_the_gpu_is_refused_with_those_that_do():
+    found = wanted(gpu="H100:8", machine_type="g2-standard-24")
+    assert not found.candidates
+    assert "a3-highgpu-8g" in asked_for(found)[0].fix
+
+
+def test_no_gpu_on_a_cloud_is_refused_and_on_our_own_machine_means_cpu_ranks_too():
+    assert not wanted().candidates
+    assert [refusal.why for refusal in asked_for(wanted())] == ["no GPU is named"]
+    assert [one.gpu for one in wanted(OWN).candidates] == [None, "L4"]
+
+
+def test_a_count_alone_is_for_our_own_machine():
+    assert [(one.gpu, one.gpu_count) for one in wanted(OWN, gpu=2).candidates] == [("L4", 2)]
+    found = wanted(gpu=2)
+    assert not found.candidates
+    assert "say which" in asked_for(found)[0].fix
+
+
+def test_what_a_backend_cannot_honour_is_refused_by_name():
+    found = wanted(OWN, image="pytorch/pytorch:2.13.0")
+    assert not found.candidates
+    assert [refusal.subject for refusal in asked_for(found)] == ["image"]
+
+
+def test_more_nodes_than_there_are_is_refused():
+    assert not wanted(OWN, gpu=2, num_nodes=2).candidates
+
+
+def test_ranks_per_node_are_one_a_gpu_unless_said():
+    assert wanted(OWN, gpu=2).candidates[0].nproc_per_node == 2
+    assert wanted(OWN, gpu=2, nproc_per_node=4).candidates[0].nproc_per_node == 4
+    assert wanted(OWN).candidates[0].nproc_per_node == 1

@@ -1,0 +1,71 @@
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from gputrain import NoFitError, Plan, TrainingSpec
+from gputrain.catalog import Service
+from gputrain.planning import Fact, Verdict, candidates, rank
+from tests.market import supply
+
+NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
+
+
+def plan(**fields):
+    spec = TrainingSpec(script="train.py", **fields)
+    wanted = candidates(spec, [supply(Service.COMPUTE)])
+    return Plan(
+        spec=spec,
+        candidates=rank(wanted, {}),
+        refusals=wanted.refusals,
+        made_at=NOW,
+        requests_of=lambda plan: ({"place": plan.candidates[0].place},),
+        submit_with=lambda plan: plan.candidates[0].place,
+    )
+
+
+def test_places_go_by_verdict_then_advice_then_price():
+    spec = TrainingSpec(script="t.py", gpu="L4:2")
+    found = candidates(spec, [supply(Service.COMPUTE)])
+    short, advised, cheap = found.candidates[0], found.candidates[5], found.candidates[9]
+    facts = {
+        short: Fact(verdict=Verdict.SHORT),
+        advised: Fact(verdict=Verdict.FITS, obtainability=0.9),
+        cheap: Fact(verdict=Verdict.FITS, obtainability=0.2),
+    }
+    ranked = [one.place for one in rank(found, facts)]
+    assert ranked[:2] == [advised.place, cheap.place]
+    assert ranked[-1] == short.place
+
+
+def test_the_cheapest_place_comes_first_where_nothing_else_is_known():
+    prices = [one.price_usd_h for one in plan(gpu="L4:2").candidates if one.price_usd_h is not None]
+    assert prices == sorted(prices)
+
+
+def test_a_plan_without_candidates_refuses_to_submit_and_says_what_would_work():
+    with pytest.raises(NoFitError, match="counts that exist: 1, 2, 4, 8") as caught:
+        plan(gpu="H100:3").submit()
+    assert caught.value.refusals
+
+
+def test_a_plan_says_itself_in_plain_words():
+    text = plan(gpu="H100:8", provisioning_model="spot", max_run_duration="2h").explain()
+    assert "8 x H100 (a3-highgpu-8g)" in text
+    assert "an hour (" in text
+    assert "2026-07-30" in text
+
+
+def test_a_plan_shows_candidates_and_refusals_in_text_and_html():
+    shown = plan(gpu=["H100:2", "L4:2"])
+    assert "a3-highgpu-2g" in str(shown)
+    assert "sold only as &#x27;spot&#x27;" in shown._repr_mimebundle_()["text/html"]
+
+
+def test_a_plan_goes_stale():
+    one = plan(gpu="L4:2")
+    assert not one.is_stale(NOW + timedelta(minutes=5))
+    assert one.is_stale(NOW + timedelta(minutes=11))
+
+
+def test_a_plan_shows_what_it_would_send():
+    assert plan(gpu="L4:2").requests[0]["place"] == plan(gpu="L4:2").candidates[0].place

@@ -1,0 +1,220 @@
+import json
+import pickle
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+
+from gputrain import SpecError, TrainingSpec, UnknownGpuError
+from gputrain.catalog import ProvisioningModel
+from gputrain.spec import EntryKind, GpuRequest, Launcher
+
+
+def train():
+    """A function entry."""
+
+
+def faults_of(**fields):
+    with pytest.raises(SpecError) as caught:
+        TrainingSpec(**fields)
+    return {fault.field: fault for fault in caught.value.faults}
+
+
+def test_a_gpu_goes_by_every_name_google_gives_it():
+    names = ["H100:2", "h100:2", "nvidia-h100-80gb:2", "NVIDIA_H100_80GB:2"]
+    assert {TrainingSpec(script="t.py", gpu=name).gpu for name in names} == {(GpuRequest("H100", 2),)}
+
+
+def test_a_list_of_gpus_keeps_its_order():
+    spec = TrainingSpec(script="t.py", gpu=["A100-80GB:8", "H100:8"])
+    assert [str(one) for one in spec.gpu] == ["A100-80GB:8", "H100:8"]
+
+
+def test_a_count_alone_means_gpus_of_this_machine():
+    assert (
+        TrainingSpec(script="t.py", gpu=2).gpu
+        == TrainingSpec(script="t.py", gpu="2").gpu
+        == (GpuRequest(None, 2),)
+    )
+
+
+def test_a_name_alone_means_one_of_them():
+    assert TrainingSpec(script="t.py", gpu="L4").gpu == (GpuRequest("L4", 1),)
+
+
+def test_a_part_of_a_gpu_can_be_asked_for():
+    assert TrainingSpec(script="t.py", gpu="RTX-PRO-6000:1/2").gpu[0].count == Fraction(1, 2)
+
+
+def test_all_faults_are_told_at_once_each_with_its_field_and_a_fix():
+    faults = faults_of(
+        script="a.py", module="b", gpu="H1000:2", num_nodes=0, env={"N": 3}, max_run_duration="-1h"
+    )
+    assert set(faults) == {"entry", "gpu", "num_nodes", "env['N']", "max_run_duration"}
+    assert all(fault.fix and fault.allowed for fault in faults.values())
+
+
+def test_a_misspelt_gpu_names_the_nearest():
+    with pytest.raises(UnknownGpuError) as caught:
+        TrainingSpec(script="t.py", gpu="H1000:2")
+    assert "H100" in caught.value.nearest
+
+
+def test_a_consumer_card_is_sent_to_local():
+    with pytest.raises(UnknownGpuError, match="not sold on Google Cloud") as caught:
+        TrainingSpec(script="t.py", gpu="RTX 4090")
+    assert "Local" in str(caught.value)
+
+
+def test_an_unknown_keyword_names_the_nearest_field():
+    assert "num_nodes" in faults_of(script="t.py", num_node=2)["num_node"].fix
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("script", ""),
+        ("script", "a\0b"),
+        ("module", "not a module"),
+        ("command", []),
+        ("command", "python train.py"),
+        ("function", "train"),
+        ("args", "--lr 3"),
+        ("args", ["--lr", 3]),
+        ("gpu", "H100:0"),
+        ("gpu", "H100:-1"),
+        ("gpu", "H100:two"),
+        ("gpu", True),
+        ("num_nodes", 0),
+        ("num_nodes", 1.5),
+        ("num_nodes", True),
+        ("nproc_per_node", 0),
+        ("provisioning_model", "preemptible"),
+        ("provisioning_model", ["spot", "cheap"]),
+        ("machine_type", "H100"),
+        ("image", "two words"),
+        ("env", ["A"]),
+        ("secrets", "TOKEN"),
+        ("requirements", "torch"),
+        ("requirements", ["--index-url=http://x"]),
+        ("max_run_duration", "-1h"),
+        ("max_run_duration", 3600),
+        ("max_run_duration", "29d"),
+        ("max_wait_duration", "soon"),
+        ("max_cost", -1),
+        ("max_cost", float("nan")),
+        ("max_restarts", -1),
+        ("labels", ["a"]),
+        ("name", "Bert"),
+        ("name", "a" * 60),
+        ("launcher", "mpirun"),
+    ],
+)
+def test_a_malformed_field_is_refused_by_name(field, value):
+    entry = {} if field in ("script", "module", "command", "function") else {"script": "t.py"}
+    assert field in faults_of(**entry, **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "pair"),
+    [
+        ("env", {"A": 3}),
+        ("env", {"1A": "x"}),
+        ("env", {"GPUTRAIN_TOKEN": "x"}),
+        ("labels", {"Team": "x"}),
+        ("labels", {"team": "X"}),
+        ("labels", {"gputrain-job": "x"}),
+        ("secrets", {"HF_TOKEN": "hf_abc"}),
+    ],
+)
+def test_a_malformed_pair_is_refused_by_its_key(field, pair):
+    assert f"{field}[{next(iter(pair))!r}]" in faults_of(script="t.py", **{field: pair})
+
+
+def test_a_secret_given_in_the_place_of_a_reference_is_not_shown():
+    with pytest.raises(SpecError) as caught:
+        TrainingSpec(script="t.py", secrets={"TOKEN": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_secret_in_env_is_warned_of_and_not_shown():
+    with pytest.warns(UserWarning, match=r"env\['WANDB_API_KEY'\] looks like a secret"):
+        spec = TrainingSpec(script="t.py", env={"WANDB_API_KEY": "hunter2", "LR": "1"})
+    assert "hunter2" not in repr(spec)
+    assert "'LR': '1'" in repr(spec)
+
+
+def test_reservation_bound_needs_a_reservation():
+    assert "reservation" in faults_of(script="t.py", provisioning_model="reservation-bound")
+
+
+def test_a_variable_is_in_env_or_in_secrets():
+    reference = "secret://projects/p/secrets/s/versions/1"
+    assert "secrets" in faults_of(script="t.py", env={"A": "1"}, secrets={"A": reference})
+
+
+def test_a_command_carries_its_own_arguments():
+    assert "args" in faults_of(command=["python3", "t.py"], args=["--lr", "1"])
+
+
+def test_the_launcher_follows_the_entry_unless_it_is_named():
+    assert TrainingSpec(script="t.py").launcher is Launcher.TORCHRUN_ENV
+    assert TrainingSpec(command=["./train"]).launcher is Launcher.NONE
+    assert TrainingSpec(command=["./train"], launcher="tensorflow").launcher is Launcher.TENSORFLOW
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "title"),
+    [
+        ({"script": "a/t.py"}, EntryKind.SCRIPT, "a/t.py"),
+        ({"module": "a.b"}, EntryKind.MODULE, "-m a.b"),
+        ({"command": ["./run", "x"]}, EntryKind.COMMAND, "./run"),
+        ({"function": train}, EntryKind.FUNCTION, "train"),
+    ],
+)
+def test_the_entry_has_a_kind_and_a_title(entry, kind, title):
+    spec = TrainingSpec(**entry)
+    assert (spec.entry_kind, spec.title) == (kind, title)
+
+
+FULL = {
+    "script": "t.py",
+    "args": ["--name", "a b\n'\"$(x)"],
+    "gpu": ["H100:8", "RTX-PRO-6000:1/4"],
+    "num_nodes": 2,
+    "provisioning_model": ["spot", "flex-start"],
+    "env": {"A": "ü\n"},
+    "secrets": {"T": "secret://projects/p/secrets/s/versions/latest"},
+    "requirements": "requirements.txt",
+    "max_run_duration": "36h",
+    "max_cost": 400,
+    "labels": {"team": "nlp"},
+    "name": "bert",
+}
+
+
+def test_a_spec_survives_json_and_pickle():
+    spec = TrainingSpec(**FULL)
+    assert TrainingSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_a_spec_is_frozen_to_the_bottom():
+    spec = TrainingSpec(**FULL)
+    with pytest.raises(AttributeError):
+        spec.num_nodes = 3
+    with pytest.raises(TypeError):
+        spec.env["B"] = "1"
+
+
+def test_replace_checks_the_whole_anew():
+    spec = TrainingSpec(**FULL)
+    assert spec.replace(max_run_duration=timedelta(hours=1)).max_run_duration == timedelta(hours=1)
+    assert spec.replace(provisioning_model="standard").provisioning_model == (ProvisioningModel.STANDARD,)
+    with pytest.raises(SpecError):
+        spec.replace(num_nodes=0)
+
+
+def test_a_function_has_no_json_form():
+    with pytest.raises(SpecError, match="function"):
+        TrainingSpec(function=train).to_dict()

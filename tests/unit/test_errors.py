@@ -1,0 +1,53 @@
+import inspect
+import pickle
+
+import pytest
+
+from gputrain import errors
+
+ALL = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.GputrainError)]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_error_says_what_why_and_fix_and_pickles(kind):
+    error = pickle.loads(
+        pickle.dumps(kind("it broke", why="the disk is full", fix="free some space", raw={"a": 1}))
+    )
+    assert type(error) is kind
+    assert str(error) == "it broke\n  why: the disk is full\n  fix: free some space"
+    assert error.raw == {"a": 1}
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_error_is_named_error_and_is_in_the_tree_at_the_head(kind):
+    assert kind.__name__.endswith("Error")
+    assert kind.__name__ in errors.__doc__
+
+
+def test_facts_travel_with_a_pickled_error():
+    error = errors.QuotaExceededError(
+        "short", metric="NVIDIA_L4_GPUS", limit=4.0, need=8.0, where="us-central1"
+    )
+    copy = pickle.loads(pickle.dumps(error))
+    assert (copy.metric, copy.limit, copy.usage, copy.need) == ("NVIDIA_L4_GPUS", 4.0, None, 8.0)
+
+
+def test_an_error_takes_no_fact_it_does_not_declare():
+    with pytest.raises(TypeError, match="zone"):
+        errors.CapacityError("full", zone="us-central1-a")
+
+
+def test_a_failed_job_shows_the_traceback_of_its_rank():
+    error = errors.JobFailedError("bert failed", rank=3, traceback="Traceback ...\nValueError: nan\n")
+    assert str(error).endswith("ValueError: nan")
+
+
+def test_a_failed_job_without_traceback_shows_its_last_lines():
+    assert "segmentation fault" in str(
+        errors.JobFailedError("bert failed", last_lines=("segmentation fault",))
+    )
+
+
+def test_a_spec_error_is_a_value_error():
+    with pytest.raises(ValueError, match="bad"):
+        raise errors.SpecError("bad")

@@ -1,0 +1,36 @@
+import itertools
+
+import pytest
+
+from gputrain.lifecycle import State, advance
+
+ENDS = [state for state in State if state.is_terminal]
+PAIRS = list(itertools.product(State, [*State, None]))
+
+
+@pytest.mark.parametrize(("state", "seen"), PAIRS)
+def test_every_pair_of_states_has_an_answer(state, seen):
+    assert advance(state, seen) in State
+
+
+@pytest.mark.parametrize("seen", [*State, None])
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_is_never_left(end, seen):
+    assert advance(end, seen) is end
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_failed_look_changes_nothing(state):
+    assert advance(state, None) is state
+
+
+def test_ranks_that_ran_and_now_wait_were_interrupted():
+    assert advance(State.RUNNING, State.QUEUED) is State.INTERRUPTED
+    assert advance(State.RUNNING, State.PROVISIONING) is State.INTERRUPTED
+    assert advance(State.INTERRUPTED, State.RUNNING) is State.RUNNING
+
+
+def test_a_stop_is_not_forgotten_because_a_late_look_sees_ranks():
+    assert advance(State.STOPPING, State.RUNNING) is State.STOPPING
+    assert advance(State.STOPPING, State.CANCELLED) is State.CANCELLED
+    assert advance(State.STOPPING, State.SUCCEEDED) is State.SUCCEEDED

@@ -1,0 +1,40 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from gputrain.tables import Table
+
+PRICES = Table(
+    title="Prices",
+    columns=("gpu", "$/h"),
+    rows=[("L4", 0.7), ("H100 <80>", 11)],
+    right=("$/h",),
+    caption="2026",
+)
+
+
+def test_text_is_aligned_and_figures_are_flush_right():
+    assert str(PRICES).splitlines() == [
+        "Prices",
+        "gpu        $/h",
+        "---------  ---",
+        "L4         0.7",
+        "H100 <80>   11",
+        "2026",
+    ]
+
+
+def test_html_is_escaped():
+    assert "H100 &lt;80&gt;" in PRICES._repr_mimebundle_()["text/html"]
+
+
+def test_rich_takes_no_markup_from_cells():
+    console = Console(file=io.StringIO(), width=80)
+    console.print(Table(columns=("what",), rows=[("[red]not markup[/red]",)]))
+    assert "[red]not markup[/red]" in console.file.getvalue()
+
+
+def test_a_row_of_the_wrong_length_is_refused():
+    with pytest.raises(ValueError, match="2 columns"):
+        Table(columns=("a", "b"), rows=[("1",)])
