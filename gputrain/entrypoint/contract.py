@@ -49,12 +49,20 @@ def _code(code: int, meaning: str) -> int:
 
 # What the agent reads. A flag on the command line wins over its variable.
 JOB_ID = _env("GPUTRAIN_JOB_ID", None, "", "id of the job; an agent of another job is turned away")
-ATTEMPT = _env("GPUTRAIN_ATTEMPT", None, "0", "attempt of the job; an agent of another attempt is turned away")
+ATTEMPT = _env(
+    "GPUTRAIN_ATTEMPT", None, "0", "attempt of the job; an agent of another attempt is turned away"
+)
 TOKEN = _env("GPUTRAIN_TOKEN", None, "", "secret the agents of one job share; ranks do not get it")
 NUM_NODES = _env("GPUTRAIN_NUM_NODES", "--num-nodes", "", "how many nodes; empty: ask the platform, else 1")
-NODE_RANK = _env("GPUTRAIN_NODE_RANK", "--node-rank", "", "this node, from 0; empty: ask the platform, else 0")
-NODE_NAMES = _env("GPUTRAIN_NODE_NAMES", "--node-names", "", "names of all nodes, comma separated, for messages")
-COORDINATOR = _env("GPUTRAIN_COORDINATOR", "--coordinator", "", "host:port of node 0; needed with several nodes")
+NODE_RANK = _env(
+    "GPUTRAIN_NODE_RANK", "--node-rank", "", "this node, from 0; empty: ask the platform, else 0"
+)
+NODE_NAMES = _env(
+    "GPUTRAIN_NODE_NAMES", "--node-names", "", "names of all nodes, comma separated, for messages"
+)
+COORDINATOR = _env(
+    "GPUTRAIN_COORDINATOR", "--coordinator", "", "host:port of node 0; needed with several nodes"
+)
 NPROC_PER_NODE = _env(
     "GPUTRAIN_NPROC_PER_NODE", "--nproc-per-node", "auto", "ranks on this node; auto: one per GPU, else 1"
 )
@@ -65,14 +73,20 @@ LAUNCHER = _env(
     "torchrun-env: ranks with torchrun's environment; tensorflow: one process per node with TF_CONFIG; "
     "none: one process per node, its environment as it is",
 )
-AGENT = _env("GPUTRAIN_AGENT", "--agent", "builtin", "builtin: we start the ranks; elastic: torchrun does, under us")
+AGENT = _env(
+    "GPUTRAIN_AGENT", "--agent", "builtin", "builtin: we start the ranks; elastic: torchrun does, under us"
+)
 CHECKPOINT_DIR = _env(
     "GPUTRAIN_CHECKPOINT_DIR", "--checkpoint-dir", "", "where state is saved; empty: AIP_CHECKPOINT_DIR"
 )
 OUTPUT_DIR = _env("GPUTRAIN_OUTPUT_DIR", "--output-dir", "", "where results go; empty: AIP_MODEL_DIR")
-RESULT_DIR = _env("GPUTRAIN_RESULT_DIR", "--result-dir", "", "folder of result-<node rank>.json; empty: no file")
+RESULT_DIR = _env(
+    "GPUTRAIN_RESULT_DIR", "--result-dir", "", "folder of result-<node rank>.json; empty: no file"
+)
 LOG_DIR = _env("GPUTRAIN_LOG_DIR", "--log-dir", "", "folder of a plain rank-<rank>.log per rank; empty: none")
-LOG_FORMAT = _env("GPUTRAIN_LOG_FORMAT", "--log-format", "text", "text: [rank] line; json: an object per line")
+LOG_FORMAT = _env(
+    "GPUTRAIN_LOG_FORMAT", "--log-format", "text", "text: [rank] line; json: an object per line"
+)
 JOIN_TIMEOUT = _env("GPUTRAIN_JOIN_TIMEOUT", "--join-timeout", "1800", "seconds to wait for all nodes")
 GRACE = _env("GPUTRAIN_GRACE", "--grace", "25", "seconds between asking ranks to stop and killing them")
 MASTER_PORT = _env("GPUTRAIN_MASTER_PORT", "--master-port", "", "port of rank 0's store; empty: a free one")
@@ -82,8 +96,12 @@ LOCAL_ADDR = _env(
 
 # What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables.
 MASTER_ADDR = _row(RANK_ENVIRONMENT, "GPUTRAIN_MASTER_ADDR", "address of node 0, always numeric")
-NODE_ADDRS = _row(RANK_ENVIRONMENT, "GPUTRAIN_NODE_ADDRS", "addresses of all nodes by node rank, comma separated")
-ERROR_FILE = _row(RANK_ENVIRONMENT, "GPUTRAIN_ERROR_FILE", "the rank's error document, as TORCHELASTIC_ERROR_FILE")
+NODE_ADDRS = _row(
+    RANK_ENVIRONMENT, "GPUTRAIN_NODE_ADDRS", "addresses of all nodes by node rank, comma separated"
+)
+ERROR_FILE = _row(
+    RANK_ENVIRONMENT, "GPUTRAIN_ERROR_FILE", "the rank's error document, as TORCHELASTIC_ERROR_FILE"
+)
 
 DONE = _code(0, "every rank of every node ended with 0")
 BAD_ENVIRONMENT = _code(64, "the agent cannot start: an option, the environment or the target is wrong")

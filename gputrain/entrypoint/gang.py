@@ -1,0 +1,226 @@
+"""Node 0's book of the whole job: who joined, how each rank ended, when it is over. Pure.
+
+Nodes say hello, ended, stop; the gang answers start, stop, abort, over. What it wants to tell the nodes
+piles up in `outbox` as (node rank, message) for the agent to deliver.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from . import contract
+from .verdict import Failure, exit_code_of, first_cause, is_symptom, of_endings, verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional, Tuple
+
+    Message = Dict[str, Any]
+
+ENDING_S = 60.0
+"""How long the gang waits, once it told the nodes to end, for the slowest of them beyond their own limits."""
+
+
+class Node:
+    """What one node said of itself, and how its ranks ended."""
+
+    def __init__(self, hello: Message, addr: str) -> None:
+        self.nproc = int(hello["nproc"])
+        self.addr = str(hello.get("addr") or addr)
+        self.port = int(hello["port"])
+        self.host = str(hello.get("host", ""))
+        self.versions = dict(hello.get("versions") or {})
+        self.codes: Dict[int, int] = {}
+        self.is_gone = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no rank of it runs any more, as far as anyone can know."""
+        return self.is_gone or len(self.codes) >= self.nproc
+
+
+class Gang:
+    """All nodes of one attempt of a job, as node 0 keeps them."""
+
+    def __init__(
+        self, num_nodes: int, identity: Dict[str, str], name_of: Callable[[int], str], join_by: float
+    ) -> None:
+        self.num_nodes = num_nodes
+        self.outbox: List[Tuple[int, Message]] = []
+        self.verdict: Optional[Dict[str, Any]] = None
+        self.has_started = False
+        self._identity = identity
+        self._name_of = name_of
+        self._deadline = join_by
+        self._join_by = join_by
+        self._nodes: Dict[int, Node] = {}
+        self._failures: List[Failure] = []
+        self._left: List[Failure] = []
+        self._unsaved: List[Dict[str, Any]] = []
+        self._stop: Optional[Dict[str, Any]] = None
+        self._cause: Optional[Dict[str, Any]] = None
+
+    def hello(self, message: Message, addr: str) -> Optional[str]:
+        """Take a node in; the answer is why it is turned away, or None."""
+        for key, ours in self._identity.items():
+            if not hmac.compare_digest(str(message.get(key, "")).encode(), ours.encode()):
+                return f"its {key} is not this job's"
+        try:
+            rank, node = int(message["node_rank"]), Node(message, addr)
+        except (KeyError, TypeError, ValueError):
+            return "its hello is malformed"
+        if not 0 <= rank < self.num_nodes or node.nproc < 1:
+            return f"there is no node {rank} among {self.num_nodes} nodes"
+        if self.has_started or self.verdict:
+            return "the job has already started; a node that comes back cannot join it again"
+        if rank in self._nodes:
+            return f"another agent already joined as node {rank}"
+        self._nodes[rank] = node
+        return None
+
+    def node(self, rank: int) -> Node:
+        """What is known of a node that has joined."""
+        return self._nodes[rank]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every node has joined."""
+        return len(self._nodes) == self.num_nodes
+
+    def missing(self) -> List[str]:
+        """The nodes that have not joined, as messages name them."""
+        return [self._name_of(rank) for rank in range(self.num_nodes) if rank not in self._nodes]
+
+    def mismatches(self) -> List[str]:
+        """Differences between the nodes that often explain strange failures later."""
+        ours = self._nodes[0].versions
+        return [
+            f"{self._name_of(rank)} has {name} {version}, but node 0 has {ours.get(name)}"
+            for rank, node in sorted(self._nodes.items())
+            for name, version in sorted(node.versions.items())
+            if version != ours.get(name)
+        ]
+
+    def start(self) -> None:
+        """Tell every node its first rank and where node 0 is."""
+        self.has_started = True
+        self._deadline = float("inf")
+        nodes = [self._nodes[rank] for rank in range(self.num_nodes)]
+        base = 0
+        for rank, node in enumerate(nodes):
+            start = {
+                "type": "start",
+                "base_rank": base,
+                "world_size": sum(each.nproc for each in nodes),
+                "addrs": [each.addr for each in nodes],
+                "ports": [each.port for each in nodes],
+            }
+            self.outbox.append((rank, start))
+            base += node.nproc
+
+    def ended(self, rank: int, message: Message, now: float) -> None:
+        """A rank of a node has ended."""
+        node = self._nodes[rank]
+        code = int(message["exit_code"])
+        node.codes[int(message["local_rank"])] = code
+        happened_at = now - max(0.0, float(message.get("age", 0)))
+        cause = message.get("cause")
+        if self._cause is not None:
+            return
+        if code == contract.STOPPED and self._stop is None:
+            self.stop(rank, "a rank left with 75")
+        if cause and self._is_forgiven(cause):
+            self._unsaved.append(cause)
+        elif cause and cause["kind"] == contract.LEFT_EARLY:
+            self._left.append(Failure(cause, happened_at, now))
+        elif cause:
+            self._failures.append(Failure(cause, happened_at, now))
+
+    def _is_forgiven(self, cause: Dict[str, Any]) -> bool:
+        """After a stop, a rank ended by the signal or by a peer's end has not failed: it has not saved."""
+        if self._stop is None:
+            return False
+        killed = cause["kind"] == contract.SIGNAL and cause.get("signal") in ("SIGTERM", "SIGKILL", "SIGINT")
+        return killed or cause["kind"] == contract.STOP_IGNORED or is_symptom(cause)
+
+    def lost(self, rank: int, now: float) -> None:
+        """A node's connection broke. Before the start it may come again."""
+        node = self._nodes.get(rank)
+        if node is None or node.is_gone:
+            return
+        if not self.has_started:
+            del self._nodes[rank]
+            return
+        had_ended = node.has_ended
+        node.is_gone = True
+        if not had_ended and self._cause is None:
+            self._failures.append(Failure(lost_node(rank, node.host, self._name_of(rank)), now, now))
+
+    def stop(self, rank: int, reason: str) -> None:
+        """A node was asked to stop: all are."""
+        if self._stop is not None or self.verdict:
+            return
+        if self.has_started and all(node.has_ended for node in self._nodes.values()):
+            return
+        self._stop = {"reason": reason, "node_rank": rank}
+        if not self.has_started:
+            self._end(verdict(contract.STATE_STOPPED, contract.STOPPED, None, self._stop))
+            return
+        self._tell_all({"type": "stop", **self._stop})
+
+    def deadline(self) -> float:
+        """When `tick` should be called at the latest."""
+        waiting = [failure.decides_at for failure in self._failures] if self._cause is None else []
+        return min([self._deadline, *waiting])
+
+    def tick(self, now: float) -> None:
+        """Decide what time and the news so far allow to decide."""
+        if self.verdict:
+            return
+        if not self.has_started:
+            if now >= self._join_by:
+                self._give_up_joining()
+            return
+        all_ended = all(node.has_ended for node in self._nodes.values())
+        waiting = [failure.decides_at for failure in self._failures]
+        if self._cause is None and waiting and (all_ended or now >= min(waiting)):
+            self._blame(now)
+        if all_ended or (self._cause is not None and now >= self._deadline):
+            self._end(self._final())
+
+    def _blame(self, now: float) -> None:
+        self._cause = first_cause(self._failures, self._left)
+        self._deadline = now + ENDING_S
+        self._tell_all({"type": "abort", "cause": self._cause})
+
+    def _final(self) -> Dict[str, Any]:
+        if self._cause is not None:
+            return verdict(contract.STATE_FAILED, exit_code_of(self._cause), self._cause, self._stop)
+        return of_endings(self._unsaved, self._stop)
+
+    def _give_up_joining(self) -> None:
+        rank = min(rank for rank in range(self.num_nodes) if rank not in self._nodes)
+        joined = f"only {len(self._nodes)} of {self.num_nodes} nodes joined in time"
+        cause = node_cause(contract.NODE_MISSING, rank, "", f"{joined}; missing: {', '.join(self.missing())}")
+        self._end(verdict(contract.STATE_FAILED, contract.NODE_LOST, cause, None))
+
+    def _end(self, outcome: Dict[str, Any]) -> None:
+        self.verdict = outcome
+        self._deadline = float("inf")
+        self._tell_all({"type": "over", "verdict": outcome})
+
+    def _tell_all(self, message: Message) -> None:
+        self.outbox.extend((rank, message) for rank, node in sorted(self._nodes.items()) if not node.is_gone)
+
+
+def lost_node(rank: int, host: str, name: str) -> Dict[str, Any]:
+    """The cause that a node's agent went away."""
+    message = f"{name} was lost: its agent or its machine ended without a word"
+    return node_cause(contract.NODE_LOSS, rank, host, message)
+
+
+def node_cause(kind: str, rank: int, host: str, message: str) -> Dict[str, Any]:
+    """A cause that is about a node, not about one of its ranks."""
+    cause: Dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
+    cause.update(kind=kind, node_rank=rank, host=host or None, message=message, last_lines=[])
+    return cause

@@ -1,0 +1,136 @@
+"""Facts about the machine or container the agent runs in, read from the kernel's own files."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+
+SMALL_SHM = 1 << 30
+"""Containers get 64 MiB of /dev/shm by default; DataLoader workers and NCCL want far more."""
+
+
+def gpu_count(environ: Mapping[str, str]) -> int:
+    """How many GPUs a rank of this node may use, without asking CUDA."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        entries = [entry.strip() for entry in visible.split(",")]
+        usable = 0
+        while usable < len(entries) and entries[usable] not in ("", "-1", "NoDevFiles", "none"):
+            usable += 1
+        return usable
+    return len(glob.glob("/proc/driver/nvidia/gpus/*")) or len(glob.glob("/dev/nvidia[0-9]*"))
+
+
+def cpu_count() -> int:
+    """How many CPUs this process may use, in whole numbers."""
+    cpus = len(os.sched_getaffinity(0))
+    quota = _cgroup_cpus()
+    return max(1, min(cpus, int(quota)) if quota else cpus)
+
+
+def _cgroup_cpus() -> Optional[float]:
+    text = _read("/sys/fs/cgroup/cpu.max").split()
+    if len(text) == 2 and text[0].isdigit():
+        return int(text[0]) / int(text[1])
+    quota, period = (
+        _read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+        _read("/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
+    )
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else None
+
+
+def shared_memory_advice(path: str = "/dev/shm") -> str:  # noqa: S108  # the mount itself, nothing is written
+    """What to say about /dev/shm, or nothing when it is large enough."""
+    try:
+        status = os.statvfs(path)
+    except OSError as error:
+        return f"{path} cannot be read ({error}): DataLoader workers need it; use num_workers=0"
+    size = status.f_blocks * status.f_frsize
+    if size >= SMALL_SHM:
+        return ""
+    return (
+        f"{path} has only {size >> 20} MiB: DataLoader workers and NCCL may die of it (bus error). "
+        "Start the container with --ipc=host or --shm-size=8g; where that cannot be set, use num_workers=0 "
+        "or torch.multiprocessing.set_sharing_strategy('file_system')"
+    )
+
+
+def oom_kills(root: str = "/sys/fs/cgroup", proc: str = "/proc") -> Optional[int]:
+    """How often the kernel has killed a process for memory, in this container or else on this machine."""
+    for path in _memory_event_files(root, proc):
+        found = re.search(r"^oom_kill (\d+)", _read(path), re.MULTILINE)
+        if found:
+            return int(found.group(1))
+    return None
+
+
+def _memory_event_files(root: str, proc: str) -> List[str]:
+    files = [f"{root}/memory.events", f"{root}/memory/memory.oom_control", f"{proc}/vmstat"]
+    for line in _read(f"{proc}/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "" and path != "/":
+            files.insert(0, f"{root}{path}/memory.events")
+        if controllers == "memory" and path != "/":
+            files.insert(0, f"{root}/memory{path}/memory.oom_control")
+    return files
+
+
+def is_on_google(environ: Mapping[str, str], product: str = "/sys/class/dmi/id/product_name") -> bool:
+    """Whether a metadata server is worth asking."""
+    return bool(environ.get("GCE_METADATA_HOST")) or _read(product).startswith("Google")
+
+
+def versions() -> Dict[str, str]:
+    """The versions on which nodes must agree: Python, torch if it is here, gputrain. Imports none of them."""
+    from .. import __version__
+
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    return {"python": python, "torch": _torch_version(), "gputrain": __version__}
+
+
+def _torch_version() -> str:
+    for folder in sys.path:
+        found = re.search(
+            r"^__version__ = '([^']+)'", _read(os.path.join(folder, "torch", "version.py")), re.MULTILINE
+        )
+        if found:
+            return found.group(1)
+    return "none"
+
+
+def session_members(session: int) -> List[int]:
+    """The processes of a session that are alive, zombies left out."""
+    return [pid for pid, state, _, its in _processes() if its == session and state != "Z"]
+
+
+def children_of(parent: int) -> List[int]:
+    """The direct children of a process that are alive, zombies left out."""
+    return [pid for pid, state, its_parent, _ in _processes() if its_parent == parent and state != "Z"]
+
+
+def _processes() -> Iterator[Tuple[int, str, int, int]]:
+    """Every process as (pid, state, parent, session)."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = _read(f"/proc/{name}/stat").rpartition(")")[2].split()
+            if len(fields) > 4:
+                yield int(name), fields[0], int(fields[1]), int(fields[3])
+
+
+def catches_sigterm(pid: int) -> bool:
+    """Whether a process has a handler for SIGTERM."""
+    found = re.search(r"^SigCgt:\s*([0-9a-f]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
+    return bool(found and int(found.group(1), 16) >> 14 & 1)
+
+
+def _read(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        return file.read().strip()
+    return ""

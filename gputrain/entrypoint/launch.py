@@ -1,0 +1,180 @@
+"""What each rank is started with: its command and its environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from . import contract, host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Mapping
+
+    from .options import Options
+
+_START = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from gputrain.entrypoint.bootstrap import main; main()"
+)
+
+_PROFILES = (
+    "${NCCL_INIT_SCRIPT}",
+    "/usr/local/gib/scripts/set_nccl_env.sh",
+    "${NCCL_LIB_DIR}/nccl-env-profile.sh",
+    "/usr/local/nvidia/lib64/nccl-env-profile.sh",
+    "/var/lib/tcpxo/lib64/nccl-env-profile.sh",
+)
+"""Google's network profiles: one given by name, gIB (A3 Ultra, A4, A4X), TCPXO (A3 Mega); the first found
+is read. Source: GoogleCloudPlatform/cluster-toolkit@1047080, AI-Hypercomputer/gpu-recipes@2e1fd5e."""
+
+
+class Place:
+    """Where this node's ranks stand in the job, as node 0 told at the start."""
+
+    def __init__(self, node_rank: int, nproc: int, start: Mapping[str, Any]) -> None:
+        self.node_rank = node_rank
+        self.nproc = nproc
+        self.base_rank = int(start["base_rank"])
+        self.world_size = int(start["world_size"])
+        self.addrs: List[str] = list(start["addrs"])
+        self.ports: List[int] = list(start["ports"])
+
+
+def processes_on_node(options: Options) -> bool:
+    """Whether the node runs one process per rank, rather than one for the whole node."""
+    return options.launcher == "torchrun-env" and options.agent == "builtin"
+
+
+def commands(options: Options, place: Place) -> List[str]:
+    """The command line that every rank of this node runs."""
+    target = options.target
+    if options.agent == "elastic":
+        return _torchrun(options, place)
+    if target.kind == "program":
+        return target.argv
+    words = ["-m", *target.argv] if target.kind == "module" else target.argv
+    return [sys.executable, "-c", _START, package_root(), *words]
+
+
+def _torchrun(options: Options, place: Place) -> List[str]:
+    """torchrun on this node; rendezvous static, as c10d's cannot host behind Vertex's service names."""
+    words = ["-m", *options.target.argv] if options.target.kind == "module" else options.target.argv
+    return [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        f"--nnodes={len(place.addrs)}",
+        f"--node-rank={place.node_rank}",
+        f"--nproc-per-node={options.nproc_per_node or host.gpu_count(os.environ) or 1}",
+        "--rdzv-backend=static",
+        f"--rdzv-endpoint={_bracketed(place.addrs[0])}:{place.ports[0]}",
+        f"--rdzv-conf=is_host={str(place.node_rank == 0).lower()},timeout={int(options.join_timeout)}",
+        f"--rdzv-id={options.job or 'gputrain'}",
+        f"--local-addr={place.addrs[place.node_rank]}",
+        "--max-restarts=0",
+        *words,
+    ]
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def environments(
+    options: Options, place: Place, environ: Mapping[str, str], error_dir: str
+) -> List[Dict[str, str]]:
+    """The environment of each process of this node, by local rank."""
+    base = {name: value for name, value in environ.items() if name != contract.TOKEN}
+    base.update(network_profile(base))
+    base.update(options.for_ranks())
+    base[contract.NUM_NODES] = str(len(place.addrs))
+    base[contract.NODE_RANK] = str(place.node_rank)
+    base[contract.MASTER_ADDR] = place.addrs[0]
+    base[contract.MASTER_PORT] = str(place.ports[0])
+    base[contract.NODE_ADDRS] = ",".join(place.addrs)
+    root = package_root()
+    if os.path.isfile(root):  # a zipapp holds gputrain alone, so it can shadow nothing else on the path
+        base["PYTHONPATH"] = os.pathsep.join(filter(None, [root, base.get("PYTHONPATH", "")]))
+    base.setdefault("PYTHONUNBUFFERED", "1")
+    if options.launcher == "torchrun-env":
+        base.setdefault(
+            "OMP_NUM_THREADS", str(max(1, host.cpu_count() // (options.nproc_per_node or place.nproc)))
+        )
+    if options.launcher == "tensorflow":
+        base["TF_CONFIG"] = _tf_config(place)
+    return [{**base, **_of_rank(options, place, local, error_dir)} for local in range(place.nproc)]
+
+
+def _of_rank(options: Options, place: Place, local_rank: int, error_dir: str) -> Dict[str, str]:
+    error_file = os.path.join(error_dir, f"error-{local_rank}.json")
+    own = {contract.ERROR_FILE: error_file, "TORCHELASTIC_ERROR_FILE": error_file}
+    if not processes_on_node(options):
+        return own
+    rank = str(place.base_rank + local_rank)
+    world = str(place.world_size)
+    own.update(
+        RANK=rank,
+        LOCAL_RANK=str(local_rank),
+        WORLD_SIZE=world,
+        LOCAL_WORLD_SIZE=str(place.nproc),
+        GROUP_RANK=str(place.node_rank),
+        GROUP_WORLD_SIZE=str(len(place.addrs)),
+        NODE_RANK=str(place.node_rank),
+        ROLE_NAME="default",
+        ROLE_RANK=rank,
+        ROLE_WORLD_SIZE=world,
+        MASTER_ADDR=place.addrs[0],
+        MASTER_PORT=str(place.ports[0]),
+        TORCHELASTIC_RUN_ID=options.job or "gputrain",
+        TORCHELASTIC_RESTART_COUNT="0",
+        TORCHELASTIC_MAX_RESTARTS="0",
+        TORCHELASTIC_USE_AGENT_STORE="False",  # rank 0 hosts the store, as nothing of torch runs in the agent
+        TORCH_NCCL_ASYNC_ERROR_HANDLING=os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+    )
+    return own
+
+
+def _tf_config(place: Place) -> str:
+    workers = [f"{_bracketed(addr)}:{port}" for addr, port in zip(place.addrs, place.ports)]
+    return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": place.node_rank}})
+
+
+def package_root() -> str:
+    """The folder or zipapp that this gputrain was imported from."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def network_profile(environ: Mapping[str, str]) -> Dict[str, str]:
+    """What Google's NCCL profile of this machine sets; the user's own values stay.
+
+    The tuning is never ours: the scripts are written for the plugin beside them.
+    """
+    for pattern in _PROFILES:
+        path = _expand(pattern, environ)
+        if path.startswith("/") and os.path.isfile(path):
+            break
+    else:
+        return {}
+    before = dict(environ)
+    script = ["bash", "-c", 'source "$0" 1>&2 && exec env -0', path]
+    found = subprocess.run(script, env=before, stdout=subprocess.PIPE, timeout=60, check=False)
+    if found.returncode:
+        return {}
+    after = dict(
+        entry.split("=", 1)
+        for entry in found.stdout.decode("utf-8", "surrogateescape").split("\0")
+        if "=" in entry
+    )
+    merged = {name: value for name, value in after.items() if name.startswith("NCCL_") and name not in before}
+    libraries = after.get("LD_LIBRARY_PATH", "")
+    if before.get("LD_LIBRARY_PATH", "") in libraries and libraries:
+        merged["LD_LIBRARY_PATH"] = libraries
+    return merged
+
+
+def _expand(pattern: str, environ: Mapping[str, str]) -> str:
+    for name in ("NCCL_INIT_SCRIPT", "NCCL_LIB_DIR"):
+        pattern = pattern.replace("${" + name + "}", environ.get(name, ""))
+    return pattern

@@ -1,0 +1,135 @@
+"""Lines out of bytes, and lines as the log wants them. Pure."""
+
+from __future__ import annotations
+
+import json
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
+
+LIMIT = 1 << 16
+"""Bytes of the longest line passed on whole; Cloud Logging takes entries of up to 256 KiB."""
+
+PROGRESS_EVERY_S = 5.0
+"""How often a progress bar that redraws one line with carriage returns is shown."""
+
+_TRACEBACK = b"Traceback (most recent call last):"
+
+
+class Lines:
+    """Cuts one stream of bytes into lines, keeps a bounded rest, thins out progress bars."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._shown_at = 0.0
+
+    def feed(self, data: bytes, now: float) -> List[bytes]:
+        """The lines that are complete now, without their ends."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        lines = [piece for line in whole for piece in _pieces(_as_shown(line))]
+        if b"\r" in self._rest[:-1]:
+            lines += self._progress(now)
+        while len(self._rest) > LIMIT:
+            cut = _boundary(self._rest)
+            lines.append(self._rest[:cut])
+            self._rest = self._rest[cut:]
+        return lines
+
+    def _progress(self, now: float) -> List[bytes]:
+        drawn, _, self._rest = self._rest.rpartition(b"\r")
+        if not self._rest:
+            drawn, _, self._rest = drawn.rpartition(b"\r")
+            self._rest += b"\r"
+        if now - self._shown_at < PROGRESS_EVERY_S:
+            return []
+        self._shown_at = now
+        return [line for line in [_as_shown(drawn)] if line.strip()]
+
+    def flush(self) -> List[bytes]:
+        """The last line, if the stream ended without an end of line."""
+        rest, self._rest = self._rest, b""
+        return [_as_shown(rest)] if rest else []
+
+
+def _as_shown(line: bytes) -> bytes:
+    """What a terminal shows of a line that was redrawn with carriage returns."""
+    for segment in reversed(line.split(b"\r")):
+        if segment.strip():
+            return segment
+    return b""
+
+
+def _pieces(line: bytes) -> List[bytes]:
+    pieces = []
+    while len(line) > LIMIT:
+        cut = _boundary(line)
+        pieces.append(line[:cut])
+        line = line[cut:]
+    return [*pieces, line]
+
+
+def _boundary(line: bytes) -> int:
+    cut = LIMIT
+    while cut > LIMIT - 4 and line[cut] & 0xC0 == 0x80:
+        cut -= 1
+    return cut
+
+
+class Severity:
+    """The severity of each line of one stream.
+
+    stdout is INFO. stderr is WARNING, because progress bars, warnings and the logging module write there
+    and none of them is an error; only the lines of a Python traceback are ERROR.
+    """
+
+    def __init__(self, is_stderr: bool) -> None:
+        self._usual = "WARNING" if is_stderr else "INFO"
+        self._in_traceback = False
+
+    def of(self, line: bytes) -> str:
+        """The severity of the stream's next line."""
+        if line.startswith(_TRACEBACK):
+            self._in_traceback = True
+            return "ERROR"
+        if not self._in_traceback:
+            return self._usual
+        self._in_traceback = line.startswith((b" ", b"\t"))
+        return "ERROR"
+
+
+def as_text(line: bytes, rank: int) -> bytes:
+    """A rank's line with its rank in front; JSON stays bare, or the platform would not recognise it."""
+    return line if line.startswith(b"{") else b"[%d] %s" % (rank, line)
+
+
+def as_json(line: bytes, rank: int, severity: str) -> bytes:
+    """A rank's line as one JSON object; a structured line of the rank's own keeps its fields."""
+    entry = _structured(line)
+    if entry is None:
+        message = line.decode("utf-8", "backslashreplace")
+        entry = {"severity": severity, "message": message, "rank": rank, "time": timestamp(time.time())}
+    else:
+        entry["rank"] = rank
+    return json.dumps(entry).encode()
+
+
+def _structured(line: bytes) -> Optional[Dict[str, Any]]:
+    if not line.startswith(b"{"):
+        return None
+    try:
+        entry = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    return entry if "severity" in entry or "message" in entry else None
+
+
+def timestamp(seconds: float) -> str:
+    """A moment in RFC 3339, UTC, to the microsecond.
+
+    >>> timestamp(0.25)
+    '1970-01-01T00:00:00.250000Z'
+    """
+    whole, micros = divmod(int(seconds * 1_000_000), 1_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{micros:06d}Z"

@@ -1,0 +1,147 @@
+"""What the agent was asked to do: the command line over the environment over the defaults."""
+
+from __future__ import annotations
+
+from . import contract
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+
+LAUNCHERS = ("torchrun-env", "tensorflow", "none")
+AGENTS = ("builtin", "elastic")
+LOG_FORMATS = ("text", "json")
+
+_PLATFORM = {contract.CHECKPOINT_DIR: "AIP_CHECKPOINT_DIR", contract.OUTPUT_DIR: "AIP_MODEL_DIR"}
+_PROGRAM = "python -m gputrain.entrypoint"
+
+
+class EnvironmentRefused(Exception):
+    """The agent cannot start; the text says what is wrong and what to do."""
+
+
+class Target:
+    """The user's program: a Python script, a module, or any other command."""
+
+    def __init__(self, kind: str, argv: Sequence[str]) -> None:
+        self.kind = kind
+        self.argv = list(argv)
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> Target:
+        """The target that the words after ``--`` name.
+
+        >>> Target.parse(["train.py", "--lr", "1"]).kind, Target.parse(["-m", "pkg.train"]).kind
+        ('script', 'module')
+        """
+        if not words:
+            raise EnvironmentRefused("nothing to run: end the command with `-- train.py args`")
+        if words[0] == "-m":
+            if len(words) < 2:
+                raise EnvironmentRefused("-m needs the name of a module: `-- -m package.train args`")
+            return cls("module", words[1:])
+        return cls("script" if words[0].endswith(".py") else "program", words)
+
+
+class Options:
+    """The settings of one agent, read once and never changed."""
+
+    def __init__(self, settings: Mapping[str, str], target: Target) -> None:
+        self._settings = settings
+        self.target = target
+        self.job = settings[contract.JOB_ID]
+        self.attempt = settings[contract.ATTEMPT]
+        self.token = settings[contract.TOKEN]
+        self.num_nodes = self._number(contract.NUM_NODES, least=1)
+        self.node_rank = self._number(contract.NODE_RANK, least=0)
+        self.coordinator = settings[contract.COORDINATOR]
+        self.node_names = tuple(filter(None, settings[contract.NODE_NAMES].split(",")))
+        auto = settings[contract.NPROC_PER_NODE] in ("auto", "gpu", "")
+        self.nproc_per_node = None if auto else self._number(contract.NPROC_PER_NODE, least=1)
+        self.launcher = self._one_of(contract.LAUNCHER, LAUNCHERS)
+        self.agent = self._one_of(contract.AGENT, AGENTS)
+        self.log_format = self._one_of(contract.LOG_FORMAT, LOG_FORMATS)
+        self.log_dir = settings[contract.LOG_DIR]
+        self.result_dir = settings[contract.RESULT_DIR]
+        self.join_timeout = self._seconds(contract.JOIN_TIMEOUT)
+        self.grace = self._seconds(contract.GRACE)
+        self.master_port = self._number(contract.MASTER_PORT, least=1)
+        self.local_addr = settings[contract.LOCAL_ADDR]
+        if self.agent == "elastic" and (self.launcher != "torchrun-env" or target.kind == "program"):
+            raise EnvironmentRefused(
+                "--agent elastic runs a Python script or module with --launcher torchrun-env"
+            )
+
+    def for_ranks(self) -> Dict[str, str]:
+        """The variables every rank sees: all that were set, except the agents' secret."""
+        return {name: value for name, value in self._settings.items() if value and name != contract.TOKEN}
+
+    def _number(self, name: str, least: int) -> Optional[int]:
+        text = self._settings[name]
+        if not text:
+            return None
+        if not text.isdigit() or int(text) < least:
+            raise EnvironmentRefused(
+                f"{_told(name)} is {text!r}, but must be a whole number of at least {least}"
+            )
+        return int(text)
+
+    def _seconds(self, name: str) -> float:
+        text = self._settings[name]
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < 1e9:
+            raise EnvironmentRefused(f"{_told(name)} is {text!r}, but must be a number of seconds")
+        return value
+
+    def _one_of(self, name: str, allowed: Tuple[str, ...]) -> str:
+        if self._settings[name] not in allowed:
+            raise EnvironmentRefused(
+                f"{_told(name)} is {self._settings[name]!r}, but must be {' or '.join(allowed)}"
+            )
+        return self._settings[name]
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
+    """The options of this agent.
+
+    Raises EnvironmentRefused when an option is unknown, lacks its value or has one that makes no sense.
+    """
+    given, words = _split(argv)
+    settings = {}
+    for name, (_, default, _) in contract.ENVIRONMENT.items():
+        value = given.get(name, environ.get(name, ""))
+        settings[name] = value or environ.get(_PLATFORM.get(name, ""), "") or default
+    return Options(settings, Target.parse(words))
+
+
+def usage() -> str:
+    """The text that ``--help`` shows."""
+    lines = [f"usage: {_PROGRAM} [options] -- train.py args | -m module args | program args", ""]
+    for name, (flag, default, meaning) in contract.ENVIRONMENT.items():
+        lines.append(f"  {flag or '(no flag)'}, {name}" + (f" [{default}]" if default else ""))
+        lines.append(f"      {meaning}")
+    return "\n".join(lines)
+
+
+def _split(argv: Sequence[str]) -> Tuple[Dict[str, str], List[str]]:
+    flags = {flag: name for name, (flag, _, _) in contract.ENVIRONMENT.items() if flag}
+    given: Dict[str, str] = {}
+    words = list(argv)
+    while words and words[0].startswith("--") and words[0] != "--":
+        flag, equals, value = words.pop(0).partition("=")
+        if flag not in flags:
+            raise EnvironmentRefused(f"there is no option {flag}; the options are {', '.join(sorted(flags))}")
+        if not equals:
+            if not words:
+                raise EnvironmentRefused(f"{flag} needs a value")
+            value = words.pop(0)
+        given[flags[flag]] = value
+    return given, words[1:] if words[:1] == ["--"] else words
+
+
+def _told(name: str) -> str:
+    flag = contract.ENVIRONMENT[name][0]
+    return f"{flag} ({name})" if flag else name

@@ -1,0 +1,207 @@
+"""The processes of this node: started so that none outlives the agent, signalled, reaped, explained."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+from . import contract, host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
+
+TEXT_LIMIT = 8000
+"""Characters of a traceback in the error document, its end kept: the result must stay one line of a log."""
+
+
+class Rank:
+    """One process of this node."""
+
+    def __init__(self, rank: int, local_rank: int, error_file: str) -> None:
+        self.rank = rank
+        self.local_rank = local_rank
+        self.error_file = error_file
+        self.pid = 0
+        self.stdout = self.stderr = -1
+        self.exit_code: Optional[int] = None
+        self.signal: Optional[str] = None
+        self.ended_at = 0.0
+        self.was_told: Optional[str] = None
+        self.is_reported = False
+        self._process: Optional[subprocess.Popen[bytes]] = None
+
+    def start(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Start it in a session of its own. Raises OSError when the command cannot be run."""
+        agent = os.getpid()
+
+        def tie_to_agent() -> None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != agent:  # the agent died in between
+                os._exit(1)
+
+        self._process = subprocess.Popen(
+            list(command),
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=tie_to_agent,  # one system call, for which it needs no lock
+        )
+        self.pid = self._process.pid
+        assert self._process.stdout
+        assert self._process.stderr
+        self.stdout, self.stderr = (
+            os.dup(self._process.stdout.fileno()),
+            os.dup(self._process.stderr.fileno()),
+        )
+        self._process.stdout.close()
+        self._process.stderr.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has been started and not reaped."""
+        return self.pid > 0 and self.exit_code is None
+
+    def reap(self, status: int, now: float) -> None:
+        """Take in the status that waitpid gave for it."""
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            self.exit_code = 128 + number
+            with contextlib.suppress(ValueError):
+                self.signal = signal.Signals(number).name
+        else:
+            self.exit_code = os.WEXITSTATUS(status)
+        self.ended_at = now
+        if self._process is not None:
+            self._process.returncode = self.exit_code
+
+    def ask_to_stop(self, why: str) -> None:
+        """SIGTERM to the rank itself, not to its DataLoader workers; past a shell that would swallow it."""
+        if not self.is_running:
+            return
+        self.was_told = self.was_told or why
+        with contextlib.suppress(ProcessLookupError):
+            for pid in self._stop_targets():
+                os.kill(pid, signal.SIGTERM)
+
+    def _stop_targets(self) -> List[int]:
+        """The process; or its children, when it is a shell that would not pass the signal on to them."""
+        with contextlib.suppress(OSError):
+            name = os.path.basename(os.readlink(f"/proc/{self.pid}/exe"))
+            if name in _SHELLS and not host.catches_sigterm(self.pid):
+                return host.children_of(self.pid) or [self.pid]
+        return [self.pid]
+
+    def kill_session(self) -> None:
+        """SIGKILL to everything in the rank's session."""
+        for pid in host.session_members(self.pid) if self.pid else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def summary(self) -> Dict[str, Any]:
+        """How it ended, for the result document."""
+        return {
+            contract.C_RANK: self.rank,
+            contract.C_LOCAL_RANK: self.local_rank,
+            contract.C_EXIT_CODE: self.exit_code,
+            contract.C_SIGNAL: self.signal,
+        }
+
+
+def adopt_orphans() -> None:
+    """Make the agent the parent of what its ranks leave behind, as it is anyway when it is process 1."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def explain(
+    rank: Rank, node_rank: int, last_lines: Sequence[str], oom_killed: bool
+) -> Optional[Dict[str, Any]]:
+    """Why a rank ended, as the document's cause; None when it saved after a stop."""
+    if rank.exit_code == contract.STOPPED:
+        return None
+    error = _error_document(rank.error_file)
+    cause: Dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
+    cause.update(rank.summary(), node_rank=node_rank, host=socket.gethostname(), last_lines=list(last_lines))
+    if rank.exit_code == 0:
+        return {
+            **cause,
+            "kind": contract.LEFT_EARLY,
+            "message": "it ended with 0 while the others still needed it",
+        }
+    if rank.was_told == "stop" and rank.signal in ("SIGTERM", "SIGKILL"):
+        how = (
+            "was ended by the signal" if rank.signal == "SIGTERM" else "had to be killed after the grace time"
+        )
+        return {
+            **cause,
+            "kind": contract.STOP_IGNORED,
+            "message": f"asked to stop, it saved nothing and {how}",
+        }
+    if rank.signal == "SIGKILL" and oom_killed:
+        text = "killed by the kernel: out of memory (the memory of the machine or container, not of the GPU)"
+        return {**cause, "kind": contract.OUT_OF_MEMORY, "message": text}
+    error = error or _last_traceback(last_lines)
+    if error and not rank.signal:
+        return {**cause, "kind": contract.EXCEPTION, **error}
+    if rank.signal:
+        return {**cause, **error, "kind": contract.SIGNAL, "message": f"ended by {rank.signal}"}
+    return {**cause, "kind": contract.EXIT, "message": f"ended with exit code {rank.exit_code}"}
+
+
+def _error_document(path: str) -> Dict[str, Any]:
+    """What the rank recorded of its exception: our document, or the one that torchrun's @record writes."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        ours = document.get("gputrain") or {}
+        theirs = document["message"]
+        if isinstance(theirs, str):
+            theirs = {"message": theirs}
+        message = ours.get("message", theirs.get("message", ""))
+        trace = ours.get("traceback") or (theirs.get("extraInfo") or {}).get("py_callstack") or ""
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return {}
+    name = ours.get("exception") or str(message).partition(":")[0]
+    return _exception(name, str(message), str(trace))
+
+
+def _last_traceback(lines: Sequence[str]) -> Dict[str, Any]:
+    """The exception that the last lines show, for a program that the bootstrap did not run."""
+    starts = [
+        index for index, line in enumerate(lines) if line.startswith("Traceback (most recent call last):")
+    ]
+    if not starts:
+        return {}
+    block = lines[starts[-1] :]
+    ends = [index for index, line in enumerate(block[1:], 1) if line and not line.startswith((" ", "\t"))]
+    if not ends:
+        return {}
+    name, _, message = block[ends[0]].partition(": ")
+    return _exception(name, message, "\n".join(block[: ends[0] + 1]))
+
+
+def _exception(name: str, message: str, trace: str) -> Dict[str, Any]:
+    text = f"{name}: {message}" if message and not message.startswith(name) else message or name
+    return {
+        contract.C_EXCEPTION: name[:200],
+        contract.C_MESSAGE: text[:2000],
+        contract.C_TRACEBACK: trace if len(trace) <= TEXT_LIMIT else "...\n" + trace[-TEXT_LIMIT:],
+    }
+
+
+def monotonic() -> float:
+    """The clock of everything that is waited for."""
+    return time.monotonic()

@@ -1,0 +1,182 @@
+"""Messages between agents: one JSON object per line over TCP, bounded, never blocking the agent."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import selectors
+import socket
+
+from .options import EnvironmentRefused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
+
+    Message = Dict[str, Any]
+
+MAX_LINE = 1 << 18
+"""Bytes of the longest message; a peer that sends more is cut off."""
+
+_VANISHED_MS = 35_000
+"""A peer that no longer acknowledges anything is given up after this long; a killed one is seen at once."""
+
+_FIRST_PORT, _LAST_PORT = 10_000, 32_000
+"""Below Linux's ephemeral ports (from 32768), so that no outgoing connection takes the port meanwhile."""
+
+
+class Link:
+    """One connection to another agent."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        _keep_alive(sock)
+        self.sock = sock
+        self.local_addr = sock.getsockname()[0]
+        self.remote_addr = sock.getpeername()[0]
+        self._incoming = b""
+        self._outgoing = b""
+        self.closed = False
+
+    @property
+    def has_more_to_send(self) -> bool:
+        """Whether the agent should wait for the socket to become writable."""
+        return bool(self._outgoing)
+
+    def send(self, message: Message) -> None:
+        """Queue a message and send what the socket takes now."""
+        self._outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what the socket takes now."""
+        while self._outgoing and not self.closed:
+            try:
+                sent = self.sock.send(self._outgoing)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.close()
+                return
+            self._outgoing = self._outgoing[sent:]
+
+    def receive(self, limit: int = MAX_LINE) -> List[Message]:
+        """The messages that arrived whole; closes the link at its end, or when it carries anything else."""
+        try:
+            data = self.sock.recv(65536)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        *lines, self._incoming = (self._incoming + data).split(b"\n")
+        messages = [_decode(line) if len(line) <= limit else None for line in lines]
+        if not data or len(self._incoming) > limit or None in messages:
+            self.close()
+        return [message for message in messages if message is not None]
+
+    def close(self) -> None:
+        """Close the connection; closing twice is closing once."""
+        self.closed = True
+        self.sock.close()
+
+
+def _decode(line: bytes) -> Optional[Message]:
+    try:
+        message = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) and isinstance(message.get("type"), str) else None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on which node 0 hears the others: at the host if it is a numeric address of ours, else at all.
+
+    A name is not bound to: on Vertex AI it is a service's, and Debian gives a machine's own to 127.0.1.1.
+    Raises EnvironmentRefused when the port is taken.
+    """
+    attempts = [(host, _family(host))] if _is_numeric(host) else []
+    attempts += [("::", socket.AF_INET6), ("0.0.0.0", socket.AF_INET)]  # noqa: S104  # the job's network is its own
+    last: Optional[OSError] = None
+    for address, family in attempts:
+        try:
+            return _bound(address, family, port)
+        except OSError as error:  # noqa: PERF203
+            last = error
+            if error.errno == errno.EADDRINUSE:
+                break
+    raise EnvironmentRefused(
+        f"node 0 cannot listen on port {port}: {last}; is another job here? choose another --coordinator port"
+    )
+
+
+def _bound(address: str, family: int, port: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if address == "::":
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind((address, port))
+        sock.listen(512)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def dial(host: str, port: int, source: str, patience: float) -> Link:
+    """A link to node 0, from the given source address if there is one. Raises OSError when nobody answers."""
+    return Link(
+        socket.create_connection(
+            (host, port), timeout=patience, source_address=(source, 0) if source else None
+        )
+    )
+
+
+def free_port(address: str) -> int:
+    """A port that nobody uses at this address, outside the range that outgoing connections draw from."""
+    span = _LAST_PORT - _FIRST_PORT
+    family = _family(address)
+    start = int.from_bytes(os.urandom(4), "big")
+    for step in range(200):
+        port = _FIRST_PORT + (start + step * 7919) % span
+        with socket.socket(family, socket.SOCK_STREAM) as sock, contextlib.suppress(OSError):
+            sock.bind((address, port))
+            return port
+    raise EnvironmentRefused(f"no free port at {address} between {_FIRST_PORT} and {_LAST_PORT}")
+
+
+def unregister(selector: selectors.BaseSelector, sock: socket.socket) -> None:
+    """Forget a socket, closed already or not."""
+    for key in list(selector.get_map().values()):
+        if key.fileobj is sock:
+            selector.unregister(sock)
+            return
+
+
+def plain(address: str) -> str:
+    """An address without IPv6's wrapping of IPv4, as ranks should see it."""
+    return address[7:] if address.startswith("::ffff:") and "." in address else address
+
+
+def _family(address: str) -> int:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _is_numeric(host: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, host)
+            return True
+    return False
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 5)
+    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, "TCP_USER_TIMEOUT", 18), _VANISHED_MS)
