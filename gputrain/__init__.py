@@ -102,10 +102,11 @@ def __getattr__(name: str) -> object:
     if name in _HOMES:
         from importlib import import_module
 
+        home = f"{__name__}.{_HOMES[name]}"
         try:
-            value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+            value = getattr(import_module(home), name)
         except ModuleNotFoundError as error:
-            if error.name is None or not error.name.startswith(__name__):
+            if not f"{home}.".startswith(f"{error.name}."):
                 raise
             raise ImportError(
                 f"gputrain.{name} is not part of the copy of gputrain that travels inside a job; "

@@ -69,8 +69,9 @@ def imports(module, path, *, for_types=True):
             if node.level:
                 above = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*above, base] if base else above)
-            if base == "gputrain":
-                yield from ((f"gputrain.{alias.name}", node.lineno) for alias in node.names)
+            if base == "gputrain":  # __version__ lies on no floor: everybody may know it
+                names = [alias.name for alias in node.names if alias.name != "__version__"]
+                yield from ((f"gputrain.{name}", node.lineno) for name in names)
             else:
                 yield base, node.lineno
 
