@@ -1,0 +1,72 @@
+"""The entrypoint and ``gputrain.ddp`` as one small file that any Python from 3.7 on can run.
+
+``python gputrain.pyz [options] -- train.py`` needs Python in the image, and torch where the script uses it,
+but not gputrain; a script that it runs can ``from gputrain import ddp``.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import tokenize
+import zipfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator, Tuple
+
+_MAIN = b"from gputrain.entrypoint.__main__ import main\n\nmain()\n"
+_FOLDERS = ("entrypoint", "ddp")
+_LEFT_OUT = (__name__.rpartition(".")[2] + ".py",)
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_EMPTY = '""'
+
+
+def build() -> bytes:
+    """The zipapp's bytes: the same for the same gputrain, whenever and from whichever folder it is built.
+
+    >>> build() == build()
+    True
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in _members():
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, content, compresslevel=9)
+    return buffer.getvalue()
+
+
+def _members() -> Iterator[Tuple[str, bytes]]:
+    yield "__main__.py", _MAIN
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    paths = ["__init__.py"]
+    for folder in _FOLDERS:
+        for name in sorted(os.listdir(os.path.join(root, folder))):
+            if name.endswith(".py") and name not in _LEFT_OUT:
+                paths.append(f"{folder}/{name}")
+    for path in paths:
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            yield f"gputrain/{path}", _without_prose(file.read()).encode()
+
+
+def _without_prose(source: str) -> str:
+    """The source without its comments and documentation, a half of it; every line keeps its number."""
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            first, last = node.lineno - 1, node.end_lineno or node.lineno
+            lines[first:last] = [" " * node.col_offset + _EMPTY] + [""] * (last - first - 1)
+    text = "\n".join(lines) + "\n"
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    return "\n".join(lines) + "\n"
