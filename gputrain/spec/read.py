@@ -133,6 +133,8 @@ def _ladder(value: Any) -> tuple[ProvisioningModel, ...]:
         return (read(value),)
     if value is None:
         return ()
+    if not isinstance(value, Sequence):
+        raise ValueError
     return tuple(dict.fromkeys(read(one) for one in value))
 
 
