@@ -19,7 +19,7 @@ from gputrain.emulator.storage.conditions import Conditions
 from gputrain.emulator.storage.content import Folder
 from gputrain.emulator.storage.listing import Wanted, page
 from gputrain.emulator.storage.objects import Objects
-from gputrain.emulator.storage.uploads import CHUNK, Sessions, split_multipart
+from gputrain.emulator.storage.uploads import CHUNK, Session, Sessions, split_multipart
 
 NEW = Conditions(generation_match=0)
 
@@ -220,9 +220,14 @@ def test_a_broken_multipart_body_is_a_400(body: bytes) -> None:
     assert status_of(lambda: split_multipart('multipart/related; boundary="B"', body)) == 400
 
 
+def a_session(folder: Path) -> Session:
+    draft = Folder(folder).draft()
+    return Session(bucket="bucket", name="a", fields={}, conditions=Conditions(), hashes={}, draft=draft)
+
+
 def test_a_resumable_upload_keeps_whole_chunks_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    sessions = Sessions(Folder(tmp_path))
-    session = sessions.find(sessions.start("bucket", "a", {}, Conditions(), "me"))
+    sessions = Sessions()
+    session = sessions.find(sessions.start(a_session(tmp_path)))
     data = bytes(range(256)) * (CHUNK // 256) * 3
     total = len(data)
     assert sessions.take(session, "bytes */*", b"").received == 0
@@ -238,16 +243,16 @@ def test_a_resumable_upload_keeps_whole_chunks_and_goes_on_where_it_was(tmp_path
 
 
 def test_a_gap_in_a_resumable_upload_adds_nothing(tmp_path: Path) -> None:
-    sessions = Sessions(Folder(tmp_path))
-    session = sessions.find(sessions.start("bucket", "a", {}, Conditions(), "me"))
+    sessions = Sessions()
+    session = sessions.find(sessions.start(a_session(tmp_path)))
     assert sessions.take(session, "bytes 10-11/12", b"xx").received == 0
     assert status_of(lambda: sessions.take(session, "bytes 0-5/12", b"x")) == 400
     assert status_of(lambda: sessions.take(session, "nonsense", b"x")) == 400
 
 
 def test_an_upload_of_unknown_size_ends_when_its_size_is_told(tmp_path: Path) -> None:
-    sessions = Sessions(Folder(tmp_path))
-    session = sessions.find(sessions.start("bucket", "a", {}, Conditions(), "me"))
+    sessions = Sessions()
+    session = sessions.find(sessions.start(a_session(tmp_path)))
     assert sessions.take(session, f"bytes 0-{CHUNK - 1}/*", bytes(CHUNK)).received == CHUNK
     done = sessions.take(session, f"bytes {CHUNK}-{CHUNK + 1}/{CHUNK + 2}", b"ab")
     assert done.content is not None

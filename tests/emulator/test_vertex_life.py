@@ -65,7 +65,7 @@ def a_job(
     settings: Settings = SETTINGS,
     **ask: Any,
 ) -> Life:
-    return Life(
+    job = Life(
         ask=Ask(replicas=ask.pop("replicas", TWO), **ask),
         capacity=machines or Machines(),
         runner=runner or Processes(),
@@ -74,6 +74,8 @@ def a_job(
         fate=fate or Fate(),
         created=0.0,
     )
+    job.begin()
+    return job
 
 
 def test_a_job_is_pending_then_running_then_succeeded() -> None:

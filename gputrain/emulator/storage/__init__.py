@@ -1,1 +1,11 @@
 """Cloud Storage JSON v1: generations and preconditions enforced, bytes in a folder of the emulator's own."""
+
+from __future__ import annotations
+
+from gputrain.emulator.storage import object_service, upload_service
+from gputrain.emulator.storage.service import SERVICE
+from gputrain.emulator.storage.state import Storage
+
+__all__ = ["SERVICES", "Storage", "object_service", "upload_service"]
+
+SERVICES = (SERVICE,)

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gputrain.emulator.storage.conditions import invalid
-from gputrain.emulator.storage.objects import Objects, Stored
+from gputrain.emulator.storage.objects import Objects
+from gputrain.emulator.storage.values import Stored
 
 MAX_PAGE = 1000
 _LAST = "\U0010ffff"

@@ -1,7 +1,6 @@
 """Buckets and their objects: the state machine behind the JSON API, thread-safe, without a wire.
 
-Every change makes a new frozen `Stored`, so a reader never sees half of one. Generations are microseconds of
-the emulator's clock, made strictly increasing, as Google's look.
+Generations are microseconds of the emulator's clock, made strictly increasing, as Google's look.
 """
 
 from __future__ import annotations
@@ -16,42 +15,13 @@ from types import MappingProxyType
 from gputrain.emulator.errors import ApiError
 from gputrain.emulator.storage.conditions import Conditions, invalid, no_bucket, not_found
 from gputrain.emulator.storage.content import Content, Folder
+from gputrain.emulator.storage.values import NOTHING, Bucket, Stored
 
 MAX_COMPOSE = 32
 MAX_NAME_BYTES = 1024
 
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _ANY = Conditions()
-_NOTHING: Mapping[str, object] = MappingProxyType({})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stored:
-    """One object, one generation."""
-
-    bucket: str
-    name: str
-    generation: int
-    metageneration: int
-    content: Content
-    fields: Mapping[str, object]  # what the writer chose: contentType, metadata, cacheControl, ...
-    created: float
-    updated: float
-    components: int = 0  # more than 0 for composed objects
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bucket:
-    """A bucket; `project_number` tells whose it is."""
-
-    name: str
-    project: str
-    project_number: str
-    location: str
-    created: float
-    generation: int
-    metageneration: int = 1
-    fields: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(kw_only=True)
@@ -80,7 +50,7 @@ class Objects:
         project: str,
         project_number: str,
         location: str = "US",
-        fields: Mapping[str, object] = _NOTHING,
+        fields: Mapping[str, object] = NOTHING,
     ) -> Bucket:
         """Create a bucket; 409 where the name is taken, by whomever."""
         if not _BUCKET_NAME.fullmatch(name):
@@ -108,6 +78,10 @@ class Objects:
         with self._lock:
             found = [shelf.bucket for shelf in self._shelves.values() if shelf.bucket.project == project]
         return tuple(sorted(found, key=lambda bucket: bucket.name))
+
+    def all_buckets(self) -> tuple[Bucket, ...]:
+        with self._lock:
+            return tuple(shelf.bucket for shelf in self._shelves.values())
 
     def patch_bucket(self, name: str, fields: Mapping[str, object], conditions: Conditions) -> Bucket:
         with self._lock:

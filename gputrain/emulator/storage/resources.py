@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gputrain.emulator.storage.conditions import invalid
-from gputrain.emulator.storage.objects import Bucket, Stored
+from gputrain.emulator.storage.values import Bucket, Stored
 
 # What a writer may set on an object, with its JSON type; everything else in the resource is the service's
 # (discovery document storage v1, read 2026-11-20).

@@ -7,12 +7,12 @@ import re
 import secrets
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gputrain.emulator.errors import ApiError
 from gputrain.emulator.storage.conditions import Conditions, invalid
-from gputrain.emulator.storage.content import Content, Draft, Folder
+from gputrain.emulator.storage.content import Content, Draft
 
 CHUNK = 256 * 1024  # only whole multiples of this are kept of a chunk that is not the last
 
@@ -69,10 +69,10 @@ class Session:
     name: str
     fields: Mapping[str, object]
     conditions: Conditions
+    hashes: Mapping[str, str]  # what the metadata said the bytes would be
     draft: Draft
-    caller: str
-    lock: threading.Lock
-    result: object = None  # what finished it, told again to whoever asks
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    result: dict[str, Any] | None = None  # what finished it, told again to whoever asks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,25 +86,14 @@ class Progress:
 class Sessions:
     """The resumable uploads in progress, by upload id."""
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         self._keep: list[int] = []
 
-    def start(
-        self, bucket: str, name: str, fields: Mapping[str, object], conditions: Conditions, caller: str
-    ) -> str:
+    def start(self, session: Session) -> str:
+        """Keep a session; returns its upload id."""
         upload_id = secrets.token_urlsafe(48)
-        session = Session(
-            bucket=bucket,
-            name=name,
-            fields=fields,
-            conditions=conditions,
-            draft=self._folder.draft(),
-            caller=caller,
-            lock=threading.Lock(),
-        )
         with self._lock:
             self._sessions[upload_id] = session
         return upload_id

@@ -48,6 +48,12 @@ class InvalidJobError(ValueError):
         self.precondition = precondition
 
 
+def listed(*faults: tuple[str, str]) -> InvalidJobError:
+    """One refusal for all faults of single fields, in the service's own form."""
+    lines = (f"{at}.Field: {field}; Message: {why}\t" for at, (field, why) in enumerate(faults, 1))
+    return InvalidJobError("List of found errors:\t" + "".join(lines), fields=faults)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """What the checks must know of the project and region."""

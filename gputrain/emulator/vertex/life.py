@@ -48,18 +48,26 @@ class Life:
     has_quota: bool = False
     has_machines: bool = False
 
-    def __post_init__(self) -> None:
+    # what time does
+
+    def begin(self) -> None:
+        """Ask for quota and machines for the first time."""
         self.updated = self.wait_began = self.created
         self._seek_quota(self.created)
-
-    # what time does
 
     def advance(self, now: float) -> None:
         """Apply everything that has fallen due by `now`."""
         if self.phase is Phase.QUOTA:
             self._seek_quota(now)
-        while (due := self._next_due()) is not None and due <= now + _EPSILON_S:
+        while (due := self.next_due()) is not None and due <= now + _EPSILON_S:
             self._step(due)
+
+    def next_due(self) -> float | None:
+        """When `advance` will next have something to do; None when only an event can move the job."""
+        deadline = self._deadline()
+        if self.due is None or deadline is None:
+            return self.due if deadline is None else deadline
+        return min(self.due, deadline)
 
     def visible_error(self, now: float) -> Ending | None:
         """The error as Google shows it: about a minute after the end."""
@@ -70,12 +78,6 @@ class Life:
     @property
     def timeout_s(self) -> float:
         return self.settings.timeout_s if self.ask.timeout_s is None else self.ask.timeout_s
-
-    def _next_due(self) -> float | None:
-        deadline = self._deadline()
-        if self.due is None or deadline is None:
-            return self.due if deadline is None else deadline
-        return min(self.due, deadline)
 
     def _deadline(self) -> float | None:
         if self.phase in (Phase.STARTING, Phase.RUNNING) and self.started is not None:

@@ -1,0 +1,49 @@
+"""One custom job of the emulated world, as its parts share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gputrain.emulator.clock import Event
+from gputrain.emulator.vertex.life import Life
+from gputrain.emulator.vertex.states import State
+from gputrain.emulator.world import Project
+
+
+@dataclass(kw_only=True, eq=False)
+class Job:
+    """One custom job: its spec as JSON and its life."""
+
+    project: Project
+    region: str
+    id: str
+    serial: int
+    document: dict[str, Any]  # CustomJob as created, without its output fields
+    needs: Mapping[str, int]  # quota metric -> amount
+    machines: Mapping[str, int]  # machine type -> how many
+    life: Life = field(init=False)
+    starting: tuple[str, ...] = ()  # the replicas that a runtime is asked to start
+    said: State | None = None
+    event: Event | None = None
+
+    @property
+    def name(self) -> str:
+        """The resource name, with the project's number as Google writes it."""
+        return f"projects/{self.project.number}/locations/{self.region}/customJobs/{self.id}"
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        return self.life.ask.replicas
+
+    def times(self) -> dict[str, float]:
+        """Seconds since 1970, by the field's name; only those that have come."""
+        life = self.life
+        all_times = {
+            "create_time": life.created,
+            "start_time": life.started,
+            "end_time": life.ended,
+            "update_time": life.updated,
+        }
+        return {name: when for name, when in all_times.items() if when is not None}
