@@ -30,7 +30,7 @@ OUTSIDE = {
     "tables": {"attrs", "rich"},
     "entrypoint": {"torch"},
     "ddp": {"torch", "numpy"},
-    "retry": {"tenacity"},
+    "retry": {"attrs", "tenacity"},
     "gcp": {"attrs", "google", "requests", "grpc", "proto"},
     "staging": {"attrs", "requests", "google"},
     "view": {"attrs", "rich"},
