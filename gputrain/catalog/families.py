@@ -75,6 +75,9 @@ _WAIT_OR_RESERVE = "no plain on-demand: Spot, Flex-start or a reservation"
 _RESERVE_ONLY = "reservation only, through the account team; no Spot, no Flex-start, no SLA"
 _BETTER_RESERVED = "Google recommends a reservation or Spot"
 
+_SEEN_BY_GPUHUNT = ("gpus", "machines", "vertex-machines", "flex-start", "gpuhunt")
+"""gpuhunt leaves exactly these out of on-demand: A4X, A4, A3 Ultra, and A3 High below 8 GPUs."""
+
 # Flex-start on Vertex AI: L4, A100, H100, H200 and B200 only (source flex-start).
 TERMS = {
     "a4x-max": Terms(
@@ -84,10 +87,12 @@ TERMS = {
     "a4x": Terms(
         compute=(_RESERVED,), vertex=(_RESERVED,), reservations=(_AHEAD,), note=_RESERVE_ONLY,
         confidence=Confidence.HIGH, vertex_note="requires a shared reservation",
+        sources=_SEEN_BY_GPUHUNT,
     ),
     "a4": Terms(
         compute=(_SPOT, _FLEX, _RESERVED), vertex=_ALL, reservations=(_AHEAD, _CALENDAR),
         note=_WAIT_OR_RESERVE, vertex_note=_BETTER_RESERVED, confidence=Confidence.HIGH,
+        sources=_SEEN_BY_GPUHUNT,
     ),
     "a3-ultra-nolssd": Terms(
         compute=(_SPOT, _FLEX, _RESERVED), reservations=(_AHEAD, _CALENDAR), note=_WAIT_OR_RESERVE,
@@ -102,6 +107,7 @@ TERMS = {
         compute=(_SPOT, _FLEX), vertex=(_STANDARD, _SPOT, _FLEX), confidence=Confidence.HIGH,
         note="below 8 GPUs an H100 machine must be Spot or Flex-start",
         vertex_note="Vertex AI does not state the Spot or Flex-start rule; expect stockouts as standard",
+        sources=_SEEN_BY_GPUHUNT,
     ),
     "a3-edge": Terms(
         compute=(_STANDARD, _SPOT), reservations=(_NOW,), note="made for serving, few regions",

@@ -1,0 +1,215 @@
+"""Laws that hold over the whole catalog."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputrain import catalog
+from gputrain.catalog import ProvisioningModel, Service, Shape, Stage
+from gputrain.catalog.families import FAMILIES, TERMS
+from gputrain.catalog.hosts import ATTACHMENTS
+from gputrain.catalog.load import rows
+from gputrain.errors import NoFitError, RequestError, UnknownGpuError
+
+KINDS = [gpu.kind for gpu in catalog.gpus()]
+NAMES = [(name, gpu.kind) for gpu in catalog.gpus() for name in gpu.names]
+N1_HOSTS = [
+    f"n1-{series}-{vcpus}" for series in ("standard", "highmem", "highcpu") for vcpus in (2, 8, 32, 96)
+]
+EVERY = list(
+    dict.fromkeys(shape for machine in (None, *N1_HOSTS) for shape in catalog.shapes(machine_type=machine))
+)
+
+
+def answer(ask, *args, **kwargs):
+    """What is returned, or the request error raised instead."""
+    try:
+        return ask(*args, **kwargs)
+    except RequestError as error:
+        return error
+
+
+counts = st.one_of(st.integers(-3, 40), st.sampled_from([Fraction(1, n) for n in (2, 3, 4, 8, 16)]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_and_count_gives_exactly_that_or_a_refusal_naming_the_counts_that_exist(kind):
+    for count in (*range(-1, 65), *(Fraction(1, n) for n in range(2, 17)), *(Fraction(n, 2) for n in (3, 5))):
+        check_exact_or_refused(kind, count)
+
+
+@given(kind=st.sampled_from(KINDS), count=st.one_of(st.integers(), st.fractions(), st.floats(allow_nan=True)))
+def test_any_number_of_gpus_gives_exactly_that_or_a_refusal(kind, count):
+    check_exact_or_refused(kind, count)
+
+
+def check_exact_or_refused(kind, count):
+    exist = catalog.counts(kind)
+    if count in exist:
+        found = catalog.shapes(kind, count)
+        assert found
+        assert all(shape.gpu.kind == kind and shape.gpu_count == count for shape in found)
+        assert all(shape.machine.gpu_count in (count, 0) for shape in found)
+        return
+    with pytest.raises(NoFitError) as caught:
+        catalog.shapes(kind, count)
+    assert caught.value.counts == exist
+    assert all(str(one) in caught.value.why for one in exist)
+    assert caught.value.fix
+
+
+@given(
+    kind=st.sampled_from(KINDS),
+    count=counts,
+    machine=st.sampled_from([m.machine_type for m in catalog.machines()]),
+)
+def test_each_kind_count_and_machine_gives_exactly_that_or_a_refusal(kind, count, machine):
+    outcome = answer(catalog.shapes, kind, count, machine_type=machine)
+    if isinstance(outcome, NoFitError):
+        assert outcome.fix
+        return
+    assert [(shape.gpu.kind, shape.gpu_count, shape.machine_type) for shape in outcome] == [
+        (kind, count, machine)
+    ]
+
+
+@given(
+    pair=st.sampled_from(NAMES),
+    changes=st.lists(st.sampled_from([str.upper, str.lower, str.title, str.swapcase]), max_size=3),
+    separator=st.sampled_from(["-", "_", " ", "", "."]),
+)
+def test_every_name_finds_its_own_gpu_whatever_its_case_and_separators(pair, changes, separator):
+    name, kind = pair
+    for change in changes:
+        name = change(name)
+    for old in "-_ ":
+        name = name.replace(old, separator)
+    assert catalog.find(name).kind == kind
+
+
+def test_no_two_gpus_share_a_name():
+    plain = {}
+    for name, kind in NAMES:
+        key = "".join(c for c in name.casefold() if c.isalnum())
+        assert plain.setdefault(key, kind) == kind, f"{name} names {kind} and {plain[key]}"
+
+
+@given(name=st.text(max_size=40))
+def test_any_text_is_a_gpu_or_an_unknown_gpu_and_nothing_else(name):
+    outcome = answer(catalog.find, name)
+    if isinstance(outcome, UnknownGpuError):
+        assert outcome.fix
+        assert set(outcome.nearest) <= set(KINDS)
+        return
+    assert outcome.kind in KINDS
+
+
+@given(image=st.text(max_size=80), kind=st.sampled_from(KINDS))
+def test_any_image_name_can_be_judged(image, kind):
+    for fault in catalog.image_faults(image, kind):
+        assert fault.what
+        assert fault.why
+        assert fault.fix
+
+
+@pytest.mark.parametrize("service", list(Service))
+@pytest.mark.parametrize("shape", EVERY, ids=lambda shape: shape.name)
+def test_no_spot_price_is_above_its_standard_price(shape, service):
+    by_place = {}
+    for price in catalog.prices(shape, service=service):
+        assert price.usd_h > 0
+        by_place.setdefault(price.region, {})[price.provisioning_model] = price.usd_h
+    for region, figures in by_place.items():
+        standard = figures.get(ProvisioningModel.STANDARD, float("inf"))
+        assert figures.get(ProvisioningModel.SPOT, 0) <= standard, region
+
+
+def test_in_the_price_list_itself_no_spot_price_is_above_its_standard_price():
+    both = [
+        (what, region, float(row[0]), float(row[1]))
+        for what, region, *row in rows("prices")
+        if row[0] and row[1]
+    ]
+    assert len(both) > 400
+    assert not [(what, region) for what, region, standard, spot in both if spot > standard]
+
+
+def test_every_price_is_of_something_in_a_region_that_lists_it():
+    attached = {row.gpu for row in ATTACHMENTS}
+    for what, region, *_ in rows("prices"):
+        found = catalog.shapes(what, 1) if what in attached else catalog.shapes(machine_type=what)
+        assert region in catalog.regions(found[0]), f"{what} in {region}"
+
+
+def test_every_table_has_one_row_a_fact():
+    for name, key in (("prices", slice(0, 2)), ("places", slice(0, 2))):
+        keys = [row[key] for row in rows(name)]
+        assert len(keys) == len(set(keys))
+
+
+def facts():
+    """Every row of the catalog that states facts, with the keys of their sources."""
+    yield from ((gpu.kind, (*gpu.sources, gpu.lifecycle.source)) for gpu in catalog.gpus())
+    yield from ((machine.machine_type, machine.sources) for machine in catalog.machines())
+    yield from ((name, family.sources) for name, family in FAMILIES.items())
+    yield from ((name, terms.sources) for name, terms in TERMS.items())
+    yield from ((f"{row.gpu}:{row.gpu_count}", (row.source,)) for row in ATTACHMENTS)
+    yield from ((f"{row[0]} {row[1]}", (row[-1],)) for row in rows("prices"))
+    yield from ((f"{row[0]} {row[1]}", (row[2],)) for row in rows("places"))
+    for gpu in catalog.gpus():
+        for model in ProvisioningModel:
+            for service in Service:
+                if quota := catalog.quota(gpu, model, service=service):
+                    yield quota.name, quota.sources
+
+
+def test_every_fact_has_a_source_and_a_date():
+    stated = list(facts())
+    assert len(stated) > 500
+    for name, keys in stated:
+        assert keys, name
+        for key in keys:
+            source = catalog.source(key)
+            assert source.what, name
+            assert source.dated, name
+            assert source.read_on >= "2026-11-20", name
+
+
+def test_every_source_is_used():
+    used = {key for _, keys in facts() for key in keys}
+    used |= {key for fault in catalog.image_faults("x:cu117", "H100") for key in fault.sources}
+    assert used == set(catalog.SOURCES)
+
+
+@pytest.mark.parametrize("shape", EVERY, ids=lambda shape: shape.name)
+def test_every_shape_is_sold_somewhere_and_all_its_zones_lie_in_its_regions(shape):
+    assert isinstance(shape, Shape)
+    assert shape.sold_as(Service.COMPUTE)
+    regions = catalog.regions(shape)
+    assert regions
+    assert {catalog.region_of(zone) for zone in catalog.zones(shape)} <= set(regions)
+    assert bool(catalog.regions(shape, Service.VERTEX)) == bool(shape.sold_as(Service.VERTEX))
+
+
+@pytest.mark.parametrize("shape", EVERY, ids=lambda shape: shape.name)
+def test_every_shape_has_a_quota_for_each_way_it_is_sold(shape):
+    for service in Service:
+        for model in shape.sold_as(service):
+            quota = catalog.quota(shape.gpu, model, service=service)
+            assert (quota is None) == (model is ProvisioningModel.RESERVATION_BOUND)
+
+
+@pytest.mark.parametrize("shape", EVERY, ids=lambda shape: shape.name)
+def test_an_attached_gpu_stays_within_the_limits_of_its_host(shape):
+    limits = [row for row in ATTACHMENTS if (row.gpu, row.gpu_count) == (shape.gpu.kind, shape.gpu_count)]
+    assert bool(limits) == shape.is_attached
+    for limit in limits:
+        assert shape.machine.vcpus <= limit.max_vcpus
+        assert shape.machine.memory_gib <= limit.max_memory_gib
+
+
+def test_a_gone_gpu_has_no_shape_and_every_other_has_one():
+    shaped = {shape.gpu.kind for shape in catalog.shapes()}
+    assert shaped == {gpu.kind for gpu in catalog.gpus() if gpu.lifecycle.stage is not Stage.GONE}
