@@ -1,0 +1,54 @@
+"""What the documents say, runs."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gputrain
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CONTAINER_SIDE = ("gputrain.ddp", "gputrain.entrypoint", "gputrain.emulator")
+"""Rooms whose examples are run by their own tests."""
+
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(gputrain.__path__, "gputrain.")
+    if not module.name.startswith(CONTAINER_SIDE) and not module.name.endswith("__main__")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_docstrings_run(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert not failed
+
+
+def blocks(page):
+    """The Python blocks of a page, joined into one program; a block marked ``no-run`` is left out."""
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_the_python_on_a_page_runs_from_top_to_bottom(page, tmp_path):
+    program = tmp_path / "page.py"
+    program.write_text(blocks(page))
+    done = subprocess.run([sys.executable, program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_between_pages_lead_somewhere():
+    links = [
+        (page, target)
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+        if "://" not in target
+    ]
+    assert not [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()]
