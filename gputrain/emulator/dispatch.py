@@ -173,10 +173,11 @@ class Dispatcher:
         else:
             call.query = schema.read_query(method.request, query)
             call.body = _read_body(method, request)
-        call.project = self._project(method, params)
+        call.project = self.project(method, params)
         return call
 
-    def _project(self, method: Method, params: Mapping[str, str]) -> world.Project | None:
+    def project(self, method: Method, params: Mapping[str, str]) -> world.Project | None:
+        """The project that the path names; raises ApiError for one that does not exist."""
         name = params.get("project", "")
         if not name:
             match = re.match(r"projects/([^/]+)", next(iter(params.values()), ""))

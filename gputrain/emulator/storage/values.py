@@ -1,4 +1,4 @@
-"""A bucket and an object, each a frozen value: a change makes a new one, so a reader never sees half of one."""
+"""A bucket and an object, each a frozen value: a change makes a new one, so nobody sees half of one."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gputrain.emulator.clock import Event
+from gputrain.emulator.quotas import Key
 from gputrain.emulator.vertex.life import Life
 from gputrain.emulator.vertex.states import State
 from gputrain.emulator.world import Project
@@ -21,7 +22,7 @@ class Job:
     id: str
     serial: int
     document: dict[str, Any]  # CustomJob as created, without its output fields
-    needs: Mapping[str, int]  # quota metric -> amount
+    needs: tuple[tuple[Key, float], ...]  # what it charges
     machines: Mapping[str, int]  # machine type -> how many
     life: Life = field(init=False)
     starting: tuple[str, ...] = ()  # the replicas that a runtime is asked to start

@@ -19,6 +19,7 @@ from gputrain.emulator.vertex.checks import InvalidJobError, Place, check, liste
 from gputrain.emulator.vertex.job import Job
 from gputrain.emulator.vertex.listing import matcher, page_of
 from gputrain.emulator.vertex.resource import custom_job, picked, with_defaults
+from gputrain.emulator.vertex.shares import needs_of
 from gputrain.emulator.vertex.state import Vertex
 from gputrain.emulator.vertex.states import TERMINAL, Ask
 
@@ -39,8 +40,8 @@ def create(call: Call) -> dict[str, Any]:
         check(message, _place(call, region))
     except InvalidJobError as error:
         raise _refusal(error) from None
-    needs = machines.needs(message.job_spec)
-    vertex.shares.check(call.owner, region, needs, vertex.settings.over_quota)
+    needs = needs_of(call.owner.id, region, machines.needs(message.job_spec))
+    vertex.shares.check(needs, vertex.settings.over_quota)
     job = vertex.create(
         call.owner,
         region,

@@ -5,46 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gputrain.emulator.errors import ApiError
+from gputrain.emulator.quotas import Key, Quotas
 from gputrain.emulator.runtime import NoRuntime
 from gputrain.emulator.vertex.endings import OverQuota
 from gputrain.emulator.vertex.job import Job
-from gputrain.emulator.world import Project, World
+from gputrain.emulator.world import World
 
-DEFAULT_LIMIT = 16  # GPUs of each kind and region; a new real project has fewer, often none
-DEFAULT_CPU_LIMIT = 2200
+Needs = Sequence[tuple[Key, float]]
 
 
 class Shares:
-    """Limits by (project, region, metric), stock by (region, machine type); usage is counted from the jobs."""
+    """Quota by project, region and metric; stock by region and machine type, where somebody set one."""
 
-    def __init__(self, jobs: Mapping[str, Job]) -> None:
-        self.jobs = jobs
-        self.limits: dict[tuple[str, str, str], int] = {}
+    def __init__(self, quotas: Quotas) -> None:
+        self.quotas = quotas
         self.stock: dict[tuple[str, str], int] = {}
 
-    def limit(self, project: str, region: str, metric: str) -> int:
-        default = DEFAULT_CPU_LIMIT if metric.endswith("_cpus") else DEFAULT_LIMIT
-        return self.limits.get((project, region, metric), default)
-
-    def usage(self, project: str, region: str, metric: str) -> int:
-        return sum(
-            job.needs.get(metric, 0)
-            for job in self.jobs.values()
-            if job.life.has_quota and (job.project.id, job.region) == (project, region)
-        )
-
-    def check(self, project: Project, region: str, needs: Mapping[str, int], over_quota: OverQuota) -> None:
+    def check(self, needs: Needs, over_quota: OverQuota) -> None:
         """429 naming every metric whose limit, or by setting whose rest, is too small."""
         short = []
-        for metric, amount in needs.items():
-            limit = self.limit(project.id, region, metric)
-            counts = over_quota is OverQuota.REFUSE
-            used = self.usage(project.id, region, metric) if counts else 0
-            if amount > limit - used:
-                short.append(metric)
+        for key, amount in needs:
+            used = self.quotas.usage(key) if over_quota is OverQuota.REFUSE else 0
+            if amount > self.quotas.limit(key) - used:
+                short.append(key.metric)
         if short:
             names = ", ".join(short)
             raise ApiError(429, f"The following quota metrics exceed quota limits: {names}")
+
+
+def needs_of(project: str, region: str, metrics: Mapping[str, int]) -> tuple[tuple[Key, float], ...]:
+    """What a job charges, as the quota book counts it."""
+    return tuple(
+        (Key(project=project, metric=metric, region=region), float(amount))
+        for metric, amount in metrics.items()
+    )
 
 
 class Link:
@@ -56,14 +50,13 @@ class Link:
         self.world = world
 
     def take_quota(self) -> bool:
-        place = (self.job.project.id, self.job.region)
-        return all(
-            amount <= self.shares.limit(*place, metric) - self.shares.usage(*place, metric)
-            for metric, amount in self.job.needs.items()
-        )
+        if self.shares.quotas.exceeded(self.job.needs) is not None:
+            return False
+        self.shares.quotas.take(self.job.needs)
+        return True
 
     def give_quota(self) -> None:
-        """Usage is counted from the lives, so there is nothing to keep."""
+        self.shares.quotas.release(self.job.needs)
 
     def take_machines(self) -> bool:
         stock, region = self.shares.stock, self.job.region

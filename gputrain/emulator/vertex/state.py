@@ -7,6 +7,7 @@ from typing import Any
 
 from gputrain.emulator.errors import ApiError
 from gputrain.emulator.logging import Logs
+from gputrain.emulator.quotas import Key, Quotas
 from gputrain.emulator.vertex.endings import Ending, Endings, Settings
 from gputrain.emulator.vertex.job import Job
 from gputrain.emulator.vertex.life import Life
@@ -37,7 +38,7 @@ class Vertex:
         self.world = world
         self.settings = Settings()
         self.jobs: dict[str, Job] = {}
-        self.shares = Shares(self.jobs)
+        self.shares = Shares(world.part(Quotas))
         self.persistent_resources: set[tuple[str, str, str]] = set()
         self.tensorboards: dict[str, str] = {}
         self.forbidden_accounts: set[str] = set()
@@ -54,11 +55,11 @@ class Vertex:
             self._fates.insert(0, (display_name, fate))
 
     def set_limit(self, metric: str, limit: int, *, region: str, project: str = "") -> None:
-        """Set a quota limit; `metric` may leave out `aiplatform.googleapis.com/`."""
+        """Set a quota limit (region `*`: everywhere); `metric` may leave out `aiplatform.googleapis.com/`."""
         with self.world.lock:
             whole = metric if "/" in metric else f"aiplatform.googleapis.com/{metric}"
             owner = project or next(iter(self.world.projects))
-            self.shares.limits[owner, region, whole] = limit
+            self.shares.quotas.set_limit(Key(project=owner, metric=whole, region=region), limit)
             self.look_again()
 
     def set_stock(self, machine_type: str, count: int, *, region: str) -> None:
