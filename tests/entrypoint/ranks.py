@@ -1,8 +1,9 @@
-"""Ranks for tests: real processes, forked from a server that has torch loaded already, so that starting four is cheap."""
+"""Ranks for tests: real processes, forked from a server that has torch loaded, so that four start at once."""
 
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import runpy
 import signal
@@ -14,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 _server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["torch", "torch.distributed", "torch.nn.parallel", "gputrain.ddp"])
+_server.set_forkserver_preload(["torch", "torch._dynamo", "torch.distributed", "gputrain.ddp"])
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Gang:
             os.kill(self.processes[rank].pid or 0, number)
 
     def wait(self, timeout_s: float = 60.0) -> list[int]:
-        """Exit codes by rank, -n for signal n; once a rank has failed the others get two seconds, as under an agent."""
+        """Exit codes by rank, -n for signal n; after a failure the others get two seconds."""
         give_up = time.monotonic() + timeout_s
         while any(process.is_alive() for process in self.processes):
             multiprocessing.connection.wait([p.sentinel for p in self.processes if p.is_alive()], timeout=0.2)
