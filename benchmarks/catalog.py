@@ -1,0 +1,50 @@
+"""A question to the catalog costs little more than importing the package."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+
+from measure import Measure, medians, timed_s, wall_s
+
+from gputrain import catalog
+from gputrain.catalog import ProvisioningModel, Service
+
+IMPORT = "import gputrain"
+COLD = {
+    "find('H100')": f"{IMPORT}.catalog; gputrain.catalog.find('H100')",
+    "shapes('H100', 2)": f"{IMPORT}.catalog; gputrain.catalog.shapes('H100', 2)",
+}
+H100 = catalog.shapes("H100", 8)[0]
+WARM: dict[str, Callable[[], object]] = {
+    "find": lambda: catalog.find("nvidia-h100-80gb"),
+    "shapes of a kind and count": lambda: catalog.shapes("H100", 2),
+    "shapes with every filter": lambda: catalog.shapes(
+        service=Service.COMPUTE,
+        provisioning_model=ProvisioningModel.SPOT,
+        region="us-central1",
+        min_gpu_memory_gib=40,
+        min_compute_capability="8.0",
+        max_usd_h=40,
+    ),
+    "zones": lambda: catalog.zones(H100),
+    "price": lambda: catalog.price(H100, "us-central1"),
+    "all prices of a shape": lambda: catalog.prices(H100),
+    "quota": lambda: catalog.quota("H100", ProvisioningModel.SPOT),
+    "image_faults": lambda: catalog.image_faults("pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime", H100),
+}
+
+
+def measure() -> Iterator[Measure]:
+    """Cold: whole processes, interleaved, with byte code at hand as after an installation. Warm: one call."""
+    with tempfile.TemporaryDirectory() as cache:
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        env["PYTHONPYCACHEPREFIX"] = cache
+        codes = [IMPORT, *COLD.values()]
+        runs = {code: lambda code=code: wall_s([sys.executable, "-c", code], env=env) for code in codes}
+        wall = medians(runs, rounds=25, warm_up=2)
+    for question, code in COLD.items():
+        yield Measure(what=f"{question} cold / {IMPORT}", value=wall[code] / wall[IMPORT], target=1.3)
+    for question, ask in WARM.items():
+        ask()
+        yield Measure(what=f"{question} warm", value=timed_s(ask, times=200) * 1000, target=1, unit="ms")
