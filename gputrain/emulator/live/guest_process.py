@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import cast
 
 FOLDER = Path(__file__).parent
 EXIT_REBOOT = 3
@@ -50,7 +51,7 @@ class Setup:
 
 
 class Guest:
-    """A running guest. Its processes end with `kill`, and with the emulator however that ends."""
+    """A running guest. Its processes end with `pull_the_plug`, and with the emulator however that ends."""
 
     def __init__(self, setup: Setup) -> None:
         """Start it; returns when its first process is about to run the guest's own code.
@@ -68,7 +69,7 @@ class Guest:
                 [sys.executable, "-I", "-S", "-c", code, str(FOLDER), str(path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE if setup.kind == "container" else None,
+                stderr=subprocess.PIPE if setup.kind == "container" else subprocess.STDOUT,
                 pass_fds=(write,),
                 env={"PATH": PATH},
                 cwd="/",
@@ -79,7 +80,9 @@ class Guest:
         with os.fdopen(read) as failed:
             refusal = failed.read()
         if refusal:
-            self.kill()
+            self.pull_the_plug()
+            self.wait()
+            self.close()
             raise GuestError(refusal)
 
     @property
@@ -88,16 +91,14 @@ class Guest:
         return self._process.pid
 
     @property
-    def stdout(self) -> IO[bytes]:
+    def stdout(self) -> io.BufferedReader:
         """A container's standard output, or a VM's serial port."""
-        assert self._process.stdout is not None
-        return self._process.stdout
+        return cast(io.BufferedReader, self._process.stdout)
 
     @property
-    def stderr(self) -> IO[bytes]:
+    def stderr(self) -> io.BufferedReader:
         """A container's standard error."""
-        assert self._process.stderr is not None
-        return self._process.stderr
+        return cast(io.BufferedReader, self._process.stderr)
 
     def press_power_button(self) -> None:
         """Ask it to go down in order: SIGTERM to everything inside (a VM runs its shutdown script first)."""
@@ -107,16 +108,16 @@ class Guest:
         """Its exit status; raises subprocess.TimeoutExpired after `timeout_s` seconds."""
         return self._process.wait(timeout_s)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether anything of it is left."""
-        return self._process.poll() is None
+    def close(self) -> None:
+        """Let go of its pipes, once it has ended."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
 
-    def kill(self) -> None:
-        """Pull the plug, and return when the last of its processes is gone."""
+    def pull_the_plug(self) -> None:
+        """Kill everything inside now; `wait` returns when it is gone."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait()
 
     def _control(self, text: bytes) -> None:
         assert self._process.stdin is not None

@@ -171,8 +171,19 @@ class Vertex:
         """Every process of a job that was told to stop has ended."""
         self._do(job, "all_replicas_gone")
 
-    def write_log(self, job: Job | str, task: str, text: str, *, severity: str = "INFO") -> None:
-        """A line of a replica's output, as the log agent of the training VM writes it."""
+    def write_log(
+        self,
+        job: Job | str,
+        task: str,
+        text: str,
+        *,
+        severity: str = "INFO",
+        payload: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A line of a replica's output, as the log agent of the training VM writes it.
+
+        payload: the line's own JSON object, when it was one.
+        """
         with self.world.lock:
             job = self._job(job)
             if task != "service" and job.document["jobSpec"].get("serviceAccount") in self.deaf_accounts:
@@ -184,7 +195,7 @@ class Vertex:
                     "type": "ml_job",
                     "labels": {"job_id": job.id, "project_id": job.project.id, "task_name": task},
                 },
-                payload={"message": text, "levelname": severity},
+                payload={"message": text, "levelname": severity} if payload is None else payload,
                 severity=severity,
                 labels={"ml.googleapis.com/endpoint": "", "compute.googleapis.com/resource_name": task},
             )

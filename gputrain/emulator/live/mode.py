@@ -1,0 +1,179 @@
+"""Live mode: guests are real processes of this computer."""
+
+from __future__ import annotations
+
+import enum
+import tempfile
+import threading
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputrain.emulator.live import vm_metadata
+from gputrain.emulator.live.engine import Engine, find
+from gputrain.emulator.live.folders import remove
+from gputrain.emulator.live.guest_process import why_no_walls
+from gputrain.emulator.live.job import LiveJob
+from gputrain.emulator.live.vm import LiveVm
+
+if TYPE_CHECKING:
+    from gputrain.emulator.compute.state import Vm
+    from gputrain.emulator.vertex import Job
+    from gputrain.emulator.world import World
+
+
+class ClusterNames(enum.Enum):
+    """How CLUSTER_SPEC spells the replicas of a custom job."""
+
+    ADDRESSES = "addresses"
+    """Loopback addresses: a server binds its own, so several jobs run side by side on the same ports."""
+    SERVICES = "services"
+    """Names as Vertex AI's, found in /etc/hosts; a server on every address must be alone on its port."""
+
+
+class LiveMode:
+    """A `runtime.Runtime` that runs startup scripts and container commands for real.
+
+    A virtual machine needs namespaces of its own, as its script is root's and may say `poweroff`; where the
+    kernel refuses them it is not booted, and its serial port says why. A replica then runs as an ordinary
+    process.
+
+    Args:
+        world: of an emulator with a wall clock.
+        cluster_names: how CLUSTER_SPEC spells replicas.
+
+    Example:
+        >>> import gputrain.emulator
+        >>> from gputrain.emulator.live import LiveMode
+        >>> with gputrain.emulator.start(wall_clock=True) as cloud:
+        ...     cloud.attach(LiveMode(cloud.world))
+    """
+
+    def __init__(self, world: World, *, cluster_names: ClusterNames = ClusterNames.ADDRESSES) -> None:
+        if not world.clock.wall:
+            raise ValueError("real processes take real time: start the emulator with wall_clock=True")
+        self.world = world
+        self.cluster_names = cluster_names
+        self.vms: dict[tuple[str, str, str], LiveVm] = {}
+        self.jobs: dict[str, LiveJob] = {}
+        self._folder = Path(tempfile.mkdtemp(prefix="gputrain-emulator-"))
+        self._engine_lock = threading.Lock()
+
+    # what Compute Engine tells
+
+    def boot(self, vm: Vm) -> None:
+        live = self.vms.get(vm.key)
+        if live is not None and live.vm is not vm:
+            live.pull_the_plug()
+            live = None
+        if live is None:
+            live = self.vms[vm.key] = self._new_vm(vm)
+        refusal = why_no_walls()
+        if refusal is not None:
+            live.compute.append_serial(
+                vm, f"gputrain emulator: the startup script was not run: {refusal}\r\n"
+            )
+            return
+        live.power_on()
+
+    def preempt(self, vm: Vm) -> None:
+        self._tell(vm, preempted="TRUE")
+
+    def announce_maintenance(self, vm: Vm, event: str, **upcoming: str) -> None:
+        """Show host maintenance on the VM's metadata server.
+
+        Args:
+            event: `NONE`, `MIGRATE_ON_HOST_MAINTENANCE` or `TERMINATE_ON_HOST_MAINTENANCE`.
+            upcoming: the fields of `upcoming-maintenance`; without them that key stays empty.
+        """
+        self._tell(vm, maintenanceEvent=event, **({"upcomingMaintenance": upcoming} if upcoming else {}))
+
+    def shut_down(self, vm: Vm, grace_s: float) -> None:
+        if vm.key in self.vms:
+            self.vms[vm.key].press_power_button(grace_s)
+
+    def power_off(self, vm: Vm) -> None:
+        if vm.key in self.vms:
+            self.vms[vm.key].pull_the_plug()
+
+    def metadata_changed(self, vm: Vm) -> None:
+        self._tell(vm)
+
+    # what Vertex AI tells
+
+    def start_job(self, job: Job) -> None:
+        from gputrain.emulator.vertex import Vertex
+
+        live = self.jobs.get(job.id)
+        if live is None:
+            live = self.jobs[job.id] = LiveJob(
+                self.world.part(Vertex),
+                job,
+                folder=self._folder / f"job-{job.id}",
+                shared=self._environment(),
+                by_service=self.cluster_names is ClusterNames.SERVICES and why_no_walls() is None,
+                engine=self._find_engine,
+            )
+        live.start(job.starting)
+
+    def stop_job(self, job: Job) -> None:
+        if job.id in self.jobs:
+            self.jobs[job.id].stop()
+
+    def close(self) -> None:
+        """End every process, wait for it, and remove everything that guests have written."""
+        for vm in self.vms.values():
+            vm.close()
+        for job in self.jobs.values():
+            job.close()
+        self.vms.clear()
+        self.jobs.clear()
+        remove(self._folder)
+
+    def _new_vm(self, vm: Vm) -> LiveVm:
+        from gputrain.emulator.compute.state import Compute
+
+        return LiveVm(
+            self.world.part(Compute),
+            vm,
+            folder=self._folder / f"vm-{vm.resource['id']}",
+            environment=self._environment(),
+            hosts_changed=self._write_hosts,
+        )
+
+    def _tell(self, vm: Vm, **seen: Any) -> None:
+        if vm.key in self.vms:
+            self.vms[vm.key].tell(**seen)
+
+    def _write_hosts(self) -> None:
+        """Every machine finds every other by its internal DNS name, and its own metadata server."""
+        shared = "127.0.0.1 localhost\n"
+        for live in self.vms.values():
+            if live.address:
+                full = vm_metadata.hostname(live.vm.resource, live.vm.project)
+                shared += (
+                    f"{live.address} {full} {live.vm.name}.c.{live.vm.project}.internal {live.vm.name}\n"
+                )
+        for live in self.vms.values():
+            own = f"{live.address} metadata.google.internal metadata\n" if live.address else ""
+            live.hosts.write_text(shared + own)
+
+    def _environment(self) -> dict[str, str]:
+        """Where the emulated services are, in the variables that Google's own tools read."""
+        url = self.world.base_url
+        stem = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
+        return {
+            "STORAGE_EMULATOR_HOST": url,
+            f"{stem}COMPUTE": f"{url}/compute/v1/",
+            f"{stem}AIPLATFORM": f"{url}/",
+            f"{stem}LOGGING": f"{url}/",
+            f"{stem}STORAGE": f"{url}/storage/v1/",
+        }
+
+    def _find_engine(self) -> Engine | None:
+        with self._engine_lock:
+            return self._engine
+
+    @cached_property
+    def _engine(self) -> Engine | None:
+        return find()

@@ -1,0 +1,109 @@
+"""The environment that a replica of a custom job finds, as Vertex AI sets it.
+
+Sources: Vertex AI documentation of distributed training and code requirements, and public launchers; read
+2026-11-20. RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are undocumented there and count nodes over all
+pools.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+TRAINING_PORT = 2222
+MASTER_PORT = 3333
+TF_ROLES = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": "ps", "workerpool3": "evaluator"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One replica among all: its task (`workerpool1-0`), its service name and its address."""
+
+    task: str
+    service: str
+    address: str
+
+    @property
+    def pool(self) -> str:
+        return self.task.rpartition("-")[0]
+
+    @property
+    def index(self) -> int:
+        return int(self.task.rpartition("-")[2])
+
+
+def service_name(job_id: str, task: str) -> str:
+    """The name of the Kubernetes service that stands before a replica."""
+    pool, _, index = task.rpartition("-")
+    return f"cmle-training-{pool}-{int(job_id):x}-{index}"[:63]
+
+
+def environment(
+    places: Sequence[Place],
+    mine: Place,
+    *,
+    job_id: str,
+    project_number: str,
+    base_output: str,
+    by_service: bool,
+) -> dict[str, str]:
+    """The variables of replica `mine`; places: all replicas, the primary first.
+
+    by_service: write service names into CLUSTER_SPEC, as Vertex AI does, instead of addresses.
+    """
+    names = {place.task: place.service if by_service else place.address for place in places}
+    pools: dict[str, list[str]] = {}
+    for place in places:
+        pools.setdefault(place.pool, []).append(f"{names[place.task]}:{TRAINING_PORT}")
+    legacy = json.dumps({"python_module": "", "package_uris": [], "job_args": []})  # a string: so it is there
+    task: dict[str, Any] = {"type": mine.pool, "index": mine.index}
+    spec = {"cluster": pools, "environment": "cloud", "task": task, "job": legacy}
+    found = {
+        "CLUSTER_SPEC": json.dumps(spec),
+        "CLOUD_ML_PROJECT_ID": project_number,
+        "CLOUD_ML_JOB_ID": job_id,
+        "HOSTNAME": f"{mine.service}-00000",
+    }
+    if base_output:
+        base = base_output.rstrip("/")
+        found |= {
+            "AIP_MODEL_DIR": f"{base}/model/",
+            "AIP_CHECKPOINT_DIR": f"{base}/checkpoints/",
+            "AIP_TENSORBOARD_LOG_DIR": f"{base}/logs/",
+        }
+    if len(places) > 1:
+        found |= _of_many(places, mine, pools, names, legacy)
+    return found
+
+
+def _of_many(
+    places: Sequence[Place],
+    mine: Place,
+    pools: Mapping[str, Sequence[str]],
+    names: Mapping[str, str],
+    legacy: str,
+) -> dict[str, str]:
+    """What only a job of several replicas has."""
+    tensorflow = {
+        "cluster": {TF_ROLES[pool]: list(hosts) for pool, hosts in pools.items()},
+        "task": {"type": TF_ROLES[mine.pool], "index": mine.index, "cloud": ""},
+        "environment": "cloud",
+        "job": legacy,
+    }
+    found = {
+        "TF_CONFIG": json.dumps(tensorflow),
+        "RANK": str([place.task for place in places].index(mine.task)),
+        "WORLD_SIZE": str(len(places)),
+        "MASTER_ADDR": names[places[0].task],
+        "MASTER_PORT": str(MASTER_PORT),
+    }
+    for place in places:
+        stem = place.service.upper().replace("-", "_")
+        found |= {
+            f"{stem}_SERVICE_HOST": place.address,
+            f"{stem}_SERVICE_PORT": str(TRAINING_PORT),
+            f"{stem}_PORT_TRAINING_PORT": str(MASTER_PORT),
+        }
+    return found
