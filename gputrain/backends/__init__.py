@@ -1,5 +1,4 @@
-"""Where jobs run: one folder a platform, none of which knows another."""
+"""Where jobs run: one folder a platform, none of which knows another.
 
-from gputrain.backends.base import Backend, Bundle, JobRef, LogLine, LogPage, Request
-
-__all__ = ["Backend", "Bundle", "JobRef", "LogLine", "LogPage", "Request"]
+Nothing is imported here: the process that looks after a local job runs on the standard library alone.
+"""

@@ -1,0 +1,164 @@
+"""`Local`: the smallest of the backends, and a real one."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from gputrain import staging
+from gputrain.backends.base import Bundle, JobRef, LogPage, Request
+from gputrain.backends.local import devices, folder, gpus, logs, offers, render, start, states
+from gputrain.errors import Fault, JobLostError, SpecError
+from gputrain.lifecycle import Observation
+from gputrain.planning import Candidate, Fact, Supply, Verdict
+from gputrain.spec import TrainingSpec
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+class Local:
+    """Runs jobs on this machine: its GPUs where a spec asks for some, CPU ranks with gloo otherwise.
+
+    A job goes on when its client ends, and leaves no process behind when it ends itself.
+
+    Args:
+        gpus: how many of this machine's GPUs to use at most; None: all that ``nvidia-smi`` finds and
+            ``CUDA_VISIBLE_DEVICES`` shows.
+        root: the folder that holds the jobs; None: ``$GPUTRAIN_HOME/jobs``, else
+            ``$XDG_STATE_HOME/gputrain/jobs``, else ``~/.local/state/gputrain/jobs``.
+
+    Raises:
+        SpecError: ``gpus`` is not a count.
+
+    >>> Local(gpus=0).supply.offers[0].shape
+    'CPU'
+    """
+
+    def __init__(self, *, gpus: int | None = None, root: str | os.PathLike[str] | None = None) -> None:
+        if gpus is not None and (isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 0):
+            fault = Fault(
+                field="gpus", value=repr(gpus), allowed="a count of GPUs, or None", fix="Local(gpus=2)"
+            )
+            raise SpecError(f"gpus={gpus!r} is not a count of GPUs", faults=(fault,))
+        self._most = gpus
+        self.root = Path(root).expanduser().absolute() if root is not None else _default_root()
+
+    def __repr__(self) -> str:
+        return f"Local(gpus={self._most}, root={str(self.root)!r})"
+
+    @classmethod
+    def for_ref(cls, ref: JobRef) -> Local:
+        """The backend that a job's name speaks of."""
+        return cls(root=ref.place)
+
+    @property
+    def poll_s(self) -> float:
+        """A look is a look into a file."""
+        return 0.05
+
+    @property
+    def name(self) -> str:
+        """``local``."""
+        return offers.NAME
+
+    @cached_property
+    def _gpus(self) -> tuple[gpus.Gpu, ...]:
+        return () if self._most == 0 else gpus.find()[: self._most]
+
+    @cached_property
+    def supply(self) -> Supply:
+        """CPU ranks, each kind and count of this machine's GPUs, and what it cannot honour."""
+        return offers.supply(self._gpus, str(self.root))
+
+    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
+        """This machine is here: what it offers, it has. Jobs wait for GPUs that other jobs hold."""
+        return {one: Fact(verdict=Verdict.FITS) for one in wanted}
+
+    def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # the code stays where it lies
+        """Find the code, which runs where it lies; only a function is written down, beside the jobs.
+
+        Raises:
+            SpecError: a file, folder, module or program is not there, or a function cannot travel.
+        """
+        return start.stage(staging.resolve(spec, installed=True), self.root)
+
+    def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
+        """The order that the job's supervisor would get."""
+        uuids = [gpu.uuid for gpu in self._gpus if gpu.kind == candidate.gpu]
+        body = render.order(spec, candidate, job_id, bundle, uuids=uuids, locks=devices.FOLDER)
+        return Request(ref=self._ref(job_id), candidate=candidate, body=body)
+
+    def create(self, request: Request) -> JobRef:
+        """Start the job, or take up the one of this name that is there already.
+
+        Raises:
+            SpecError: ``checkpoint_dir`` or ``output_dir`` cannot be made.
+            PermissionDeniedError: the folder of jobs cannot be written.
+            CapacityError: its disk is full.
+        """
+        start.create(request.ref.place, request.ref.name, request.body)
+        return request.ref
+
+    def observe(self, ref: JobRef) -> Observation:
+        """One look at the job, from any process of this machine.
+
+        Raises:
+            JobLostError: its folder is not there.
+        """
+        return states.observe(_folder_of(ref))
+
+    def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
+        """What all nodes wrote since ``cursor``, in the order of time. Raises as `observe`."""
+        path = _folder_of(ref)
+        return logs.read(path, cursor, is_over=states.is_over(path))
+
+    def cancel(self, ref: JobRef) -> None:
+        """Ask the job to stop; its ranks may save first. Raises as `observe`."""
+        path = _folder_of(ref)
+        if not states.is_over(path):
+            start.ask_to_stop(path)
+
+    def find(self, *, name: str = "") -> tuple[JobRef, ...]:
+        """The jobs in this backend's folder, newest first; those whose name starts with ``name``."""
+        try:
+            names = [one for one in os.listdir(self.root) if one.startswith(name) and _NAME.fullmatch(one)]
+        except FileNotFoundError:
+            return ()
+        orders = {one: folder.read_json(str(self.root / one / folder.ORDER)) for one in names}
+        made_at = {one: order.get("created_at", 0.0) for one, order in orders.items() if order is not None}
+        return tuple(
+            self._ref(one) for one in sorted(made_at, key=lambda one: (made_at[one], one), reverse=True)
+        )
+
+    def _ref(self, job_id: str) -> JobRef:
+        return JobRef(backend=self.name, project=_host(), place=str(self.root), name=job_id)
+
+
+def _default_root() -> Path:
+    home = os.environ.get("GPUTRAIN_HOME")
+    if home:
+        return Path(home).expanduser().absolute() / "jobs"
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser().absolute() / "gputrain" / "jobs"
+
+
+def _host() -> str:
+    return socket.gethostname() or "this-machine"
+
+
+def _folder_of(ref: JobRef) -> str:
+    """The job's folder; the name came from a string, so it must name one folder and nothing above it."""
+    path = os.path.join(ref.place, ref.name)
+    if not _NAME.fullmatch(ref.name) or not os.path.exists(os.path.join(path, folder.ORDER)):
+        here = "" if ref.project == _host() else f"; it was started on {ref.project}, and this is {_host()}"
+        raise JobLostError(
+            f"there is no job {ref.name}",
+            why=f"{path} is not a job's folder{here}",
+            fix="list the jobs there are with trainer.list(), or attach on the machine that runs it",
+            uri=ref.uri,
+        )
+    return path

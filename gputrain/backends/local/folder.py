@@ -1,0 +1,108 @@
+"""The folder of one job: what lies in it, how it is written whole, and who holds it.
+
+Standard library only: the client and the supervisor both read and write here.
+
+::
+
+    <root>/<job id>/
+        order.json          what was asked for; appears with the folder and never changes
+        token               secret that the job's agents share
+        state.json          how far it has come; written whole by the supervisor, and by nobody else
+        lock                held for as long as a supervisor lives; the kernel lets go of it, whatever happens
+        cancel              somebody asked it to stop
+        node-<n>.log        what the agent and the ranks of a node wrote, all attempts
+        attempt-<k>/        result documents, and a plain log for each rank
+        supervisor.log      empty, unless the supervisor itself went wrong
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import struct
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+ORDER = "order.json"
+TOKEN = "token"  # noqa: S105  # a file's name
+STATE = "state.json"
+LOCK = "lock"
+CANCEL = "cancel"
+NODE_LOG = "node-{node_rank}.log"
+ATTEMPT = "attempt-{attempt}"
+SUPERVISOR_LOG = "supervisor.log"
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+_FLOCK = "@hhqqi4x"  # struct flock of 64-bit Linux: type, whence, start, length, pid
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    fresh = f"{path}.{os.getpid()}.new"
+    try:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as file:
+            file.write(data)
+        os.replace(fresh, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
+def write_json(path: str, document: Mapping[str, Any]) -> None:
+    """Write a JSON document that appears whole or not at all."""
+    write_whole(path, json.dumps(document).encode())
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """The JSON object in a file; None where there is no such file, or no object in it."""
+    try:
+        with open(path, "rb") as file:
+            document = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def take(folder: str) -> int | None:
+    """Take the job: an open file that holds its lock until it is closed, or None where another holds it."""
+    fd = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
+    except (BlockingIOError, PermissionError):
+        os.close(fd)
+        return None
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def is_held(folder: str) -> bool:
+    """Whether somebody looks after the job. Asking disturbs nobody."""
+    try:
+        fd = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
+        return bool(struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK)
+    finally:
+        os.close(fd)
+
+
+def now() -> float:
+    """Seconds since 1970, as every document here counts them."""
+    return time.time()
+
+
+def _whole_file(kind: int) -> bytes:
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)

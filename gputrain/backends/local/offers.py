@@ -1,0 +1,101 @@
+"""What this machine can run, and what a spec may ask for that only a cloud has."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from gputrain.backends.local import requirements
+from gputrain.backends.local.gpus import Gpu
+from gputrain.catalog import Price, ProvisioningModel
+from gputrain.planning import Limit, Offer, Supply
+from gputrain.spec import TrainingSpec
+
+NAME = "local"
+MACHINE = "this-machine"
+MAX_CPU_NODES = 16
+"""Enough to try any layout of nodes; each is two processes or more, so a slip in num_nodes stays cheap."""
+
+_FREE = Price(usd_h=0.0, source="this machine", date="")
+
+
+def supply(gpus: Sequence[Gpu], place: str) -> Supply:
+    """CPU ranks first, which a spec without ``gpu`` asks for, then each kind and count of GPU."""
+    offers = [_offer(None, 0, place, MAX_CPU_NODES)]
+    for kind, number in Counter(gpu.kind for gpu in gpus).items():
+        offers += [_offer(kind, count, place, number // count) for count in range(1, number + 1)]
+    return Supply(backend=NAME, offers=tuple(offers), limits=LIMITS)
+
+
+def _offer(kind: str | None, count: int, place: str, max_nodes: int) -> Offer:
+    return Offer(
+        gpu=kind,
+        gpu_count=count,
+        machine_type=MACHINE,
+        provisioning_models=(),
+        places=(place,),
+        price_of=_free,
+        max_nodes=max_nodes,
+    )
+
+
+def _free(_place: str, _model: ProvisioningModel | None) -> Price:
+    return _FREE
+
+
+def _on_cloud_storage(path: str | None) -> bool:
+    return path is not None and "://" in path
+
+
+def _lacks_requirements(spec: TrainingSpec) -> bool:
+    return bool(requirements.missing(spec.requirements, spec.source_dir))
+
+
+LIMITS = (
+    Limit(
+        field="image",
+        asks=lambda spec: spec.image is not None,
+        why="jobs run in this machine's own Python, not in a container",
+        fix="leave image out, or use VertexAI or ComputeEngine",
+    ),
+    Limit(
+        field="reservation",
+        asks=lambda spec: spec.reservation is not None,
+        why="nothing is reserved on a machine of one's own",
+        fix="leave reservation out",
+    ),
+    Limit(
+        field="machine_type",
+        asks=lambda spec: spec.machine_type not in (None, MACHINE),
+        why="this machine is of no machine type of Google Cloud",
+        fix="leave machine_type out",
+    ),
+    Limit(
+        field="provisioning_model",
+        asks=lambda spec: bool(spec.provisioning_model),
+        why="nothing is sold on a machine of one's own",
+        fix="leave provisioning_model out",
+    ),
+    Limit(
+        field="secrets",
+        asks=lambda spec: bool(spec.secrets),
+        why="references to Secret Manager are resolved on Google Cloud only",
+        fix="export the variable here and leave secrets out: ranks inherit this environment",
+    ),
+    *(
+        Limit(
+            field=field,
+            asks=lambda spec, field=field: _on_cloud_storage(getattr(spec, field)),  # type: ignore[misc]
+            why="ranks on this machine read and write its own file system",
+            fix=f"{field}='./{field.removesuffix('_dir')}'",
+        )
+        for field in ("checkpoint_dir", "output_dir", "source_dir")
+    ),
+    Limit(
+        field="requirements",
+        asks=_lacks_requirements,
+        why="this Python does not have them all, and nothing is installed into it unasked",
+        fix=f"run `{sys.executable} -m pip install ...` with what requirements names",
+    ),
+)

@@ -1,0 +1,184 @@
+"""The one write: a folder that appears whole, and a supervisor that lives on its own."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import gputrain
+from gputrain.backends.base import Bundle
+from gputrain.backends.local import folder
+from gputrain.entrypoint import contract
+from gputrain.errors import CapacityError, Fault, PermissionDeniedError, ProviderError, SpecError
+from gputrain.staging import Source
+
+_PACKAGES = str(Path(gputrain.__file__).resolve().parent.parent)
+_FUNCTIONS = ".functions"
+_PATIENCE_S = 60.0
+
+# Without site-packages and the caller's PYTHON variables an interpreter is up in half the time, and nothing
+# of the user's folder can stand in the way of the standard library.
+_BARE = ("-I", "-S", "-X", "utf8", "-c")
+_MAIN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
+_SUPERVISOR = _MAIN.format("gputrain.backends.local.supervisor")
+_AGENT = _MAIN.format("gputrain.entrypoint.__main__")
+
+
+def stage(source: Source, root: Path) -> Bundle:
+    """The code as it lies; a function's script is written beside the jobs, under a name of its content."""
+    if not source.made_files:
+        return Bundle(location=source.folder, argv=source.argv)
+    name, text = next(iter(source.made_files.items()))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    path = root / _FUNCTIONS / digest[:16] / name
+    with _explained(str(root)):
+        _make_private(path.parent)
+        folder.write_whole(str(path), text.encode())
+    return Bundle(location=source.folder, argv=(str(path), *source.argv[1:]), sha256=digest)
+
+
+def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
+    """Start the job, once: a folder of that name that is there already is the job."""
+    path = os.path.join(root, job_id)
+    with _explained(root):
+        lock = None if os.path.isdir(path) else _make(root, path, _complete(body))
+        if lock is None:
+            lock = _abandoned(path)
+        if lock is not None:
+            try:
+                _start_supervisor(path, lock)
+            finally:
+                os.close(lock)
+
+
+def ask_to_stop(path: str) -> None:
+    """Leave the word that the supervisor looks for; twice is once."""
+    with _explained(path):
+        os.close(os.open(os.path.join(path, folder.CANCEL), os.O_WRONLY | os.O_CREAT, folder.FILE_MODE))
+
+
+def _complete(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The order with what only this machine and this moment know; its folders are made."""
+    where = {contract.CHECKPOINT_DIR: "checkpoint_dir", contract.OUTPUT_DIR: "output_dir"}
+    folders = {name: _make_dir(field, body[field]) for name, field in where.items() if body[field]}
+    nodes = [{**node, "env": {**node["env"], **folders}} for node in body["nodes"]]
+    start = [sys.executable, *_BARE, _AGENT, _PACKAGES]
+    return {**body, "nodes": nodes, "start": start, "created_at": folder.now()}
+
+
+def _make_dir(field: str, given: str) -> str:
+    path = os.path.abspath(os.path.expanduser(given))
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        fault = Fault(
+            field=field, value=repr(given), allowed="a folder that can be made", fix="name another path"
+        )
+        raise SpecError(f"{field}: {path} cannot be made: {error.strerror}", faults=(fault,)) from error
+    return path
+
+
+def _make(root: str, path: str, order: Mapping[str, Any]) -> int | None:
+    """Make the job's folder, already locked; None where another process was quicker."""
+    _make_private(Path(root))
+    fresh = tempfile.mkdtemp(prefix=".new-", dir=root)
+    try:
+        folder.write_json(os.path.join(fresh, folder.ORDER), order)
+        folder.write_whole(os.path.join(fresh, folder.TOKEN), secrets.token_hex(32).encode())
+        lock = folder.take(fresh)
+        assert lock is not None, "nobody else knows of this folder yet"
+        try:
+            os.rename(fresh, path)
+        except OSError as error:
+            os.close(lock)
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return None
+            raise
+        return lock
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _abandoned(path: str) -> int | None:
+    """The lock of a job whose creator died before it could start it; None for every other job."""
+    if folder.read_json(os.path.join(path, folder.STATE)) is not None:
+        return None
+    lock = folder.take(path)
+    if lock is not None and folder.read_json(os.path.join(path, folder.STATE)) is not None:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _start_supervisor(path: str, lock: int) -> None:
+    argv = [sys.executable, *_BARE, _SUPERVISOR, _PACKAGES, path, str(lock)]
+    log = os.path.join(path, folder.SUPERVISOR_LOG)
+    with open(
+        os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND, folder.FILE_MODE), "r+b", buffering=0
+    ) as out:
+        started = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd="/",
+            pass_fds=(lock,),
+            start_new_session=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+        if started.returncode:
+            out.seek(0)
+            said = out.read().decode(errors="replace").strip()
+            _refuse_start(path, log, said)
+
+
+def _refuse_start(path: str, log: str, said: str) -> NoReturn:
+    last = said.splitlines()[-1] if said else "it said nothing"
+    if f"[Errno {errno.ENOSPC}]" in last or f"[Errno {errno.EDQUOT}]" in last:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    raise ProviderError(
+        "the job's supervisor did not start",
+        why=last,
+        fix=f"try `{sys.executable} -I -S -c pass`; where that works, report this with {log}",
+        raw=said,
+    )
+
+
+def _make_private(path: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    for one in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            one.mkdir(folder.FOLDER_MODE)
+
+
+@contextlib.contextmanager
+def _explained(path: str):  # type: ignore[no-untyped-def]  # contextmanager's own type says no more
+    """Turns what the file system refuses into errors that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise CapacityError(
+                f"no room for the job in {path}",
+                why=f"{error.strerror}",
+                fix="make room there, or keep jobs elsewhere: Local(root=...) or $GPUTRAIN_HOME",
+                place=path,
+            ) from error
+        raise PermissionDeniedError(
+            f"the job cannot be kept in {path}",
+            why=f"{error.strerror}: {error.filename}",
+            fix="keep jobs in a folder that you may write: Local(root=...) or $GPUTRAIN_HOME",
+            permission="write",
+        ) from error

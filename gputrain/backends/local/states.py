@@ -1,0 +1,109 @@
+"""What the job's folder says, as an observation."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from gputrain.backends import results
+from gputrain.backends.local import folder
+from gputrain.entrypoint import contract
+from gputrain.lifecycle import Failure, Observation, State
+
+Document = Mapping[str, Any]
+
+_KILLED = "its supervisor ended without a word: it was killed, or this machine was restarted"
+_UNSTARTED = "its creator ended before it could start it; submit it again under the same name"
+
+
+def observe(path: str) -> Observation:
+    """One look at the job in a folder."""
+    is_held = folder.is_held(path)  # asked first: whatever a supervisor wrote before it let go is read after
+    told = folder.read_json(os.path.join(path, folder.STATE))
+    if told is None:
+        return _not_begun(path, is_held)
+    state = State(told["state"])
+    documents = _results(path, told)
+    if not state.is_terminal and not is_held:
+        return _abandoned(told, documents)
+    return _observation(told, documents, state, _failure(told, documents, state))
+
+
+def is_over(path: str) -> bool:
+    """Whether nothing of the job runs any more, or will."""
+    state = observe(path).state
+    return state is not None and state.is_terminal
+
+
+def _observation(
+    told: Document, documents: list[Document], state: State, failure: Failure | None
+) -> Observation:
+    return Observation(
+        state=state,
+        detail=str(told.get("detail") or (failure.message if failure else "")),
+        failure=failure,
+        started_at=_time(told.get("started_at")),
+        ended_at=_time(told.get("ended_at")),
+        attempt=int(told.get("attempt", 0)),
+        exit_code=told.get("exit_code"),
+        raw={"state": told, "results": documents},
+    )
+
+
+def _not_begun(path: str, is_held: bool) -> Observation:
+    if is_held:
+        return Observation(state=State.QUEUED, detail="starts")
+    if os.path.exists(os.path.join(path, folder.CANCEL)):
+        return Observation(state=State.CANCELLED)
+    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
+    is_late = folder.now() > order.get("created_at", 0.0) + order.get("max_wait_s", 0.0)
+    return Observation(state=State.EXPIRED if is_late else State.QUEUED, detail=_UNSTARTED)
+
+
+def _abandoned(told: Document, documents: list[Document]) -> Observation:
+    """The supervisor is gone in mid-job, and the kernel has ended its agents and their ranks."""
+    last = next((one for one in documents if one.get(contract.R_NODE_RANK) == 0), None)
+    if last is not None and last.get(contract.R_STATE) == contract.STATE_DONE:
+        done = {**told, "exit_code": contract.DONE, "detail": ""}
+        return _observation(done, documents, State.SUCCEEDED, None)
+    failure = results.first_cause(documents) or Failure(kind="lost", message=_KILLED)
+    return _observation(told, documents, State.FAILED, failure)
+
+
+def _failure(told: Document, documents: list[Document], state: State) -> Failure | None:
+    if state not in (State.FAILED, State.EXPIRED, State.CANCELLED, State.INTERRUPTED):
+        return None
+    lost = {int(node): number for node, number in (told.get("lost") or {}).items()}
+    found = results.first_cause(documents)
+    if found is not None and found.rank is not None:
+        return found
+    if state is State.FAILED and lost:
+        node, number = min(lost.items())
+        message = f"the agent of node {node} was ended by {signal.Signals(number).name}"
+        return Failure(kind=contract.NODE_LOSS, message=message, node_rank=node)
+    if found is None and state is State.FAILED:
+        return _without_document(told)
+    return found
+
+
+def _without_document(told: Document) -> Failure:
+    code = told.get("exit_code")
+    if code == contract.STOPPED:
+        return Failure(kind="stopped", message="it was stopped from outside", exit_code=code)
+    message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
+    return Failure(kind=contract.EXIT, message=str(told.get("detail") or message), exit_code=code)
+
+
+def _results(path: str, told: Document) -> list[Document]:
+    attempt = os.path.join(path, folder.ATTEMPT.format(attempt=told.get("attempt", 0)))
+    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
+    names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(len(order.get("nodes", ())))]
+    found = (folder.read_json(os.path.join(attempt, name)) for name in names)
+    return [document for document in found if document is not None]
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)

@@ -1,0 +1,281 @@
+"""Looks after one job from its first process to its last, on its own: the client may die while it goes on.
+
+Standard library only, so that it starts in milliseconds and stays small.
+It waits for GPUs, starts one agent a node, passes on a stop, keeps the time limits, starts again after a
+lost node, writes ``state.json``, and leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+
+from gputrain.backends.local import devices, folder, processes
+from gputrain.entrypoint import contract
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+STARTING_TICK_S = 0.05
+"""How often a look is taken while ranks start: their start is told to the client within this."""
+TICK_S = 0.2
+"""How often a look is taken otherwise, for a request to cancel; the end of a process wakes at once."""
+STRANDED_S = 5.0
+"""How long agents may go on after one of them ended before any rank ran: they wait for what cannot come."""
+ENDING_S = 65.0
+"""How long agents may go on after one of them ended: the gang's own limit for a verdict is 60 s."""
+KILL_MARGIN_S = 5.0
+"""How much longer than its own grace time an agent is given before it is killed."""
+RESTART_AFTER_S = 1.0
+LAST_WORDS_S = 10.0
+"""How long the end of a job is told again to a disk that takes nothing."""
+RESTARTS = (contract.NODE_LOST, contract.STOPPED)
+
+# The words of gputrain.lifecycle.State, which cannot be imported without attrs; a test compares them.
+QUEUED, PROVISIONING, RUNNING, INTERRUPTED = "queued", "provisioning", "running", "interrupted"
+STOPPING, SUCCEEDED, FAILED, CANCELLED, EXPIRED = "stopping", "succeeded", "failed", "cancelled", "expired"
+
+# What a caller may set for the agents; every other name of theirs is ours to set.
+_CALLERS = (contract.JOIN_TIMEOUT, contract.GRACE, contract.AGENT)
+
+
+class Agents:
+    """The agents of one attempt: who runs, and how the others ended."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, int] = {}
+        self.endings: dict[int, processes.Ending] = {}
+        self.first_ending_at = 0.0
+        self.have_ranks = False
+
+    @property
+    def running(self) -> list[int]:
+        """The pids of those that have not ended."""
+        return [pid for pid, node in self.nodes.items() if node not in self.endings]
+
+    def look(self) -> None:
+        """Take in who has ended, and whether ranks run."""
+        for pid, ending in processes.reap().items():
+            if pid in self.nodes:
+                self.endings[self.nodes[pid]] = ending
+                self.first_ending_at = self.first_ending_at or time.monotonic()
+        self.have_ranks = self.have_ranks or any(processes.has_children(pid) for pid in self.running)
+
+    @property
+    def lost(self) -> dict[int, int]:
+        """The nodes whose agent a signal ended, and the signal."""
+        return {node: ending.signal for node, ending in self.endings.items() if ending.signal}
+
+    @property
+    def exit_code(self) -> int:
+        """Node 0's word, which is the job's verdict; an agent that was killed is a lost node."""
+        code = self.endings[0].exit_code
+        return contract.NODE_LOST if code is None else code
+
+
+class Supervisor:
+    """Runs the job in ``path``."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._order: dict[str, Any] = folder.read_json(self._file(folder.ORDER)) or {}
+        self._state: dict[str, Any] = {}
+        self._told: dict[str, Any] = {}
+        self._grace = float(os.environ.get(contract.GRACE) or contract.ENVIRONMENT[contract.GRACE][1])
+        self._deadline = float("inf")
+        self._stop = ""
+        self._kill_at = float("inf")
+
+    def check_in(self) -> None:
+        """Tell that somebody looks after the job now. Raises OSError where that cannot be written."""
+        self._state = {"state": QUEUED, "attempt": 0, "detail": ""}
+        folder.write_json(self._file(folder.STATE), self._state)
+        self._told = self._state
+
+    def run(self) -> None:
+        """Run the job to its end."""
+        allotment = self._wait_for_gpus()
+        if allotment is not None:
+            self._run_attempts(allotment)
+            allotment.close()
+
+    def _run_attempts(self, allotment: devices.Allotment) -> None:
+        self._deadline = time.monotonic() + self._order["max_run_s"]
+        for attempt in range(self._order["max_restarts"] + 1):
+            self._tell(state=PROVISIONING, attempt=attempt)
+            agents = self._start(attempt, allotment)
+            self._watch(agents)
+            processes.sweep()
+            code = agents.exit_code
+            again = code in RESTARTS and not self._stop and attempt < self._order["max_restarts"]
+            if not again or not self._pause(code):
+                self._end(agents, code)
+                return
+
+    def _wait_for_gpus(self) -> devices.Allotment | None:
+        """The GPUs that the job asked for, once they are free; None where it ended while it waited."""
+        gpus = self._order["gpus"]
+        if gpus is None:
+            return devices.Allotment([()] * len(self._order["nodes"]), ())
+        patience = time.monotonic() + self._order["created_at"] + self._order["max_wait_s"] - folder.now()
+        while True:
+            allotment = devices.allot(
+                gpus["uuids"], len(self._order["nodes"]), gpus["per_node"], gpus["locks"]
+            )
+            if allotment is not None:
+                return allotment
+            if self._was_asked_to_stop(processes.wait(TICK_S)):
+                self._tell_end(state=CANCELLED)
+                return None
+            if time.monotonic() >= patience:
+                self._tell_end(state=EXPIRED, detail="its GPUs were not free within max_wait_duration")
+                return None
+            self._tell(state=QUEUED, detail="waits for GPUs that other jobs hold")
+
+    def _start(self, attempt: int, allotment: devices.Allotment) -> Agents:
+        agents = Agents()
+        results = self._file(folder.ATTEMPT.format(attempt=attempt))
+        os.makedirs(results, folder.FOLDER_MODE, exist_ok=True)
+        common = self._environment(attempt, results)
+        for node, gpus in zip(self._order["nodes"], allotment.nodes):
+            env = {**common, **node["env"], "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+            log = self._file(folder.NODE_LOG.format(node_rank=node["node_rank"]))
+            argv = [*self._order["start"], *node["argv"]]
+            pid = processes.start(argv, env, self._order["location"], log, folder.FILE_MODE)
+            agents.nodes[pid] = node["node_rank"]
+        return agents
+
+    def _environment(self, attempt: int, results: str) -> dict[str, str]:
+        """The caller's environment, without what an agent around us left there, and this attempt's own."""
+        ours = [*contract.ENVIRONMENT, *contract.RANK_ENVIRONMENT]
+        env = {name: value for name, value in os.environ.items() if name in _CALLERS or name not in ours}
+        with open(self._file(folder.TOKEN), encoding="ascii") as file:
+            env[contract.TOKEN] = file.read()
+        env[contract.ATTEMPT] = str(attempt)
+        env[contract.RESULT_DIR] = env[contract.LOG_DIR] = results
+        if len(self._order["nodes"]) > 1:
+            address = self._order["nodes"][0]["address"]
+            env[contract.COORDINATOR] = f"{address}:{_free_port(address)}"
+        return env
+
+    def _watch(self, agents: Agents) -> None:
+        """Until every agent has ended: pass on a stop, keep the limits, tell when ranks run."""
+        while True:
+            agents.look()
+            running = agents.running
+            if not running:
+                return
+            if agents.have_ranks and self._state["state"] == PROVISIONING:
+                self._tell(state=RUNNING, started_at=self._state.get("started_at") or folder.now())
+            self._write()
+            self._check_limits(agents, running)
+            tick = TICK_S if agents.have_ranks else STARTING_TICK_S
+            soonest = min(self._deadline, self._kill_at) - time.monotonic()
+            if self._was_asked_to_stop(processes.wait(min(tick, soonest))) and not self._stop:
+                self._tell(state=STOPPING)
+                self._ask(running, CANCELLED)
+
+    def _check_limits(self, agents: Agents, running: list[int]) -> None:
+        moment = time.monotonic()
+        if not self._stop and moment >= self._deadline:
+            self._ask(running, EXPIRED)
+        elif self._kill_at == float("inf") and agents.endings:
+            late = self._grace + ENDING_S if agents.have_ranks else STRANDED_S
+            if moment >= agents.first_ending_at + late:
+                self._ask(running, self._stop)
+        if moment >= self._kill_at:
+            processes.tell(running, signal.SIGKILL)
+            self._kill_at = moment + 1.0
+
+    def _ask(self, running: list[int], reason: str) -> None:
+        self._stop = reason
+        self._kill_at = time.monotonic() + self._grace + KILL_MARGIN_S
+        self._deadline = float("inf")
+        processes.tell(running, signal.SIGTERM)
+
+    def _was_asked_to_stop(self, by_signal: bool) -> bool:
+        return by_signal or os.path.exists(self._file(folder.CANCEL))
+
+    def _pause(self, code: int) -> bool:
+        """Wait before the next attempt; False where there is to be none."""
+        why = "a node was lost" if code == contract.NODE_LOST else "it was stopped from outside"
+        self._tell(state=INTERRUPTED, detail=f"{why}; starts again")
+        until = min(time.monotonic() + RESTART_AFTER_S, self._deadline)
+        while time.monotonic() < until:
+            if self._was_asked_to_stop(processes.wait(until - time.monotonic())):
+                self._stop = CANCELLED
+                return False
+        if time.monotonic() >= self._deadline:
+            self._stop = EXPIRED
+        return not self._stop
+
+    def _end(self, agents: Agents, code: int) -> None:
+        state = SUCCEEDED if code == 0 else self._stop or FAILED
+        detail = "max_run_duration is over" if state == EXPIRED else ""
+        self._tell_end(state=state, detail=detail, exit_code=code, lost=agents.lost)
+
+    def _tell(self, **news: Any) -> None:
+        self._state = {**self._state, "detail": "", **news}
+        self._write()
+
+    def _write(self) -> bool:
+        """Write the state, unless it is written; where the disk is full the job goes on, and the next look
+        tries again.
+        """
+        if self._state == self._told:
+            return True
+        try:
+            folder.write_json(self._file(folder.STATE), self._state)
+        except OSError as error:
+            sys.stderr.write(f"the state cannot be written: {error}\n")
+            return False
+        self._told = dict(self._state)
+        return True
+
+    def _tell_end(self, **news: Any) -> None:
+        """Write the last state, with some patience for a full disk."""
+        self._state = {**self._state, "detail": "", "ended_at": folder.now(), **news}
+        until = time.monotonic() + LAST_WORDS_S
+        while not self._write() and time.monotonic() < until:
+            processes.wait(TICK_S)
+
+    def crashed(self) -> None:
+        """Leave nothing running, and a word where the supervisor itself went wrong."""
+        processes.sweep()
+        self._tell_end(state=FAILED, detail=traceback.format_exc(limit=-3))
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self._path, name)
+
+
+def _free_port(address: str) -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> NoReturn:
+    """Look after the job in ``sys.argv[1]``, whose lock is the open file ``sys.argv[2]``.
+
+    The process that was started returns at once; a child of it, which nobody waits for, does the work.
+    """
+    path, lock = sys.argv[1], int(sys.argv[2])
+    os.set_inheritable(lock, False)
+    supervisor = Supervisor(path)
+    supervisor.check_in()
+    if os.fork():
+        os._exit(0)
+    processes.prepare()
+    try:
+        supervisor.run()
+    except BaseException:  # the top of a process that nobody waits for: its end is told through the folder
+        traceback.print_exc()
+        supervisor.crashed()
+        raise
+    os._exit(0)

@@ -1,0 +1,42 @@
+"""From the result document that every agent writes to a `Failure`: the same on every platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gputrain.entrypoint import contract
+from gputrain.lifecycle import Failure
+
+_KINDS = {contract.OUT_OF_MEMORY: "out_of_memory"}
+_ABOUT_NODES = (contract.NODE_LOSS, contract.NODE_MISSING)
+
+
+def first_cause(documents: Sequence[Mapping[str, Any]]) -> Failure | None:
+    """The failure that the result documents of one attempt blame; None where none blames anything.
+
+    The agents agree, unless one of them was cut off: then what a rank did comes before the loss of a node,
+    and the lower node rank speaks first.
+    """
+    ordered = sorted(documents, key=lambda one: int(one.get(contract.R_NODE_RANK) or 0))
+    causes = [cause for one in ordered if isinstance(cause := one.get(contract.R_CAUSE), Mapping)]
+    of_ranks = [cause for cause in causes if cause.get(contract.C_KIND) not in _ABOUT_NODES]
+    chosen = (of_ranks or causes)[:1]
+    return _failure(chosen[0]) if chosen else None
+
+
+def _failure(cause: Mapping[str, Any]) -> Failure:
+    kind = str(cause.get(contract.C_KIND) or "")
+    return Failure(
+        kind=_KINDS.get(kind, kind),
+        message=str(cause.get(contract.C_MESSAGE) or ""),
+        rank=_number(cause.get(contract.C_RANK)),
+        node_rank=_number(cause.get(contract.C_NODE_RANK)),
+        exit_code=_number(cause.get(contract.C_EXIT_CODE)),
+        traceback=str(cause.get(contract.C_TRACEBACK) or ""),
+        last_lines=tuple(str(line) for line in cause.get(contract.C_LAST_LINES) or ()),
+    )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,97 @@
+"""The source of functions and classes, wherever they were written, and the names it needs from outside."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+import symtable
+import textwrap
+from collections.abc import Iterator
+from types import FunctionType
+
+
+def source_of(definition: FunctionType | type) -> str:
+    """The source of a function or class, flush left.
+
+    Raises:
+        OSError: it is kept nowhere: the code was typed at a prompt or made by ``exec``.
+    """
+    if isinstance(definition, type):
+        return textwrap.dedent(_source_of_class(definition))
+    return textwrap.dedent(inspect.getsource(definition))
+
+
+def _source_of_class(definition: type) -> str:
+    try:
+        return inspect.getsource(definition)
+    except (OSError, TypeError):
+        pass
+    # inspect looks in the file of a class's module; the __main__ of a notebook has none, but methods know.
+    files = [one.__code__.co_filename for one in vars(definition).values() if isinstance(one, FunctionType)]
+    for name in [*files, *reversed(list(linecache.cache))]:
+        text = "".join(linecache.getlines(name))
+        for node in reversed(_classes(text)):
+            if node.name == definition.__name__:
+                return _segment(text, node)
+    raise OSError("its source is kept nowhere")
+
+
+def _classes(text: str) -> list[ast.ClassDef]:
+    try:
+        return [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    except (SyntaxError, ValueError):
+        return []
+
+
+def _segment(text: str, node: ast.ClassDef) -> str:
+    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+    return "\n".join(text.splitlines()[first - 1 : node.end_lineno]) + "\n"
+
+
+def names_needed(source: str) -> list[str]:
+    """The names that the source reads and neither binds itself nor finds among Python's own, in order.
+
+    >>> names_needed("def f(x):\\n    return len(x) + OFFSET")
+    ['OFFSET']
+    """
+    top = symtable.symtable(source, "<function>", "exec")
+    bound = {
+        symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()
+    }
+    found = {name for table in _tables(top) for name in _read_globally(table)}
+    free = found - bound - set(vars(builtins)) - {"__name__", "__file__"}
+    order = [node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+    return [name for name in dict.fromkeys(order) if name in free]
+
+
+def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from _tables(child)
+
+
+def _read_globally(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        is_outer = symbol.is_global() if table.get_type() != "module" else not symbol.is_assigned()
+        if symbol.is_referenced() and is_outer:
+            yield symbol.get_name()
+
+
+def dotted_names(source: str) -> set[str]:
+    """Every dotted chain that starts at a name: ``torch.distributed.init_process_group`` and its beginnings.
+
+    >>> sorted(dotted_names("a.b.c()"))
+    ['a.b', 'a.b.c']
+    """
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        parts: list[str] = []
+        inner: ast.AST = node
+        while isinstance(inner, ast.Attribute):
+            parts.insert(0, inner.attr)
+            inner = inner.value
+        if isinstance(inner, ast.Name) and parts:
+            found.add(".".join([inner.id, *parts]))
+    return found

@@ -1,0 +1,152 @@
+"""From the entry of a spec to the folder it runs in and the words that start it there."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import attrs
+
+from gputrain.errors import Fault, SpecError
+from gputrain.spec import EntryKind, TrainingSpec
+
+FUNCTION_FILE = "gputrain_function.py"
+"""Name of the script that a function becomes."""
+
+
+@attrs.frozen(kw_only=True)
+class Source:
+    """The code of a job as it lies on this machine."""
+
+    folder: str
+    """Absolute; the job runs in it, or in a copy of it."""
+    argv: tuple[str, ...]
+    """What follows ``--`` on the entrypoint's command line."""
+    made_files: Mapping[str, str] = MappingProxyType({})
+    """Files that have to be written first, by the name that ``argv`` calls them by."""
+
+
+def resolve(spec: TrainingSpec, *, installed: bool) -> Source:
+    """Find the entry of a spec. Reads the file system, and writes nothing.
+
+    Args:
+        spec: what to run.
+        installed: whether modules and programs of this machine will be there when the job runs,
+            as they are when it runs on this machine.
+
+    Raises:
+        SpecError: a file, folder, module or program is not there, or a function cannot travel.
+    """
+    folder = _folder(spec)
+    if not os.path.isdir(folder):
+        _refuse(
+            _fault(
+                "source_dir", folder, "a folder that exists", "check the path; it starts at " + os.getcwd()
+            )
+        )
+    match spec.entry_kind:
+        case EntryKind.SCRIPT:
+            return _script(spec, folder)
+        case EntryKind.MODULE:
+            return _module(spec, folder, installed)
+        case EntryKind.COMMAND:
+            return _command(spec, folder, installed)
+    return _function(spec, folder)
+
+
+def _folder(spec: TrainingSpec) -> str:
+    if spec.source_dir is not None:
+        return os.path.abspath(os.path.expanduser(spec.source_dir))
+    if spec.script is not None:
+        return os.path.dirname(os.path.abspath(os.path.expanduser(spec.script)))
+    return os.getcwd()
+
+
+def _script(spec: TrainingSpec, folder: str) -> Source:
+    assert spec.script is not None
+    name = os.path.expanduser(spec.script)
+    path = os.path.join(folder, name) if spec.source_dir is not None else os.path.abspath(name)
+    inside = os.path.relpath(path, folder)
+    if not os.path.isfile(path):
+        what = "a folder" if os.path.isdir(path) else "not there"
+        _refuse(_fault("script", path, f"a Python file that exists (it is {what})", _near(path)))
+    if inside.split(os.sep)[0] == os.pardir:
+        _refuse(
+            _fault("script", path, f"a file inside source_dir, {folder}", "name a source_dir that holds it")
+        )
+    if not inside.endswith(".py"):
+        _refuse(
+            _fault("script", path, "a file whose name ends in .py", "command=[...] runs any other program")
+        )
+    return Source(folder=folder, argv=(inside, *spec.args))
+
+
+def _module(spec: TrainingSpec, folder: str, installed: bool) -> Source:
+    assert spec.module is not None
+    path = [folder, *(one for one in sys.path if one)] if installed else [folder]
+    if not _is_module(spec.module, path):
+        fix = "name the source_dir that holds it, and check its spelling"
+        _refuse(_fault("module", spec.module, f"a module that `python -m` finds in {folder}", fix))
+    return Source(folder=folder, argv=("-m", spec.module, *spec.args))
+
+
+def _is_module(name: str, path: Sequence[str]) -> bool:
+    """Whether ``python -m name`` finds something to run. Nothing is imported."""
+    importlib.machinery.PathFinder.invalidate_caches()
+    *parents, _ = name.split(".")
+    search: Sequence[str] = path
+    done = ""
+    for part in parents:
+        done = f"{done}.{part}" if done else part
+        found = importlib.machinery.PathFinder.find_spec(done, search)
+        if found is None or found.submodule_search_locations is None:
+            return False
+        search = list(found.submodule_search_locations)
+    found = importlib.machinery.PathFinder.find_spec(name, search)
+    if found is None or found.submodule_search_locations is None:
+        return found is not None
+    inner = list(found.submodule_search_locations)
+    return importlib.machinery.PathFinder.find_spec(f"{name}.__main__", inner) is not None
+
+
+def _command(spec: TrainingSpec, folder: str, installed: bool) -> Source:
+    assert spec.command is not None
+    program = spec.command[0]
+    search = spec.env.get("PATH", os.environ.get("PATH", os.defpath))
+    here = os.path.join(folder, program) if os.sep in program else program
+    if installed and shutil.which(here, path=search) is None:
+        fix = "check the name; give a path, or put its folder on PATH"
+        _refuse(_fault("command", program, "a program that can be run here", fix))
+    return Source(folder=folder, argv=spec.command)
+
+
+def _function(spec: TrainingSpec, folder: str) -> Source:
+    from gputrain.staging.function import as_script
+
+    assert spec.function is not None
+    text = as_script(spec.function)
+    return Source(folder=folder, argv=(FUNCTION_FILE, *spec.args), made_files={FUNCTION_FILE: text})
+
+
+def _near(path: str) -> str:
+    import difflib
+
+    folder, name = os.path.split(path)
+    if not os.path.isdir(folder):
+        return f"check the path: there is no folder {folder}"
+    near = difflib.get_close_matches(name, os.listdir(folder), n=1)
+    return f"did you mean {near[0]}?" if near else f"check the path; {folder} holds nothing of a similar name"
+
+
+def _fault(field: str, value: str, allowed: str, fix: str) -> Fault:
+    return Fault(field=field, value=repr(value), allowed=allowed, fix=fix)
+
+
+def _refuse(*faults: Fault) -> None:
+    text = "\n".join(f"  {fault}" for fault in faults)
+    what = f"the spec has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
+    raise SpecError(what, faults=faults)
