@@ -1,6 +1,6 @@
 """Tries again what failed in passing. The only room that knows tenacity.
 
-A policy is a value; the clock, the sleep and the dice are parameters, so a test needs no patching and no waiting.
+A policy is a value; clock, sleep and dice are parameters, so a test needs no patching and no waiting.
 Only `TransientError` is tried again: whoever translates a provider's answers decides what is transient.
 """
 

@@ -69,9 +69,7 @@ def test_a_sleep_that_moves_no_clock_still_ends():
         raise TransientError("again")
 
     with pytest.raises(TransientError):
-        retried(
-            call, policy=Policy(budget_s=60), sleep=lambda _: None, now=lambda: 0.0, dice=lambda: 1.0
-        )
+        retried(call, policy=Policy(budget_s=60), sleep=lambda _: None, now=lambda: 0.0, dice=lambda: 1.0)
     assert len(tries) < 10
 
 
@@ -96,7 +94,9 @@ def test_the_provider_says_how_long_to_wait():
 def test_a_wait_longer_than_the_budget_is_not_begun():
     clock = Clock()
     with pytest.raises(TransientError):
-        retried(failing(1, TransientError("busy", retry_after_s=90)), policy=Policy(budget_s=60), **clock.kit())
+        retried(
+            failing(1, TransientError("busy", retry_after_s=90)), policy=Policy(budget_s=60), **clock.kit()
+        )
     assert clock.slept == []
 
 

@@ -1,0 +1,94 @@
+"""Credentials that many threads share: one refresh, however many of them find the token expired.
+
+This module is loaded with the first call only, so its import of google.auth costs nothing before.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import google.auth
+import google.auth.credentials
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_JUST_NOW_S = 5.0
+
+
+class LockedCredentials(google.auth.credentials.Credentials):  # type: ignore[misc]  # untyped upstream
+    """Any google.auth credentials, refreshed by one thread at a time.
+
+    google.auth's own are not safe to share: 50 threads with an expired token made 50 refreshes
+    (google-auth 2.62.2, measured 2026-11-20).
+    """
+
+    def __init__(self, inner: Any, *, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._inner = inner
+        self._now = now
+        self._lock = threading.Lock()
+        self._refreshed_at = float("-inf")
+
+    @property
+    def valid(self) -> bool:
+        """True while the token can be used."""
+        return bool(self._inner.valid)
+
+    @property
+    def expired(self) -> bool:
+        """True when the token's time is over."""
+        return bool(self._inner.expired)
+
+    @property
+    def universe_domain(self) -> str:
+        """Google's word for the cloud they belong to."""
+        return str(self._inner.universe_domain)
+
+    def before_request(
+        self,
+        request: Any,
+        method: str,  # noqa: ARG002  # the signature is google.auth's
+        url: str,  # noqa: ARG002
+        headers: MutableMapping[str, str],
+    ) -> None:
+        """Put a fresh token into ``headers``."""
+        if not self._inner.valid:
+            with self._lock:
+                if not self._inner.valid:
+                    self._renew(request)
+        self._inner.apply(headers)
+
+    def refresh(self, request: Any) -> None:
+        """Renew the token that a server just refused; threads that were refused together renew once."""
+        with self._lock:
+            if self._now() - self._refreshed_at < _JUST_NOW_S and self._inner.valid:
+                return
+            self._renew(request)
+
+    def apply(self, headers: MutableMapping[str, str], token: str | None = None) -> None:
+        """Put the token that is there into ``headers``."""
+        self._inner.apply(headers, token=token)
+
+    def _renew(self, request: Any) -> None:
+        self._inner.refresh(request)
+        self._refreshed_at = self._now()
+
+    def __repr__(self) -> str:
+        return f"<LockedCredentials of {type(self._inner).__name__}>"
+
+
+def locked(credentials: Any) -> LockedCredentials:
+    """The credentials, or this environment's default ones for None, behind a lock.
+
+    Raises:
+        google.auth.exceptions.DefaultCredentialsError: none were given, and there is no default.
+    """
+    if isinstance(credentials, LockedCredentials):
+        return credentials
+    if credentials is None:
+        credentials, _ = google.auth.default(scopes=[SCOPE])
+    else:
+        credentials = google.auth.credentials.with_scopes_if_required(credentials, [SCOPE])
+    return LockedCredentials(credentials)

@@ -1,0 +1,17 @@
+"""Three errors that only callers of Google's APIs tell apart."""
+
+from __future__ import annotations
+
+from gputrain.errors import RequestError, TransientError
+
+
+class MissingError(RequestError):
+    """What was asked for does not exist."""
+
+
+class PreconditionError(RequestError):
+    """The resource is not in the state the call required: it exists already, or has changed."""
+
+
+class UnclearError(TransientError):
+    """No answer, or one that does not say what was done: look before a write is repeated."""

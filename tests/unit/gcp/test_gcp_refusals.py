@@ -1,0 +1,153 @@
+# ruff: noqa: E501  # Google's words stand whole
+"""Every refusal that Google is known to give becomes the error that says what to do."""
+
+import pickle
+
+import pytest
+
+from gputrain.errors import (
+    ApiDisabledError,
+    AuthError,
+    CapacityError,
+    OrgPolicyError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaExceededError,
+    RequestError,
+    TransientError,
+)
+from gputrain.gcp import Answer, MissingError, PreconditionError, UnclearError, to_error
+from gputrain.gcp.answer import answer_of_json
+from gputrain.gcp.rules import TABLE
+
+STOCKOUT = {
+    "code": 503,
+    "message": "The zone 'projects/P/zones/us-central1-b' does not have enough resources",
+    "errors": [{"code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"}],
+    "details": [
+        {
+            "reason": "resource_availability",
+            "metadatas": {"zone": "us-central1-b", "zonesAvailable": "a-1,a-2"},
+        }
+    ],
+}
+
+# what Google says -> what it becomes -> facts it must carry
+SEEN = [
+    ({"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "The following quota metrics exceed quota limits: "
+      "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"}, QuotaExceededError,
+     {"metric": "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"}),
+    ({"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded for quota metric 'Job creation requests'"
+      " and limit 'Job creation requests per minute' of service 'aiplatform.googleapis.com'"}, TransientError, {}),
+    ({"code": 403, "message": "Quota exceeded for quota metric 'Queries' and limit 'Queries per day' of service "
+      "'compute.googleapis.com'", "errors": [{"reason": "rateLimitExceeded"}]}, QuotaExceededError,
+     {"metric": "Queries"}),
+    ({"code": 403, "message": "Rate Limit Exceeded", "status": "PERMISSION_DENIED",
+      "errors": [{"reason": "rateLimitExceeded", "domain": "usageLimits"}]}, TransientError, {}),
+    ({"code": 403, "message": "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 4.0 in region us-central1.",
+      "errors": [{"reason": "quotaExceeded"}]}, QuotaExceededError,
+     {"metric": "NVIDIA_L4_GPUS", "limit": 4.0, "where": "us-central1"}),
+    ({"code": 403, "message": "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0 globally."}, QuotaExceededError,
+     {"metric": "GPUS_ALL_REGIONS", "limit": 0.0}),
+    (STOCKOUT, CapacityError, {"place": "us-central1-b", "zones_available": ("a-1", "a-2")}),
+    ({"code": 8, "message": "Resources are insufficient in region: us-central1. Please try a different region."},
+     CapacityError, {"place": "us-central1"}),
+    ({"code": 400, "message": 'Machine type "a2-highgpu-1g" is not supported.'}, CapacityError, {}),
+    ({"code": 400, "status": "INVALID_ARGUMENT", "message": 'The accelerator count "8" is not allowed.'},
+     RequestError, {}),
+    ({"code": 400, "status": "INVALID_ARGUMENT", "message": "You do not have permission to act as service_account: "
+      "sa@p.iam.gserviceaccount.com. (or it may not exist)."}, PermissionDeniedError,
+     {"permission": "iam.serviceAccounts.actAs"}),
+    ({"code": 403, "status": "PERMISSION_DENIED", "message": "Permission 'aiplatform.customJobs.create' denied on "
+      "resource '//aiplatform.googleapis.com/projects/P/locations/R' (or it may not exist).",
+      "details": [{"reason": "IAM_PERMISSION_DENIED"}]}, PermissionDeniedError,
+     {"permission": "aiplatform.customJobs.create"}),
+    ({"code": 403, "message": "Required 'compute.instances.create' permission for 'projects/P'",
+      "errors": [{"reason": "forbidden"}]}, PermissionDeniedError, {"permission": "compute.instances.create"}),
+    ({"code": 403, "status": "PERMISSION_DENIED", "message": "Vertex AI API has not been used in project 1 before",
+      "details": [{"reason": "SERVICE_DISABLED", "metadata": {"service": "aiplatform.googleapis.com",
+                                                              "consumer": "projects/my-project"}}]},
+     ApiDisabledError, {"api": "aiplatform.googleapis.com"}),
+    ({"code": 403, "message": "Request had insufficient authentication scopes.",
+      "details": [{"reason": "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}]}, AuthError, {}),
+    ({"code": 401, "message": "Request had invalid authentication credentials."}, AuthError, {}),
+    ({"code": 412, "message": "Instance 'x' creation failed: Constraint constraints/compute.vmExternalIpAccess "
+      "violated for project 123."}, OrgPolicyError, {"constraint": "constraints/compute.vmExternalIpAccess"}),
+    ({"code": 404, "status": "NOT_FOUND", "message": "no such job"}, MissingError, {}),
+    ({"code": 409, "message": "already exists"}, PreconditionError, {}),
+    ({"code": 412, "message": "At least one of the pre-conditions you specified did not hold."},
+     PreconditionError, {}),
+    ({"code": 429, "message": "slow down"}, TransientError, {}),
+    ({"code": 500, "message": "Internal error encountered."}, UnclearError, {}),
+    ({"code": 503, "message": "The service is currently unavailable."}, UnclearError, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "facts"), SEEN, ids=[f"{k.__name__}-{n}" for n, (_, k, _f) in enumerate(SEEN)]
+)
+def test_what_google_says_becomes_the_error_that_says_what_to_do(body, kind, facts):
+    error = to_error(answer_of_json({"error": body}, status=int(body["code"])), "create the job")
+    assert type(error) is kind
+    assert {name: getattr(error, name) for name in facts} == facts
+    assert body["message"] in error.why
+    assert error.raw == {"error": body}
+    assert type(pickle.loads(pickle.dumps(error))) is kind
+
+
+def test_each_row_but_the_passing_ones_says_what_to_do():
+    assert [row.name for row in TABLE if not row.fix and not issubclass(row.error, TransientError)] == []
+
+
+def test_the_fix_names_the_api_and_the_project():
+    body = next(body for body, kind, _ in SEEN if kind is ApiDisabledError)
+    fix = to_error(answer_of_json({"error": body}), "create").fix
+    assert "gcloud services enable aiplatform.googleapis.com --project my-project" in fix
+
+
+def test_an_answer_nobody_foresaw_is_kept_word_for_word():
+    error = to_error(Answer(status=418, message="short and stout", raw={"teapot": True}), "brew")
+    assert isinstance(error, ProviderError)
+    assert (error.code, error.raw) == ("418", {"teapot": True})
+
+
+def test_a_lost_answer_is_unclear():
+    assert isinstance(to_error(Answer(), "create the job"), UnclearError)
+
+
+def test_a_wrong_clock_is_named():
+    said = "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe."
+    body = {"error": "invalid_grant", "error_description": said}
+    error = to_error(answer_of_json(body, status=400), "log in")
+    assert isinstance(error, AuthError)
+    assert "clock" in error.fix
+
+
+def test_every_canonical_code_of_google_has_an_error():
+    import grpc
+
+    unknown = {"OK", "UNKNOWN", "DATA_LOSS", "UNIMPLEMENTED"}  # never guessed at
+    for code in grpc.StatusCode:
+        error = to_error(Answer(status=1, canonical=code.name), "x")
+        assert isinstance(error, ProviderError) == (code.name in unknown), code
+
+
+def test_every_exception_of_the_client_library_has_an_error():
+    import google.api_core.exceptions as theirs
+
+    def families(kind):
+        yield kind
+        for child in kind.__subclasses__():
+            yield from families(child)
+
+    from gputrain.gcp import read_answer
+
+    unknown = set()
+    for kind in families(theirs.GoogleAPICallError):
+        if kind.code is not None and isinstance(to_error(read_answer(kind("words")), "x"), ProviderError):
+            unknown.add(kind.__name__)
+    # redirects are never answered to our calls; the rest is never guessed at
+    assert unknown <= {
+        "Redirection", "MovedPermanently", "NotModified", "TemporaryRedirect", "ResumeIncomplete",
+        "LengthRequired", "RequestRangeNotSatisfiable", "MethodNotImplemented", "DataLoss", "Unknown",
+    }  # fmt: skip
