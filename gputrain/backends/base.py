@@ -107,7 +107,11 @@ class LogPage:
 
 
 class Backend(Protocol):
-    """What every platform does."""
+    """What every platform does.
+
+    A backend that `gputrain.attach` can make by itself also has ``for_ref(ref)``, a class method that
+    makes it from the name of a job, with the default credentials.
+    """
 
     @property
     def name(self) -> str:

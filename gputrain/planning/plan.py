@@ -114,7 +114,7 @@ class Plan(Generic[JobT]):
         shown = self.candidates[:SHOWN_CANDIDATES]
         hidden = len(self.candidates) - len(shown)
         caption = [f"and {hidden} more"] if hidden else []
-        caption += [_source_line(shown)]
+        caption += filter(None, [_source_line(shown)])
         return Table(
             title=f"Plan for {self.spec.title}",
             columns=(
@@ -200,4 +200,4 @@ def _source_line(shown: Sequence[Candidate]) -> str:
     priced = [one.price for one in shown if one.price and one.price.usd_h]
     notes = dict.fromkeys(f"prices of {price.date}" for price in priced)
     notes |= dict.fromkeys(f"without {name}" for price in priced for name in price.leaves_out)
-    return ", ".join(notes) or "no prices"
+    return ", ".join(notes)

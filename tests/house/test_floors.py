@@ -13,7 +13,7 @@ FLOORS = (
     ("catalog", "lifecycle", "retry", "ddp"),
     ("spec", "gcp"),
     ("planning", "staging", "quota"),
-    ("backends.base",),
+    ("backends.base", "backends.results"),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),
     ("metrics",),
@@ -34,6 +34,7 @@ OUTSIDE = {
     "gcp": {"attrs", "google", "requests", "grpc", "proto"},
     "staging": {"attrs", "requests", "google"},
     "view": {"attrs", "rich"},
+    "backends.local": {"attrs", "packaging"},
 }
 """What a room may import beyond the standard library; ``attrs`` alone unless said."""
 

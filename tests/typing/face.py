@@ -1,0 +1,23 @@
+"""What a type checker sees of the face: read by mypy, never run."""
+
+from collections.abc import Iterator
+from typing_extensions import assert_type
+
+import gputrain
+from gputrain import Job, Local, Plan, State, Trainer, TrainingSpec
+from gputrain.backends.base import LogLine
+from gputrain.job import Result
+
+spec = TrainingSpec(script="train.py", gpu="H100:2", max_run_duration="12h")
+assert_type(spec.replace(num_nodes=2), TrainingSpec)
+trainer = Trainer(Local())
+plan = trainer.plan(spec)
+assert_type(plan, Plan[Job])
+job = plan.submit()
+assert_type(job, Job)
+assert_type(job.wait(timeout=10), State)
+assert_type(job.result(), Result)
+assert_type(job.logs(rank=0, follow=True), Iterator[LogLine])
+assert_type(trainer.run("train.py", gpu="L4:2"), Result)
+assert_type(gputrain.attach(job.uri), Job)
+assert_type(job.cost_usd, float | None)

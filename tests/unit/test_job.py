@@ -1,0 +1,74 @@
+import os
+import pickle
+import signal
+import threading
+
+import pytest
+
+from gputrain import JobError, JobTimeoutError, Local, State, Trainer
+from gputrain.backends.base import JobRef
+
+WAITS = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """A job that runs until it is stopped."""
+    script = tmp_path / "waits.py"
+    script.write_text(WAITS)
+    job = Trainer(Local(gpus=0)).submit(str(script), nproc_per_node=2)
+    for line in job.logs(rank=1, follow=True):
+        if line.message == "ready":
+            break
+    yield job
+    job.cancel()
+    job.wait(timeout=30)
+
+
+def test_a_wait_that_is_too_short_leaves_the_job_running(waiting):
+    with pytest.raises(JobTimeoutError, match="it goes on"):
+        waiting.wait(timeout=0.2)
+    assert waiting.state is State.RUNNING
+
+
+def test_cancelling_twice_is_cancelling_once(waiting):
+    waiting.cancel()
+    waiting.cancel()
+    assert waiting.wait(timeout=30) is State.CANCELLED
+    waiting.cancel()
+    assert waiting.wait(timeout=30) is State.CANCELLED
+
+
+def test_the_result_of_a_cancelled_job_is_an_error(waiting):
+    waiting.cancel()
+    with pytest.raises(JobError, match="cancelled"):
+        waiting.result(timeout=30)
+
+
+def test_ctrl_c_stops_the_watching_and_says_how_to_attach(waiting):
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt, match=r"gputrain\.attach") as caught:
+        waiting.wait(timeout=30)
+    assert waiting.uri in str(caught.value)
+    assert waiting.refresh().state is State.RUNNING
+
+
+def test_a_job_shows_itself(waiting):
+    assert waiting.uri in repr(waiting)
+    assert "runs on" in waiting._repr_mimebundle_()["text/html"]
+
+
+def test_log_lines_are_read_once_by_each_reader(waiting):
+    once = [line.message for line in waiting.logs(rank=1)]
+    assert once == [line.message for line in waiting.logs(rank=1)] == ["ready"]
+
+
+def test_a_name_survives_every_character():
+    ref = JobRef(backend="local", project="a/b", place="/tmp/ü %2F", name="x-1")
+    assert JobRef.parse(ref.uri) == ref
+    assert pickle.loads(pickle.dumps(ref)) == ref
