@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import gputrain
 from gputrain.backends.base import Bundle
 from gputrain.backends.local import folder
 from gputrain.entrypoint import contract
 from gputrain.errors import CapacityError, Fault, PermissionDeniedError, ProviderError, SpecError
 from gputrain.staging import Source
 
-_PACKAGES = str(Path(gputrain.__file__).resolve().parent.parent)
+_PACKAGES = str(Path(__file__).resolve().parents[3])
 _FUNCTIONS = ".functions"
 _PATIENCE_S = 60.0
 

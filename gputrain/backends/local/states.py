@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from gputrain.backends import results
 from gputrain.backends.local import folder
+from gputrain.backends.results import first_cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure, Observation, State
 
@@ -69,7 +69,7 @@ def _abandoned(told: Document, documents: list[Document]) -> Observation:
     if last is not None and last.get(contract.R_STATE) == contract.STATE_DONE:
         done = {**told, "exit_code": contract.DONE, "detail": ""}
         return _observation(done, documents, State.SUCCEEDED, None)
-    failure = results.first_cause(documents) or Failure(kind="lost", message=_KILLED)
+    failure = first_cause(documents) or Failure(kind="lost", message=_KILLED)
     return _observation(told, documents, State.FAILED, failure)
 
 
@@ -77,7 +77,7 @@ def _failure(told: Document, documents: list[Document], state: State) -> Failure
     if state not in (State.FAILED, State.EXPIRED, State.CANCELLED, State.INTERRUPTED):
         return None
     lost = {int(node): number for node, number in (told.get("lost") or {}).items()}
-    found = results.first_cause(documents)
+    found = first_cause(documents)
     if found is not None and found.rank is not None:
         return found
     if state is State.FAILED and lost:
