@@ -14,7 +14,14 @@ Each fact has a source and a date. Pure tables: nothing here reads the network, 
 
 from __future__ import annotations
 
-from .provisioning import Confidence, ProvisioningModel, ReservationKind, Service, Stage
+from .provisioning import (
+    FLEX_START_LONGEST_RUN_S,
+    Confidence,
+    ProvisioningModel,
+    ReservationKind,
+    Service,
+    Stage,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,6 +93,7 @@ __all__ = [
     "Machine",
     "Machines",
     "NotSold",
+    "FLEX_START_LONGEST_RUN_S",
     "PREEMPTIBLE_CPUS",
     "Placement",
     "Price",

@@ -37,7 +37,7 @@ class Terms(Row):
 
     def sold_as(self, service: Service) -> tuple[ProvisioningModel, ...]:
         """The provisioning models one service sells it under; empty where it does not offer it."""
-        return self.compute if service is Service.COMPUTE else self.vertex
+        return self.compute if Service(service) is Service.COMPUTE else self.vertex
 
 
 class Family(Row):

@@ -14,7 +14,7 @@ from .provisioning import Service
 from .shape import Shape
 
 
-def regions(shape: Shape, service: Service = Service.COMPUTE) -> tuple[str, ...]:
+def regions(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, ...]:
     """The regions where a service lists a shape, sorted; empty where it does not offer it.
 
     Presence, not capacity. For Vertex AI these are the regions of its accelerator table that train;
@@ -26,6 +26,7 @@ def regions(shape: Shape, service: Service = Service.COMPUTE) -> tuple[str, ...]
     >>> len(regions(shapes("H100-MEGA", 8)[0]))
     13
     """
+    service = Service(service)
     if not shape.sold_as(service):
         return ()
     if service is Service.VERTEX:
@@ -35,7 +36,7 @@ def regions(shape: Shape, service: Service = Service.COMPUTE) -> tuple[str, ...]
     return _places("machine-regions", shape.machine_type)
 
 
-def zones(shape: Shape, service: Service = Service.COMPUTE) -> tuple[str, ...]:
+def zones(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, ...]:
     """The zones known to have a shape, sorted.
 
     A region of `regions` without a zone here has some that nobody has noted.
@@ -48,7 +49,7 @@ def zones(shape: Shape, service: Service = Service.COMPUTE) -> tuple[str, ...]:
     >>> zones(shapes("GB200", 4)[0])
     ('us-central1-a', 'us-central1-b')
     """
-    if service is Service.VERTEX:
+    if Service(service) is Service.VERTEX:
         return ()
     own = _places("machine-zones", shape.machine_type)
     listed = set(regions(shape))

@@ -67,9 +67,9 @@ class Prices(Shown, tuple[Price, ...]):
 def price(
     shape: Shape | str,
     region: str,
-    provisioning_model: ProvisioningModel = ProvisioningModel.STANDARD,
+    provisioning_model: ProvisioningModel | str = ProvisioningModel.STANDARD,
     *,
-    service: Service = Service.COMPUTE,
+    service: Service | str = Service.COMPUTE,
 ) -> Price | None:
     """The price of a shape (or of a machine type with its GPUs built in) in a region, or None where unknown.
 
@@ -86,26 +86,26 @@ def price(
     >>> str(price("g2-standard-24", "us-central1"))
     '$2.00/h (2026-07-30)'
     """
-    wanted = _shape(shape)
-    if provisioning_model not in wanted.sold_as(service):
+    wanted, service, model = _shape(shape), Service(service), ProvisioningModel(provisioning_model)
+    if model not in wanted.sold_as(service):
         return None
     per = wanted.gpu.kind if wanted.is_attached else wanted.machine_type
     found = _listed(per).get(region, {})
-    if provisioning_model not in found:
+    if model not in found:
         return None
-    usd_h, key = found[provisioning_model]
+    usd_h, key = found[model]
     left_out = ((_HOST,) if wanted.is_attached else ()) + ((_FEE,) if service is Service.VERTEX else ())
     return Price(
         usd_h=usd_h * (float(wanted.gpu_count) if wanted.is_attached else 1),
         region=region,
-        provisioning_model=provisioning_model,
+        provisioning_model=model,
         leaves_out=left_out,
         source=source(key).what,
         date=source(key).dated,
     )
 
 
-def prices(shape: Shape | str, *, service: Service = Service.COMPUTE) -> Prices:
+def prices(shape: Shape | str, *, service: Service | str = Service.COMPUTE) -> Prices:
     """Every known price of a shape, cheapest first.
 
     >>> prices("a3-megagpu-8g")[0].region

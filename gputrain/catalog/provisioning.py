@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+FLEX_START_LONGEST_RUN_S = 7 * 24 * 3600
+"""The longest a flex-start machine or job may run. Source: flex-start and compute-client, 2026-11-20."""
+
 
 class Word(enum.Enum):
     """An enum whose text is its value."""

@@ -74,9 +74,11 @@ _NO_PREEMPTIBLE = ("GB200", "GB300")  # sold by reservation only
 
 
 def quota(
-    gpu: Gpu | str, provisioning_model: ProvisioningModel = ProvisioningModel.STANDARD, *,
-    service: Service = Service.COMPUTE,
-) -> Quota | None:  # fmt: skip
+    gpu: Gpu | str,
+    provisioning_model: ProvisioningModel | str = ProvisioningModel.STANDARD,
+    *,
+    service: Service | str = Service.COMPUTE,
+) -> Quota | None:
     """The quota that GPUs of one kind count against, or None where none is known.
 
     Spot and Flex-start count against the preemptible quotas on both services.
@@ -94,10 +96,11 @@ def quota(
     'CustomModelTrainingPreemptibleH100GPUsPerProjectPerRegion'
     """
     kind = (find(gpu) if isinstance(gpu, str) else gpu).kind
-    if kind not in _STEMS or provisioning_model is ProvisioningModel.RESERVATION_BOUND:
+    model = ProvisioningModel(provisioning_model)
+    if kind not in _STEMS or model is ProvisioningModel.RESERVATION_BOUND:
         return None
-    is_preemptible = provisioning_model is not ProvisioningModel.STANDARD
-    if service is Service.VERTEX:
+    is_preemptible = model is not ProvisioningModel.STANDARD
+    if Service(service) is Service.VERTEX:
         return _on_vertex(kind, is_preemptible)
     stem, _, _, confidence, _ = _STEMS[kind]
     return _preemptible(stem, confidence) if is_preemptible else _on_demand(stem, confidence)

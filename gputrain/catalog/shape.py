@@ -42,6 +42,14 @@ class Shape(Row):
         return float(self.gpu.memory_gib * self.gpu_count)
 
     @property
+    def api_gpu_count(self) -> int:
+        """The count that APIs take and quotas are charged with: a part of a GPU counts as 1.
+
+        Source: live-quotas, 2026-11-20.
+        """
+        return max(1, int(self.gpu_count))
+
+    @property
     def name(self) -> str:
         """How a person writes it, such as ``H100:2 on a3-highgpu-2g``."""
         return f"{self.gpu.kind}:{self.gpu_count} on {self.machine_type}"
@@ -100,8 +108,8 @@ def shapes(
     count: float | Fraction | None = None,
     *,
     machine_type: str | None = None,
-    service: Service | None = None,
-    provisioning_model: ProvisioningModel | None = None,
+    service: Service | str | None = None,
+    provisioning_model: ProvisioningModel | str | None = None,
     region: str | None = None,
     min_gpu_memory_gib: float = 0,
     min_compute_capability: str = "0.0",
@@ -113,8 +121,8 @@ def shapes(
         gpu: any name of a GPU (`find`).
         count: GPUs on one machine.
         machine_type: this machine only; for attached GPUs, another N1 host than the default.
-        service: only what this service offers.
-        provisioning_model: only what is sold this way, by ``service`` or, without one, by either.
+        service: only what this service offers, ``"compute"`` or ``"vertex"``.
+        provisioning_model: only what is sold this way (``"spot"``), by ``service`` or by either without one.
         region: only what the service (by default Compute Engine) lists in this region.
         min_gpu_memory_gib: at least this much memory on each GPU.
         min_compute_capability: at least this, such as ``"8.0"`` for bfloat16.
@@ -128,12 +136,16 @@ def shapes(
     Raises:
         UnknownGpuError: no GPU goes by that name.
         NoFitError: no machine carries that count, or the GPU is gone; ``counts`` holds those that exist.
+        ValueError: a word that is no service, provisioning model or compute capability.
 
     Source: `gputrain.catalog.machines`, read on `gputrain.catalog.READ_ON`.
 
     >>> [shape.machine_type for shape in shapes("H100", 2)]
     ['a3-highgpu-2g']
     """
+    service = Service(service) if service else None
+    model = ProvisioningModel(provisioning_model) if provisioning_model else None
+    least = _capability(min_compute_capability)
     found = _of_all(machine_type) if gpu is None else _of_kind(find(gpu).kind, machine_type)
     if count is not None:
         found = tuple(shape for shape in found if shape.gpu_count == count)
@@ -143,10 +155,10 @@ def shapes(
         shape
         for shape in found
         if shape.gpu.memory_gib >= min_gpu_memory_gib
-        and shape.gpu.capability >= _capability(min_compute_capability)
-        and _is_offered(shape, service, provisioning_model)
+        and shape.gpu.capability >= least
+        and _is_offered(shape, service, model)
         and (region is None or _is_in(shape, region, service))
-        and (max_usd_h is None or _costs(shape, max_usd_h, region, provisioning_model, service))
+        and (max_usd_h is None or _costs(shape, max_usd_h, region, model, service))
     )
 
 

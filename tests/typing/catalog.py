@@ -1,6 +1,7 @@
 """What a type checker sees of the catalog: read by mypy, never run."""
 
 from fractions import Fraction
+
 from typing_extensions import assert_type
 
 from gputrain import catalog

@@ -45,6 +45,11 @@ def test_vertex_leaves_out_regions_that_do_not_train():
     assert "us-west4" in catalog.regions(l4, Service.COMPUTE)
 
 
+def test_a_word_serves_as_well_as_an_enum():
+    assert catalog.regions(shape("L4", 1), "vertex") == catalog.regions(shape("L4", 1), Service.VERTEX)
+    assert catalog.zones(shape("L4", 1), "vertex") == ()
+
+
 def test_what_a_service_does_not_offer_is_nowhere():
     assert catalog.regions(shape("GB300", 4), Service.VERTEX) == ()
 

@@ -29,6 +29,12 @@ def test_prices_are_those_of_the_list(machine_type, region, model, usd_h):
     assert "pricing.yml" in price.source
 
 
+def test_words_serve_as_well_as_enums():
+    assert catalog.price("g2-standard-4", "us-central1", "spot", service="compute") == catalog.price(
+        "g2-standard-4", "us-central1", SPOT
+    )
+
+
 def test_what_compute_does_not_sell_on_demand_has_no_on_demand_price():
     assert catalog.price("a3-highgpu-2g", "us-central1", STANDARD) is None
     assert catalog.price("a4-highgpu-8g", "us-central1", STANDARD) is None

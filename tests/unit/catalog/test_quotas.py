@@ -57,6 +57,12 @@ def test_vertex_has_quotas_of_its_own(gpu, stem, id_stem):
     assert spot.api == "aiplatform.googleapis.com"
 
 
+def test_words_serve_as_well_as_enums():
+    assert catalog.quota("h100", "spot", service="vertex") == catalog.quota(
+        "H100", SPOT, service=Service.VERTEX
+    )
+
+
 def test_there_is_no_on_demand_metric_for_h100():
     names = {
         quota.metric

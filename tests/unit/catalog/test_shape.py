@@ -139,6 +139,32 @@ def test_every_default_host_is_good_for_both_services():
     assert all(shape.sold_as(service) for shape in attached for service in Service)
 
 
+def test_words_serve_as_well_as_enums():
+    assert catalog.shapes("H100", 2, service="compute", provisioning_model="spot") == catalog.shapes(
+        "H100", 2
+    )
+    assert catalog.shapes("H100", 2, service="compute", provisioning_model="standard") == ()
+
+
+@pytest.mark.parametrize(
+    "words", [{"service": "gke"}, {"provisioning_model": "on-demand"}, {"min_compute_capability": "new"}]
+)
+def test_a_word_nobody_knows_is_an_error_and_not_an_empty_answer(words):
+    with pytest.raises(ValueError, match=r"gke|on-demand|new"):
+        catalog.shapes("H100", **words)
+
+
+@pytest.mark.parametrize("service", ["gke", None])
+def test_a_shape_answers_only_for_the_services_there_are(service):
+    with pytest.raises(ValueError, match="not a valid Service"):
+        catalog.shapes("H100", 2)[0].sold_as(service)
+
+
+def test_a_part_of_a_gpu_counts_as_one_to_apis_and_quotas():
+    assert catalog.shapes("RTX-PRO-6000", Fraction(1, 8))[0].api_gpu_count == 1
+    assert catalog.shapes("H100", 8)[0].api_gpu_count == 8
+
+
 def test_gpu_memory_filters():
     assert {s.gpu.kind for s in catalog.shapes(min_gpu_memory_gib=141)} == {"H200", "B200", "GB200", "GB300"}
 
