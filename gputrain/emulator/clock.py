@@ -145,9 +145,10 @@ class Clock:
         try:
             while self._queue and self._queue[0][0] <= target:
                 when, _, event = heapq.heappop(self._queue)
-                if event.action is not None:
+                action, event.action = event.action, None
+                if action is not None:
                     self._replaying = floor = max(floor, when)
-                    event.action()
+                    action()
                     self._wake.notify_all()
         finally:
             self._replaying = outer

@@ -1,10 +1,11 @@
-"""Compute Engine v1."""
+"""Compute Engine v1: every handler of it, registered by importing this package."""
 
 from __future__ import annotations
 
-from gputrain.emulator.compute import places
+from gputrain.emulator.compute import bulk, images, instances, networks, operations, places
 from gputrain.emulator.compute.service import COMPUTE
-
-__all__ = ["SERVICES", "places"]
+from gputrain.emulator.compute.state import Compute
 
 SERVICES = (COMPUTE,)
+
+__all__ = ["SERVICES", "Compute", "bulk", "images", "instances", "networks", "operations", "places"]

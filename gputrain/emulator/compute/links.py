@@ -1,0 +1,36 @@
+"""Resource names and the URLs that stand for them. URLs are compared by their path's tail, never by their host."""
+
+from __future__ import annotations
+
+import re
+
+ROOT = "https://www.googleapis.com/compute/v1/"
+
+_RELATIVE = re.compile(r"(?:^|/)(projects/[^/]+/(?:global|zones/[^/]+|regions/[^/]+)(?:/.*)?)$")
+
+
+def link(relative: str) -> str:
+    """The full URL of ``projects/p/zones/z/...``."""
+    return ROOT + relative
+
+
+def relative(url: str) -> str:
+    """``projects/p/zones/z/...`` of a full or partial URL; "" when it names no project."""
+    match = _RELATIVE.search(url)
+    return match.group(1) if match else ""
+
+
+def last(url: str) -> str:
+    """The last segment: a resource's own name."""
+    return url.rstrip("/").rpartition("/")[2]
+
+
+def in_project(url: str, project: str) -> str:
+    """``url`` made relative; ``zones/z/...`` and ``global/...`` are taken to be ``project``'s."""
+    return relative(url) or f"projects/{project}/{url.lstrip('/')}"
+
+
+def segment(url: str, collection: str) -> str:
+    """The name that follows ``collection`` in ``url``, or ""."""
+    match = re.search(rf"(?:^|/){collection}/([^/]+)", url)
+    return match.group(1) if match else ""

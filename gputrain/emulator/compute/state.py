@@ -1,0 +1,187 @@
+"""What exists in the emulated Compute Engine."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gputrain.emulator import facts
+from gputrain.emulator.clock import Event
+from gputrain.emulator.compute.settings import Settings
+from gputrain.emulator.quotas import Key as QuotaKey
+from gputrain.emulator.quotas import Quotas
+from gputrain.emulator.world import World
+
+if TYPE_CHECKING:
+    from gputrain.emulator.compute.operations import Operation
+    from gputrain.emulator.compute.refusals import OperationError
+
+SERIAL_RING = 1 << 20
+"""The serial port keeps its last MiB (published)."""
+
+VmKey = tuple[str, str, str]
+"""Project, zone, name."""
+
+
+@dataclass
+class Serial:
+    """A VM's serial port: the last MiB of all it ever wrote."""
+
+    kept: bytearray = field(default_factory=bytearray)
+    written: int = 0
+
+    def append(self, data: bytes) -> None:
+        self.kept += data
+        self.written += len(data)
+        del self.kept[:-SERIAL_RING]
+
+    def read(self, start: int, size: int = SERIAL_RING) -> tuple[bytes, int, int]:
+        """Bytes from ``start`` (or from the oldest kept), where they really start, and where the next read goes on."""
+        oldest = self.written - len(self.kept)
+        begin = max(start if start >= 0 else max(oldest, self.written + start), oldest)
+        data = bytes(self.kept[begin - oldest :][:size])
+        return data, begin, begin + len(data)
+
+
+@dataclass(kw_only=True, eq=False)
+class Vm:
+    """One instance: its document and what it holds."""
+
+    project: str
+    zone: str
+    name: str
+    resource: dict[str, Any]
+    """The instance as ``instances.get`` shows it."""
+    machine: facts.Machine
+    accelerator: str
+    gpus: int
+    model: str
+    """STANDARD, SPOT, FLEX_START or RESERVATION_BOUND."""
+    caller: str
+    needs: tuple[tuple[QuotaKey, float], ...]
+    max_run_s: float | None = None
+    termination_time: float | None = None
+    valid_for_s: float = 0.0
+    """How long a flex-start VM may wait for capacity."""
+    reservation: str = ""
+    """Relative name of the reservation it uses."""
+    group: str = ""
+    serial: Serial = field(default_factory=Serial)
+    timers: list[Event] = field(default_factory=list)
+    unfinished: Callable[[OperationError | None], None] | None = None
+    """Ends the insert or start operation that still runs."""
+    on_halt: Callable[[], None] | None = None
+    """What follows once the guest has halted."""
+    at_burial: list[Callable[[], None]] = field(default_factory=list)
+    """What follows once it is gone."""
+    dying: bool = False
+    """Its deletion has begun."""
+    action_at_expiry: str = ""
+    """DELETE or STOP, when ``max_run_s`` or ``termination_time`` is reached and when a Spot VM is reclaimed."""
+    restarts: bool = False
+    """Comes back after a host error or maintenance."""
+    deadline: Event | None = None
+    holds_quota: bool = False
+    holds_stock: bool = False
+    created_at: float = 0.0
+    deleted_at: float | None = None
+
+    @property
+    def key(self) -> VmKey:
+        return (self.project, self.zone, self.name)
+
+    @property
+    def path(self) -> str:
+        return f"projects/{self.project}/zones/{self.zone}/instances/{self.name}"
+
+    @property
+    def scope(self) -> str:
+        return f"projects/{self.project}/zones/{self.zone}"
+
+    @property
+    def id(self) -> str:
+        return str(self.resource["id"])
+
+    @property
+    def status(self) -> str:
+        return str(self.resource["status"])
+
+    @property
+    def stock_name(self) -> str:
+        """What its capacity is counted by: the machine type, or the accelerator type on N1."""
+        return self.accelerator if self.accelerator and self.machine.attaches_gpus else self.machine.name
+
+    @property
+    def attachment(self) -> str:
+        return f"{self.accelerator}:{self.gpus}" if self.accelerator else ""
+
+
+class Compute:
+    """All of Compute Engine's state; ``world.part(Compute)``."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.settings = Settings()
+        self.quotas = world.part(Quotas)
+        self.vms: dict[VmKey, Vm] = {}
+        self.buried: list[Vm] = []
+        """Deleted VMs, for lists that lag."""
+        self.held_names: dict[VmKey, float] = {}
+        """Names of failed creates, and until when they are taken."""
+        self.operations: dict[str, Operation] = {}
+        self.request_ids: dict[tuple[str, str, str], tuple[float, str, dict[str, Any]]] = {}
+        self.stock: dict[tuple[str, str], int] = {}
+        """Free VMs by (zone, machine or accelerator type); what is missing is plentiful."""
+        self.resources: dict[str, dict[str, Any]] = {}
+        """Disks, policies, reservations, templates, groups, networks: documents by relative name."""
+        self.addresses = itertools.count(2)
+        self.org_policies: set[str] = set()
+        """Constraints in force, such as ``constraints/compute.vmExternalIpAccess``."""
+
+    def find_vm(self, name: str, *, project: str = "", zone: str = "") -> Vm:
+        """The VM called ``name`` (a bare name, or a relative or full resource name)."""
+        tail = name.rpartition("projects/")[2].split("/")
+        if len(tail) == 5:
+            project, zone, name = tail[0], tail[2], tail[4]
+        found = [
+            vm
+            for vm in self.vms.values()
+            if vm.name == name and project in ("", vm.project) and zone in ("", vm.zone)
+        ]
+        if len(found) != 1:
+            raise LookupError(f"{len(found)} VMs are called {name!r}")
+        return found[0]
+
+    def free(self, zone: str, stock_name: str) -> int | None:
+        """How many more VMs the zone can hold; None when nothing limits it."""
+        return self.stock.get((zone, stock_name))
+
+    def zones_with_capacity(self, machine: str, stock_name: str, zone: str) -> tuple[str, ...]:
+        """Other zones of the region that sell ``machine`` and have it."""
+        region = facts.region_of(zone)
+        return tuple(
+            other
+            for other in facts.zones()
+            if other != zone
+            and facts.region_of(other) == region
+            and facts.offered(machine, other)
+            and self.free(other, stock_name) != 0
+        )
+
+    def append_serial(self, vm: Vm, text: str | bytes) -> None:
+        """What the guest wrote to its serial port."""
+        vm.serial.append(text.encode() if isinstance(text, str) else text)
+
+    def guest_terminated(self, vm: Vm) -> None:
+        """The guest powered itself off."""
+        from gputrain.emulator.compute import lifecycle
+
+        lifecycle.guest_terminated(self, vm)
+
+    def halted(self, vm: Vm) -> None:
+        """The guest has finished shutting down after ``Runtime.shut_down``."""
+        from gputrain.emulator.compute import lifecycle
+
+        lifecycle.halted(self, vm)
