@@ -124,7 +124,7 @@ class Gang:
         code = int(message["exit_code"])
         node.codes[int(message["local_rank"])] = code
         happened_at = now - max(0.0, float(message.get("age", 0)))
-        cause = message.get("cause")
+        cause = _completed(message.get("cause"), rank, code)
         if self._cause is not None:
             return
         if code == contract.STOPPED and self._stop is None:
@@ -211,6 +211,16 @@ class Gang:
 
     def _tell_all(self, message: Message) -> None:
         self.outbox.extend((rank, message) for rank, node in sorted(self._nodes.items()) if not node.is_gone)
+
+
+def _completed(cause: Any, rank: int, code: int) -> Optional[Dict[str, Any]]:
+    """A cause with all its fields, whatever the node left out; None for a rank that saved after a stop."""
+    if code == contract.STOPPED:
+        return None
+    kind = contract.EXIT if code else contract.LEFT_EARLY
+    told = node_cause(kind, rank, "", f"ended with exit code {code}")
+    told.update(cause if isinstance(cause, dict) else {}, node_rank=rank, exit_code=code)
+    return told
 
 
 def lost_node(rank: int, host: str, name: str) -> Dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 TYPE_CHECKING = False
@@ -14,6 +15,9 @@ LIMIT = 1 << 16
 
 PROGRESS_EVERY_S = 5.0
 """How often a progress bar that redraws one line with carriage returns is shown."""
+
+_RANK_PREFIX = re.compile(rb"^\[rank\d+\]: ?")
+"""torch's own excepthook puts it before every line of a traceback once a process group exists."""
 
 _TRACEBACK = b"Traceback (most recent call last):"
 
@@ -90,6 +94,7 @@ class Severity:
 
     def of(self, line: bytes) -> str:
         """The severity of the stream's next line."""
+        line = _RANK_PREFIX.sub(b"", line)
         if line.startswith(_TRACEBACK):
             self._in_traceback = True
             return "ERROR"

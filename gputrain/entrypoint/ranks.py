@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
+_RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?")
 
 TEXT_LIMIT = 8000
 """Characters of a traceback in the error document, its end kept: the result must stay one line of a log."""
@@ -180,6 +182,7 @@ def _error_document(path: str) -> Dict[str, Any]:
 
 def _last_traceback(lines: Sequence[str]) -> Dict[str, Any]:
     """The exception that the last lines show, for a program that the bootstrap did not run."""
+    lines = [_RANK_PREFIX.sub("", line) for line in lines]
     starts = [
         index for index, line in enumerate(lines) if line.startswith("Traceback (most recent call last):")
     ]

@@ -45,9 +45,8 @@ def _members() -> Iterator[Tuple[str, bytes]]:
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     paths = ["__init__.py"]
     for folder in _FOLDERS:
-        for name in sorted(os.listdir(os.path.join(root, folder))):
-            if name.endswith(".py") and name not in _LEFT_OUT:
-                paths.append(f"{folder}/{name}")
+        names = sorted(os.listdir(os.path.join(root, folder)))
+        paths += [f"{folder}/{name}" for name in names if name.endswith(".py") and name not in _LEFT_OUT]
     for path in paths:
         with open(os.path.join(root, path), encoding="utf-8") as file:
             yield f"gputrain/{path}", _without_prose(file.read()).encode()

@@ -1,0 +1,274 @@
+"""Several nodes: joining, who is named when one is missing or lost, strangers at the port."""
+
+import json
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from gputrain.entrypoint import wire
+
+PEERS = Path(__file__).with_name("peers.py")
+
+SLEEP = """
+    import os, time
+    print("up", os.environ["RANK"], os.getpid(), flush=True)
+    time.sleep(600)
+"""
+
+PLACE = """
+    import os
+    names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR"]
+    print("place", *[os.environ[name] for name in names])
+"""
+
+
+def is_up(node, ranks=2):
+    return lambda: len(node.said("] up ")) == ranks
+
+
+def test_ranks_count_through_nodes_of_different_sizes(cluster):
+    first, second, third = cluster.run(cluster.script(PLACE), nodes=3, nproc=[2, 1, 3])
+    said = sorted(line.split("place ")[1] for node in (first, second, third) for line in node.said("place"))
+    addr = f"{cluster.prefix}.2"
+    assert said == [
+        f"0 0 6 2 0 {addr}", f"1 1 6 2 0 {addr}", f"2 0 6 1 1 {addr}",
+        f"3 0 6 3 2 {addr}", f"4 1 6 3 2 {addr}", f"5 2 6 3 2 {addr}",
+    ]  # fmt: skip
+    assert {node.code for node in (first, second, third)} == {0}
+
+
+def test_ranks_of_two_nodes_meet(cluster):
+    for node in cluster.run(PEERS, "none", "0", "3", nodes=2):
+        assert node.code == 0, node.out
+        assert len(node.said("finished")) == 2
+
+
+def test_nodes_may_start_in_any_order_and_wait_for_each_other(cluster, until):
+    script = cluster.script(PLACE)
+    second = cluster.start(script, rank=1, nodes=2)
+    until(lambda: Path(f"/proc/{second.pid}/net/tcp").exists(), "the second node's start")
+    first = cluster.start(script, rank=0, nodes=2)
+    assert (first.wait().code, second.wait().code) == (0, 0), second.out
+
+
+def test_a_node_that_never_came_is_named_by_all_others(cluster):
+    script = cluster.script(PLACE)
+    flags = ["--join-timeout=1", "--node-names=bert-0,bert-1,bert-2"]
+    first, third = (cluster.start(script, rank=rank, nodes=3, flags=flags) for rank in (0, 2))
+    for node in (first.wait(), third.wait()):
+        assert node.code == 69
+        assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 1)
+        assert "only 2 of 3 nodes joined in time; missing: node 1 (bert-1)" in node.cause["message"]
+
+
+def test_a_node_that_finds_no_node_0_says_where_it_looked(cluster):
+    node = cluster.start(cluster.script(PLACE), rank=1, nodes=2, flags=["--join-timeout=0.5"]).wait()
+    assert node.code == 69
+    assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 0)
+    assert cluster.coordinator in node.cause["message"]
+    assert "refused" in node.cause["message"]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_node_that_is_lost_is_named_within_a_second(cluster, until, lost):
+    nodes = cluster.start_all(cluster.script(SLEEP))
+    until(lambda: all(is_up(node)() for node in nodes), "the ranks' start")
+    nodes[lost].signal(signal.SIGKILL)
+    killed_at = time.monotonic()
+    left = nodes[1 - lost]
+    until(lambda: left.said("was lost"), "the news", within=5)
+    heard_after = time.monotonic() - killed_at
+    assert left.wait().code == 69
+    assert (left.cause["kind"], left.cause["node_rank"]) == ("node_lost", lost)
+    assert heard_after < 1.0
+
+
+def test_a_rank_that_fails_after_the_others_finished_fails_the_job_everywhere(cluster):
+    script = cluster.script("""
+        import os, time
+        if os.environ["RANK"] == "3":
+            time.sleep(0.5)
+            raise ValueError("late")
+    """)
+    for node in cluster.run(script, nodes=2):
+        assert node.code == 1, node.out
+        assert (node.cause["rank"], node.cause["message"]) == (3, "ValueError: late")
+
+
+def test_node_0_leaves_last(cluster, until):
+    """On Vertex AI the end of the primary replica ends all others."""
+    script = cluster.script("print('x' * 200_000)")
+    first = cluster.start(script, rank=0, nodes=2, nproc=1)
+    second = cluster.start(script, rank=1, nodes=2, nproc=1)
+    first.wait()
+    until(lambda: second.process.poll() is not None, "the other node's end", within=0.5)
+    assert second.result["state"] == "done"
+
+
+def test_every_node_writes_its_own_result(cluster):
+    cluster.run(cluster.script(PLACE), nodes=2, flags=["--result-dir", cluster.folder / "r"])
+    documents = [json.loads((cluster.folder / "r" / f"result-{rank}.json").read_text()) for rank in range(2)]
+    assert [document["node_rank"] for document in documents] == [0, 1]
+    assert [[rank["rank"] for rank in document["ranks"]] for document in documents] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("GPUTRAIN_TOKEN", "b"), ("GPUTRAIN_JOB_ID", "b"), ("GPUTRAIN_ATTEMPT", "2")]
+)
+def test_an_agent_of_another_job_is_turned_away(cluster, name, value):
+    script = cluster.script(PLACE)
+    first = cluster.start(script, rank=0, nodes=2, flags=["--join-timeout=8"], env={name: "a"})
+    stranger = cluster.start(script, rank=1, nodes=2, flags=["--join-timeout=8"], env={name: value}).wait()
+    assert stranger.code == 64
+    assert "turned this node away" in stranger.cause["message"]
+    assert "'a'" not in stranger.out
+    second = cluster.start(script, rank=1, nodes=2, env={name: "a"})
+    assert (first.wait().code, second.wait().code) == (0, 0)
+    assert first.said("turned away an agent")
+
+
+HOSTILE = {
+    "nothing": b"",
+    "a web browser": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "bytes": bytes(range(256)) * 20,
+    "a line without end": b"x" * 300_000,
+    "deep json": b"[" * 100_000 + b"\n",
+    "json of another kind": b'[1, 2]\n"x"\nnull\n',
+    "a hello of the wrong types": b'{"type":"hello","job":[],"attempt":{},"token":null,"node_rank":"x"}\n',
+    "a hello that makes no sense": b'{"type":"hello","attempt":"0","node_rank":1e99,"nproc":-5}\n',
+    "an end of ranks": b'{"type":"ended","local_rank":0,"exit_code":1}\n',
+    "an abort": b'{"type":"abort","cause":{}}\n',
+}
+
+
+def test_strangers_at_the_port_do_no_harm(cluster, until):
+    script = cluster.script(PLACE)
+    first = cluster.start(script, rank=0, nodes=2)
+    host, port = cluster.coordinator.split(":")
+    kept = []
+
+    def answers():
+        try:
+            kept.append(socket.create_connection((host, int(port)), timeout=2))
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    until(answers, "the port's opening")
+    for garbage in HOSTILE.values():
+        with socket.create_connection((host, int(port)), timeout=2) as stranger:
+            try:
+                stranger.sendall(garbage)
+                stranger.shutdown(socket.SHUT_WR)
+                while stranger.recv(4096):
+                    pass
+            except (ConnectionError, TimeoutError):
+                pass
+    kept += [socket.create_connection((host, int(port)), timeout=2) for _ in range(20)]
+    second = cluster.start(script, rank=1, nodes=2)
+    assert (first.wait().code, second.wait().code) == (0, 0), first.out
+    for stranger in kept:
+        stranger.close()
+
+
+def test_nonsense_from_a_node_that_has_joined_is_survived(cluster, until):
+    first = cluster.start(cluster.script(SLEEP), rank=0, nodes=2, nproc=1)
+    host, port = cluster.coordinator.split(":")
+    until(lambda: _connects(host, int(port)), "the port's opening")
+    with socket.create_connection((host, int(port))) as node:
+        hello = {
+            "type": "hello",
+            "job": "",
+            "attempt": "0",
+            "token": "",
+            "node_rank": 1,
+            "nproc": 1,
+            "port": 1,
+        }
+        node.sendall(json.dumps(hello).encode() + b"\n")
+        until(is_up(first, 1), "the start")
+        for nonsense in (
+            '{"type":"ended"}',
+            '{"type":"ended","local_rank":"x","exit_code":[]}',
+            '{"type":"stop"}',
+        ):
+            node.sendall(nonsense.encode() + b"\n")
+        until(lambda: first.said("makes no sense"), "the complaint")
+        bad_cause = '{"type":"ended","local_rank":0,"exit_code":3,"cause":{"x":1}}'
+        node.sendall(bad_cause.encode() + b"\n")
+        news = [json.loads(line) for line in iter(node.makefile().readline, "") if _is_or_ends(line, node)]
+    assert [each["type"] for each in news] == ["start", "abort", "over"]
+    assert first.wait().code == 3
+    assert (first.cause["node_rank"], first.cause["kind"]) == (1, "exit")
+
+
+def _is_or_ends(line, sock):
+    if '"over"' in line:
+        sock.shutdown(socket.SHUT_RDWR)
+    return True
+
+
+def _connects(host, port):
+    try:
+        socket.create_connection((host, port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_a_port_that_is_taken_is_named(cluster):
+    host, port = cluster.coordinator.split(":")
+    with socket.create_server((host, int(port))):
+        node = cluster.start(cluster.script(PLACE), rank=0, nodes=2).wait()
+    assert node.code == 64
+    assert port in node.out
+
+
+def test_two_agents_that_claim_to_be_the_same_node_are_told(cluster):
+    script = cluster.script(SLEEP)
+    flags = ["--join-timeout=3"]
+    first = cluster.start(script, rank=0, nodes=3, flags=flags)
+    cluster.start(script, rank=1, nodes=3, flags=flags)
+    cluster.start(script, rank=1, nodes=3, flags=flags)
+    first.wait()
+    assert first.said("another agent already joined as node 1")
+
+
+def test_names_reach_ranks_as_numbers(cluster):
+    flags = [f"--coordinator=localhost:{wire.free_port('127.0.0.1')}", "--local-addr="]
+    first, second = (cluster.start(cluster.script(PLACE), rank=rank, nodes=2, flags=flags) for rank in (0, 1))
+    assert (first.wait().code, second.wait().code) == (0, 0), first.out
+    assert all(
+        line.split()[-1] in ("127.0.0.1", "::1") for line in first.said("place") + second.said("place")
+    )
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/net/if_inet6"), reason="no IPv6 here")
+def test_nodes_meet_over_ipv6(cluster):
+    flags = [f"--coordinator=[::1]:{wire.free_port('::1')}", "--local-addr="]
+    nodes = [cluster.start(PEERS, "none", "0", "3", rank=rank, nodes=2, flags=flags) for rank in (0, 1)]
+    assert [node.wait().code for node in nodes] == [0, 0], nodes[0].out
+
+
+def test_nodes_of_different_versions_are_warned_about(cluster):
+    script = cluster.script(PLACE)
+    (cluster.folder / "other" / "torch").mkdir(parents=True)
+    (cluster.folder / "other" / "torch" / "version.py").write_text("__version__ = '1.2.3'\n")
+    first = cluster.start(script, rank=0, nodes=2)
+    path = f"{cluster.folder / 'other'}:{Path(__file__).parents[2]}"
+    cluster.start(script, rank=1, nodes=2, env={"PYTHONPATH": path}).wait()
+    assert first.wait().said("versions differ: node 1 has torch 1.2.3, but node 0 has"), first.out
+
+
+def test_a_target_missing_on_one_node_ends_all_nodes(cluster):
+    script = cluster.script(SLEEP)
+    first = cluster.start(script, rank=0, nodes=2)
+    second = cluster.start("not-here.py", rank=1, nodes=2)
+    for node in (first.wait(), second.wait()):
+        assert node.code == 64
+        assert "not-here.py" in node.cause["message"]
+        assert node.cause["node_rank"] == 1
