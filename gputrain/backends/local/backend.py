@@ -17,7 +17,6 @@ from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
 from gputrain.spec import TrainingSpec
 
-POLL_S = 0.05
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -48,11 +47,6 @@ class Local:
         self._most = gpus
         self.root = Path(root).expanduser().absolute() if root is not None else _default_root()
 
-    @classmethod
-    def for_ref(cls, ref: JobRef) -> Local:
-        """The backend of a job that is known by its name alone."""
-        return cls(root=ref.place)
-
     def __repr__(self) -> str:
         return f"Local(gpus={self._most}, root={str(self.root)!r})"
 
@@ -70,11 +64,6 @@ class Local:
     def name(self) -> str:
         """``local``."""
         return offers.NAME
-
-    @property
-    def poll_s(self) -> float:
-        """Seconds between two looks of a client that waits: a look is two small files."""
-        return POLL_S
 
     @cached_property
     def _gpus(self) -> tuple[gpus.Gpu, ...]:
