@@ -22,6 +22,8 @@ DEFAULTS = {
     "INSTANCES": 6000.0,
     "DISKS_TOTAL_GB": 1_000_000.0,
     "SSD_TOTAL_GB": 1_000_000.0,
+    "aiplatform.googleapis.com/custom_model_training_cpus": 2400.0,
+    "aiplatform.googleapis.com/custom_model_training_preemptible_cpus": 2400.0,
 }
 
 GLOBAL_METRICS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
@@ -64,6 +66,10 @@ class Quotas:
         own = self._limits.get(key)
         default = DEFAULTS.get(key.metric, DEFAULT_GPUS)
         return own if own is not None else self._limits.get(everywhere, default)
+
+    def granted(self, project: str, metric: str) -> dict[Key, float]:
+        """Every limit of a project's metric that somebody has set, as opposed to the defaults."""
+        return {k: v for k, v in self._limits.items() if (k.project, k.metric) == (project, metric)}
 
     def usage(self, key: Key) -> float:
         return self._usage.get(key, 0.0)
