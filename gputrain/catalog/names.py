@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .cards import NotSold
 
 
+LONGEST_NAME = 100
+"""A longer text is no name; nothing is done with it but to say so."""
+
+
 def find(name: str) -> Gpu:
     """The GPU that goes by a name: ours, Compute Engine's, Vertex AI's, or what ``nvidia-smi`` prints.
 
@@ -30,7 +34,7 @@ def find(name: str) -> Gpu:
     >>> find("A100").kind
     'A100-40GB'
     """
-    if not isinstance(name, str):
+    if not isinstance(name, str) or len(name) > LONGEST_NAME:
         raise _unknown(name)
     kind = name if name in BY_KIND else _by_name().get(plain(name))
     if kind is None:
@@ -46,7 +50,7 @@ def not_sold(name: str) -> NotSold | None:
     """
     from .cards import ANY_CONSUMER_CARD, CONSUMER_WORDS, NOT_SOLD, NotSold
 
-    asked = plain(name)
+    asked = plain(name[:LONGEST_NAME])
     if asked in _by_name():
         return None
     bare = _strip(asked, "nvidia", "amd", "instinct", "geforce", "tesla", "super", "laptopgpu", "generation")
@@ -57,7 +61,8 @@ def not_sold(name: str) -> NotSold | None:
         if card.memory_gib and bare == f"{known}{card.memory_gib}gb":
             return card
     if any(word in asked for word in CONSUMER_WORDS):
-        return NotSold(name=name.strip(), nearest=ANY_CONSUMER_CARD.nearest)
+        shown = "".join(character for character in name[:60] if character.isprintable())
+        return NotSold(name=shown.strip(), nearest=ANY_CONSUMER_CARD.nearest)
     return None
 
 
@@ -84,9 +89,9 @@ def _strip(name: str, *words: str) -> str:
 def _unknown(name: object) -> UnknownGpuError:
     from gputrain.errors import UnknownGpuError
 
-    if not isinstance(name, str) or not plain(name):
+    if not isinstance(name, str) or not plain(name[:LONGEST_NAME]):
         return UnknownGpuError(
-            f"{name!r} is not the name of a GPU",
+            f"{repr(name)[:60]} is not the name of a GPU",
             why="a GPU is named by text such as 'H100', 'L4' or 'nvidia-h100-80gb'",
             fix=f"take one of {', '.join(_sold_kinds())}",
         )
@@ -99,6 +104,12 @@ def _unknown(name: object) -> UnknownGpuError:
             fix="run on a machine of your own that has it with the Local backend, Trainer(Local()), "
             f"or ask for the nearest that is sold: {' or '.join(card.nearest)}",
             nearest=card.nearest,
+        )
+    if plain(shown).startswith("tpu"):
+        return UnknownGpuError(
+            f"{shown!r} is not a GPU",
+            why="gputrain launches PyTorch over NCCL, which needs NVIDIA GPUs",
+            fix=f"take one of {', '.join(_sold_kinds())}",
         )
     nearest = _nearest(name)
     return UnknownGpuError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from . import hosts
 from .gpu import BY_KIND, GPUS, Gpu
 from .machine_types import Machine, machine, n1_hosts, with_gpu
 from .names import find
@@ -61,9 +60,11 @@ class Shape(Row):
         """
         if self.gpu.lifecycle.stage is Stage.GONE:
             return ()
-        is_strict = self.is_attached and service is Service.VERTEX
-        if is_strict and self.gpu_count not in hosts.vertex_counts(self.gpu.kind, self.machine_type):
-            return ()
+        if self.is_attached and Service(service) is Service.VERTEX:
+            from .hosts import vertex_counts
+
+            if self.gpu_count not in vertex_counts(self.gpu.kind, self.machine_type):
+                return ()
         return self.machine.sold_as(service)
 
 
@@ -176,15 +177,21 @@ def _of_kind(kind: str, machine_type: str | None) -> tuple[Shape, ...]:
     gpu = BY_KIND[kind]
     if gpu.lifecycle.stage is Stage.GONE:
         return ()
-    built_in = [
+    found = _built_in if with_gpu(kind) else _attached  # no GPU is sold both ways
+    return tuple(sorted(found(gpu, machine_type), key=lambda shape: shape.gpu_count))
+
+
+def _built_in(gpu: Gpu, machine_type: str | None) -> list[Shape]:
+    return [
         Shape(gpu=gpu, gpu_count=one.gpu_count, machine=one)
-        for one in with_gpu(kind)
+        for one in with_gpu(gpu.kind)
         if machine_type in (None, one.machine_type)
     ]
-    return tuple(sorted([*built_in, *_attached(gpu, machine_type)], key=lambda shape: shape.gpu_count))
 
 
 def _attached(gpu: Gpu, machine_type: str | None) -> list[Shape]:
+    from . import hosts
+
     return [
         Shape(gpu=gpu, gpu_count=limit.gpu_count, machine=host)
         for limit in hosts.ATTACHMENTS

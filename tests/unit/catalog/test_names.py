@@ -63,6 +63,17 @@ def test_a_long_name_is_cut_short_in_the_error():
     assert len(str(caught.value)) < 500
 
 
+def test_a_text_of_megabytes_is_refused_at_once():
+    with pytest.raises(UnknownGpuError) as caught:
+        catalog.find("RTX" + "9" * 10_000_000)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_tpu_is_not_a_gpu():
+    with pytest.raises(UnknownGpuError, match="'TPU v4' is not a GPU"):
+        catalog.find("TPU v4")
+
+
 def test_a_gone_gpu_is_never_suggested():
     with pytest.raises(UnknownGpuError) as caught:
         catalog.find("P10")
@@ -110,3 +121,9 @@ def test_an_unknown_gpu_is_a_fault_of_the_spec_and_pickles():
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
     assert again.nearest == caught.value.nearest
+
+
+def test_what_a_terminal_would_obey_is_not_repeated_to_it():
+    with pytest.raises(UnknownGpuError) as caught:
+        catalog.find("GTX\x1b[31m\n 1")
+    assert "\x1b" not in str(caught.value)
