@@ -50,7 +50,7 @@ def test_blackwell_needs_its_cuda(gpu, floor):
     assert faults("train:cu129", gpu) == []
 
 
-def test_cuda_12_10_would_come_after_12_9():
+def test_blackwell_is_reached_by_its_floor_and_not_below():
     assert faults("train:cuda12.8", "B200") == []
     assert faults("train:cuda12.6", "B200") != []
 

@@ -1,0 +1,109 @@
+"""Two copies of the facts, transcribed apart: what the catalog tells and what the emulator enforces."""
+
+import pytest
+
+from gputrain import catalog
+from gputrain.catalog import ProvisioningModel, Service
+from gputrain.catalog.hosts import ATTACHMENTS
+from gputrain.emulator import facts
+from gputrain.emulator.vertex import offers
+
+STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
+FLEX = ProvisioningModel.FLEX_START
+GPUS = [gpu for gpu in catalog.gpus() if gpu.is_sold()]
+MACHINES = list(catalog.machines())
+SHAPES = list(catalog.shapes())
+BUILT_IN = [shape for shape in SHAPES if not shape.is_attached]
+
+
+def name(row):
+    return getattr(row, "machine_type", None) or row.kind
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=name)
+def test_on_what_a_machine_is(machine):
+    theirs = facts.machines()[machine.machine_type]
+    kind = catalog.find(theirs.accelerator).kind if theirs.accelerator else None
+    assert (machine.gpu, machine.vcpus, machine.cpu_architecture) == (kind, theirs.vcpus, theirs.arch.lower())
+    assert int(machine.memory_gib * 1024) == theirs.memory_mib
+    assert set(machine.boot_disk_types) <= set(theirs.boot_disks)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=name)
+def test_on_how_compute_engine_sells_it(machine):
+    theirs = facts.machines()[machine.machine_type]
+    sold = machine.sold_as(Service.COMPUTE)
+    assert (STANDARD in sold, SPOT in sold, FLEX in sold) == (theirs.standard, theirs.spot, theirs.flex_start)
+    assert bool(machine.terms.reservations) == theirs.reservation
+
+
+@pytest.mark.parametrize("shape", BUILT_IN, ids=name)
+def test_on_how_many_gpus_apis_count(shape):
+    assert shape.api_gpu_count == facts.machines()[shape.machine_type].gpus
+
+
+@pytest.mark.parametrize("shape", BUILT_IN, ids=name)
+def test_on_the_zones_of_a_machine(shape):
+    theirs = {zone for zone in facts.zones() if facts.offered(shape.machine_type, zone)}
+    assert set(catalog.zones(shape)) == theirs
+
+
+def test_on_what_attaches_to_n1():
+    ours = {
+        (catalog.find(row.gpu).accelerator_type, row.gpu_count): (row.max_vcpus, row.max_memory_gib)
+        for row in ATTACHMENTS
+    }
+    assert ours == facts.attach_limits()
+
+
+@pytest.mark.parametrize("shape", BUILT_IN, ids=name)
+def test_on_prices(shape):
+    for region in catalog.regions(shape):
+        for model in (STANDARD, SPOT):
+            price = catalog.price(shape, region, model)
+            if price is not None:
+                theirs = facts.price_usd_h(shape.machine_type, region, model.name)
+                assert theirs in (0, pytest.approx(price.usd_h)), region
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=name)
+def test_on_the_names_of_quotas(gpu):
+    theirs = facts.gpu_quotas()[gpu.accelerator_type]
+    standard, spot = (catalog.quota(gpu, model) for model in (STANDARD, SPOT))
+    assert (standard.metric or "", standard.quota_id) == (theirs.regional_metric, theirs.quota_id)
+    assert (standard.gpu_family or "") == theirs.gpu_family
+    assert (spot.quota_id if spot else "") == theirs.preemptible_quota_id
+    on_vertex = [catalog.quota(gpu, model, service="vertex") for model in (STANDARD, SPOT)]
+    assert [quota.metric if quota else "" for quota in on_vertex] == [
+        theirs.vertex_metric,
+        theirs.vertex_preemptible_metric,
+    ]
+    assert [quota.quota_id if quota else "" for quota in on_vertex] == [
+        theirs.vertex_quota_id,
+        theirs.vertex_preemptible_quota_id,
+    ]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_on_what_vertex_trains_on(shape):
+    accelerator = shape.gpu.vertex_accelerator_type
+    is_offered = shape.gpu_count in offers.allowed_counts(shape.machine_type, accelerator)
+    assert bool(shape.sold_as(Service.VERTEX)) == is_offered
+    if is_offered:
+        theirs = offers.ACCELERATORS[accelerator]
+        assert (FLEX in shape.sold_as(Service.VERTEX)) == theirs.flex_start
+        assert (STANDARD not in shape.sold_as(Service.VERTEX)) == theirs.needs_reservation
+        assert set(catalog.regions(shape, Service.VERTEX)) == theirs.regions
+
+
+@pytest.mark.parametrize("machine", [one for one in MACHINES if one.gpu is None], ids=name)
+def test_on_what_vertex_attaches_to_n1(machine):
+    for kind in ("T4", "V100", "P4"):
+        gpu = catalog.find(kind)
+        ours = {
+            shape.gpu_count
+            for shape in catalog.shapes(machine_type=machine.machine_type, service="vertex")
+            if shape.gpu == gpu
+        }
+        theirs = set(offers.allowed_counts(machine.machine_type, gpu.vertex_accelerator_type))
+        assert ours == theirs
