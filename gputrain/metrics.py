@@ -14,7 +14,10 @@ import attrs
 from gputrain.entrypoint import contract
 from gputrain.tables import Table
 
+_NO_NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+"""JSON has no word for these: they are reported as text."""
 _BARS = "▁▂▃▄▅▆▇█"
+_AXES = ("step", "time")
 _SPARK_WIDTH = 24
 _PLOT_WIDTH, _PLOT_HEIGHT = 360, 120
 
@@ -45,9 +48,9 @@ class Metrics:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that hold numbers, ``step`` apart, in order of first report."""
+        """The names that hold numbers, ``step`` and ``time`` apart, in order of first report."""
         seen = dict.fromkeys(name for row in self.rows for name, value in row.items() if _is_number(value))
-        return tuple(name for name in seen if name != "step")
+        return tuple(name for name in seen if name not in _AXES)
 
     def series(self, name: str) -> tuple[tuple[float, float], ...]:
         """Pairs of step (or position, where no step was reported) and value.
@@ -106,7 +109,11 @@ def _reports(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
         except ValueError:
             continue  # a line cut short by a killed rank
         if isinstance(report, dict):
-            yield MappingProxyType(report)
+            yield MappingProxyType({name: _NO_NUMBERS.get(value, value) for name, value in _hashable(report)})
+
+
+def _hashable(report: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    return ((name, value) for name, value in report.items() if not isinstance(value, (dict, list)))
 
 
 def _is_number(value: object) -> bool:

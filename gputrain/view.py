@@ -41,11 +41,9 @@ class Snapshot:
     def text(self) -> str:
         """One line of it."""
         parts = [self.title, self.state.value, format_duration(self.elapsed)]
-        parts += [
-            f"{name} {value:.4g}"
-            for name, value in self.metrics.last.items()
-            if isinstance(value, (int, float))
-        ]
+        last = self.metrics.last
+        shown = [name for name in ("step", *self.metrics.names) if name in last]
+        parts += [f"{name} {last[name]:.4g}" for name in shown]
         if self.cost_usd:
             parts.append(f"${self.cost_usd:,.2f}")
         if self.detail:

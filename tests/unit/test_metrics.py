@@ -26,6 +26,12 @@ def test_the_last_value_of_every_name_is_kept():
     assert metrics.names == ("loss", "tokens_per_s")
 
 
+def test_a_loss_that_diverged_is_seen():
+    metrics = Metrics.read(lines({"step": 1, "loss": 3.0}, {"step": 2, "loss": "nan"}))
+    assert math.isnan(metrics.last["loss"])
+    assert metrics.series("loss") == ((1, 3.0),)
+
+
 def test_values_that_are_no_numbers_are_not_plotted():
     metrics = Metrics.read(['GPUTRAIN_METRIC {"step": 1, "loss": NaN, "phase": "warm-up"}'])
     assert metrics.names == ()

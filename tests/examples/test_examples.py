@@ -1,0 +1,57 @@
+"""Every example runs, as it is."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gputrain import Local, State, Trainer
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+RUN_ELSEWHERE = {
+    "demo.py": "make demo",
+    "char_model.py": "a module of char_transformer.py",
+    "char_transformer.py": "run by the demo",
+    "failing.py": "run by docs/reference/errors.md",
+    "tensorflow_style.py": "below",
+    "train_plain_ddp.py": "below",
+    "train_session.py": "below",
+}
+DRIVERS = sorted(path for path in EXAMPLES.glob("*.py") if path.name not in RUN_ELSEWHERE)
+SCRIPTS = {"train_plain_ddp.py": ["--epochs", "1"], "train_session.py": ["--steps", "5"]}
+
+
+def python(*arguments):
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+@pytest.mark.parametrize("path", DRIVERS, ids=lambda path: path.name)
+def test_an_example_runs(path):
+    done = python(path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_an_example_fits_on_a_page(path):
+    assert path.read_text().count("\n") <= 60
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_runs_on_two_nodes_of_two_ranks(name):
+    trainer = Trainer(Local(gpus=0))
+    job = trainer.submit(f"examples/{name}", args=SCRIPTS[name], num_nodes=2, nproc_per_node=2)
+    assert job.wait(timeout=120) is State.SUCCEEDED
+
+
+def test_a_script_with_a_session_runs_alone():
+    assert python(EXAMPLES / "train_session.py", "--steps", "5").returncode == 0
+
+
+def test_a_command_in_the_manner_of_tensorflow_reads_tf_config():
+    job = Trainer(Local(gpus=0)).submit("examples/tensorflow_style.py", launcher="tensorflow", num_nodes=2)
+    job.result(timeout=60)
+    assert any("worker" in line.message for line in job.logs())
