@@ -186,7 +186,7 @@ def _position(token: str) -> tuple[int, str, int] | None:
     if not token:
         return None
     try:
-        time_ns, insert_id, serial = json.loads(base64.urlsafe_b64decode(token.encode()))
+        time_ns, insert_id, serial = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
         return int(time_ns), str(insert_id), int(serial)
     except (binascii.Error, ValueError, TypeError):
         raise ApiError(400, "page_token is invalid") from None

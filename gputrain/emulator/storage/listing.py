@@ -90,7 +90,7 @@ def _encode(name: str) -> str:
 
 def _decode(token: str) -> str:
     try:
-        return base64.urlsafe_b64decode(token.encode()).decode("utf-8", "surrogatepass")
+        return base64.b64decode(token, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
     except (binascii.Error, UnicodeError, ValueError):
         raise invalid("Invalid value for pageToken.") from None
 

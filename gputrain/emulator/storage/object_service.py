@@ -161,11 +161,15 @@ def _source(source: dict[str, Any]) -> tuple[str, int | None, Conditions]:
     name = source.get("name")
     if not isinstance(name, str):
         raise ApiError(400, "Required", reason="required")
-    asked = source.get("objectPreconditions") or {}
-    conditions = Conditions(
-        generation_match=number({k: str(v) for k, v in asked.items()}, "ifGenerationMatch")
-    )
-    return name, number({k: str(v) for k, v in source.items()}, "generation"), conditions
+    conditions = Conditions.of(_texts(source.get("objectPreconditions") or {}))
+    return name, number(_texts(source), "generation"), conditions
+
+
+def _texts(document: Any) -> dict[str, str]:
+    """The parts of a JSON object as a query would say them; null says nothing."""
+    if not isinstance(document, dict):
+        raise ApiError(400, "Parse Error", reason="parseError")
+    return {key: str(value) for key, value in document.items() if value is not None}
 
 
 def _read(call: Call) -> dict[str, Any] | Reply:

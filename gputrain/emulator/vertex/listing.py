@@ -42,7 +42,7 @@ def _decode(token: str) -> int | None:
     if not token:
         return None
     try:
-        return int(base64.urlsafe_b64decode(token.encode()))
+        return int(base64.b64decode(token, altchars=b"-_", validate=True))
     except (binascii.Error, ValueError):
         raise ApiError(400, "The page token is invalid.") from None
 
