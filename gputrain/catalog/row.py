@@ -23,13 +23,16 @@ else:
 
 
 class Shown:
-    """What shows itself as its `table`: in a terminal under rich, in a notebook as html."""
+    """What shows itself as its `table`: printed, in a terminal under rich, in a notebook as html."""
 
     __slots__ = ()
 
     def table(self) -> Table:
         """The rows and columns to show."""
         raise NotImplementedError
+
+    def __str__(self) -> str:
+        return str(self.table())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return self.table()._repr_mimebundle_()
@@ -76,21 +79,38 @@ class Row(Shown):
         return hash(tuple(value for _, value in self._items()))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._items())})"
+        """As it is built, defaults left out and rows inside it named by their first field."""
+        fields = (f"{name}={_brief(value)}" for name, value in self._items() if value != self._default(name))
+        return f"{type(self).__name__}({', '.join(fields)})"
 
     def _items(self) -> Iterator[tuple[str, Any]]:
         return ((name, getattr(self, name)) for name in type(self).__annotations__)
 
+    def _default(self, name: str) -> object:
+        return getattr(type(self), name, _NONE)
+
     def table(self) -> Table:
-        """Each field and its value, empty ones left out."""
+        """Each field and its value; empty ones are left out, rows inside it spread out."""
         from gputrain.tables import Table
 
-        rows = [
-            (name.replace("_", " "), text(value))
-            for name, value in self._items()
-            if value not in ("", None, ())
-        ]
-        return Table(title=type(self).__name__, columns=("field", "value"), rows=tuple(rows))
+        return Table(title=type(self).__name__, columns=("field", "value"), rows=tuple(self._cells()))
+
+    def _cells(self, prefix: str = "") -> Iterator[tuple[str, str]]:
+        for name, value in self._items():
+            field = f"{prefix}{name.replace('_', ' ')}"
+            if isinstance(value, Row):
+                yield from value._cells(f"{field}: ")
+            elif value not in ("", None, ()):
+                yield field, text(value)
+
+
+_NONE = object()
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, Row):
+        return f"{type(value).__name__}({next(value._items())[1]!r})"
+    return repr(value)
 
 
 def text(value: object) -> str:
@@ -101,6 +121,4 @@ def text(value: object) -> str:
         return ", ".join(text(one) for one in value)
     if isinstance(value, float):
         return f"{value:g}"
-    if isinstance(value, Row):
-        return str(getattr(value, "name", value))
     return "" if value is None else str(value)

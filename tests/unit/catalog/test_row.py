@@ -38,10 +38,23 @@ def test_rows_copy_and_pickle():
         assert pickle.loads(pickle.dumps(row)) == row
 
 
-def test_a_row_prints_as_it_is_built():
-    assert repr(catalog.Source(key="x", what="y", dated="z")) == (
-        "Source(key='x', what='y', dated='z', read_on='2026-11-20')"
+def test_a_row_prints_as_it_is_built_without_its_defaults():
+    assert repr(catalog.Source(key="x", what="y", dated="z")) == "Source(key='x', what='y', dated='z')"
+    assert "read_on='2026-12-01'" in repr(catalog.Source(key="x", what="y", dated="z", read_on="2026-12-01"))
+
+
+def test_rows_inside_a_row_print_by_their_first_field():
+    assert repr(catalog.shapes("H100", 2)[0]) == (
+        "Shape(gpu=Gpu('H100'), gpu_count=2, machine=Machine('a3-highgpu-2g'))"
     )
+
+
+def test_rows_inside_a_row_are_spread_out_in_its_table():
+    cells = dict(catalog.machine("a3-highgpu-2g").table().rows)
+    assert cells["family: cpu platform"] == "Intel Sapphire Rapids"
+    assert cells["terms: compute"] == "spot, flex-start"
+    assert cells["family: cpu architecture"] == "x86_64"
+    assert "note" not in cells
 
 
 @pytest.mark.parametrize(
@@ -77,7 +90,7 @@ def test_an_empty_answer_shows_as_an_empty_table():
 
 
 def test_tables_tell_what_matters():
-    text = str(catalog.shapes("H100", 2).table())
+    text = str(catalog.shapes("H100", 2))
     assert "a3-highgpu-2g" in text
     assert "spot, flex-start" in text
 
