@@ -52,10 +52,10 @@ class Seen:
     caller: str
     status: int
     body: bytes
-    """The request's body (its first 64 KiB)."""
+    """The request's body (its first 64 KiB, see ``Dispatcher.log_bytes``)."""
     query: Mapping[str, list[str]] = field(default_factory=dict)
     reply: bytes = b""
-    """The reply's body (its first 64 KiB); empty when the connection was dropped."""
+    """The reply's body (as much of it); empty when the connection was dropped."""
 
 
 class Dispatcher:
@@ -65,6 +65,8 @@ class Dispatcher:
         self.world = world
         self.routes = routes
         self.requests: deque[Seen] = deque(maxlen=log_size)
+        self.log_bytes = 65536
+        """How much of each body the request log keeps."""
         self.stopping = threading.Event()
         self.admin: Callable[[str, dict[str, Any]], Any] = _no_admin
         self.failures: list[Exception] = []
@@ -80,13 +82,12 @@ class Dispatcher:
             style, method_id = method.style, method.id
             who = self._caller(method, request)
             caller = who.email
-            wire, outcome = self._perform(method, params, query, request, who)
+            wire, reply = self._perform(method, params, query, request, who)
         except ApiError as error:
-            wire, outcome = [], _refusal(error, style)
+            wire, reply = [], partial.render(_refusal(error, style), query)
         except Dropped:
             self._log(request, url.path, method_id, caller, query, 0, b"")
             raise
-        reply = partial.render(outcome, query)
         self._log(request, url.path, method_id, caller, query, reply.status, bytes(reply.body))
         if any(isinstance(fault, DropAfterCommit) for fault in wire):
             raise Dropped
@@ -109,9 +110,11 @@ class Dispatcher:
         if instead is not None:
             return [], instead
         call = self._read(method, params, query, request, who)
-        result = self.run(call)
-        reply = result if isinstance(result, Reply) else Reply(body=result)
-        return self.after(method.id, who.email, reply)
+        with self.world.lock:  # the answer may be a living document: it is written out before the world moves on
+            result = self.run(call)
+            reply = result if isinstance(result, Reply) else Reply(body=result)
+            wire, reply = self.after(method.id, who.email, reply)
+            return wire, partial.render(reply, query)
 
     def before(self, method_id: str, caller: str) -> Reply | None:
         """Strike with the faults that come before any work; a reply replaces the work."""
@@ -140,8 +143,8 @@ class Dispatcher:
             )
         with self.world.lock:
             self._admit(call, answer)
-            stale = [f.seconds for f in self.world.faults.take(call.method.id, call.caller.email, Phase.VIEW) if isinstance(f, Stale)]  # fmt: skip
-            call.stale_s = max(stale, default=0.0)
+            views = self.world.faults.take(call.method.id, call.caller.email, Phase.VIEW)
+            call.stale_s = max((fault.seconds for fault in views if isinstance(fault, Stale)), default=0.0)
             return answer.run(call)
 
     def after(self, method_id: str, caller: str, reply: Reply) -> tuple[list[Fault], Reply]:
@@ -221,9 +224,10 @@ class Dispatcher:
         status: int,
         reply: bytes,
     ) -> None:
+        kept, reply = request.body[: self.log_bytes], reply[: self.log_bytes]
         self.requests.append(
-            Seen(verb=request.verb, path=path, method=method, caller=caller, status=status, body=request.body[:65536],
-                 query=query, reply=reply[:65536])
+            Seen(verb=request.verb, path=path, method=method, caller=caller, status=status, body=kept, query=query,
+                 reply=reply)
         )  # fmt: skip
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
+import fnmatch
 import json
 import random
+import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from gputrain.emulator.errors import ApiError
 
@@ -196,8 +199,18 @@ class Order:
         """No more of this."""
         self.left = 0
 
+    def meets(self, method: str, caller: str, phase: Phase) -> bool:
+        """Whether it strikes this call; draws the dice where chance decides."""
+        if self.fault.phase is not phase or self.left == 0 or self.caller not in (None, caller):
+            return False
+        if not fnmatch.fnmatchcase(method, self.method):
+            return False
+        return self.probability >= 1.0 or self.dice.random() < self.probability
 
-SomeFault = TypeVar("SomeFault", bound=Fault)
+    def strike(self) -> Fault:
+        self.struck += 1
+        self.left = None if self.left is None else self.left - 1
+        return self.fault
 
 
 class Faults:
@@ -205,6 +218,9 @@ class Faults:
 
     def __init__(self) -> None:
         self._orders: list[Order] = []
+        self.struck: Counter[tuple[str, type[Fault]]] = Counter()
+        """How often each kind of fault has struck which method."""
+        self._lock = threading.Lock()
 
     def order(
         self,
@@ -216,7 +232,7 @@ class Faults:
         probability: float = 1.0,
         seed: int = 0,
     ) -> Order:
-        """``fault`` strikes calls of ``method`` (``*`` at its end matches any rest) from ``caller``, ``times`` times."""
+        """``fault`` strikes calls of ``method`` (``*`` stands for anything) from ``caller``, ``times`` times."""
         order = Order(
             method=method,
             fault=fault,
@@ -225,7 +241,8 @@ class Faults:
             probability=probability,
             dice=random.Random(seed),
         )
-        self._orders.append(order)
+        with self._lock:
+            self._orders.append(order)
         return order
 
     def clear(self) -> None:
@@ -235,19 +252,16 @@ class Faults:
         """The faults that strike now; each taken one is counted."""
         if not self._orders:
             return []
-        taken = []
-        for order in self._orders:
-            if order.fault.phase is phase and order.left != 0 and self._meant(order, method, caller):
-                if order.probability < 1.0 and order.dice.random() >= order.probability:
-                    continue
-                order.struck += 1
-                order.left = None if order.left is None else order.left - 1
-                taken.append(order.fault)
-        self._orders = [order for order in self._orders if order.left != 0]
-        return taken
+        with self._lock:
+            taken: list[Fault] = []
+            for order in self._orders:
+                if (isinstance(order.fault, Delay) or not _ends(taken)) and order.meets(method, caller, phase):
+                    taken.append(order.strike())
+            self._orders = [order for order in self._orders if order.left != 0]
+            self.struck.update((method, type(fault)) for fault in taken)
+            return taken
 
-    @staticmethod
-    def _meant(order: Order, method: str, caller: str) -> bool:
-        if order.caller is not None and order.caller != caller:
-            return False
-        return method == order.method or (order.method.endswith("*") and method.startswith(order.method[:-1]))
+
+def _ends(taken: list[Fault]) -> bool:
+    """Whether a fault is taken already: the others of its kind wait for the next call."""
+    return any(not isinstance(fault, Delay) for fault in taken)

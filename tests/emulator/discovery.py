@@ -15,6 +15,8 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote
 
+from gputrain.emulator import Cloud
+from gputrain.emulator.faults import RawReply, Reshape
 from tests.emulator.discovery_schema import Problem, Reader, Severity
 
 SERVICES = (
@@ -25,7 +27,14 @@ SERVICES = (
     "serviceusage.v1",
     "cloudresourcemanager.v1",
     "cloudresourcemanager.v3",
+    "iam.v1",
     "oauth2.v2",
+)
+
+# Served by Google without a document in the package: the token endpoint, Cloud Quotas, and a path that the
+# operations client of google-cloud-aiplatform asks for although nothing is published there.
+UNDOCUMENTED = re.compile(
+    r"/token|/v1/projects/[^/]+/locations/global/(services/[^/]+/)?quota\w+(/.+)?|/ui/.+"
 )
 
 # What real clients send although the v1 documents do not list it.
@@ -73,9 +82,12 @@ def validate(exchange: Exchange) -> list[Problem]:
 
     A request that the server refused is judged by its error envelope only: tests send mistakes on purpose.
     """
-    method = find_method(exchange.method, exchange.path)
+    verb = exchange.method
+    if verb in ("PUT", "DELETE") and exchange.path.startswith("/upload/"):
+        verb = "POST"  # the later requests of a resumable upload go to the address of the first
+    method = find_method(verb, exchange.path)
     if method is None:
-        if exchange.status in (404, 405, 501):
+        if exchange.status in (404, 405, 501) or UNDOCUMENTED.fullmatch(exchange.path):
             return []
         return [Problem("path", f"no method {exchange.method} {exchange.path} in {len(SERVICES)} documents")]
     if exchange.status >= 400:
@@ -100,7 +112,10 @@ def methods() -> tuple[Method, ...]:
     for service in SERVICES:
         document = _document(service)
         for raw in _walk(document):
-            rows.append(_method(service, document, raw, "/" + document["servicePath"] + raw["path"]))
+            path = document["servicePath"] + raw["path"]
+            rows.append(_method(service, document, raw, "/" + path))
+            if raw.get("useMediaDownloadService"):
+                rows.append(_method(service, document, raw, "/download/" + path))
             protocols = raw.get("mediaUpload", {}).get("protocols", {}).values()
             rows.extend(_method(service, document, raw, each["path"], upload=True) for each in protocols)
     return tuple(rows)
@@ -222,8 +237,8 @@ def _response_problems(method: Method, exchange: Exchange) -> Iterator[Problem]:
 def _error_problems(exchange: Exchange) -> Iterator[Problem]:
     if exchange.status in (408, 502, 503, 504) and not exchange.response_type.startswith("application/json"):
         return  # a front end's own HTML page
-    if dict(exchange.query).get("alt") == "media":
-        return  # a download's refusal is plain text at Google
+    if dict(exchange.query).get("alt") == "media" or exchange.status == 499:
+        return  # a download's refusal is plain text at Google, a given-up upload's answer is empty
     value, problem = _json(exchange.response_body, "error")
     if problem is not None:
         yield problem
@@ -243,6 +258,28 @@ def _json(body: bytes, where: str) -> tuple[Any, Problem | None]:
         return json.loads(body), None
     except ValueError as error:
         return None, Problem(where, f"not JSON: {error}")
+
+
+def judge(cloud: Cloud) -> list[str]:
+    """What the documents hold against the exchanges of an emulated cloud, as lines of text.
+
+    Left out: methods that the test told to answer wrongly, and connections that were dropped.
+    """
+    planted = {method for method, kind in cloud.world.faults.struck if kind in (RawReply, Reshape)}
+    lines = []
+    for seen in cloud.requests:
+        if seen.status == 0 or seen.method in planted:
+            continue
+        exchange = Exchange(
+            method=seen.verb,
+            path=seen.path,
+            query=[(name, value) for name, values in seen.query.items() for value in values],
+            request_body=seen.body,
+            status=seen.status,
+            response_body=seen.reply,
+        )
+        lines += [f"{seen.verb} {seen.path} -> {seen.status}: {each}" for each in faults(validate(exchange))]
+    return lines
 
 
 def faults(problems: Sequence[Problem]) -> list[Problem]:
