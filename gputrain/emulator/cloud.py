@@ -6,11 +6,15 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
-from gputrain.emulator import services
+from gputrain.emulator import failures, services
+from gputrain.emulator.admin import run_command
 from gputrain.emulator.clock import Clock
+from gputrain.emulator.compute import Compute, lifecycle
 from gputrain.emulator.dispatch import Dispatcher, Seen
 from gputrain.emulator.faults import Fault, Order
 from gputrain.emulator.ledger import Ledger
+from gputrain.emulator.quotas import GLOBAL, GLOBAL_METRICS, Quotas
+from gputrain.emulator.quotas import Key as QuotaKey
 from gputrain.emulator.runtime import Runtime
 from gputrain.emulator.server import Server
 from gputrain.emulator.world import Caller, World
@@ -125,20 +129,80 @@ class Cloud:
         """Set a pool's calls a minute (see ``rates.DEFAULT_PER_MINUTE``)."""
         self.world.rates.per_minute[pool] = per_minute
 
+    def quota(self, metric: str, limit: float, *, region: str = "*", family: str = "", project: str = "") -> None:
+        """Grant ``limit`` of a metric: in ``region``, or everywhere that has no limit of its own.
+
+        ``metric`` is Compute's (``NVIDIA_L4_GPUS``, ``GPUS_ALL_REGIONS``; ``GPUS_PER_GPU_FAMILY`` with ``family``
+        NVIDIA_H100 and so on) or Vertex AI's (``aiplatform.googleapis.com/custom_model_training_...``).
+        """
+        place = GLOBAL if metric in GLOBAL_METRICS else region
+        key = QuotaKey(project=project or self.project, metric=metric, region=place, family=family)
+        with self.world.lock:
+            self.world.part(Quotas).set_limit(key, limit)
+
+    def stock(self, zone: str, machine: str, count: int | None) -> None:
+        """``zone`` has ``count`` free VMs of a machine type (of an accelerator type, for N1); None: plenty."""
+        with self.world.lock:
+            if count is None:
+                self.compute.stock.pop((zone, machine), None)
+            else:
+                self.compute.stock[(zone, machine)] = count
+
+    def preempt(self, instance: str, *, to_stock: bool = False) -> None:
+        """Google reclaims a Spot VM, named by name or resource name; its capacity is lost unless ``to_stock``."""
+        with self.world.lock:
+            lifecycle.preempt(self.compute, self.compute.find_vm(instance), to_stock=to_stock)
+
+    def host_error(self, instance: str) -> None:
+        """The VM's host is lost this instant."""
+        with self.world.lock:
+            lifecycle.host_error(self.compute, self.compute.find_vm(instance))
+
+    def maintenance(self, instance: str) -> None:
+        """The VM's host goes into maintenance; a GPU VM is terminated for it."""
+        with self.world.lock:
+            lifecycle.maintain(self.compute, self.compute.find_vm(instance))
+
+    def power_off(self, instance: str) -> None:
+        """The guest powers itself off."""
+        with self.world.lock:
+            lifecycle.guest_terminated(self.compute, self.compute.find_vm(instance))
+
+    def serial(self, instance: str, text: str) -> None:
+        """The guest writes to its serial port."""
+        with self.world.lock:
+            self.compute.append_serial(self.compute.find_vm(instance), text)
+
     def fail(
         self,
         method: str,
-        fault: Fault,
+        fault: Fault | str,
         *,
         times: int | None = 1,
         caller: str | None = None,
         probability: float = 1.0,
         seed: int = 0,
     ) -> Order:
-        """Make calls of ``method`` go wrong: ``times`` times (None: always), for one caller or all."""
+        """Make calls of ``method`` go wrong: ``times`` times (None: always), for one caller or all.
+
+        ``fault`` is a value of ``gputrain.emulator.faults``, or a row of ``gputrain.emulator.failures`` (``"C01"``).
+        ``method`` may hold ``*`` for anything.
+        """
+        if isinstance(fault, str):
+            fault = failures.fault(fault, **self._names())
         return self.world.faults.order(
             method, fault, times=times, caller=caller, probability=probability, seed=seed
         )
+
+    def _names(self) -> dict[str, str]:
+        number = self.world.projects[self.project].number
+        place = {"zone": "us-central1-a", "region": "us-central1", "name": "instance-1"}
+        return {"project": self.project, "number": number, **place}
+
+    @property
+    def compute(self) -> Compute:
+        """Compute Engine's state and settings."""
+        return self.world.part(Compute)
 
     @property
     def ledger(self) -> Ledger:
@@ -162,9 +226,4 @@ class Cloud:
 
     def admin(self, command: str, arguments: dict[str, Any]) -> Any:
         """What ``POST /_emulator/COMMAND`` does."""
-        if command == "advance":
-            self.clock.advance(**arguments)
-            return {"now": self.clock.now()}
-        if command == "ledger":
-            return {"table": str(self.ledger), "cost_usd": self.cost_usd}
-        raise LookupError(f"no such command: {command}")
+        return run_command(self, command, arguments)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import re
 import socket
 import threading
 import time
@@ -110,6 +112,10 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - the names http.server looks for
 
     def _answer(self, request: Request) -> Outcome:
+        host = request.headers.get("host", "")
+        if not _is_ours(host):
+            error = ApiError(404, f"The host {host[:200]} is not served here.")
+            return Outcome(reply=Reply(status=404, body=error.encoded(Style.PLATFORM)))
         path = request.target.partition("?")[0]
         if path.startswith("/_emulator/"):
             return Outcome(reply=admin.answer(self.server.dispatcher, request))
@@ -200,6 +206,14 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(seconds / steps)
 
 
+def _is_ours(host: str) -> bool:
+    """Whether a Host header may be answered: a web page that points its own name at this machine may not."""
+    name = re.sub(r":\d+$", "", host).strip("[]").lower()
+    if not name or name == "localhost" or name == "metadata.google.internal":
+        return True
+    return name.endswith((".localhost", ".googleapis.com")) or _is_loopback(name)
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -208,8 +222,6 @@ def _is_loopback(host: str) -> bool:
 
 
 def _close(connection: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):  # the other side was faster
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # the other side was faster
     connection.close()

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from gputrain.emulator.compute import bulk, images, instances, networks, operations, places
+from gputrain.emulator.compute import (
+    advice,
+    bulk,
+    disks,
+    groups,
+    images,
+    instances,
+    lifecycle,
+    networks,
+    operations,
+    places,
+)
 from gputrain.emulator.compute.service import COMPUTE
 from gputrain.emulator.compute.state import Compute
 
 SERVICES = (COMPUTE,)
 
-__all__ = ["SERVICES", "Compute", "bulk", "images", "instances", "networks", "operations", "places"]
+__all__ = ["SERVICES", "Compute", "advice", "bulk", "disks", "groups", "images", "instances", "lifecycle", "networks", "operations", "places"]

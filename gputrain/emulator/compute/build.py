@@ -12,7 +12,7 @@ from gputrain.emulator import facts
 from gputrain.emulator.call import Call
 from gputrain.emulator.clock import compute_time, parse_time
 from gputrain.emulator.compute import checks, images, networks, refusals, reserve
-from gputrain.emulator.compute.links import in_project, last, link
+from gputrain.emulator.compute.links import in_project, last, link, relative
 from gputrain.emulator.compute.state import Compute, Vm
 from gputrain.emulator.errors import ApiError
 from gputrain.emulator.quotas import vm_needs
@@ -97,7 +97,7 @@ def _policies(compute: Compute, project: str, zone: str, properties: Mapping[str
     region = facts.region_of(zone)
     for url in properties.get("resourcePolicies", []):
         path = f"projects/{project}/regions/{region}/resourcePolicies/{last(url)}"
-        if path not in compute.resources:
+        if path not in compute.resources["resourcePolicies"]:
             raise refusals.not_found(path)
 
 
@@ -143,11 +143,12 @@ def _disk(compute: Compute, vm: Vm, disk: Json, index: int, at: str) -> Json:
     params = disk.get("initializeParams")
     if params is None:
         source = in_project(disk.get("source", ""), vm.project)
-        if source not in compute.resources:
+        existing = compute.resources["disks"].get(source)
+        if existing is None:
             raise refusals.not_found(source)
-        if compute.resources[source].get("users"):
-            raise ApiError(400, f"The disk resource '{source}' is already being used by '{compute.resources[source]['users'][0]}'", reason="resourceInUseByAnotherResource")  # fmt: skip  # noqa: E501
-        attached["diskSizeGb"] = compute.resources[source]["sizeGb"]
+        if existing.get("users"):
+            raise refusals.disk_in_use(source, existing["users"][0])
+        attached["diskSizeGb"] = existing["sizeGb"]
         return {**attached, "source": link(source)}
     return {**attached, **_new_disk(compute, vm, params, index, bool(disk.get("boot")), at)}
 
@@ -171,7 +172,7 @@ def _new_disk(compute: Compute, vm: Vm, params: Json, index: int, boot: bool, at
         raise refusals.invalid(f"{field}.sourceImage", "", "A boot disk must have a source image.")
     name = params.get("diskName") or (vm.name if index == 0 else f"{vm.name}-{index}")
     source = f"{vm.scope}/disks/{name}"
-    if source in compute.resources:
+    if source in compute.resources["disks"]:
         raise refusals.already_exists(source)
     return {"source": link(source), "diskSizeGb": str(size or 10), "_type": kind}
 
@@ -180,10 +181,12 @@ def place_disks(compute: Compute, vm: Vm) -> None:
     """Create the disks that come with the VM."""
     for disk in vm.resource["disks"]:
         kind = disk.pop("_type", None)
+        source = relative(disk.get("source", ""))
         if kind is None:
+            if source:
+                compute.resources["disks"][source]["users"] = [link(vm.path)]
             continue
-        source = f"{vm.scope}/disks/{last(disk['source'])}"
-        compute.resources[source] = {
+        compute.resources["disks"][source] = {
             "kind": "compute#disk", "id": compute.world.new_id(), "name": last(source), "status": "READY",
             "sizeGb": disk["diskSizeGb"], "type": link(f"{vm.scope}/diskTypes/{kind}"), "zone": link(vm.scope),
             "selfLink": link(source), "users": [link(vm.path)], "creationTimestamp": vm.resource["creationTimestamp"],

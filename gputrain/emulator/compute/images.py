@@ -27,7 +27,7 @@ Learning VM families with every CUDA and driver release, so the shape of a name 
 
 def family_image(compute: Compute, project: str, family: str) -> dict[str, Any]:
     """The newest image of a family; raises ApiError 404."""
-    own = compute.resources.get(f"projects/{project}/global/images/family/{family}")
+    own = compute.resources["images"].get(f"projects/{project}/global/images/family/{family}")
     if own is not None:
         return own
     pattern, size = FAMILIES.get(project, (r"(?!)", 0))
@@ -50,8 +50,8 @@ def image(compute: Compute, url: str, project: str) -> dict[str, Any]:
 
 def named_image(compute: Compute, project: str, name: str) -> dict[str, Any]:
     path = f"projects/{project}/global/images/{name}"
-    if path in compute.resources:
-        return compute.resources[path]
+    if path in compute.resources["images"]:
+        return compute.resources["images"][path]
     pattern, size = FAMILIES.get(project, (r"(?!)", 0))
     match = re.fullmatch(rf"({pattern})-v\d{{8}}", name)
     if match is None:
@@ -62,8 +62,8 @@ def named_image(compute: Compute, project: str, name: str) -> dict[str, Any]:
 def add_image(compute: Compute, project: str, name: str, family: str, size_gb: int) -> None:
     """An image of the project's own."""
     document = _document(project, name, family, size_gb)
-    compute.resources[f"projects/{project}/global/images/{name}"] = document
-    compute.resources[f"projects/{project}/global/images/family/{family}"] = document
+    compute.resources["images"][f"projects/{project}/global/images/{name}"] = document
+    compute.resources["images"][f"projects/{project}/global/images/family/{family}"] = document
 
 
 def _document(project: str, name: str, family: str, size_gb: int) -> dict[str, Any]:
@@ -101,5 +101,5 @@ def get(call: Call) -> dict[str, Any]:
 def list_images(call: Call) -> dict[str, Any]:
     """The images a project made itself."""
     prefix = f"projects/{_owner(call)}/global/images/"
-    items = [d for n, d in call.world.part(Compute).resources.items() if n.startswith(prefix) and "/family/" not in n]
+    items = [d for n, d in call.world.part(Compute).resources["images"].items() if n.startswith(prefix) and "/family/" not in n]
     return filters.listing("compute#imageList", prefix.rstrip("/"), items, call.query)

@@ -253,7 +253,7 @@ def _terminated(compute: Compute, vm: Vm) -> None:
     compute.world.ledger.stop_meter(vm.path)
     compute.world.ledger.write("stop", vm.path)
     vm.resource["lastStopTimestamp"] = compute_time(compute.world.clock.now())
-    _release(compute, vm)
+    release(compute, vm)
     _set_status(compute, vm, "TERMINATED")
 
 
@@ -282,13 +282,13 @@ def _bury(compute: Compute, vm: Vm) -> None:
         vm.deadline.cancel()
     compute.world.ledger.stop_meter(vm.path)
     compute.world.runtime.power_off(vm)
-    _release(compute, vm)
+    release(compute, vm)
     for disk in vm.resource.get("disks", ()):
-        name = relative(disk.get("source", ""))
-        if disk.get("autoDelete") and compute.resources.pop(name, None) is not None:
+        name, disks = relative(disk.get("source", "")), compute.resources["disks"]
+        if disk.get("autoDelete") and disks.pop(name, None) is not None:
             compute.world.ledger.write("delete", name)
-        elif name in compute.resources:
-            compute.resources[name].pop("users", None)
+        elif name in disks:
+            disks[name].pop("users", None)
     vm.deleted_at = compute.world.clock.now()
     if compute.vms.get(vm.key) is vm:
         del compute.vms[vm.key]
@@ -298,7 +298,8 @@ def _bury(compute: Compute, vm: Vm) -> None:
     compute.world.clock.changed()
 
 
-def _release(compute: Compute, vm: Vm) -> None:
+def release(compute: Compute, vm: Vm) -> None:
+    """Give back the quota and the capacity that ``admit`` took."""
     if vm.holds_quota:
         compute.quotas.release(vm.needs)
         vm.holds_quota = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import Any
 
@@ -26,11 +27,11 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
     field = f"resource.networkInterfaces[{index}]"
     network = in_project(nic.get("network") or "global/networks/default", project)
     subnetwork = in_project(nic.get("subnetwork") or f"regions/{region}/subnetworks/{network.rpartition('/')[2]}", project)
-    if network not in _networks(compute, project):
+    if _network(compute, network) is None:
         raise refusals.invalid(
             f"{field}.network", nic.get("network", ""), "The referenced network resource cannot be found."
         )
-    if subnetwork not in _subnetworks(compute, project) or f"/regions/{region}/" not in f"/{subnetwork}":
+    if f"/regions/{region}/" not in subnetwork or _subnetwork(compute, subnetwork) is None:
         sentence = "The referenced subnetwork resource cannot be found."
         raise refusals.invalid(f"{field}.subnetwork", nic.get("subnetwork", ""), sentence)
     serial = next(compute.addresses)
@@ -45,23 +46,22 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
     return document
 
 
-def _networks(compute: Compute, project: str) -> dict[str, Json]:
-    name = f"projects/{project}/global/networks/default"
-    found = {name: _document(name, "compute#network", autoCreateSubnetworks=True)}
-    prefix = f"projects/{project}/global/networks/"
-    return {**found, **{n: d for n, d in compute.resources.items() if n.startswith(prefix)}}
+def _network(compute: Compute, path: str) -> Json | None:
+    if re.fullmatch(r"projects/[^/]+/global/networks/default", path):
+        return _document(path, "compute#network", autoCreateSubnetworks=True)
+    return compute.resources["networks"].get(path)
 
 
-def _subnetworks(compute: Compute, project: str) -> dict[str, Json]:
-    found = {}
-    for number, region in enumerate(facts.regions()):
-        name = f"projects/{project}/regions/{region}/subnetworks/default"
-        found[name] = _document(
-            name, "compute#subnetwork", network=link(f"projects/{project}/global/networks/default"),
-            region=link(f"projects/{project}/regions/{region}"), ipCidrRange=f"10.{128 + number}.0.0/20",
-            privateIpGoogleAccess=True,
-        )  # fmt: skip
-    return {**found, **{n: d for n, d in compute.resources.items() if n.startswith(f"projects/{project}/") and "/subnetworks/" in n}}  # fmt: skip  # noqa: E501
+def _subnetwork(compute: Compute, path: str) -> Json | None:
+    match = re.fullmatch(r"(projects/[^/]+)/regions/([^/]+)/subnetworks/default", path)
+    if match is None or match.group(2) not in facts.regions():
+        return compute.resources["subnetworks"].get(path)
+    project, region = match.groups()
+    return _document(
+        path, "compute#subnetwork", network=link(f"{project}/global/networks/default"),
+        region=link(f"{project}/regions/{region}"), ipCidrRange=f"10.{128 + facts.regions().index(region)}.0.0/20",
+        privateIpGoogleAccess=True,
+    )  # fmt: skip
 
 
 def _document(path: str, kind: str, **more: Any) -> Json:
@@ -69,37 +69,51 @@ def _document(path: str, kind: str, **more: Any) -> Json:
     return {"kind": kind, "id": identity, "name": path.rpartition("/")[2], "selfLink": link(path), **more}
 
 
-def _found(table: dict[str, Json], path: str) -> Json:
-    if path not in table:
+def add_network(compute: Compute, project: str, name: str, regions: tuple[str, ...]) -> None:
+    """Another network, with a subnetwork of the same name in each of ``regions``."""
+    path = f"projects/{project}/global/networks/{name}"
+    compute.resources["networks"][path] = _document(path, "compute#network", autoCreateSubnetworks=False)
+    for region in regions:
+        below = f"projects/{project}/regions/{region}/subnetworks/{name}"
+        compute.resources["subnetworks"][below] = _document(
+            below, "compute#subnetwork", network=link(path), region=link(f"projects/{project}/regions/{region}"),
+            ipCidrRange="10.0.0.0/20", privateIpGoogleAccess=True,
+        )  # fmt: skip
+
+
+def _found(document: Json | None, path: str) -> Json:
+    if document is None:
         raise refusals.not_found(path)
-    return table[path]
+    return document
 
 
 @COMPUTE.method("compute.networks.get", pool="compute.reads")
 def get_network(call: Call) -> Json:
     """One network."""
     path = f"projects/{call.owner.id}/global/networks/{call.params['network']}"
-    return _found(_networks(call.world.part(Compute), call.owner.id), path)
+    return _found(_network(call.world.part(Compute), path), path)
 
 
 @COMPUTE.method("compute.networks.list", pool="compute.reads")
 def list_networks(call: Call) -> Json:
     """Every network of the project."""
-    items = list(_networks(call.world.part(Compute), call.owner.id).values())
-    return filters.listing("compute#networkList", f"projects/{call.owner.id}/global/networks", items, call.query)
+    compute, scope = call.world.part(Compute), f"projects/{call.owner.id}/global/networks"
+    own = [d for path, d in compute.resources["networks"].items() if path.startswith(scope)]
+    default = _found(_network(compute, f"{scope}/default"), scope)
+    return filters.listing("compute#networkList", scope, [default, *own], call.query)
 
 
 @COMPUTE.method("compute.subnetworks.get", pool="compute.reads")
 def get_subnetwork(call: Call) -> Json:
     """One subnetwork."""
     path = f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks/{call.params['subnetwork']}"
-    return _found(_subnetworks(call.world.part(Compute), call.owner.id), path)
+    return _found(_subnetwork(call.world.part(Compute), path), path)
 
 
 @COMPUTE.method("compute.subnetworks.list", pool="compute.reads")
 def list_subnetworks(call: Call) -> Json:
     """Every subnetwork of a region."""
-    scope = f"projects/{call.owner.id}/regions/{call.params['region']}/"
-    table = _subnetworks(call.world.part(Compute), call.owner.id)
-    items = [document for name, document in table.items() if name.startswith(scope)]
-    return filters.listing("compute#subnetworkList", f"{scope}subnetworks", items, call.query)
+    compute, scope = call.world.part(Compute), f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks"
+    own = [d for path, d in compute.resources["subnetworks"].items() if path.startswith(scope)]
+    default = _found(_subnetwork(compute, f"{scope}/default"), scope)
+    return filters.listing("compute#subnetworkList", scope, [default, *own], call.query)

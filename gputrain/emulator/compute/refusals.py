@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gputrain.emulator.compute.links import relative
 from gputrain.emulator.errors import ApiError
 from gputrain.emulator.quotas import FAMILY_METRIC, GLOBAL, Exceeded
 
@@ -75,6 +76,16 @@ def live_migration(name: str) -> ApiError:
         f"Instance {name} creation failed: Instances with guest accelerators do not support live migration",
         reason="badRequest",
     )
+
+
+def disk_in_use(disk: str, user: str) -> ApiError:
+    sentence = f"The disk resource '{disk}' is already being used by '{relative(user)}'"
+    return ApiError(400, sentence, reason="resourceInUseByAnotherResource")
+
+
+def in_use(resource: str, user: str) -> ApiError:
+    sentence = f"The resource '{resource}' is already being used by '{relative(user)}'"
+    return ApiError(400, sentence, reason="resourceInUseByAnotherResource")
 
 
 def permission(name: str, resource: str) -> ApiError:

@@ -53,7 +53,7 @@ def choose(compute: Compute, vm: Vm, affinity: dict[str, Any]) -> None:
         vm.reservation = f"{vm.scope}/reservations/{name}"
     elif kind == "ANY_RESERVATION" and vm.model == "STANDARD":
         prefix = f"{vm.scope}/reservations/"
-        for name, document in compute.resources.items():
+        for name, document in compute.resources["reservations"].items():
             if (
                 name.startswith(prefix)
                 and not document.get("specificReservationRequired")
@@ -75,7 +75,7 @@ def _room(document: dict[str, Any], vm: Vm) -> bool:
 
 def _reservation_error(compute: Compute, vm: Vm) -> OperationError | None:
     name = vm.reservation.rpartition("/")[2]
-    document = compute.resources.get(vm.reservation)
+    document = compute.resources["reservations"].get(vm.reservation)
     if document is None:
         return refusals.operation_error(
             "CONDITION_NOT_MET", f"Specified reservation '{name}' does not exist.", http_status=412
@@ -93,7 +93,7 @@ def _reservation_error(compute: Compute, vm: Vm) -> OperationError | None:
 
 
 def _count(compute: Compute, vm: Vm, by: int) -> None:
-    document = compute.resources.get(vm.reservation)
+    document = compute.resources["reservations"].get(vm.reservation)
     if document is not None:
         specific = document["specificReservation"]
         specific["inUseCount"] = str(int(specific.get("inUseCount", 0)) + by)

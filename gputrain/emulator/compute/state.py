@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -134,8 +135,8 @@ class Compute:
         self.request_ids: dict[tuple[str, str, str], tuple[float, str, dict[str, Any]]] = {}
         self.stock: dict[tuple[str, str], int] = {}
         """Free VMs by (zone, machine or accelerator type); what is missing is plentiful."""
-        self.resources: dict[str, dict[str, Any]] = {}
-        """Disks, policies, reservations, templates, groups, networks: documents by relative name."""
+        self.resources: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+        """By collection (``disks``, ``resourcePolicies``, ...): documents by relative name."""
         self.addresses = itertools.count(2)
         self.org_policies: set[str] = set()
         """Constraints in force, such as ``constraints/compute.vmExternalIpAccess``."""

@@ -1,0 +1,45 @@
+"""``python -m gputrain.emulator --port N``: the emulator in a terminal of its own."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+
+import gputrain.emulator
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m gputrain.emulator", description=gputrain.emulator.__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--port", type=int, default=18080, help="TCP port, 0 for a free one (default: 18080)")
+    parser.add_argument("--host", default="127.0.0.1", help="a loopback address (default: 127.0.0.1)")
+    parser.add_argument("--project", default="my-project", help="the project that exists (default: my-project)")
+    parser.add_argument("--frozen-clock", action="store_true", help="time moves only when told to: POST /_emulator/advance")
+    parser.add_argument("--no-rate-limits", action="store_true", help="do not count requests per minute")
+    options = parser.parse_args(arguments)
+    try:
+        cloud = gputrain.emulator.start(
+            project=options.project,
+            wall_clock=not options.frozen_clock,
+            host=options.host,
+            port=options.port,
+            rate_limits=not options.no_rate_limits,
+        )
+    except (OSError, ValueError) as error:
+        print(f"emulator: {error}", file=sys.stderr)
+        return 1
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with cloud:
+        print(f"project {cloud.project} is served at {cloud.endpoints.url}; end it with Ctrl-C", flush=True)
+        stop.wait()
+        print(cloud.ledger, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

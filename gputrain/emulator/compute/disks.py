@@ -1,0 +1,62 @@
+"""Disks, resource policies and reservations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gputrain.emulator.call import Call
+from gputrain.emulator.compute import checks, documents, refusals
+from gputrain.emulator.compute.links import last, link
+from gputrain.emulator.compute.operations import Operation, mutation
+from gputrain.emulator.compute.service import COMPUTE
+from gputrain.emulator.compute.state import Compute
+
+Json = dict[str, Any]
+
+documents.register("disks", "disk", "disk")
+documents.register("resourcePolicies", "resourcePolicy", "resource_policy")
+documents.register("reservations", "reservation", "reservation")
+
+
+@mutation("compute.disks.insert", permission="compute.disks.create")
+def insert_disk(call: Call) -> Operation:
+    """An empty disk."""
+    size = str(call.body.get("sizeGb", "500"))
+    kind = last(call.body.get("type", "")) or "pd-standard"
+    disk_type = link(f"{documents.scope_of(call)}/diskTypes/{kind}")
+    return documents.create(call, "disks", "disk", status="READY", sizeGb=size, type=disk_type)
+
+
+@mutation("compute.resourcePolicies.insert", permission="compute.resourcePolicies.create")
+def insert_policy(call: Call) -> Operation:
+    """A placement policy (or any other kind, kept as it is)."""
+    return documents.create(call, "resourcePolicies", "resourcePolicy", status="READY")
+
+
+@mutation("compute.reservations.insert", permission="compute.reservations.create")
+def insert_reservation(call: Call) -> Operation:
+    """A reservation of VMs of one machine type; it takes their capacity at once."""
+    specific = call.body.get("specificReservation", {})
+    count = int(specific.get("count", 0))
+    machine = specific.get("instanceProperties", {}).get("machineType", "")
+    if count < 1:
+        raise refusals.invalid("resource.specificReservation.count", count, "Must be greater than or equal to 1.")
+    zone = call.params["zone"]
+    checks.machine_type(machine, zone, "resource.specificReservation.instanceProperties", bare=True)
+    compute = call.world.part(Compute)
+    free = compute.free(zone, machine)
+    if free is not None and free < count:
+        raise refusals.insufficient_capacity()
+    if free is not None:
+        compute.stock[(zone, machine)] = free - count
+    counted = {**specific, "count": str(count), "assuredCount": str(count), "inUseCount": "0"}
+    return documents.create(call, "reservations", "reservation", status="READY", specificReservation=counted)
+
+
+@COMPUTE.method("compute.diskTypes.list", pool="compute.reads")
+def list_disk_types(call: Call) -> Json:
+    """The disk types of a zone."""
+    names = ("hyperdisk-balanced", "pd-balanced", "pd-ssd", "pd-standard")
+    scope = documents.scope_of(call)
+    items = [{"kind": "compute#diskType", "name": n, "zone": link(scope), "selfLink": link(f"{scope}/diskTypes/{n}")} for n in names]  # fmt: skip  # noqa: E501
+    return {"kind": "compute#diskTypeList", "id": f"{scope}/diskTypes", "items": items}
