@@ -1,0 +1,155 @@
+"""The user's bucket: never invented, and checked to be ours before anything is put into it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from urllib.parse import quote
+
+import attrs
+
+from gputrain.errors import Fault, PermissionDeniedError, RequestError, SpecError
+from gputrain.gcp import Access, Api, MissingError
+from gputrain.retry import READ, retried
+
+_URI = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(.*))?", re.DOTALL)
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes sent so far and the total."""
+
+
+@attrs.frozen(kw_only=True)
+class Bucket:
+    """A place in Cloud Storage: a bucket and a prefix inside it.
+
+    >>> Bucket.parse("gs://my-bucket/team/").uri("code", "a.tar.gz")
+    'gs://my-bucket/team/code/a.tar.gz'
+    """
+
+    name: str
+    prefix: str = ""
+    """Empty, or ends in ``/``."""
+
+    @classmethod
+    def parse(cls, uri: str) -> Bucket:
+        """Read ``gs://bucket`` or ``gs://bucket/prefix``.
+
+        Raises:
+            SpecError: it is neither.
+        """
+        found = _URI.fullmatch(uri) if isinstance(uri, str) else None
+        if found is None or ".." in (found[2] or "").split("/"):
+            fault = Fault(
+                field="bucket", value=repr(uri), allowed="gs://bucket or gs://bucket/prefix",
+                fix="bucket='gs://my-bucket'",
+            )  # fmt: skip
+            raise SpecError(f"{fault}", faults=(fault,))
+        prefix = (found[2] or "").strip("/")
+        return cls(name=found[1], prefix=f"{prefix}/" if prefix else "")
+
+    def object_name(self, *parts: str) -> str:
+        """The name of an object below the prefix."""
+        return self.prefix + "/".join(parts)
+
+    def uri(self, *parts: str) -> str:
+        """The ``gs://`` name of an object below the prefix."""
+        return f"gs://{self.name}/{self.object_name(*parts)}"
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """An object that is there."""
+
+    generation: int
+    size: int
+    md5: str
+
+
+def check_bucket(access: Access, bucket: Bucket, region: str) -> None:
+    """Make sure that the bucket exists, belongs to our project and lies in the region. One read.
+
+    Raises:
+        PermissionDeniedError: it is somebody else's, or we may not look.
+        RequestError: it does not exist, or lies elsewhere.
+    """
+    places = access.once(f"bucket {bucket.name}", lambda: _location(access, bucket.name))
+    if places != region:
+        raise RequestError(
+            f"gs://{bucket.name} does not suit {region}",
+            why=f"it lies in {places}; Vertex AI wants the bucket in the region of the job",
+            fix=f"gcloud storage buckets create gs://NEW-NAME --location {region} --project {access.project}"
+            f", or put {places} first in regions" * ("-" in places),
+        )
+
+
+def _location(access: Access, name: str) -> str:
+    """Where a bucket of our project lies. Only the list of our own buckets proves whose it is."""
+    action = f"look for gs://{name} among the buckets of {access.project}"
+    url = access.url(Api.STORAGE) + "/storage/v1/b"
+    params = {"project": access.project, "prefix": name, "fields": "items(name,location)"}
+    body = retried(
+        lambda: access.rest_json("GET", url, action=action, params=params), policy=READ, sleep=access.sleep
+    )
+    for item in body.get("items", ()):
+        if item["name"] == name:
+            return str(item["location"]).lower()
+    raise _not_ours(access, name)
+
+
+def _not_ours(access: Access, name: str) -> RequestError | PermissionDeniedError:
+    url = f"{access.url(Api.STORAGE)}/storage/v1/b/{name}"
+    try:
+        retried(
+            lambda: access.rest("GET", url, action=f"look at gs://{name}", params={"fields": "name"}),
+            sleep=access.sleep,
+        )
+    except MissingError as missing:
+        return RequestError(
+            f"there is no bucket gs://{name}",
+            why=missing.why,
+            fix=f"gcloud storage buckets create gs://{name} --project {access.project} --location REGION",
+            raw=missing.raw,
+        )
+    except PermissionDeniedError:
+        pass
+    return PermissionDeniedError(
+        f"gs://{name} does not belong to project {access.project}",
+        why="code put into a bucket of somebody else could be exchanged for theirs and run as you",
+        fix="name a bucket of your own project",
+        permission="storage.buckets.get",
+    )
+
+
+def find_object(access: Access, bucket: Bucket, name: str) -> Found | None:
+    """The object of that full name, or None."""
+    url = f"{access.url(Api.STORAGE)}/storage/v1/b/{bucket.name}/o/{quote(name, safe='')}"
+    params = {"fields": "generation,size,md5Hash"}
+    action = f"look for gs://{bucket.name}/{name}"
+    try:
+        body = retried(lambda: access.rest_json("GET", url, action=action, params=params), sleep=access.sleep)
+    except MissingError:
+        return None
+    return Found(
+        generation=int(body["generation"]), size=int(body.get("size", 0)), md5=str(body.get("md5Hash", ""))
+    )
+
+
+def read_object(access: Access, bucket: Bucket, name: str) -> bytes | None:
+    """The content of the object of that full name, or None."""
+    url = f"{access.url(Api.STORAGE)}/storage/v1/b/{bucket.name}/o/{quote(name, safe='')}"
+    action = f"read gs://{bucket.name}/{name}"
+    try:
+        response = retried(
+            lambda: access.rest("GET", url, action=action, params={"alt": "media"}), sleep=access.sleep
+        )
+    except MissingError:
+        return None
+    content: bytes = response.content
+    return content
+
+
+def md5_of(data: bytes) -> str:
+    """The MD5 as Cloud Storage tells it: a check against damage, not against malice (the sha256 is that)."""
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()

@@ -1,0 +1,170 @@
+"""A folder becomes the same bytes for the same files, and nothing hostile is in them."""
+
+import io
+import os
+import socket
+import subprocess
+import tarfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gputrain.errors import SpecError
+from gputrain.staging.archive import pack
+from gputrain.staging.ignore import is_ignored, read_rules
+
+
+def write(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(folder)
+
+
+def contents(archive):
+    with tarfile.open(fileobj=io.BytesIO(archive.data)) as tar:
+        return {one.name: tar.extractfile(one).read() for one in tar}
+
+
+def names(archive):
+    return list(contents(archive))
+
+
+FILES = {"train.py": "print()", "pkg/__init__.py": "", "pkg/model.py": "x = 1", "data/big.bin": b"\0" * 999}
+
+
+def test_the_same_files_make_the_same_bytes_wherever_and_whenever(tmp_path):
+    one = write(tmp_path / "one", FILES)
+    other = write(tmp_path / "two", dict(reversed(FILES.items())))
+    for name in FILES:
+        os.utime(f"{other}/{name}", (1, 1))
+    assert pack(one).data == pack(other).data
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z]{1,3}(/[a-z]{1,3})?\.[ab]", fullmatch=True), st.binary(max_size=50), max_size=6
+    )
+)
+def test_what_is_packed_is_what_was_there(tmp_path_factory, files):
+    assert contents(pack(write(tmp_path_factory.mktemp("law"), files))) == files
+
+
+def test_a_change_of_one_byte_changes_the_name(tmp_path):
+    first = pack(write(tmp_path, FILES)).name
+    assert pack(write(tmp_path, {"pkg/model.py": "x = 2"})).name != first
+
+
+def test_a_program_stays_a_program(tmp_path):
+    write(tmp_path, {"run.sh": "#!/bin/sh", "train.py": ""})
+    (tmp_path / "run.sh").chmod(0o700)
+    with tarfile.open(fileobj=io.BytesIO(pack(str(tmp_path)).data)) as tar:
+        modes = {one.name: one.mode for one in tar}
+    assert modes == {"run.sh": 0o755, "train.py": 0o644}
+
+
+def test_files_we_make_travel_along(tmp_path):
+    made = {".gputrain/agent.pyz": b"zip", "a.py": b"2"}
+    assert contents(pack(write(tmp_path, {"a.py": "1"}), made=made)) == made
+
+
+def test_ignore_files_are_read_in_every_folder(tmp_path):
+    write(
+        tmp_path,
+        {
+            **FILES,
+            ".gitignore": "data/\n*.log\n",
+            ".gputrainignore": "!keep.log\n",
+            "pkg/.gitignore": "/secret.py\n",
+            "pkg/secret.py": "",
+            "secret.py": "",
+            "keep.log": "",
+            "drop.log": "",
+            "__pycache__/x.pyc": b"",
+            ".git/config": "",
+            "env/pyvenv.cfg": "",
+            "env/lib.py": "",
+        },
+    )
+    assert set(names(pack(str(tmp_path)))) == {
+        "train.py", "pkg/__init__.py", "pkg/model.py", "pkg/.gitignore", "secret.py", "keep.log",
+        ".gitignore", ".gputrainignore",
+    }  # fmt: skip
+
+
+def test_our_ignore_rules_agree_with_gits(tmp_path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    rules = [
+        "*.log",
+        "!keep.log",
+        "/top.txt",
+        "deep/*.txt",
+        "**/cache/",
+        "a?c",
+        "[xy]z",
+        "logs/**",
+        "x/**/y",
+        "end/",
+    ]
+    rules += ["sp ace", "#comment", "", "  ", "\\#literal", "[!a]b.q", "foo/"]
+    paths = [
+        "a.log", "keep.log", "sub/keep.log", "top.txt", "sub/top.txt", "deep/a.txt", "deep/x/a.txt",
+        "cache/f", "q/cache/f", "abc", "q/abc", "a/c", "xz", "q/yz", "logs/a", "logs/b/c", "x/y", "x/a/y",
+        "x/a/b/y", "end/f", "q/end/f", "end2", "sp ace", "#literal", "#comment", "cb.q", "ab.q",
+        "foo/a", "foo2/foo",
+    ]  # fmt: skip
+    (tmp_path / ".gitignore").write_text("\n".join(rules))
+    write(tmp_path, dict.fromkeys(paths, ""))
+    listed = subprocess.run(
+        ["git", "-C", str(tmp_path), "ls-files", "-z", "--others", "--exclude-standard"],
+        capture_output=True, check=True, text=True,
+    ).stdout.split("\0")  # fmt: skip
+    assert set(names(pack(str(tmp_path)))) == {name for name in listed if name}
+
+
+def test_a_folder_rule_leaves_a_file_of_that_name():
+    rules = read_rules(["build/"])
+    assert is_ignored("build", True, rules)
+    assert not is_ignored("build", False, rules)
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../outside", "train.py", "nowhere"])
+def test_links_are_refused_by_name(tmp_path, target):
+    write(tmp_path, {"train.py": ""})
+    (tmp_path / "data").symlink_to(target)
+    with pytest.raises(SpecError, match=f"data is a link to {target}"):
+        pack(str(tmp_path))
+
+
+def test_a_link_that_is_ignored_is_no_obstacle(tmp_path):
+    write(tmp_path, {"train.py": "", ".gputrainignore": "data\n"})
+    (tmp_path / "data").symlink_to("/etc")
+    assert "train.py" in names(pack(str(tmp_path)))
+
+
+def test_sockets_are_refused(tmp_path):
+    short = os.path.relpath(tmp_path)  # a socket's path must be short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{short}/s")
+        with pytest.raises(SpecError, match="s is neither a file nor a folder"):
+            pack(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["new\nline.py", "back\\slash.py", "\x1b[31m.py"])
+def test_names_that_another_machine_may_misread_are_refused(tmp_path, name):
+    write(tmp_path, {name: ""})
+    with pytest.raises(SpecError, match="misread"):
+        pack(str(tmp_path))
+
+
+def test_a_folder_that_is_too_large_names_its_ten_biggest_files(tmp_path):
+    write(tmp_path, {f"f{n:02}.bin": b"x" * (1000 + n) for n in range(12)})
+    with pytest.raises(SpecError) as caught:
+        pack(str(tmp_path), max_bytes=5000)
+    told = str(caught.value)
+    assert all(f"f{n:02}.bin" in told for n in range(2, 12))
+    assert "f01.bin" not in told
+    assert ".gputrainignore" in caught.value.fix

@@ -1,0 +1,136 @@
+"""The bucket is checked, and the same code travels once: against the emulator's Cloud Storage."""
+
+import pytest
+
+import gputrain.emulator
+from gputrain.emulator import faults
+from gputrain.emulator.storage.state import Storage
+from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, SpecError, TransientError
+from gputrain.gcp import Access
+from gputrain.staging.bucket import Bucket, check_bucket, find_object, read_object
+from gputrain.staging.upload import AT_ONCE_BYTES, upload
+
+BUCKET = Bucket(name="my-bucket")
+NAME = "code/abc.tar.gz"
+
+
+@pytest.fixture
+def cloud():
+    with gputrain.emulator.start() as running:
+        running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        yield running
+
+
+@pytest.fixture
+def access(cloud):
+    return Access(
+        project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints, sleep=lambda _: None
+    )
+
+
+def sent(cloud, start=0):
+    return [one.method for one in cloud.requests[start:]]
+
+
+@pytest.mark.parametrize(
+    "uri", ["my-bucket", "gs://", "gs://UPPER", "gs://b", "gs://ok-bucket/../x", "s3://bucket", 3]
+)
+def test_a_name_that_is_no_bucket_is_refused(uri):
+    with pytest.raises(SpecError, match="gs://bucket"):
+        Bucket.parse(uri)
+
+
+def test_a_bucket_of_ours_in_the_region_passes_with_one_read(cloud, access):
+    check_bucket(access, BUCKET, "us-central1")
+    check_bucket(access, BUCKET, "us-central1")
+    assert len(cloud.requests) == 1
+
+
+def test_a_bucket_in_another_region_is_refused_with_the_command_that_makes_one(access):
+    with pytest.raises(RequestError, match="lies in us-central1") as caught:
+        check_bucket(access, BUCKET, "europe-west4")
+    assert "--location europe-west4" in caught.value.fix
+
+
+def test_a_bucket_of_somebody_else_is_refused_although_it_can_be_read(cloud, access):
+    cloud.add_project("squatter")
+    cloud.world.part(Storage).add_bucket("my-project-staging", project="squatter")
+    with pytest.raises(PermissionDeniedError, match="does not belong to project my-project"):
+        check_bucket(access, Bucket(name="my-project-staging"), "us-central1")
+
+
+def test_a_bucket_that_does_not_exist_is_not_made(cloud, access):
+    with pytest.raises(RequestError, match="there is no bucket gs://not-there") as caught:
+        check_bucket(access, Bucket(name="not-there"), "us-central1")
+    assert "gcloud storage buckets create gs://not-there" in caught.value.fix
+    assert not cloud.world.part(Storage).location("not-there")
+
+
+def test_a_caller_who_may_not_list_buckets_is_told_the_permission(cloud):
+    poor = cloud.credentials_of(cloud.caller("poor@example.com", permissions=()))
+    access = Access(project="my-project", credentials=poor, endpoints=cloud.endpoints)
+    with pytest.raises(PermissionDeniedError) as caught:
+        check_bucket(access, BUCKET, "us-central1")
+    assert caught.value.permission == "storage.buckets.list"
+
+
+def test_what_is_uploaded_is_there(access):
+    generation = upload(access, BUCKET, NAME, b"code")
+    assert read_object(access, BUCKET, NAME) == b"code"
+    assert find_object(access, BUCKET, NAME).generation == generation
+
+
+def test_unchanged_code_is_not_sent_again(cloud, access):
+    first = upload(access, BUCKET, NAME, b"code")
+    before = len(cloud.requests)
+    assert upload(access, BUCKET, NAME, b"code") == first
+    assert sent(cloud, before) == ["storage.objects.get"]
+
+
+def test_something_else_under_the_codes_name_is_refused(access):
+    upload(access, BUCKET, NAME, b"hostile")
+    with pytest.raises(ProviderError, match="holds something else"):
+        upload(access, BUCKET, NAME, b"code")
+
+
+def test_a_lost_reply_does_not_upload_twice(cloud, access):
+    cloud.fail("storage.objects.insert", faults.DropAfterCommit())
+    generation = upload(access, BUCKET, NAME, b"code")
+    assert find_object(access, BUCKET, NAME).generation == generation
+
+
+@pytest.mark.parametrize("fault", [faults.DropBeforeCommit(), faults.server_error(503), faults.bad_gateway()])
+def test_a_passing_failure_is_tried_again(cloud, access, fault):
+    cloud.fail("storage.objects.insert", fault, times=2)
+    upload(access, BUCKET, NAME, b"code")
+    assert read_object(access, BUCKET, NAME) == b"code"
+
+
+def test_a_failure_that_does_not_pass_comes_out(cloud, access):
+    cloud.fail("storage.objects.insert", faults.server_error(503), times=None)
+    with pytest.raises(TransientError):
+        upload(access, BUCKET, NAME, b"code")
+
+
+def test_a_large_archive_goes_in_chunks_and_shows_its_progress(access):
+    data = bytes(range(256)) * (2 * AT_ONCE_BYTES // 256) + b"end"
+    seen = []
+    upload(access, BUCKET, NAME, data, progress=lambda done, total: seen.append((done, total)))
+    assert read_object(access, BUCKET, NAME) == data
+    assert [done for done, _ in seen] == [0, AT_ONCE_BYTES, 2 * AT_ONCE_BYTES, len(data)]
+
+
+def test_a_broken_chunk_goes_on_where_the_server_stopped(cloud, access):
+    data = bytes(range(256)) * (2 * AT_ONCE_BYTES // 256)
+    cloud.world.part(Storage).break_next_chunk(300_000)
+    seen = []
+    upload(access, BUCKET, NAME, data, progress=lambda done, _: seen.append(done))
+    assert read_object(access, BUCKET, NAME) == data
+    assert 262_144 in seen  # what was kept of the broken chunk: a whole multiple of 256 KiB
+
+
+def test_a_lost_session_begins_anew(cloud, access):
+    data = b"x" * (AT_ONCE_BYTES + 1)
+    cloud.fail("storage.objects.insertChunk", faults.RawReply(status=410, body=b"{}"))
+    upload(access, BUCKET, NAME, data)
+    assert find_object(access, BUCKET, NAME).size == len(data)
