@@ -263,12 +263,12 @@ def _json(body: bytes, where: str) -> tuple[Any, Problem | None]:
 def judge(cloud: Cloud) -> list[str]:
     """What the documents hold against the exchanges of an emulated cloud, as lines of text.
 
-    Left out: methods that the test told to answer wrongly, and connections that were dropped.
+    Left out: methods that the test told to answer wrongly, dropped connections, gRPC.
     """
     planted = {method for method, kind in cloud.world.faults.struck if kind in (RawReply, Reshape)}
     lines = []
     for seen in cloud.requests:
-        if seen.status == 0 or seen.method in planted:
+        if seen.status == 0 or seen.method in planted or seen.verb == "GRPC":
             continue
         exchange = Exchange(
             method=seen.verb,
