@@ -12,6 +12,7 @@ Standard library only: the client and the supervisor both read and write here.
         cancel              somebody asked it to stop
         node-<n>.log        what the agent and the ranks of a node wrote, all attempts
         attempt-<k>/        result documents, and a plain log for each rank
+        reserve             room on the disk for the last state, should it be full by then
         supervisor.log      empty, unless the supervisor itself went wrong
 """
 
@@ -34,6 +35,8 @@ TOKEN = "token"  # noqa: S105  # a file's name
 STATE = "state.json"
 LOCK = "lock"
 CANCEL = "cancel"
+RESERVE = "reserve"
+RESERVE_BYTES = 1 << 14
 NODE_LOG = "node-{node_rank}.log"
 ATTEMPT = "attempt-{attempt}"
 SUPERVISOR_LOG = "supervisor.log"

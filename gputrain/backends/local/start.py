@@ -94,6 +94,7 @@ def _make(root: str, path: str, order: Mapping[str, Any]) -> int | None:
     try:
         folder.write_json(os.path.join(fresh, folder.ORDER), order)
         folder.write_whole(os.path.join(fresh, folder.TOKEN), secrets.token_hex(32).encode())
+        folder.write_whole(os.path.join(fresh, folder.RESERVE), b" " * folder.RESERVE_BYTES)
         lock = folder.take(fresh)
         assert lock is not None, "nobody else knows of this folder yet"
         try:

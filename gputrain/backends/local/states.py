@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from gputrain.backends.local import folder
+from gputrain.backends.local import folder, logs
 from gputrain.backends.results import first_cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure, Observation, State
 
 Document = Mapping[str, Any]
+LAST_LINES = 20
 
 _KILLED = "its supervisor ended without a word: it was killed, or this machine was restarted"
 _UNSTARTED = "its creator ended before it could start it; submit it again under the same name"
@@ -29,7 +30,7 @@ def observe(path: str) -> Observation:
     documents = _results(path, told)
     if not state.is_terminal and not is_held:
         return _abandoned(told, documents)
-    return _observation(told, documents, state, _failure(told, documents, state))
+    return _observation(told, documents, state, _failure(path, told, documents, state))
 
 
 def is_over(path: str) -> bool:
@@ -73,7 +74,7 @@ def _abandoned(told: Document, documents: list[Document]) -> Observation:
     return _observation(told, documents, State.FAILED, failure)
 
 
-def _failure(told: Document, documents: list[Document], state: State) -> Failure | None:
+def _failure(path: str, told: Document, documents: list[Document], state: State) -> Failure | None:
     if state not in (State.FAILED, State.EXPIRED, State.CANCELLED, State.INTERRUPTED):
         return None
     lost = {int(node): number for node, number in (told.get("lost") or {}).items()}
@@ -85,16 +86,21 @@ def _failure(told: Document, documents: list[Document], state: State) -> Failure
         message = f"the agent of node {node} was ended by {signal.Signals(number).name}"
         return Failure(kind=contract.NODE_LOSS, message=message, node_rank=node)
     if found is None and state is State.FAILED:
-        return _without_document(told)
+        return _without_document(path, told)
     return found
 
 
-def _without_document(told: Document) -> Failure:
+def _without_document(path: str, told: Document) -> Failure:
+    """An agent that could not even start says why in its log."""
     code = told.get("exit_code")
     if code == contract.STOPPED:
         return Failure(kind="stopped", message="it was stopped from outside", exit_code=code)
     message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
-    return Failure(kind=contract.EXIT, message=str(told.get("detail") or message), exit_code=code)
+    if told.get("disk_was_full"):
+        message = f"the disk that holds {path} was full"
+    message = str(told.get("detail") or message)
+    lines = tuple(line.message for line in logs.read(path, "", is_over=True).lines)
+    return Failure(kind=contract.EXIT, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
 
 
 def _results(path: str, told: Document) -> list[Document]:

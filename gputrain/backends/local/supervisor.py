@@ -7,6 +7,7 @@ lost node, writes ``state.json``, and leaves no process behind.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ import time
 import traceback
 
 from gputrain.backends.local import devices, folder, processes
+from gputrain.backends.local.agents import Agents
 from gputrain.entrypoint import contract
 
 TYPE_CHECKING = False
@@ -39,42 +41,9 @@ RESTARTS = (contract.NODE_LOST, contract.STOPPED)
 QUEUED, PROVISIONING, RUNNING, INTERRUPTED = "queued", "provisioning", "running", "interrupted"
 STOPPING, SUCCEEDED, FAILED, CANCELLED, EXPIRED = "stopping", "succeeded", "failed", "cancelled", "expired"
 
+_DEFAULT_GRACE = contract.ENVIRONMENT[contract.GRACE][1]
 # What a caller may set for the agents; every other name of theirs is ours to set.
 _CALLERS = (contract.JOIN_TIMEOUT, contract.GRACE, contract.AGENT)
-
-
-class Agents:
-    """The agents of one attempt: who runs, and how the others ended."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[int, int] = {}
-        self.endings: dict[int, processes.Ending] = {}
-        self.first_ending_at = 0.0
-        self.have_ranks = False
-
-    @property
-    def running(self) -> list[int]:
-        """The pids of those that have not ended."""
-        return [pid for pid, node in self.nodes.items() if node not in self.endings]
-
-    def look(self) -> None:
-        """Take in who has ended, and whether ranks run."""
-        for pid, ending in processes.reap().items():
-            if pid in self.nodes:
-                self.endings[self.nodes[pid]] = ending
-                self.first_ending_at = self.first_ending_at or time.monotonic()
-        self.have_ranks = self.have_ranks or any(processes.has_children(pid) for pid in self.running)
-
-    @property
-    def lost(self) -> dict[int, int]:
-        """The nodes whose agent a signal ended, and the signal."""
-        return {node: ending.signal for node, ending in self.endings.items() if ending.signal}
-
-    @property
-    def exit_code(self) -> int:
-        """Node 0's word, which is the job's verdict; an agent that was killed is a lost node."""
-        code = self.endings[0].exit_code
-        return contract.NODE_LOST if code is None else code
 
 
 class Supervisor:
@@ -85,9 +54,10 @@ class Supervisor:
         self._order: dict[str, Any] = folder.read_json(self._file(folder.ORDER)) or {}
         self._state: dict[str, Any] = {}
         self._told: dict[str, Any] = {}
-        self._grace = float(os.environ.get(contract.GRACE) or contract.ENVIRONMENT[contract.GRACE][1])
+        self._grace = _seconds(os.environ.get(contract.GRACE, "")) or _seconds(_DEFAULT_GRACE)
         self._deadline = float("inf")
         self._stop = ""
+        self._begun_at = 0.0
         self._kill_at = float("inf")
 
     def check_in(self) -> None:
@@ -138,6 +108,8 @@ class Supervisor:
 
     def _start(self, attempt: int, allotment: devices.Allotment) -> Agents:
         agents = Agents()
+        self._begun_at = folder.now()
+        self._kill_at = float("inf")
         results = self._file(folder.ATTEMPT.format(attempt=attempt))
         os.makedirs(results, folder.FOLDER_MODE, exist_ok=True)
         common = self._environment(attempt, results)
@@ -174,7 +146,7 @@ class Supervisor:
             self._write()
             self._check_limits(agents, running)
             tick = TICK_S if agents.have_ranks else STARTING_TICK_S
-            soonest = min(self._deadline, self._kill_at) - time.monotonic()
+            soonest = min(self._kill_at if self._stop else self._deadline, self._kill_at) - time.monotonic()
             if self._was_asked_to_stop(processes.wait(min(tick, soonest))) and not self._stop:
                 self._tell(state=STOPPING)
                 self._ask(running, CANCELLED)
@@ -194,7 +166,6 @@ class Supervisor:
     def _ask(self, running: list[int], reason: str) -> None:
         self._stop = reason
         self._kill_at = time.monotonic() + self._grace + KILL_MARGIN_S
-        self._deadline = float("inf")
         processes.tell(running, signal.SIGTERM)
 
     def _was_asked_to_stop(self, by_signal: bool) -> bool:
@@ -216,7 +187,10 @@ class Supervisor:
     def _end(self, agents: Agents, code: int) -> None:
         state = SUCCEEDED if code == 0 else self._stop or FAILED
         detail = "max_run_duration is over" if state == EXPIRED else ""
-        self._tell_end(state=state, detail=detail, exit_code=code, lost=agents.lost)
+        # A job may be over between two looks; then no look has seen its ranks.
+        never_ran = code in (contract.BAD_ENVIRONMENT, contract.NODE_LOST)
+        began = self._state.get("started_at") or (None if never_ran else self._begun_at)
+        self._tell_end(state=state, detail=detail, exit_code=code, lost=agents.lost, started_at=began)
 
     def _tell(self, **news: Any) -> None:
         self._state = {**self._state, "detail": "", **news}
@@ -231,25 +205,40 @@ class Supervisor:
         try:
             folder.write_json(self._file(folder.STATE), self._state)
         except OSError as error:
-            sys.stderr.write(f"the state cannot be written: {error}\n")
+            with contextlib.suppress(OSError):  # the same full disk
+                sys.stderr.write(f"the state cannot be written: {error}\n")
             return False
         self._told = dict(self._state)
         return True
 
     def _tell_end(self, **news: Any) -> None:
-        """Write the last state, with some patience for a full disk."""
+        """Write the last state; where the disk is full, with patience and into the room kept for it."""
         self._state = {**self._state, "detail": "", "ended_at": folder.now(), **news}
         until = time.monotonic() + LAST_WORDS_S
         while not self._write() and time.monotonic() < until:
-            processes.wait(TICK_S)
+            self._state["disk_was_full"] = True
+            with contextlib.suppress(OSError):
+                os.unlink(self._file(folder.RESERVE))
+            if not self._write():
+                processes.wait(TICK_S)
 
     def crashed(self) -> None:
         """Leave nothing running, and a word where the supervisor itself went wrong."""
+        with contextlib.suppress(OSError):
+            traceback.print_exc()
         processes.sweep()
         self._tell_end(state=FAILED, detail=traceback.format_exc(limit=-3))
 
     def _file(self, name: str) -> str:
         return os.path.join(self._path, name)
+
+
+def _seconds(text: str) -> float:
+    """A setting in seconds; 0 where it is none, of which the agents themselves will complain."""
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        return 0.0
 
 
 def _free_port(address: str) -> int:
@@ -275,7 +264,6 @@ def main() -> NoReturn:
     try:
         supervisor.run()
     except BaseException:  # the top of a process that nobody waits for: its end is told through the folder
-        traceback.print_exc()
         supervisor.crashed()
         raise
     os._exit(0)

@@ -1,0 +1,72 @@
+"""Jobs of the Local backend, and a look at the processes they leave."""
+
+import os
+import time
+
+import pytest
+
+from gputrain.backends.local import Local
+from tests.road import Road
+
+
+@pytest.fixture
+def local(tmp_path):
+    return Local(gpus=0, root=tmp_path / "jobs")
+
+
+@pytest.fixture
+def road(local):
+    return Road(local)
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Writes a script and gives its path."""
+
+    def write(text, name="train.py"):
+        path = tmp_path / "code" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def quick_limits(monkeypatch):
+    """Ranks that do not listen are waited for a moment, not for half a minute."""
+    monkeypatch.setenv("GPUTRAIN_GRACE", "1")
+
+
+def processes_of(ref):
+    """The processes of a job that live: its supervisor, agents, ranks and whatever those started."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                belongs = f"GPUTRAIN_JOB_ID={ref.name}".encode() in file.read()
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            with open(f"/proc/{pid}/stat") as file:
+                is_dead = file.read().rpartition(")")[2].split()[0] in "ZX"
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if not is_dead and (belongs or os.path.join(ref.place, ref.name).encode() in words):
+            found[int(pid)] = b" ".join(words).decode(errors="replace")
+    return found
+
+
+def one_of(ref, words):
+    """The one process of a job whose command line holds ``words``."""
+    (pid,) = [pid for pid, line in processes_of(ref).items() if words in line]
+    return pid
+
+
+def none_left(ref, within_s=10.0):
+    """Whether all processes of a job are gone, or go within so long."""
+    patience = time.monotonic() + within_s
+    while left := processes_of(ref):
+        if time.monotonic() > patience:
+            raise AssertionError(left)
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,214 @@
+"""GPUs of this machine, as a fake ``nvidia-smi`` on PATH lists them."""
+
+import os
+import secrets
+import signal
+
+import pytest
+
+from gputrain.backends.local import Local
+from gputrain.lifecycle import State
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
+from tests.road import Road
+from tests.unit.local.conftest import none_left, one_of
+
+HOLD = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+print("gpus", os.environ["GROUP_RANK"], os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Makes a machine with cards of these names; gives their UUIDs."""
+
+    def make(*names, script=None):
+        uuids = [f"GPU-{secrets.token_hex(8)}" for _ in names]
+        rows = [f"{i}, {uuid}, {name}, 24564" for i, (uuid, name) in enumerate(zip(uuids, names))]
+        monkeypatch.setattr("gputrain.backends.local.devices.FOLDER", str(tmp_path / "locks"))
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        program = tmp_path / "bin" / "nvidia-smi"
+        program.write_text(script or "#!/bin/sh\ncat <<'END'\n" + "\n".join(rows) + "\nEND\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        return uuids
+
+    return make
+
+
+@pytest.fixture
+def gpu_road(tmp_path):
+    def make(**settings):
+        return Road(Local(root=tmp_path / "jobs", **settings))
+
+    return make
+
+
+def shapes(backend):
+    return [(one.shape, one.max_nodes) for one in backend.supply.offers]
+
+
+def visible_to(road, ref):
+    return [line.message.split()[1:] for line in road.lines(ref) if line.message.startswith("gpus ")]
+
+
+def test_cards_that_google_sells_go_by_the_catalogs_name(machine):
+    machine("NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3")
+    assert shapes(Local()) == [("CPU", 16), ("1 x H100", 2), ("2 x H100", 1)]
+
+
+def test_cards_that_google_does_not_sell_keep_their_own_name(machine):
+    machine("NVIDIA GeForce RTX 4090")
+    assert shapes(Local())[1:] == [("1 x NVIDIA GeForce RTX 4090", 1)]
+
+
+def test_different_cards_are_offered_apart(machine):
+    machine("NVIDIA L4", "Tesla T4", "NVIDIA L4")
+    assert shapes(Local())[1:] == [("1 x L4", 2), ("2 x L4", 1), ("1 x T4", 1)]
+
+
+def test_an_offer_costs_nothing_and_is_sold_under_no_model(machine):
+    machine("NVIDIA L4")
+    for offer in Local().supply.offers:
+        assert offer.provisioning_models == ()
+        assert offer.price_of(offer.places[0], None).usd_h == 0
+
+
+@pytest.mark.parametrize("text", ["", "not found\n", "0, GPU-1\n", "x, y, z, w\n"])
+def test_an_answer_that_is_none_gives_no_gpus(machine, text):
+    machine(script=f"#!/bin/sh\nprintf '{text}'\n")
+    assert shapes(Local()) == [("CPU", 16)]
+
+
+def test_a_driver_that_fails_gives_no_gpus(machine):
+    machine(script="#!/bin/sh\necho '0, GPU-1, NVIDIA L4, 24564'\nexit 9\n")
+    assert shapes(Local()) == [("CPU", 16)]
+
+
+@pytest.mark.parametrize(
+    ("value", "indices"),
+    [
+        ("", []),
+        ("-1", []),
+        ("1", [1]),
+        ("1,0", [1, 0]),
+        ("0,7,1", [0]),
+        ("0,0", [0]),
+        ("none", []),
+        (" 2 , 1", [2, 1]),
+    ],
+)
+def test_cuda_visible_devices_of_the_caller_is_honoured(machine, monkeypatch, value, indices):
+    uuids = machine(*["NVIDIA L4"] * 3)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    assert [gpu.uuid for gpu in Local()._gpus] == [uuids[index] for index in indices]
+
+
+def test_cuda_visible_devices_may_name_beginnings_of_uuids(machine, monkeypatch):
+    uuids = machine("NVIDIA L4", "NVIDIA L4")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuids[1][:12])
+    assert [gpu.uuid for gpu in Local()._gpus] == [uuids[1]]
+
+
+def test_gpus_caps_what_is_used(machine):
+    machine(*["NVIDIA L4"] * 4)
+    assert shapes(Local(gpus=1))[1:] == [("1 x L4", 1)]
+    assert shapes(Local(gpus=0)) == [("CPU", 16)]
+
+
+def test_more_nodes_than_the_gpus_carry_are_refused(machine):
+    machine("NVIDIA L4", "NVIDIA L4")
+    wanted = candidates(TrainingSpec(script="t.py", gpu=2, num_nodes=2), [Local().supply])
+    assert wanted.candidates == ()
+    assert any("2 such nodes are more than the 1 there are" in one.why for one in wanted.refusals)
+
+
+def test_a_count_alone_and_the_kind_both_find_the_gpus(machine):
+    machine("NVIDIA L4", "NVIDIA L4")
+    for gpu in (2, "L4:2", "nvidia-l4:2"):
+        (one,) = candidates(TrainingSpec(script="t.py", gpu=gpu), [Local().supply]).candidates
+        assert (one.gpu, one.gpu_count, one.nproc_per_node) == ("L4", 2, 2)
+
+
+def test_each_node_gets_gpus_of_its_own(machine, gpu_road, script, tmp_path):
+    uuids = machine(*["NVIDIA L4"] * 4)
+    road = gpu_road()
+    (tmp_path / "go").touch()
+    spec = TrainingSpec(script=script(HOLD), args=[str(tmp_path / "go")], gpu=2, num_nodes=2)
+    ref = road.submit(spec)
+    assert road.end(ref).state is State.SUCCEEDED
+    told = visible_to(road, ref)
+    assert len(told) == 4
+    by_node = {node: set(devices.split(",")) for node, devices in told}
+    assert by_node["0"] | by_node["1"] == set(uuids)
+    assert not by_node["0"] & by_node["1"]
+
+
+def test_cpu_ranks_see_no_gpu(machine, gpu_road, script, tmp_path):
+    machine("NVIDIA L4")
+    road = gpu_road()
+    (tmp_path / "go").touch()
+    ref = road.submit(TrainingSpec(script=script(HOLD), args=[str(tmp_path / "go")]))
+    road.end(ref)
+    assert visible_to(road, ref) == [["0"]]
+
+
+def test_two_jobs_share_the_gpus_and_a_third_waits_for_one(machine, gpu_road, script, tmp_path):
+    machine("NVIDIA L4", "NVIDIA L4")
+    road, go = gpu_road(), tmp_path / "go"
+    spec = TrainingSpec(script=script(HOLD), args=[str(go)], gpu=1)
+    first, second = road.submit(spec), road.submit(spec)
+    for ref in (first, second):
+        road.until_said(ref, "gpus")
+    assert visible_to(road, first) != visible_to(road, second)
+    third = road.submit(spec)
+    waiting = road.until(third, lambda seen: "waits for GPUs" in seen.detail)
+    assert waiting.state is State.QUEUED
+    go.touch()
+    assert {road.end(ref).state for ref in (first, second, third)} == {State.SUCCEEDED}
+
+
+def test_gpus_of_a_killed_supervisor_are_free_again(machine, gpu_road, script, tmp_path):
+
+    machine("NVIDIA L4")
+    road, go = gpu_road(), tmp_path / "go"
+    spec = TrainingSpec(script=script(HOLD), args=[str(go)], gpu=1)
+    first = road.submit(spec)
+    road.until_said(first, "gpus")
+    os.kill(one_of(first, "backends.local.supervisor"), signal.SIGKILL)
+    second = road.submit(spec)
+    go.touch()
+    assert road.end(second).state is State.SUCCEEDED
+    assert none_left(first)
+
+
+def test_a_job_that_waited_too_long_has_expired(machine, gpu_road, script, tmp_path):
+    machine("NVIDIA L4")
+    road, go = gpu_road(), tmp_path / "go"
+    spec = TrainingSpec(script=script(HOLD), args=[str(go)], gpu=1)
+    first = road.submit(spec)
+    road.until_said(first, "gpus")
+    seen = road.end(road.submit(spec.replace(max_wait_duration="1s")))
+    assert (seen.state, "max_wait_duration" in seen.detail, seen.started_at) == (State.EXPIRED, True, None)
+    go.touch()
+    road.end(first)
+
+
+def test_a_job_that_waits_for_gpus_is_cancelled(machine, gpu_road, script, tmp_path):
+    machine("NVIDIA L4")
+    road, go = gpu_road(), tmp_path / "go"
+    spec = TrainingSpec(script=script(HOLD), args=[str(go)], gpu=1)
+    first, second = road.submit(spec), None
+    road.until_said(first, "gpus")
+    second = road.submit(spec)
+    road.until(second, lambda seen: "waits for GPUs" in seen.detail)
+    road.backend.cancel(second)
+    assert road.end(second).state is State.CANCELLED
+    assert none_left(second)
+    go.touch()
+    road.end(first)
