@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import attrs
 
-from gputrain.catalog import Price, ProvisioningModel
+from gputrain import catalog
+from gputrain.catalog import Price, ProvisioningModel, Stage
 from gputrain.planning.offers import Fact, Offer, Supply
 from gputrain.spec import GpuRequest, TrainingSpec
 
@@ -150,7 +151,13 @@ def _nothing_like_it(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
             yield refuse(str(request), "a count alone means GPUs of this machine", "say which: gpu='L4:2'")
         else:
             fix = f"GPUs that are: {', '.join(kinds)}" if kinds else "leave gpu= out to run CPU ranks"
-            yield refuse(str(request), f"{request.kind} is not to be had here", fix)
+            yield refuse(str(request), _why_not_sold(request.kind), fix)
+
+
+def _why_not_sold(kind: str) -> str:
+    life = catalog.find(kind).lifecycle
+    gone = f": {life.note} {life.ends}" if life.stage is Stage.GONE else ""
+    return f"{kind} is not to be had here{gone}"
 
 
 def _weigh(

@@ -11,6 +11,7 @@ import attrs
 from gputrain.errors import NoFitError
 from gputrain.planning.candidates import Candidate, Refusal, Wanted, with_fact
 from gputrain.planning.offers import Fact, Verdict
+from gputrain.planning.warnings import warnings
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.tables import Table
 
@@ -85,6 +86,11 @@ class Plan(Generic[JobT]):
         return tuple(dict.fromkeys(one for one in self.refusals if one.asked_for))
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What does not forbid a candidate but should be known: an image that cannot run its GPU, say."""
+        return warnings(self.spec, self.candidates)
+
+    @property
     def requests(self) -> tuple[Mapping[str, Any], ...]:
         """What would be sent for the best candidate: pure data, before anything is sent."""
         self.check_fits()
@@ -105,6 +111,7 @@ class Plan(Generic[JobT]):
                 lines.append(f"If there is no room, {len(self.candidates) - 1} more ways are tried in order.")
         else:
             lines.append(f"{self.spec.title} cannot run as asked.")
+        lines += [f"Warning: {one}." for one in self.warnings]
         lines += [_refusal_sentence(one) for one in self.asked_for]
         return "\n".join(lines)
 
@@ -141,7 +148,8 @@ class Plan(Generic[JobT]):
         return Table(title="Refused", columns=("backend", "what", "why", "what would work"), rows=rows)
 
     def _parts(self) -> Sequence[Table]:
-        parts = (self.table, self.refusal_table)
+        warned = Table(title="Warnings", columns=("what to know",), rows=[(one,) for one in self.warnings])
+        parts = (self.table, warned, self.refusal_table)
         return tuple(part for part in parts if part.rows) or (self.table,)
 
     def __str__(self) -> str:

@@ -69,3 +69,15 @@ def test_a_plan_goes_stale():
 
 def test_a_plan_shows_what_it_would_send():
     assert plan(gpu="L4:2").requests[0]["place"] == plan(gpu="L4:2").candidates[0].place
+
+
+def test_an_image_that_cannot_run_the_gpu_is_warned_of():
+    old = plan(gpu="H100:8", provisioning_model="spot", image="pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime")
+    assert any("CUDA 11.7 cannot run on H100" in warning for warning in old.warnings)
+    assert "CUDA 11.7 cannot run on H100" in str(old)
+    assert not plan(gpu="H100:8", image="pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime").warnings
+
+
+def test_a_gpu_that_is_about_to_go_is_warned_of_and_one_that_is_gone_is_refused_with_its_day():
+    assert any("2027-08-01" in warning for warning in plan(gpu="T4:2").warnings)
+    assert any("2026-09-15" in refusal.why for refusal in plan(gpu="P100:1").refusals)

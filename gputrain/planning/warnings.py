@@ -1,0 +1,32 @@
+"""What a plan should say aloud: an image that cannot run the GPU, a GPU that is about to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gputrain import catalog
+from gputrain.catalog import Stage
+from gputrain.planning.candidates import Candidate
+from gputrain.spec import TrainingSpec
+
+
+def warnings(spec: TrainingSpec, candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """Sentences of warning about the candidates, each once, in their order. Pure."""
+    sold = [one for one in candidates if one.gpu and one.provisioning_model]
+    shapes = dict.fromkeys((one.gpu, one.gpu_count, one.machine_type) for one in sold)
+    found = (
+        warning
+        for gpu, count, machine_type in shapes
+        for shape in catalog.shapes(gpu, count, machine_type=machine_type)
+        for warning in _of_shape(spec, shape)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _of_shape(spec: TrainingSpec, shape: catalog.Shape) -> Iterator[str]:
+    if spec.image:
+        yield from map(str, catalog.image_faults(spec.image, shape))
+    life = shape.gpu.lifecycle
+    if life.stage is Stage.DEPRECATED:
+        instead = f"; take {' or '.join(shape.gpu.instead)} instead" if shape.gpu.instead else ""
+        yield f"{shape.gpu.kind} ends on {life.ends}{instead}"
