@@ -14,10 +14,8 @@ On object stores behind a file system (gcsfuse) a set of objects is never atomic
 
 from __future__ import annotations
 
-import pickle
 import time
-from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional, Tuple, Type
 
 from gputrain.ddp import folder
 from gputrain.ddp.errors import CheckpointError
@@ -26,15 +24,8 @@ from gputrain.ddp.peers import Peers
 from gputrain.ddp.report import notice
 from gputrain.ddp.state import refuse_unsafe
 
-_SEEN_WITHIN_S = 15.0
-"""How long a file that another node wrote may take to show: gcsfuse caches listings for some seconds."""
 
-_UNREADABLE = (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError, OSError)
-"""What `torch.load` raises over bytes that are no checkpoint, depending on where they are broken."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """State read back: the step, what all ranks share, and this rank's own part.
 
     `own` is None when another number of ranks saved it.
@@ -56,6 +47,7 @@ class Checkpoints:
         directory: made when the first checkpoint is saved.
         peers: the ranks of the run.
         keep: how many complete checkpoints stay, at least 1.
+        seen_within_s: how long rank 0 waits for other nodes' files to show; gcsfuse caches for some seconds.
 
     Example:
         >>> import tempfile
@@ -65,11 +57,14 @@ class Checkpoints:
         {'weight': 1.5}
     """
 
-    def __init__(self, directory: str, peers: Optional[Peers] = None, *, keep: int = 2) -> None:
+    def __init__(
+        self, directory: str, peers: Optional[Peers] = None, *, keep: int = 2, seen_within_s: float = 15.0
+    ) -> None:
         if keep < 1:
             raise CheckpointError(f"keep={keep} leaves nothing to resume from", fix="keep at least 1")
         self.directory = directory
         self.keep = keep
+        self._seen_within_s = seen_within_s
         self._peers = peers or Peers()
         self._rejected: dict[int, bool] = {}  # step -> whether it once was complete
 
@@ -151,10 +146,9 @@ class Checkpoints:
     def _clear(self, step: int) -> None:
         if self._peers.rank == 0:
             folder.remove_step(self.directory, step)
-            folder.make_step(self.directory, step)
 
     def _write(self, step: int, shared: Any, own: Any) -> dict[str, tuple[int, str]]:
-        path = folder.step_path(self.directory, step)
+        path = folder.make_step(self.directory, step)
         parts = {rank_file(self._peers.rank): own}
         if self._peers.rank == 0:
             parts[SHARED] = shared
@@ -165,7 +159,7 @@ class Checkpoints:
     def _commit(self, marker: Marker) -> None:
         if self._peers.rank != 0:
             return
-        give_up = time.monotonic() + _SEEN_WITHIN_S
+        give_up = time.monotonic() + self._seen_within_s
         while True:
             missing = folder.first_difference(self.directory, marker)
             if missing is None:
@@ -220,7 +214,7 @@ class Checkpoints:
                 folder.verify(path, part, marker.files[part])
                 loaded[part] = folder.read_state(path, part)
 
-        outcome = self._peers.together(read, _UNREADABLE)
+        outcome = self._peers.together(read, _unreadable())
         if outcome.first_failure is None:
             return Checkpoint(marker.step, marker.world_size, loaded[SHARED], loaded.get(own_part))
         rank, why = outcome.first_failure
@@ -232,3 +226,10 @@ class Checkpoints:
             self.prune(self.keep)
         except OSError as error:
             notice(f"old checkpoints could not be removed: {error}")
+
+
+def _unreadable() -> Tuple[Type[BaseException], ...]:
+    # What torch.load raises over bytes that are no checkpoint, depending on where they break (torch 2.13).
+    from pickle import UnpicklingError
+
+    return (RuntimeError, UnpicklingError, EOFError, ValueError, KeyError, OSError)

@@ -7,10 +7,8 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import stat
-from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
 from gputrain.ddp.errors import CheckpointError
 
@@ -21,8 +19,7 @@ _MARKER_LIMIT = 16 * 2**20
 """Bytes; a marker has about 110 per rank, so anything longer is none of ours."""
 
 
-@dataclass(frozen=True)
-class Marker:
+class Marker(NamedTuple):
     """What makes a checkpoint count: size in bytes and sha256 of each file, by name."""
 
     step: int
@@ -49,13 +46,17 @@ def steps_in(directory: str) -> list[int]:
     return sorted(int(found.group(1)) for found in map(_STEP.match, names) if found)
 
 
-def make_step(directory: str, step: int) -> None:
-    """Make the folder of a step."""
-    os.makedirs(step_path(directory, step), exist_ok=True)
+def make_step(directory: str, step: int) -> str:
+    """Make the folder of a step unless another rank has; its path."""
+    path = step_path(directory, step)
+    os.makedirs(path, exist_ok=True)
+    return path
 
 
 def remove_step(directory: str, step: int) -> None:
     """Remove a step's folder, its marker first, so that no half of it ever counts."""
+    import shutil
+
     path = step_path(directory, step)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(path, MARKER))

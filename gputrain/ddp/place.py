@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import os
 from datetime import timedelta
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, NamedTuple, Optional
 
 from gputrain.ddp.errors import SessionError
 from gputrain.ddp.peers import Peers
+from gputrain.entrypoint import contract
 
 _FIX = (
     "start the script through gputrain's entrypoint (`python -m gputrain.entrypoint -- train.py`) or torchrun"
@@ -16,8 +17,7 @@ _FIX = (
 _NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """This process among the ranks, counted as torchrun counts them."""
 
     rank: int = 0
@@ -87,6 +87,31 @@ def _vertex_replicas(cluster_spec: str) -> int:
         return sum(len(cluster.get(pool, ())) for pool in ("workerpool0", "workerpool1"))
     except (ValueError, AttributeError, TypeError):
         return 0
+
+
+def checkpoint_dir_in(env: Mapping[str, str]) -> Optional[str]:
+    """The checkpoint directory that the job around us names, as a path; None if it names none.
+
+    Vertex AI gives `gs://bucket/path` and mounts buckets under /gcs.
+    Source: custom training, code requirements, read 2026-11-20.
+
+    Raises:
+        SessionError: it is a bucket and buckets are not mounted here.
+
+    Example:
+        >>> checkpoint_dir_in({"GPUTRAIN_CHECKPOINT_DIR": "/data/run-1"})
+        '/data/run-1'
+    """
+    named = env.get(contract.CHECKPOINT_DIR) or env.get("AIP_CHECKPOINT_DIR") or None
+    if named is None or not named.startswith("gs://"):
+        return named
+    if not os.path.isdir("/gcs"):
+        raise SessionError(
+            f"{named} is a bucket, and no buckets are mounted here",
+            why="checkpoints are files; on Vertex AI buckets are under /gcs",
+            fix=f"mount the bucket with gcsfuse and set {contract.CHECKPOINT_DIR} to the path",
+        )
+    return "/gcs/" + named[len("gs://") :]
 
 
 def choose_device(place: Place, wanted: Optional[str], on_vertex: bool = False) -> Any:
@@ -182,3 +207,21 @@ def _join(place: Place, device: Any, timeout_s: float) -> None:
         dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device, **options)
     else:
         dist.init_process_group("gloo", **options)
+
+
+def agree(peers: Peers, settings: dict[str, Any]) -> None:
+    """Refuse settings that differ among ranks: one without a checkpoint directory would hang the first save.
+
+    Raises:
+        SessionError: on every rank, naming the setting and a rank.
+    """
+    told = peers.gather(settings)
+    for name, value in settings.items():
+        values = [of_rank[name] for of_rank in told]
+        if values != [value] * len(values):
+            odd = next(rank for rank, other in enumerate(values) if other != values[0])
+            raise SessionError(
+                f"the ranks do not agree on {name}: rank 0 has {values[0]}, rank {odd} has {values[odd]}",
+                why="every rank has to save, resume and stop in step with the others",
+                fix="give all nodes the same environment and arguments",
+            )

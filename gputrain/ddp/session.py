@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Mapping, Optional, Tuple
+from typing import Any, Iterator, Optional, Tuple
 
 from gputrain.ddp import data, report, state
 from gputrain.ddp.checkpoints import Checkpoints
 from gputrain.ddp.errors import SessionError
-from gputrain.ddp.place import World, choose_device, place_in
+from gputrain.ddp.place import World, agree, checkpoint_dir_in, choose_device, place_in
 from gputrain.ddp.run import NO_DIRECTORY, Run
 from gputrain.ddp.stop import Stop
 from gputrain.entrypoint import contract
@@ -87,6 +87,7 @@ class Session:
         peers = self._world.peers
         self.rank, self.local_rank, self.world_size = peers.rank, place.local_rank, peers.world_size
         self.is_main = self.rank == 0
+        agree(peers, {"checkpoint_dir": bool(directory), "exact_resume": self._exact, "seed": self._seed})
         if self._seed is not None:
             state.seed_everything(self._seed + self.rank)
         if self._exact:
@@ -280,28 +281,3 @@ class Session:
     def barrier(self) -> None:
         """Wait until every rank is here."""
         self._world.peers.barrier()
-
-
-def checkpoint_dir_in(env: Mapping[str, str]) -> Optional[str]:
-    """The checkpoint directory that the job around us names, as a path; None if it names none.
-
-    Vertex AI gives `gs://bucket/path` and mounts buckets under /gcs.
-    Source: custom training, code requirements, read 2026-11-20.
-
-    Raises:
-        SessionError: it is a bucket and buckets are not mounted here.
-
-    Example:
-        >>> checkpoint_dir_in({"GPUTRAIN_CHECKPOINT_DIR": "/data/run-1"})
-        '/data/run-1'
-    """
-    named = env.get(contract.CHECKPOINT_DIR) or env.get("AIP_CHECKPOINT_DIR") or None
-    if named is None or not named.startswith("gs://"):
-        return named
-    if not os.path.isdir("/gcs"):
-        raise SessionError(
-            f"{named} is a bucket, and no buckets are mounted here",
-            why="checkpoints are files; on Vertex AI buckets are under /gcs",
-            fix=f"mount the bucket with gcsfuse and set {contract.CHECKPOINT_DIR} to the path",
-        )
-    return "/gcs/" + named[len("gs://") :]

@@ -139,7 +139,8 @@ def test_a_stop_before_the_others_came_ends_the_wait(cluster, until, rank):
 def test_dataloader_workers_are_not_signalled(cluster, until):
     script = cluster.script("""
         import os, signal, subprocess, sys, time
-        child = subprocess.Popen([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"])
+        sleeper = "import time; print('up', flush=True); time.sleep(600)"
+        child = subprocess.Popen([sys.executable, "-c", sleeper])
         def stop(number, frame):
             time.sleep(0.2)
             print("child is", child.poll(), flush=True)
@@ -219,7 +220,7 @@ def _children(pid):
 
 
 class Metadata(http.server.BaseHTTPRequestHandler):
-    """Compute Engine's metadata server, as far as the notices go: answers at once, or when a value changes."""
+    """Compute Engine's metadata server, as far as notices go: answers at once, or when a value changes."""
 
     protocol_version = "HTTP/1.1"
 

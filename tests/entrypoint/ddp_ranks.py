@@ -1,0 +1,69 @@
+"""Bodies of ranks for `test_ddp_ranks.py`; the first argument names one."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+import torch
+
+from gputrain import ddp
+from gputrain.ddp.checkpoints import Checkpoints
+from gputrain.ddp.peers import Peers
+
+
+def sums() -> None:
+    with ddp.session(device="cpu") as s:
+        rank = torch.tensor([float(s.rank)])
+        torch.distributed.all_reduce(rank)
+        s.log(f"sum {rank.item():g}", all_ranks=True)
+        s.log("once")
+        s.report(step=1, sum=rank)
+
+
+def one_raises() -> None:
+    with ddp.session(device="cpu") as s:
+        if s.rank == 1:
+            raise ValueError("the labels of shard 1 are damaged")
+        s.barrier()
+
+
+def full_disk_on_rank_1() -> None:
+    with ddp.session(device="cpu") as s:
+        s.register(model=torch.nn.Linear(4, 4))
+        s.save(1)
+        if s.rank == 1:
+            room_for_the_log = 12_000  # rank-1.pt, which holds the random generators, needs 17,000 bytes
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room_for_the_log, resource.RLIM_INFINITY))
+        s.save(2)
+
+
+def disks_of_their_own() -> None:
+    with ddp.session(device="cpu") as s:
+        peers = Peers(s.rank, s.world_size, torch.distributed.group.WORLD)
+        Checkpoints(f"{sys.argv[2]}/node-{s.rank}", peers, seen_within_s=0.1).save(1, {}, {})
+
+
+def settings_of_their_own() -> None:
+    import os
+
+    with ddp.session(device="cpu", exact_resume=os.environ["RANK"] == "1"):
+        pass
+
+
+def save_or_resume() -> None:
+    with ddp.session(device="cpu") as s:
+        seen: list[int] = []
+        mine = torch.zeros(1)
+        s.register(seen=seen)
+        done = s.resume(allow_world_size_change="any-world" in sys.argv)
+        mine += s.rank
+        for _, batch in s.steps(
+            s.loader(list(range(12)), 1, shuffle=False), max_steps=done + 2, save_every=1
+        ):
+            seen += batch.tolist()
+        s.log(f"resumed {done}, saw {seen}", all_ranks=True)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

@@ -1,0 +1,64 @@
+"""`gputrain.ddp` travels into images it does not choose: old syntax, standard library, torch late."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gputrain.ddp
+
+ROOM = Path(gputrain.ddp.__file__).parent
+MODULES = sorted(path.stem for path in ROOM.glob("*.py"))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_syntax_is_that_of_python_3_7(module: str) -> None:
+    ast.parse((ROOM / f"{module}.py").read_text(), feature_version=(3, 7))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_at_the_top_only_the_standard_library_and_the_contract_are_imported(module: str) -> None:
+    for node in ast.parse((ROOM / f"{module}.py").read_text()).body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            ours = name.startswith(("gputrain.ddp.", "gputrain.entrypoint.contract"))
+            assert ours or name.split(".")[0] in sys.stdlib_module_names, name
+
+
+def test_importing_it_works_without_site_packages_and_loads_no_torch() -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import gputrain.ddp; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-I", "-c", code, str(ROOM.parents[1])],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_nothing_is_ever_unpickled_freely() -> None:
+    for module in MODULES:
+        for node in ast.walk(ast.parse((ROOM / f"{module}.py").read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "torch.load",
+                "pickle.load",
+                "pickle.loads",
+            ):
+                assert [ast.unparse(word) for word in node.keywords if word.arg == "weights_only"] == [
+                    "weights_only=True"
+                ]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_examples_in_the_docstrings_are_true(module: str) -> None:
+    pytest.importorskip("torch")
+    loaded = importlib.import_module("gputrain.ddp" if module == "__init__" else f"gputrain.ddp.{module}")
+    assert doctest.testmod(loaded).failed == 0

@@ -1,0 +1,101 @@
+"""Which rank this process is, by its environment; and the clear words when the environment does not say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gputrain.ddp import SessionError
+from gputrain.ddp.place import Place, check_gpus, checkpoint_dir_in, place_in
+
+TORCHRUN = {
+    "RANK": "3",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "4",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "29500",
+}
+
+
+def cluster_spec(workers: int) -> str:
+    pools = {"workerpool0": ["primary:2222"], "workerpool1": [f"worker-{n}:2222" for n in range(workers)]}
+    return json.dumps({"cluster": pools, "environment": "cloud", "task": {"type": "workerpool0", "index": 0}})
+
+
+def test_without_a_launcher_there_is_one_rank() -> None:
+    assert place_in({}) == Place(0, 0, 1, 1, launched=False)
+
+
+def test_torchruns_environment_is_taken_as_it_is() -> None:
+    assert place_in(TORCHRUN) == Place(3, 1, 4, 2, launched=True)
+
+
+def test_a_bare_start_on_several_vertex_replicas_is_told_apart_from_a_launch() -> None:
+    bare = {
+        "CLUSTER_SPEC": cluster_spec(1),
+        "RANK": "0",
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "x",
+        "MASTER_PORT": "2222",
+    }
+    with pytest.raises(SessionError, match="started bare on Vertex AI, on 2 replicas") as caught:
+        place_in(bare)
+    assert "count machines, not ranks" in caught.value.why
+    assert "gputrain.entrypoint" in caught.value.fix
+
+
+def test_vertex_with_our_launcher_is_fine() -> None:
+    assert place_in({**TORCHRUN, "CLUSTER_SPEC": cluster_spec(1)}).world_size == 4
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"cluster": 3}', '{"cluster": {"workerpool0": 1}}'])
+def test_a_damaged_cluster_spec_alone_is_no_cluster(damaged: str) -> None:
+    assert place_in({"CLUSTER_SPEC": damaged}).world_size == 1
+
+
+@pytest.mark.parametrize("missing", ["LOCAL_RANK", "RANK", "MASTER_PORT"])
+def test_half_an_environment_is_refused_with_the_missing_name(missing: str) -> None:
+    half = {name: value for name, value in TORCHRUN.items() if name != missing}
+    with pytest.raises(SessionError, match=f"but not {missing}"):
+        place_in(half)
+
+
+def test_a_rank_outside_the_world_is_refused() -> None:
+    with pytest.raises(SessionError, match="rank 3 does not exist in a world of 2"):
+        place_in({**TORCHRUN, "WORLD_SIZE": "2"})
+
+
+def test_a_rank_that_is_no_number_is_refused() -> None:
+    with pytest.raises(SessionError, match="not all numbers"):
+        place_in({**TORCHRUN, "RANK": "first"})
+
+
+def test_more_ranks_than_gpus_are_refused_on_every_rank_alike() -> None:
+    for local_rank in range(4):
+        with pytest.raises(SessionError, match="4 ranks on this machine, but torch sees 2 GPUs") as caught:
+            check_gpus(Place(local_rank, local_rank, 4, 4, True), 2, on_vertex=False)
+        assert "nproc_per_node=2" in caught.value.fix
+
+
+def test_as_many_ranks_as_gpus_or_no_gpus_at_all_are_fine() -> None:
+    check_gpus(Place(1, 1, 2, 2, True), 2, on_vertex=True)
+    check_gpus(Place(1, 1, 2, 2, True), 0, on_vertex=True)
+
+
+def test_a_bare_start_that_would_leave_vertex_gpus_idle_is_refused() -> None:
+    with pytest.raises(SessionError, match="a Vertex AI machine of 8 GPUs"):
+        check_gpus(Place(), 8, on_vertex=True)
+    check_gpus(Place(), 8, on_vertex=False)  # on a machine of your own, one process on one GPU is a choice
+
+
+def test_our_own_checkpoint_directory_comes_before_vertex_one() -> None:
+    both = {"GPUTRAIN_CHECKPOINT_DIR": "/data/run", "AIP_CHECKPOINT_DIR": "gs://bucket/run"}
+    assert checkpoint_dir_in(both) == "/data/run"
+    assert checkpoint_dir_in({}) is None
+
+
+def test_a_bucket_that_is_not_mounted_is_refused() -> None:
+    with pytest.raises(SessionError, match="no buckets are mounted here"):
+        checkpoint_dir_in({"AIP_CHECKPOINT_DIR": "gs://bucket/run"})
