@@ -1,11 +1,8 @@
 """A question to the catalog costs little more than importing the package."""
 
-import os
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 
-from measure import Measure, medians, timed_s, wall_s
+from measure import Measure, medians, python_s, timed_s
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
@@ -37,12 +34,8 @@ WARM: dict[str, Callable[[], object]] = {
 
 def measure() -> Iterator[Measure]:
     """Cold: whole processes, interleaved, with byte code at hand as after an installation. Warm: one call."""
-    with tempfile.TemporaryDirectory() as cache:
-        env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        env["PYTHONPYCACHEPREFIX"] = cache
-        codes = [IMPORT, *COLD.values()]
-        runs = {code: lambda code=code: wall_s([sys.executable, "-c", code], env=env) for code in codes}
-        wall = medians(runs, rounds=25, warm_up=2)
+    codes = [IMPORT, *COLD.values()]
+    wall = medians({code: lambda code=code: python_s(code) for code in codes}, rounds=25, warm_up=2)
     for question, code in COLD.items():
         yield Measure(what=f"{question} cold / {IMPORT}", value=wall[code] / wall[IMPORT], target=1.3)
     for question, ask in WARM.items():
