@@ -53,7 +53,7 @@ def wall_s(command: Sequence[str], **kwargs: object) -> float:
 
 
 def python_s(code: str) -> float:
-    """Seconds that a fresh interpreter takes to run some code, with byte code at hand as after an installation."""
+    """Seconds that a fresh interpreter takes, with byte code at hand as after an installation."""
     return wall_s([sys.executable, "-c", code], env=_with_byte_code())
 
 
