@@ -27,13 +27,12 @@ from google.rpc import status_pb2
 
 from gputrain.emulator.call import Call, Reply
 from gputrain.emulator.dispatch import Dispatcher, Dropped, Seen
-from gputrain.emulator.errors import ApiError
+from gputrain.emulator.errors import ApiError, Style
 from gputrain.emulator.faults import DropAfterCommit, Truncate
 from gputrain.emulator.routes import Method
 
 WORKERS = 16
 _MAX_MESSAGE = 10 << 20
-_LOGGED = 64 << 10
 
 # rpc -> (request, response, method id, the request's field that is REST's body)
 _RPCS: Mapping[str, tuple[Any, Any, str, str]] = {
@@ -86,11 +85,12 @@ def _handler(dispatcher: Dispatcher, request: Any, response: Any, method_id: str
 
     def run(message: Any, context: grpc.ServicerContext) -> Any:
         document = json_format.MessageToDict(message)
-        seen = _seen(method_id, document)
+        seen = _seen(dispatcher, method_id, body, document)
         try:
             reply = _answer(dispatcher, method_id, body, document, context)
         except ApiError as error:
-            dispatcher.requests.append(replace(seen, status=error.status))
+            told = error.encoded(Style.PLATFORM)
+            dispatcher.requests.append(replace(seen, status=error.status, reply=told))
             _abort(context, error)
         except Dropped:
             dispatcher.requests.append(replace(seen, status=0))
@@ -98,7 +98,7 @@ def _handler(dispatcher: Dispatcher, request: Any, response: Any, method_id: str
         except Exception as error:  # noqa: BLE001  the top of a thread: a fault of ours becomes Google's 500
             dispatcher.failures.append(error)
             context.abort(grpc.StatusCode.INTERNAL, "Internal error encountered.")
-        dispatcher.requests.append(replace(seen, reply=json.dumps(reply).encode()[:_LOGGED]))
+        dispatcher.requests.append(replace(seen, reply=json.dumps(reply).encode()))
         return json_format.ParseDict(reply, response_pb(), ignore_unknown_fields=True)
 
     return grpc.unary_unary_rpc_method_handler(
@@ -106,11 +106,24 @@ def _handler(dispatcher: Dispatcher, request: Any, response: Any, method_id: str
     )
 
 
-def _seen(method_id: str, document: dict[str, Any]) -> Seen:
-    """The line of the request log; its verb is GRPC."""
-    path = f"/{document.get('parent') or document.get('name', '')}"
-    body = json.dumps(document).encode()[:_LOGGED]
-    return Seen(verb="GRPC", path=path, method=method_id, caller="", status=200, body=body)
+def _seen(dispatcher: Dispatcher, method_id: str, body: str, document: Mapping[str, Any]) -> Seen:
+    """The line of the request log: the REST request that this call stands for."""
+    collection, verb = method_id.split(".")[1:]
+    named = dict(document)
+    if "parent" in named:
+        path = f"/v1/{named.pop('parent')}/{collection}"
+    else:
+        path = f"/v1/{named.pop('name', '')}" + (f":{verb}" if verb in ("cancel", "wait") else "")
+    sent = named.pop(body, {}) if body else {}
+    return Seen(
+        verb=dispatcher.routes.methods[method_id].verb,
+        path=path,
+        method=method_id,
+        caller="",
+        status=200,
+        body=json.dumps(sent).encode() if sent else b"",
+        query={key: [str(value)] for key, value in named.items()},
+    )
 
 
 def _pb(message: Any) -> Any:
