@@ -1,0 +1,75 @@
+import os
+import stat
+import threading
+
+import pytest
+
+from gputrain.backends.local import folder
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "state.json"
+    folder.write_json(str(path), {"n": 0})
+    stop = threading.Event()
+
+    def write():
+        for n in range(2000):
+            folder.write_json(str(path), {"n": n, "fill": "x" * 5000})
+        stop.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not stop.is_set():
+        assert folder.read_json(str(path)) is not None
+    writer.join()
+    assert os.listdir(tmp_path) == ["state.json"]
+
+
+def test_a_file_is_for_its_owner_alone(tmp_path):
+    folder.write_json(str(tmp_path / "a"), {})
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        folder.write_json(str(tmp_path / "a"), {})
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\0\0\0", "{}x"])
+def test_a_file_without_a_json_object_reads_as_none(tmp_path, text):
+    (tmp_path / "a").write_text(text)
+    assert folder.read_json(str(tmp_path / "a")) is None
+
+
+def test_one_at_a_time_takes_a_job(tmp_path):
+    first = folder.take(str(tmp_path))
+    assert folder.take(str(tmp_path)) is None
+    assert folder.is_held(str(tmp_path))
+    os.close(first)
+    assert not folder.is_held(str(tmp_path))
+    second = folder.take(str(tmp_path))
+    assert second is not None
+    os.close(second)
+
+
+def test_asking_who_holds_a_job_disturbs_nobody(tmp_path):
+    stop = threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            folder.is_held(str(tmp_path))
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    for _ in range(500):
+        held = folder.take(str(tmp_path))
+        assert held is not None
+        os.close(held)
+    stop.set()
+    asker.join()
+
+
+def test_a_job_without_a_lock_file_is_held_by_nobody(tmp_path):
+    assert not folder.is_held(str(tmp_path))

@@ -1,0 +1,151 @@
+"""Log lines of several nodes, merged in the order of time."""
+
+import json
+import os
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gputrain.backends.local import folder, logs
+from gputrain.entrypoint.lines import timestamp
+
+
+def job(path, *nodes):
+    folder.write_json(str(path / folder.ORDER), {"nodes": [{}] * len(nodes)})
+    for node_rank, lines in enumerate(nodes):
+        append(path, node_rank, lines)
+    return str(path)
+
+
+def append(path, node_rank, lines):
+    with open(path / folder.NODE_LOG.format(node_rank=node_rank), "ab") as file:
+        file.write(b"".join(lines))
+
+
+def line(moment, message="m", rank=0, **more):
+    fields = {"severity": "INFO", "message": message, "rank": rank, "time": timestamp(moment), **more}
+    return json.dumps(fields).encode() + b"\n"
+
+
+def read_all(path, is_over=True):
+    found, cursor, pages = [], "", 0
+    while True:
+        page = logs.read(path, cursor, is_over=is_over)
+        found += page.lines
+        pages += 1
+        if page.cursor == cursor:
+            return found, pages
+        cursor = page.cursor
+
+
+def messages(path, is_over=True):
+    return [one.message for one in read_all(path, is_over)[0]]
+
+
+def test_lines_of_two_nodes_are_merged_by_time(tmp_path):
+    path = job(tmp_path, [line(1, "a"), line(4, "d")], [line(2, "b"), line(3, "c")])
+    assert messages(path) == ["a", "b", "c", "d"]
+
+
+def test_a_line_says_its_rank_node_severity_and_time(tmp_path):
+    path = job(tmp_path, [], [line(5, "x", rank=3, severity="error")])
+    ((one,), _) = read_all(path)
+    assert (one.rank, one.node_rank, one.severity, one.time.timestamp()) == (3, 1, "ERROR", 5)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"plain words\n", b"{broken\n", b"[1]\n", b"\xff\xfe\n", b"\n", b"{}\n", b'{"time": 5}\n']
+)
+def test_what_is_no_structured_line_is_a_line_all_the_same(tmp_path, raw):
+    path = job(tmp_path, [line(1, "before"), raw, line(3, "after")])
+    found = messages(path)
+    assert (found[0], found[2], len(found)) == ("before", "after", 3)
+
+
+def test_a_line_keeps_what_stands_for_line_ends_elsewhere(tmp_path):
+    path = job(tmp_path, ["a\rb\u2028c\x0b\n".encode()])
+    assert messages(path) == ["a\rb\u2028c\x0b"]
+
+
+def test_a_half_line_waits_for_its_end_while_the_job_runs(tmp_path):
+    path = job(tmp_path, [line(1, "whole"), b'{"mess'])
+    assert messages(path, is_over=False) == ["whole"]
+    append(tmp_path, 0, [b'age": "late"}\n'])
+    assert messages(path, is_over=False) == ["whole", "late"]
+
+
+def test_the_last_line_needs_no_end_when_the_job_is_over(tmp_path):
+    path = job(tmp_path, [line(1, "whole"), b"killed in the mid"])
+    assert messages(path) == ["whole", "killed in the mid"]
+
+
+def test_a_line_of_this_moment_waits_for_lines_that_may_come_before_it(tmp_path):
+    path = job(tmp_path, [line(time.time() + 0.5, "now")])
+    assert messages(path, is_over=False) == []
+    assert messages(path) == ["now"]
+
+
+def test_a_clock_of_the_ranks_own_holds_up_nothing(tmp_path):
+    path = job(tmp_path, [line(time.time() + 1e6, "future"), line(2, "past")], [line(1, "other")])
+    assert sorted(messages(path, is_over=False)) == ["future", "other", "past"]
+
+
+def test_a_long_log_comes_in_pages_and_still_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "CHUNK_BYTES", 1000)
+    path = job(
+        tmp_path,
+        [line(2 * i, f"{2 * i}") for i in range(300)],
+        [line(2 * i + 1, f"{2 * i + 1}") for i in range(90)],
+    )
+    found, pages = read_all(path)
+    assert [one.time for one in found] == sorted(one.time for one in found)
+    assert len({one.message for one in found}) == len(found) == 390
+    assert pages > 10
+
+
+def test_a_line_longer_than_a_page_comes_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "CHUNK_BYTES", 64)
+    path = job(tmp_path, [line(1, "x" * 5000), line(2, "next")])
+    assert messages(path) == ["x" * 5000, "next"]
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "1", "1,2,3", "-5,0", ",,,"])
+def test_a_cursor_of_another_job_starts_at_the_beginning(tmp_path, cursor):
+    path = job(tmp_path, [line(1, "a")], [line(2, "b")])
+    assert len(logs.read(path, cursor, is_over=True).lines) == 2
+
+
+def test_a_job_that_wrote_nothing_has_no_lines(tmp_path):
+    path = job(tmp_path, [], [])
+    os.unlink(tmp_path / "node-0.log")
+    assert read_all(path)[0] == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    nodes=st.lists(st.lists(st.integers(0, 50), max_size=30).map(sorted), min_size=1, max_size=3),
+    cuts=st.lists(st.integers(0, 400), max_size=5),
+)
+def test_however_a_log_grows_each_line_is_read_once_and_in_order(tmp_path_factory, nodes, cuts):
+    path = tmp_path_factory.mktemp("job")
+    where = job(path, *([] for _ in nodes))
+    whole = [
+        b"".join(line(moment, f"{n}-{i}") for i, moment in enumerate(moments))
+        for n, moments in enumerate(nodes)
+    ]
+    found, cursor, done = [], "", [0] * len(nodes)
+    for cut in sorted(cuts):
+        for n, data in enumerate(whole):
+            append(path, n, [data[done[n] : cut]])
+            done[n] = max(done[n], min(cut, len(data)))
+        page = logs.read(where, cursor, is_over=False)
+        found, cursor = [*found, *page.lines], page.cursor
+    for n, data in enumerate(whole):
+        append(path, n, [data[done[n] :]])
+    found += logs.read(where, cursor, is_over=True).lines
+    for n, moments in enumerate(nodes):
+        assert [one.message for one in found if one.node_rank == n] == [
+            f"{n}-{i}" for i in range(len(moments))
+        ]

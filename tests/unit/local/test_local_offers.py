@@ -1,0 +1,83 @@
+"""What Local refuses by name, each with something to do about it."""
+
+import sys
+
+import pytest
+
+from gputrain.backends.local import Local
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
+
+SECRET = "secret://projects/p/secrets/s/versions/1"
+ASKED = [
+    ("image", {"image": "python:3.12"}),
+    ("reservation", {"reservation": "mine"}),
+    ("machine_type", {"machine_type": "a3-highgpu-8g"}),
+    ("provisioning_model", {"provisioning_model": "spot"}),
+    ("secrets", {"secrets": {"WANDB": SECRET}}),
+    ("checkpoint_dir", {"checkpoint_dir": "gs://bucket/checkpoints"}),
+    ("output_dir", {"output_dir": "gs://bucket/output"}),
+    ("source_dir", {"source_dir": "gs://bucket/source"}),
+    ("requirements", {"requirements": ["nowhere-to-be-found==1.0"]}),
+]
+
+
+def wanted(**fields):
+    return candidates(TrainingSpec(script="train.py", **fields), [Local(gpus=0).supply])
+
+
+@pytest.mark.parametrize(("field", "asked"), ASKED, ids=[field for field, _ in ASKED])
+def test_what_it_cannot_honour_is_refused_by_name_with_a_fix(field, asked):
+    found = wanted(**asked)
+    assert found.candidates == ()
+    (limit,) = [one for one in found.refusals if one.subject == field]
+    assert limit.asked_for
+    assert limit.why
+    assert limit.fix
+
+
+def test_requirements_that_are_there_are_honoured():
+    assert wanted(requirements=["attrs>=1"]).candidates
+
+
+def test_missing_requirements_name_the_pip_of_this_python():
+    (limit,) = [one for one in wanted(requirements=["nowhere==1"]).refusals if one.subject == "requirements"]
+    assert f"{sys.executable} -m pip install" in limit.fix
+
+
+def test_a_spec_that_asks_for_nothing_special_gets_cpu_ranks():
+    (one,) = wanted(num_nodes=2, nproc_per_node=3).candidates
+    assert (one.gpu, one.machine_type, one.num_nodes, one.nproc_per_node) == (None, "this-machine", 2, 3)
+    assert one.cost_at_most_usd == 0
+
+
+def test_max_cost_is_kept_by_a_machine_that_costs_nothing():
+    assert wanted(max_cost=1).candidates
+
+
+def test_a_slip_in_num_nodes_is_refused():
+    assert wanted(num_nodes=900).candidates == ()
+
+
+def test_a_gpu_that_is_not_here_is_refused_with_what_to_do():
+    refusals = wanted(gpu="H100:2").refusals
+    assert any(one.subject == "H100:2" and "leave gpu= out" in one.fix for one in refusals)
+
+
+@pytest.mark.parametrize("gpus", [-1, 1.5, "2", True])
+def test_a_count_of_gpus_that_is_none_is_refused(gpus):
+    from gputrain.errors import SpecError
+
+    with pytest.raises(SpecError, match="gpus"):
+        Local(gpus=gpus)
+
+
+def test_jobs_are_kept_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("GPUTRAIN_HOME", str(tmp_path / "own"))
+    assert Local().root == tmp_path / "own" / "jobs"
+    monkeypatch.delenv("GPUTRAIN_HOME")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert Local().root == tmp_path / "state" / "gputrain" / "jobs"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert Local().root == tmp_path / "home" / ".local" / "state" / "gputrain" / "jobs"
