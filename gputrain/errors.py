@@ -212,6 +212,6 @@ class JobTimeoutError(JobError):
 
 
 class ProviderError(GputrainError):
-    """An answer that nobody foresaw, kept in ``code`` and ``raw``. Never guessed at, never blindly retried."""
+    """An answer nobody foresaw, kept in ``code`` and ``raw``; never guessed at, never blindly retried."""
 
     code: str = ""

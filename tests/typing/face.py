@@ -1,6 +1,7 @@
 """What a type checker sees of the face: read by mypy, never run."""
 
 from collections.abc import Iterator
+
 from typing_extensions import assert_type
 
 import gputrain
