@@ -111,26 +111,34 @@ def _is_ours(filename: str) -> bool:
 
 def _record(error: BaseException) -> None:
     """Write the error document: what torchrun's @record writes, and beside it what we add."""
-    path = os.environ.get("GPUTRAIN_ERROR_FILE")
-    if not path:
-        return
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    with contextlib.suppress(Exception):  # a rank out of disk or memory still has to end with its own code
-        name = type(error).__name__
-        document = {
-            "message": {
-                "message": f"{name}: {error}"[:4000],
-                "extraInfo": {"py_callstack": text, "timestamp": str(int(time.time()))},
-            },
-            "gputrain": {
-                "exception": _full_name(type(error)),
-                "message": str(error)[:4000],
-                "traceback": text,
-            },
-        }
-        with open(path + ".new", "w", encoding="utf-8", errors="backslashreplace") as file:
-            json.dump(document, file)
-        os.replace(path + ".new", path)
+    document = {
+        "message": {
+            "message": f"{type(error).__name__}: {error}"[:4000],
+            "extraInfo": {"py_callstack": text, "timestamp": str(int(time.time()))},
+        },
+        "gputrain": {
+            "exception": _full_name(type(error)),
+            "message": str(error)[:4000],
+            "traceback": text,
+            "time": time.time(),
+            "rank": os.environ.get("RANK"),
+            "local_rank": os.environ.get("LOCAL_RANK"),
+        },
+    }
+    for path in _error_files():
+        with contextlib.suppress(OSError):  # a rank whose disk is full still has to end with its own code
+            with open(path + "-new", "w", encoding="utf-8", errors="backslashreplace") as file:
+                json.dump(document, file)
+            os.replace(path + "-new", path)
+
+
+def _error_files() -> List[str]:
+    """Where torchrun looks and where our agent looks: the same, unless torchrun itself stands in between."""
+    theirs, ours = os.environ.get("TORCHELASTIC_ERROR_FILE"), os.environ.get("GPUTRAIN_ERROR_FILE")
+    if ours and ours != theirs:
+        ours = f"{ours}.{os.environ.get('LOCAL_RANK')}"
+    return list(filter(None, {theirs, ours}))
 
 
 def _full_name(kind: type) -> str:

@@ -50,17 +50,15 @@ def processes_on_node(options: Options) -> bool:
 def commands(options: Options, place: Place) -> List[str]:
     """The command line that every rank of this node runs."""
     target = options.target
-    if options.agent == "elastic":
-        return _torchrun(options, place)
     if target.kind == "program":
         return target.argv
     words = ["-m", *target.argv] if target.kind == "module" else target.argv
-    return [sys.executable, "-c", _START, package_root(), *words]
+    of_rank = [sys.executable, "-c", _START, package_root(), *words]
+    return [*_torchrun(options, place), *of_rank] if options.agent == "elastic" else of_rank
 
 
 def _torchrun(options: Options, place: Place) -> List[str]:
     """torchrun on this node; rendezvous static, as c10d's cannot host behind Vertex's service names."""
-    words = ["-m", *options.target.argv] if options.target.kind == "module" else options.target.argv
     return [
         sys.executable,
         "-m",
@@ -74,7 +72,7 @@ def _torchrun(options: Options, place: Place) -> List[str]:
         f"--rdzv-id={options.job or 'gputrain'}",
         f"--local-addr={place.addrs[place.node_rank]}",
         "--max-restarts=0",
-        *words,
+        "--no-python",
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import glob
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import subprocess
 import time
 
 from . import contract, host
+from .verdict import is_symptom
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,14 +159,21 @@ def explain(
         return {**cause, "kind": contract.OUT_OF_MEMORY, "message": text}
     error = error or _last_traceback(last_lines)
     if error and not rank.signal:
-        return {**cause, "kind": contract.EXCEPTION, **error}
+        return {**cause, **error, "kind": contract.EXCEPTION}
     if rank.signal:
         return {**cause, **error, "kind": contract.SIGNAL, "message": f"ended by {rank.signal}"}
     return {**cause, "kind": contract.EXIT, "message": f"ended with exit code {rank.exit_code}"}
 
 
 def _error_document(path: str) -> Dict[str, Any]:
-    """What the rank recorded of its exception: our document, or the one that torchrun's @record writes."""
+    """What the rank recorded of its exception; of several ranks under one torchrun, the first cause."""
+    told = [error for error in map(_read_error, [path, *glob.glob(glob.escape(path) + ".*[0-9]")]) if error]
+    told.sort(key=lambda error: (is_symptom({"kind": contract.EXCEPTION, **error}), error.pop("time")))
+    return told[0] if told else {}
+
+
+def _read_error(path: str) -> Dict[str, Any]:
+    """One error document: ours, or the one that torchrun's @record writes."""
     try:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
@@ -172,12 +181,19 @@ def _error_document(path: str) -> Dict[str, Any]:
         theirs = document["message"]
         if isinstance(theirs, str):
             theirs = {"message": theirs}
-        message = ours.get("message", theirs.get("message", ""))
+        message = str(ours.get("message", theirs.get("message", "")))
         trace = ours.get("traceback") or (theirs.get("extraInfo") or {}).get("py_callstack") or ""
+        told = _exception(ours.get("exception") or message.partition(":")[0], message, str(trace))
+        told["time"] = float(ours.get("time", "inf"))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return {}
-    name = ours.get("exception") or str(message).partition(":")[0]
-    return _exception(name, str(message), str(trace))
+    for field in (
+        contract.C_RANK,
+        contract.C_LOCAL_RANK,
+    ):  # under torchrun our process is not the rank itself
+        if str(ours.get(field)).isdigit():
+            told[field] = int(ours[field])
+    return told
 
 
 def _last_traceback(lines: Sequence[str]) -> Dict[str, Any]:
