@@ -1,0 +1,138 @@
+"""What the ranks of a job on this machine are given, and what nobody else gets to see."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+from tests.unit.local.conftest import processes_of
+
+DUMP = """
+import json, os, sys
+where = os.path.join(os.environ["DUMP"], os.environ.get("RANK", "0"))
+with open(where, "w") as file:
+    raw = {name.decode("latin-1"): value.decode("latin-1") for name, value in os.environb.items()}
+    json.dump({"env": raw, "argv": sys.argv, "cwd": os.getcwd()}, file)
+"""
+SUBMIT = """
+import sys
+from gputrain.backends.local import Local
+from gputrain.spec import TrainingSpec
+from tests.road import Road
+road = Road(Local(gpus=0, root=sys.argv[1]))
+spec = TrainingSpec(script=sys.argv[2], env={"OWN": "ü€\\n'"}, args=["ü€"])
+assert road.end(road.submit(spec)).exit_code == 0
+"""
+
+
+@pytest.fixture
+def dump(tmp_path, monkeypatch, script):
+    """A script that writes down what it was given, and a way to read it."""
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    monkeypatch.setenv("DUMP", str(folder))
+    return script(DUMP), lambda rank=0: json.loads((folder / str(rank)).read_text())
+
+
+@pytest.mark.parametrize("encoding", ["C", "C.UTF-8", "POSIX"])
+def test_any_bytes_of_the_callers_environment_arrive(road, dump, encoding):
+    path, read = dump
+    odd = b"\xff\xfe\n'\"$(x) \xc3\xbc"
+    env = {**os.environb, b"ODD": odd, b"LC_ALL": encoding.encode(), b"PYTHONWARNINGS": b"ignore"}
+    words = [sys.executable, "-X", "utf8", "-c", SUBMIT, str(road.backend.root), path]
+    subprocess.run(words, env=env, check=True)
+    given = read()
+    assert given["env"]["ODD"].encode("latin-1") == odd
+    assert given["env"]["OWN"].encode("latin-1") == "ü€\n'".encode()
+    assert given["env"]["PYTHONWARNINGS"] == "ignore"
+
+
+def test_ranks_run_in_the_folder_of_their_script(road, dump):
+    path, read = dump
+    road.end(road.submit(TrainingSpec(script=path)))
+    assert read()["cwd"] == os.path.dirname(path)
+    assert read()["argv"] == ["train.py"]
+
+
+def test_a_source_dir_is_where_ranks_run(road, dump):
+    path, read = dump
+    folder = os.path.dirname(os.path.dirname(path))
+    road.end(road.submit(TrainingSpec(script="code/train.py", source_dir=folder)))
+    assert (read()["cwd"], read()["argv"]) == (folder, ["code/train.py"])
+
+
+def test_folders_are_made_and_given_as_whole_paths(road, dump, tmp_path, monkeypatch):
+    path, read = dump
+    monkeypatch.chdir(tmp_path)
+    road.end(road.submit(TrainingSpec(script=path, checkpoint_dir="a/ckpt", output_dir="out")))
+    env = read()["env"]
+    assert env["GPUTRAIN_CHECKPOINT_DIR"] == str(tmp_path / "a" / "ckpt")
+    assert env["GPUTRAIN_OUTPUT_DIR"] == str(tmp_path / "out")
+    assert (tmp_path / "a" / "ckpt").is_dir()
+    assert (tmp_path / "out").is_dir()
+
+
+def test_a_job_inside_a_job_is_a_job_of_its_own(road, dump, monkeypatch):
+    path, read = dump
+    for name, value in {
+        "GPUTRAIN_NODE_RANK": "7",
+        "GPUTRAIN_NUM_NODES": "9",
+        "GPUTRAIN_COORDINATOR": "10.0.0.1:1",
+        "GPUTRAIN_CHECKPOINT_DIR": "/outer",
+        "GPUTRAIN_ATTEMPT": "4",
+        "RANK": "5",
+        "WORLD_SIZE": "8",
+        "MASTER_ADDR": "10.0.0.1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert road.end(road.submit(TrainingSpec(script=path, nproc_per_node=2))).state is State.SUCCEEDED
+    env = read(rank=1)["env"]
+    assert (env["RANK"], env["WORLD_SIZE"], env["NODE_RANK"], env["GPUTRAIN_ATTEMPT"]) == ("1", "2", "0", "0")
+    assert "GPUTRAIN_CHECKPOINT_DIR" not in env
+    assert env["MASTER_ADDR"].startswith("127.")
+
+
+def test_the_jobs_secret_is_seen_by_its_agents_alone(road, script):
+    text = "import time\nprint('here', flush=True)\ntime.sleep(600)"
+    ref = road.submit(TrainingSpec(script=script(text)))
+    road.until_said(ref, "here")
+    folder = os.path.join(ref.place, ref.name)
+    with open(os.path.join(folder, "token")) as file:
+        token = file.read()
+    assert len(token) == 64
+    for pid, line in processes_of(ref).items():
+        assert token not in line
+        if "train.py" in line and "entrypoint.__main__" not in line:
+            with open(f"/proc/{pid}/environ") as file:
+                assert token not in file.read()
+    assert token not in str(road.backend.observe(ref))
+    road.backend.cancel(ref)
+    road.end(ref)
+    assert token not in road.text(ref)
+
+
+def test_what_is_kept_of_a_job_is_for_its_owner_alone(road, dump):
+    ref = road.submit(TrainingSpec(script=dump[0]))
+    road.end(ref)
+    for folder, _, names in os.walk(ref.place):
+        assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+        if folder.endswith(ref.name):
+            for name in names:
+                assert stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) == 0o600, name
+
+
+def test_an_environment_that_looks_secret_is_not_written_down(road, dump, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "a-key-of-the-caller")
+    path, read = dump
+    ref = road.submit(TrainingSpec(script=path))
+    road.end(ref)
+    assert read()["env"]["WANDB_API_KEY"] == "a-key-of-the-caller"
+    for folder, _, names in os.walk(os.path.join(ref.place, ref.name)):
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                assert b"a-key-of-the-caller" not in file.read(), name
