@@ -66,6 +66,17 @@ def names_needed(source: str) -> list[str]:
     return [name for name in dict.fromkeys(order) if name in free]
 
 
+def names_set(source: str) -> set[str]:
+    """The names outside itself that the source sets, having declared them ``global``.
+
+    >>> names_set("def f():\n    global N\n    N = 1")
+    {'N'}
+    """
+    tables = _tables(symtable.symtable(source, "<function>", "exec"))
+    symbols = (symbol for table in tables for symbol in table.get_symbols())
+    return {one.get_name() for one in symbols if one.is_declared_global() and one.is_assigned()}
+
+
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
     yield table
     for child in table.get_children():

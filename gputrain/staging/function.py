@@ -11,7 +11,7 @@ from typing import Any
 
 from gputrain.errors import Fault, SpecError
 from gputrain.spec import looks_secret
-from gputrain.staging.code import dotted_names, names_needed, source_of
+from gputrain.staging.code import dotted_names, names_needed, names_set, source_of
 from gputrain.staging.values import CannotTravel, expression, modules_of
 
 _FIELD = "function"
@@ -86,12 +86,13 @@ class _Travel:
             return
         try:
             source = source_of(definition)
-            needed = names_needed(source)
+            needed, set_here = names_needed(source), names_set(source)
         except (OSError, SyntaxError, TypeError) as error:
             self._fault(name, f"its source cannot be found ({error})", "write it in a file and use script=")
             return
         for other in needed:
-            self._need(other)
+            if other in self._globals or other not in set_here:
+                self._need(other)
         self._import_parts(source)
         self._definitions[name] = source
         if definition.__name__ != name:
@@ -178,7 +179,7 @@ def _import_statement(name: str, value: Any) -> str:
             holder = sys.modules.get(module) if isinstance(module, str) else None
             if holder is None or module == "__main__" or not isinstance(attribute, str):
                 continue
-            if getattr(holder, attribute, _ABSENT) is value and module != "builtins":
+            if getattr(holder, attribute, _ABSENT) is value:
                 renamed = "" if attribute == name else f" as {name}"
                 return f"from {module} import {attribute}{renamed}"
     return ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -87,30 +87,38 @@ def _script(spec: TrainingSpec, folder: str) -> Source:
 
 def _module(spec: TrainingSpec, folder: str, installed: bool) -> Source:
     assert spec.module is not None
-    path = [folder, *(one for one in sys.path if one)] if installed else [folder]
-    if not _is_module(spec.module, path):
+    if not _is_module(spec.module, folder, installed):
         fix = "name the source_dir that holds it, and check its spelling"
         _refuse(_fault("module", spec.module, f"a module that `python -m` finds in {folder}", fix))
     return Source(folder=folder, argv=("-m", spec.module, *spec.args))
 
 
-def _is_module(name: str, path: Sequence[str]) -> bool:
-    """Whether ``python -m name`` finds something to run. Nothing is imported."""
-    importlib.machinery.PathFinder.invalidate_caches()
-    *parents, _ = name.split(".")
-    search: Sequence[str] = path
-    done = ""
-    for part in parents:
-        done = f"{done}.{part}" if done else part
-        found = importlib.machinery.PathFinder.find_spec(done, search)
-        if found is None or found.submodule_search_locations is None:
-            return False
-        search = list(found.submodule_search_locations)
-    found = importlib.machinery.PathFinder.find_spec(name, search)
-    if found is None or found.submodule_search_locations is None:
-        return found is not None
-    inner = list(found.submodule_search_locations)
-    return importlib.machinery.PathFinder.find_spec(f"{name}.__main__", inner) is not None
+def _is_module(name: str, folder: str, installed: bool) -> bool:
+    """Whether ``python -m name``, started in the folder, finds something to run. Nothing is imported."""
+    top, *rest = name.split(".")
+    if _can_run([folder], [top, *rest]):
+        return True
+    found = importlib.util.find_spec(top) if installed and top not in ("__main__", "") else None
+    if found is None:
+        return False
+    if found.submodule_search_locations is None:
+        return not rest
+    return _can_run(list(found.submodule_search_locations), rest or ["__main__"])
+
+
+def _can_run(folders: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether one of the folders holds that module, or that package with a ``__main__``.
+
+    The files are looked at themselves: the import machinery would first have to import the packages above.
+    """
+    for folder in folders:
+        path = os.path.join(folder, *parts)
+        stems = (path, os.path.join(path, "__main__"))
+        if any(
+            os.path.isfile(stem + suffix) for stem in stems for suffix in importlib.machinery.all_suffixes()
+        ):
+            return True
+    return False
 
 
 def _command(spec: TrainingSpec, folder: str, installed: bool) -> Source:

@@ -50,8 +50,10 @@ def _write(value: Any, depth: int) -> str:
         raise CannotTravel("it holds itself, or is nested too deep")
     if type(value) is float and not math.isfinite(value):
         return f"float({str(value)!r})"
-    if value is None or value is ... or type(value) in (bool, int, float, complex, str, bytes, range):
+    if value is None or value is ... or type(value) in (bool, int, float, str, bytes, range):
         return repr(value) if value is not ... else "..."
+    if type(value) is complex:
+        return f"complex({_write(value.real, depth)}, {_write(value.imag, depth)})"
     if type(value) in _CONTAINERS:
         return _CONTAINERS[type(value)]([_write(one, depth + 1) for one in value])
     if type(value) is dict:

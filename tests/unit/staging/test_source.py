@@ -1,0 +1,119 @@
+"""From a spec's entry to a folder and the words that start it."""
+
+import pytest
+
+from gputrain.errors import SpecError
+from gputrain.spec import TrainingSpec
+from gputrain.staging import resolve
+
+
+@pytest.fixture
+def code(tmp_path, monkeypatch):
+    """A folder of code, and the test runs beside it."""
+    for name in (
+        "train",
+        "pkg/__init__",
+        "pkg/train",
+        "pkg/tool/__init__",
+        "pkg/tool/__main__",
+        "plain/deep/train",
+    ):
+        path = tmp_path / "code" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("raise SystemError('nothing may import this')\n")
+    (tmp_path / "code" / "run.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "code" / "run.sh").chmod(0o755)
+    (tmp_path / "code" / "notes.txt").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "code"
+
+
+def found(*, installed=True, **fields):
+    source = resolve(TrainingSpec(**fields), installed=installed)
+    return source.folder, source.argv
+
+
+def fault(*, installed=True, **fields):
+    with pytest.raises(SpecError) as caught:
+        resolve(TrainingSpec(**fields), installed=installed)
+    (one,) = caught.value.faults
+    assert one.fix
+    assert one.field in str(caught.value)
+    return one
+
+
+def test_a_script_runs_in_its_own_folder(code):
+    assert found(script="code/train.py", args=["a"]) == (str(code), ("train.py", "a"))
+    assert found(script=str(code / "train.py")) == (str(code), ("train.py",))
+
+
+def test_a_script_is_relative_to_a_source_dir_that_is_given(code):
+    assert found(script="pkg/train.py", source_dir="code") == (str(code), ("pkg/train.py",))
+    assert found(script=str(code / "train.py"), source_dir="code") == (str(code), ("train.py",))
+
+
+def test_a_home_is_written_with_a_tilde(code, monkeypatch):
+    monkeypatch.setenv("HOME", str(code))
+    assert found(script="~/train.py") == (str(code), ("train.py",))
+    assert found(module="pkg.train", source_dir="~") == (str(code), ("-m", "pkg.train"))
+
+
+@pytest.mark.parametrize("name", ["pkg.train", "pkg.tool", "train", "plain.deep.train"])
+def test_a_module_is_found_and_not_imported(code, name):
+    assert found(module=name, source_dir="code") == (str(code), ("-m", name))
+
+
+def test_an_installed_module_counts_where_it_will_be_installed(code):
+    assert found(module="json.tool")[1] == ("-m", "json.tool")
+    assert fault(module="json.tool", installed=False).field == "module"
+
+
+@pytest.mark.parametrize("name", ["nowhere", "pkg.nowhere", "pkg", "train.deeper", "pkg.train.deeper"])
+def test_a_module_that_python_m_would_not_run_is_refused(code, name):
+    assert fault(module=name, source_dir="code").field == "module"
+
+
+@pytest.mark.parametrize("command", [["./run.sh", "x"], ["sh", "-c", "true"], ["/bin/sh"]])
+def test_a_command_is_a_program_that_can_be_run(code, command):
+    assert found(command=command, source_dir="code") == (str(code), tuple(command))
+
+
+@pytest.mark.parametrize("program", ["./nowhere", "nowhere-to-be-found", "./notes.txt", "./pkg"])
+def test_a_command_that_cannot_be_run_is_refused(code, program):
+    assert fault(command=[program], source_dir="code").field == "command"
+
+
+def test_a_command_of_an_image_is_not_looked_for_here(code):
+    assert found(command=["nowhere-to-be-found"], installed=False)[1] == ("nowhere-to-be-found",)
+
+
+def test_a_missing_script_names_one_like_it(code):
+    assert "train.py" in fault(script="code/trian.py").fix
+    assert "no folder" in fault(script="code/none/train.py", source_dir=".").fix
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"script": "code"}, "script"),
+        ({"script": "code/notes.txt"}, "script"),
+        ({"script": "../x.py", "source_dir": "code/pkg"}, "script"),
+        ({"script": "../train.py", "source_dir": "code/pkg"}, "script"),
+        ({"script": "train.py", "source_dir": "none"}, "source_dir"),
+        ({"module": "m", "source_dir": "code/train.py"}, "source_dir"),
+    ],
+)
+def test_what_is_not_there_or_not_inside_is_refused_by_its_field(code, fields, field):
+    assert fault(**fields).field == field
+
+
+def greet():
+    """Says hello."""
+    print("hello")
+
+
+def test_a_function_becomes_a_file_that_has_to_be_written(code):
+    source = resolve(TrainingSpec(function=greet, args=["a"]), installed=True)
+    (name,) = source.made_files
+    assert source.argv == (name, "a")
+    assert 'print("hello")' in source.made_files[name]
