@@ -132,10 +132,8 @@ class LiveJob:
         }
 
     def _write(self, task: str, line: Line) -> None:
-        if line.payload is None:
-            self.vertex.write_log(self.job, task, line.text, severity=line.severity)
-        else:
-            self.vertex.write_log(self.job, task, "", severity=line.severity, payload=line.payload)
+        self.vertex.write_log(self.job, task, line.text, severity=line.severity, payload=line.payload)
+        self.vertex.world.clock.changed()
 
     def _ended(self, task: str, status: int) -> None:
         with self.vertex.world.lock:

@@ -56,7 +56,7 @@ class LiveMode:
         self.cluster_names = cluster_names
         self.vms: dict[tuple[str, str, str], LiveVm] = {}
         self.jobs: dict[str, LiveJob] = {}
-        self._folder = Path(tempfile.mkdtemp(prefix="gputrain-emulator-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="gputrain-emulator-"))
         self._engine_lock = threading.Lock()
 
     # what Compute Engine tells
@@ -109,7 +109,7 @@ class LiveMode:
             live = self.jobs[job.id] = LiveJob(
                 self.world.part(Vertex),
                 job,
-                folder=self._folder / f"job-{job.id}",
+                folder=self.folder / f"job-{job.id}",
                 shared=self._environment(),
                 by_service=self.cluster_names is ClusterNames.SERVICES and why_no_walls() is None,
                 engine=self._find_engine,
@@ -128,7 +128,7 @@ class LiveMode:
             job.close()
         self.vms.clear()
         self.jobs.clear()
-        remove(self._folder)
+        remove(self.folder)
 
     def _new_vm(self, vm: Vm) -> LiveVm:
         from gputrain.emulator.compute.state import Compute
@@ -136,7 +136,7 @@ class LiveMode:
         return LiveVm(
             self.world.part(Compute),
             vm,
-            folder=self._folder / f"vm-{vm.resource['id']}",
+            folder=self.folder / f"vm-{vm.resource['id']}",
             environment=self._environment(),
             hosts_changed=self._write_hosts,
         )

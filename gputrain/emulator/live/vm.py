@@ -157,6 +157,7 @@ class LiveVm:
     def _print(self, data: bytes | str) -> None:
         with self.compute.world.lock:
             self.compute.append_serial(self.vm, data)
+            self.compute.world.clock.changed()
 
     def _setup(self) -> Setup:
         with self.compute.world.lock:
