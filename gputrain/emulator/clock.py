@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -27,10 +28,14 @@ def zulu_time(when: float) -> str:
 
 def parse_time(text: str) -> float:
     """Seconds since 1970 of an RFC 3339 time; raises ValueError for anything else."""
-    parsed = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(\.\d{1,9})?(.*)", text)
+    if match is None:
+        raise ValueError(f"{text!r} is not an RFC 3339 time")
+    whole, fraction, zone = match.groups()
+    parsed = datetime.fromisoformat(whole.upper() + zone.upper().replace("Z", "+00:00"))
     if parsed.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
-    return parsed.timestamp()
+    return parsed.timestamp() + float(fraction or 0)
 
 
 class Event:

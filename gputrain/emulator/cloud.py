@@ -16,7 +16,7 @@ from gputrain.emulator.ledger import Ledger
 from gputrain.emulator.quotas import GLOBAL, GLOBAL_METRICS, Quotas
 from gputrain.emulator.quotas import Key as QuotaKey
 from gputrain.emulator.runtime import Runtime
-from gputrain.emulator.server import Server
+from gputrain.emulator.server import Server, require_loopback
 from gputrain.emulator.world import Caller, World
 
 
@@ -61,9 +61,12 @@ class Cloud:
     def __init__(
         self, *, project: str, wall_clock: bool, host: str, port: int, rate_limits: bool, anonymous: bool
     ) -> None:
+        require_loopback(host)
         self.clock = Clock(wall=wall_clock)
         self.world = World(clock=self.clock, rate_limits=rate_limits, anonymous=anonymous)
         self.project = self.world.add_project(project).id
+        self.compute: Compute = self.world.part(Compute)
+        """Compute Engine's state and settings."""
         self.dispatcher = Dispatcher(self.world, services.all_routes())
         self.dispatcher.admin = self.admin
         self.server = Server(self.dispatcher, host=host, port=port)
@@ -198,11 +201,6 @@ class Cloud:
         number = self.world.projects[self.project].number
         place = {"zone": "us-central1-a", "region": "us-central1", "name": "instance-1"}
         return {"project": self.project, "number": number, **place}
-
-    @property
-    def compute(self) -> Compute:
-        """Compute Engine's state and settings."""
-        return self.world.part(Compute)
 
     @property
     def ledger(self) -> Ledger:

@@ -21,6 +21,12 @@ SYSTEM_PARAMETERS = frozenset(
 )
 """Query parameters that every Google method takes, from the discovery documents' common parameters."""
 
+_BOOLEANS = frozenset({"true", "false", "True", "False"})
+"""gcloud 528 spells a query parameter ``True``, and Google takes it."""
+
+_BETA_PARAMETERS = {"google.cloud.compute": frozenset({"returnPartialSuccess"})}
+"""By package: parameters that gcloud 528 sends to v1 although its document has them in beta only (2026-11-20)."""
+
 _INT_RANGES = {
     "int32": (-(2**31), 2**31 - 1),
     "uint32": (0, 2**32 - 1),
@@ -66,8 +72,9 @@ def read_query(descriptor: Descriptor, query: Mapping[str, list[str]]) -> dict[s
     """Query parameters as a document of ``descriptor``; raises ApiError 400 for a name or value it has not."""
     problems: Problems = []
     document: dict[str, Any] = {}
+    ignored = SYSTEM_PARAMETERS | _BETA_PARAMETERS.get(descriptor.full_name.rpartition(".v")[0], frozenset())
     for key, texts in query.items():
-        if key in SYSTEM_PARAMETERS:
+        if key in ignored:
             continue
         _bind(descriptor, key.split("."), texts, document, key, problems)
     if problems:
@@ -177,8 +184,8 @@ def _scalar(field: Any, value: Any, at: str, problems: Problems) -> Any:
         return value
     if kind == "enum":
         return _enum(field, value, at, problems)
-    if kind == "bool" and (isinstance(value, bool) or value in ("true", "false")):
-        return value is True or value == "true"
+    if kind == "bool" and (isinstance(value, bool) or value in _BOOLEANS):
+        return value is True or value in ("true", "True")
     if kind in _INT_RANGES:
         return _integer(kind, value, at, problems)
     if kind in ("double", "float"):

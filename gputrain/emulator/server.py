@@ -30,10 +30,7 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, dispatcher: Dispatcher, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        if host != "localhost" and not _is_loopback(host):
-            raise ValueError(
-                f"the emulator binds to loopback only, not to {host}: it checks no credentials and may run what it is sent"
-            )
+        require_loopback(host)
         self.dispatcher = dispatcher
         self.connections: set[socket.socket] = set()
         super().__init__((host, port), Handler)
@@ -204,6 +201,14 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body[start : start + size])
             self.wfile.flush()
             time.sleep(seconds / steps)
+
+
+def require_loopback(host: str) -> None:
+    """Raises ValueError for an address that others than this machine could reach."""
+    if host != "localhost" and not _is_loopback(host):
+        raise ValueError(
+            f"the emulator binds to loopback only, not to {host}: it checks no keys and may run what it is sent"
+        )
 
 
 def _is_ours(host: str) -> bool:

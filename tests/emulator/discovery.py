@@ -28,6 +28,7 @@ SERVICES = (
     "cloudresourcemanager.v1",
     "cloudresourcemanager.v3",
     "iam.v1",
+    "secretmanager.v1",
     "oauth2.v2",
 )
 

@@ -13,7 +13,7 @@ from gputrain.emulator.call import Call
 from gputrain.emulator.clock import compute_time, parse_time
 from gputrain.emulator.compute import checks, images, networks, refusals, reserve
 from gputrain.emulator.compute.links import in_project, last, link, relative
-from gputrain.emulator.compute.state import Compute, Vm
+from gputrain.emulator.compute.state import Compute, Vm, VmKey
 from gputrain.emulator.errors import ApiError
 from gputrain.emulator.quotas import vm_needs
 
@@ -34,6 +34,7 @@ def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at
     compute, project = call.world.part(Compute), call.owner.id
     checks.name(name, f"{at}.name")
     _permissions(call, zone, name, properties)
+    _refuse_taken_name(compute, (project, zone, name))
     checks.labels(properties.get("labels", {}), f"{at}.labels")
     checks.metadata(properties.get("metadata", {}), f"{at}.metadata")
     machine = checks.machine_type(properties.get("machineType", ""), zone, at, bare=bare)
@@ -54,6 +55,13 @@ def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at
     disks = _disks(compute, vm, properties.get("disks", []), at)
     vm.resource = _document(call, vm, properties, disks)
     return vm
+
+
+def _refuse_taken_name(compute: Compute, key: VmKey) -> None:
+    """409 while a VM of that name exists, and for a while after a create of it has failed."""
+    if key in compute.vms or compute.held_names.get(key, 0.0) > compute.world.clock.now():
+        project, zone, name = key
+        raise refusals.already_exists(f"projects/{project}/zones/{zone}/instances/{name}")
 
 
 def _permissions(call: Call, zone: str, name: str, properties: Mapping[str, Any]) -> None:

@@ -100,8 +100,6 @@ def _insert(call: Call, zone: str, scope: str) -> Operation:
         build.build(call, zone=zone, name=name, properties=_with(properties, own.get(name, {})), at=AT, bare=True)
         for name in names
     ]
-    for vm in members:
-        instances.refuse_taken_name(compute, vm)
     if compute.settings.bulk_stockout_at_once and reserve.capacity_error(compute, members[0]) is not None:
         raise refusals.insufficient_capacity()
     operation = operations.begin(
@@ -173,7 +171,7 @@ def _settle(gang: Gang) -> None:
         operations.end(compute, gang.operation)
         return
     made = [vm for vm in gang.members if compute.vms.get(vm.key) is vm and not vm.dying]
-    gang.report("ROLLING_BACK" if made else "FAILED")
+    gang.report("ROLLING_BACK" if made else "DONE")
     first = gang.errors[0]
     error = OperationError(
         errors=[refusals.min_count(gang.least), *first.errors], http_status=first.http_status or 503
@@ -191,6 +189,6 @@ def _roll_back(gang: Gang, vm: Vm) -> None:
 
     def gone() -> None:
         gang.deleted += 1
-        gang.report("FAILED" if gang.deleted == gang.made else "ROLLING_BACK")
+        gang.report("DONE" if gang.deleted == gang.made else "ROLLING_BACK")
 
     lifecycle.delete(compute, vm, gone, grace_s=0.0)

@@ -84,7 +84,7 @@ class _Reader:
             self.depth -= 1
             return inner
         operator = self.tokens.pop(0)[1] if self.tokens else ""
-        if kind != "word" or operator not in _OPERATORS or not self.tokens or self.peek()[0] == "paren":
+        if kind != "word" or operator not in _OPERATORS or self.peek()[0] not in ("word", "quoted"):
             raise self.wrong()
         kind_of_value, value = self.tokens.pop(0)
         return _comparison(text, operator, _unquote(value) if kind_of_value == "quoted" else value, self)

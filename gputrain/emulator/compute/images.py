@@ -39,6 +39,7 @@ def family_image(compute: Compute, project: str, family: str) -> dict[str, Any]:
 def image(compute: Compute, url: str, project: str) -> dict[str, Any]:
     """The image that a disk's ``sourceImage`` means; raises ApiError 404."""
     path = in_project(url, project)
+    path = re.sub(r"/zones/[^/]+/imageFamilyViews/", "/global/images/family/", path)  # as gcloud names a family
     match = re.fullmatch(r"projects/([^/]+)/global/images/(family/)?([^/]+)", path)
     if match is None:
         raise refusals.invalid("resource.disks[0].initializeParams.sourceImage", url, "The URL is malformed.")
@@ -85,19 +86,19 @@ def _owner(call: Call) -> str:
     return call.params["project"]
 
 
-@COMPUTE.method("compute.images.getFromFamily", permission="compute.images.getFromFamily", pool="compute.reads")
+@COMPUTE.method("compute.images.getFromFamily", pool="compute.reads", needs_api=False)
 def get_from_family(call: Call) -> dict[str, Any]:
     """The newest image of a family."""
     return family_image(call.world.part(Compute), _owner(call), call.params["family"])
 
 
-@COMPUTE.method("compute.images.get", pool="compute.reads")
+@COMPUTE.method("compute.images.get", pool="compute.reads", needs_api=False)
 def get(call: Call) -> dict[str, Any]:
     """One image by name."""
     return named_image(call.world.part(Compute), _owner(call), call.params["image"])
 
 
-@COMPUTE.method("compute.images.list", pool="compute.reads")
+@COMPUTE.method("compute.images.list", pool="compute.reads", needs_api=False)
 def list_images(call: Call) -> dict[str, Any]:
     """The images a project made itself."""
     prefix = f"projects/{_owner(call)}/global/images/"

@@ -42,12 +42,6 @@ def begin(call: Call, vm: Vm, kind: str, *, group: str = "") -> Operation:
     )  # fmt: skip
 
 
-def refuse_taken_name(compute: Compute, vm: Vm) -> None:
-    """409 while a VM of that name exists, and for a while after a create of it has failed."""
-    if vm.key in compute.vms or compute.held_names.get(vm.key, 0.0) > compute.world.clock.now():
-        raise refusals.already_exists(vm.path)
-
-
 def launch(call: Call, vm: Vm, done: Callable[[OperationError | None], None]) -> None:
     """Put a built VM into the world; ``done`` hears how its creation ends."""
     compute = call.world.part(Compute)
@@ -72,7 +66,6 @@ def insert(call: Call) -> Operation:
     if call.query.get("sourceInstanceTemplate"):
         raise ApiError(501, "sourceInstanceTemplate is not implemented by this emulator.", reason="notImplemented")
     vm = build.build(call, zone=zone, name=properties.get("name", ""), properties=properties, at="resource", bare=False)
-    refuse_taken_name(compute, vm)
     if compute.settings.quota_at_once:
         exceeded = compute.quotas.exceeded(vm.needs)
         if exceeded is not None:

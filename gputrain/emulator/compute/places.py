@@ -32,7 +32,7 @@ def _quota(compute: Compute, project: str, metric: str, region: str) -> Json:
 
 
 def _regional_metrics() -> list[str]:
-    metrics = [name for name in DEFAULTS if name not in GLOBAL_METRICS]
+    metrics = [name for name in DEFAULTS if name not in GLOBAL_METRICS and "/" not in name]
     for names in facts.gpu_quotas().values():
         if names.regional_metric:
             metrics.append(names.regional_metric)

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 SERIAL_RING = 1 << 20
 """The serial port keeps its last MiB (published)."""
 
+IMAGE_PROJECTS = (
+    "cos-cloud",
+    "debian-cloud",
+    "deeplearning-platform-release",
+    "rocky-linux-accelerator-cloud",
+    "rocky-linux-cloud",
+    "ubuntu-os-accelerator-images",
+    "ubuntu-os-cloud",
+)
+"""Google's projects of public images: there to be read, and nothing else works in them."""
+
 VmKey = tuple[str, str, str]
 """Project, zone, name."""
 
@@ -125,6 +136,8 @@ class Compute:
     def __init__(self, world: World) -> None:
         self.world = world
         self.settings = Settings()
+        for publisher in IMAGE_PROJECTS:
+            world.add_project(publisher).apis.clear()
         self.quotas = world.part(Quotas)
         self.vms: dict[VmKey, Vm] = {}
         self.buried: list[Vm] = []
