@@ -74,13 +74,13 @@ def check_bucket(access: Access, bucket: Bucket, region: str) -> None:
         PermissionDeniedError: it is somebody else's, or we may not look.
         RequestError: it does not exist, or lies elsewhere.
     """
-    places = access.once(f"bucket {bucket.name}", lambda: _location(access, bucket.name))
-    if places != region:
+    place = _location(access, bucket.name)
+    if place != region:
         raise RequestError(
             f"gs://{bucket.name} does not suit {region}",
-            why=f"it lies in {places}; Vertex AI wants the bucket in the region of the job",
+            why=f"it lies in {place}; Vertex AI wants the bucket in the region of the job",
             fix=f"gcloud storage buckets create gs://NEW-NAME --location {region} --project {access.project}"
-            f", or put {places} first in regions" * ("-" in places),
+            f", or put {place} first in regions" * ("-" in place),
         )
 
 

@@ -1,0 +1,260 @@
+"""`VertexAI`: custom jobs, placed in one of some regions, each made exactly once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from gputrain.backends.base import Bundle, JobRef, LogPage, Request
+from gputrain.backends.vertex import logs, offers, once, render
+from gputrain.backends.vertex.code import Code
+from gputrain.backends.vertex.jobs import Jobs
+from gputrain.backends.vertex.outcome import Outcome
+from gputrain.backends.vertex.settings import ReductionServer, Transport, read_settings
+from gputrain.backends.vertex.states import Seen
+from gputrain.backends.vertex.watch import Watch
+from gputrain.errors import JobLostError, RequestError
+from gputrain.gcp import LABEL_JOB, Access, Api, MissingError
+from gputrain.lifecycle import Observation
+from gputrain.planning import Candidate, Fact, Supply
+from gputrain.spec import TrainingSpec
+from gputrain.staging.bucket import Progress
+
+
+class VertexAI:
+    """Runs jobs as Vertex AI custom jobs.
+
+    Args:
+        project: the project's id.
+        region: where to run.
+        regions: where to run, in order of preference; the bucket lies in the first.
+        bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, locks and results.
+            Needed to submit, not to watch.
+        service_account: the account that jobs run as; without one, Vertex AI's own agent.
+        network: full name of a peered VPC network.
+        network_attachment: full name of a Private Service Connect attachment, instead of a network.
+        tensorboard: full name of a TensorBoard instance; needs a service account.
+        persistent_resource: id of machines that are there already.
+        kms_key: full name of a key that encrypts what the job keeps.
+        disk_gib: size of each machine's boot disk.
+        disk_type: its type; pd-ssd, or hyperdisk-balanced where the machine takes nothing else.
+        reduction_server: extra machines that sum gradients, for jobs of several nodes.
+        transport: ``rest`` or ``grpc``.
+        endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial.
+        credentials: google.auth credentials; this environment's default ones unless given.
+        progress: called with the bytes of code sent so far and the total.
+
+    Raises:
+        SpecError: with all faults of the arguments.
+
+    >>> VertexAI(project="my-project", region="us-central1").supply.backend
+    'vertex'
+    """
+
+    def __init__(
+        self,
+        project: str,
+        region: str | None = None,
+        *,
+        regions: Sequence[str] | None = None,
+        bucket: str | None = None,
+        service_account: str | None = None,
+        network: str | None = None,
+        network_attachment: str | None = None,
+        tensorboard: str | None = None,
+        persistent_resource: str | None = None,
+        kms_key: str | None = None,
+        disk_gib: int = 100,
+        disk_type: str | None = None,
+        reduction_server: ReductionServer | None = None,
+        transport: str | Transport = Transport.REST,
+        endpoints: Any = None,
+        credentials: Any = None,
+        progress: Progress | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = read_settings(
+            project=project,
+            region=region,
+            regions=regions,
+            bucket=bucket,
+            service_account=service_account,
+            network=network,
+            network_attachment=network_attachment,
+            tensorboard=tensorboard,
+            persistent_resource=persistent_resource,
+            kms_key=kms_key,
+            disk_gib=disk_gib,
+            disk_type=disk_type,
+            reduction_server=reduction_server,
+            transport=transport,
+        )
+        reach = {} if endpoints is None else {"endpoints": endpoints}
+        self._access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
+        self._jobs = Jobs(access=self._access, transport=self._settings.transport)
+        self._code = Code(self._access, self._settings, progress)
+        self._outcome = Outcome(self._access, self._code.holder)
+        self._lock = threading.Lock()
+        self._resources: dict[str, str] = {}
+        self._watches: dict[str, Watch] = {}
+        self._turns = logs.Turns(now=now)
+
+    def __repr__(self) -> str:
+        return f"VertexAI(project={self._settings.project!r}, regions={list(self._settings.regions)!r})"
+
+    @classmethod
+    def for_ref(cls, ref: JobRef) -> VertexAI:
+        """The backend that a job's name speaks of, with the default credentials."""
+        return cls(ref.project, ref.place)
+
+    @property
+    def name(self) -> str:
+        """``vertex``."""
+        return offers.NAME
+
+    @property
+    def poll_s(self) -> float:
+        """A single job's end is seen within two seconds; many jobs share their looks."""
+        return 1.5
+
+    @cached_property
+    def supply(self) -> Supply:
+        """The shapes that train on Vertex AI in these regions, and what it cannot honour."""
+        return offers.supply(self._settings.regions)
+
+    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:  # noqa: ARG002
+        """Nothing is known before a job is made: Vertex AI publishes no capacity."""
+        return {}
+
+    def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
+        """Pack the code; it is sent when the job is created, and only if the bucket does not have it.
+
+        Raises:
+            SpecError: no bucket was named, or something in the folder cannot travel.
+            RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
+        """
+        return self._code.pack(spec)
+
+    def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
+        """The custom job that would be made. Pure."""
+        project, place = self._settings.project, candidate.place
+        addresses = {
+            "storage": self._access.url(Api.STORAGE),
+            "secretmanager": self._access.url(Api.SECRETMANAGER),
+        }
+        job = render.custom_job(spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses)
+        return Request(
+            ref=JobRef(backend=self.name, project=project, place=place, name=job_id),
+            candidate=candidate,
+            body={"parent": f"projects/{project}/locations/{place}", "customJob": job},
+        )
+
+    def create(self, request: Request) -> JobRef:
+        """Make the job, or take up the one of this id that is there already, in whichever region.
+
+        Raises:
+            CapacityError: this region has no such machines.
+            AccessError, RequestError: as Vertex AI answers.
+            TransientError: no answer came, and no job was seen; submit again with the same key.
+        """
+        job_id = request.ref.name
+        seen = self._earlier(job_id)
+        if seen is None:
+            body = self._code.sent(request.body["customJob"])
+            seen = once.create_once(self._jobs, request.ref.place, body, job_id, self._code.holder)
+        with self._lock:
+            self._resources[job_id] = seen.resource
+        return JobRef(backend=self.name, project=request.ref.project, place=seen.region, name=job_id)
+
+    def observe(self, ref: JobRef) -> Observation:
+        """One look at the job; many jobs of a region share a call.
+
+        Raises:
+            JobLostError: there is no such job, or it was deleted.
+        """
+        seen = self._look(ref)
+        winner = self._outcome.superseded_by(seen)
+        if winner:
+            resource = f"{seen.resource.rpartition('/')[0]}/{winner}"
+            with self._lock:
+                self._resources[ref.name] = resource
+            seen = self._look(ref)
+        return self._outcome.observe(seen)
+
+    def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
+        """Lines that all nodes wrote since ``cursor``, late ones included. Raises as `observe`."""
+        seen = self._look(ref)
+        if not seen.has_ended and not self._turns.take(ref.name, is_continued=logs.is_continued(cursor)):
+            return LogPage(lines=(), cursor=cursor)
+        return logs.read(self._access, seen, cursor)
+
+    def cancel(self, ref: JobRef) -> None:
+        """Ask the job to stop; one that has ended stays as it is. Raises as `observe`."""
+        seen = self._look(ref)
+        if seen.has_ended:
+            return
+        try:
+            self._jobs.cancel(seen.resource)
+        except MissingError as error:
+            raise self._lost(ref) from error
+        except RequestError:
+            if not self._jobs.get(seen.resource).has_ended:  # it ended before the cancel came
+                raise
+
+    def find(self, *, name: str = "") -> tuple[JobRef, ...]:
+        """Jobs of ours in these regions, newest first."""
+        found = [
+            seen
+            for region in self._settings.regions
+            for seen in self._jobs.list(region, f"labels.{LABEL_JOB}:*").items
+            if seen.job_id.startswith(name)
+        ]
+        found.sort(key=lambda seen: str(seen.created_at), reverse=True)
+        project = self._settings.project
+        refs = [
+            JobRef(backend=self.name, project=project, place=seen.region, name=seen.job_id) for seen in found
+        ]
+        return tuple(dict.fromkeys(refs))
+
+    def _earlier(self, job_id: str) -> Seen | None:
+        """The job of this id that an earlier call, or another process, has made."""
+        found = once.find_all(self._jobs, self._settings.regions, job_id)
+        seen = once.effective(found, job_id, self._code.holder)
+        once.cancel_extras(self._jobs, found, seen, job_id, self._code.holder)
+        return seen
+
+    def _look(self, ref: JobRef) -> Seen:
+        try:
+            resource = self._resource(ref)
+            return self._watch(resource.split("/")[3]).look(resource)
+        except MissingError as error:
+            raise self._lost(ref) from error
+
+    def _resource(self, ref: JobRef) -> str:
+        known = self._resources.get(ref.name)
+        if known is None:
+            found = once.find_all(self._jobs, [ref.place], ref.name)
+            seen = once.effective(found, ref.name, self._code.holder) or (found[0] if found else None)
+            if seen is None:
+                raise self._lost(ref)
+            once.cancel_extras(self._jobs, found, seen, ref.name, self._code.holder)
+            known = seen.resource
+            with self._lock:
+                self._resources[ref.name] = known
+        return known
+
+    def _watch(self, region: str) -> Watch:
+        with self._lock:
+            return self._watches.setdefault(region, Watch(self._jobs, region))
+
+    def _lost(self, ref: JobRef) -> JobLostError:
+        return JobLostError(
+            f"{ref.name} is not in {ref.place}",
+            why=f"project {ref.project} has no custom job there with the label {LABEL_JOB}={ref.name}",
+            fix="check the project and region of the name; the job may have been deleted",
+            uri=ref.uri,
+        )

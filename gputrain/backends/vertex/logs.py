@@ -1,0 +1,204 @@
+"""Log lines of a job from Cloud Logging: in order, none twice, late ones included."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from gputrain.backends.base import LogLine, LogPage
+from gputrain.backends.vertex.jobs import LOOK
+from gputrain.backends.vertex.states import Seen
+from gputrain.entrypoint import contract
+from gputrain.errors import Fault, SpecError
+from gputrain.gcp import Access, Api, filter_text
+from gputrain.retry import retried
+
+PAGE_SIZE = 1000
+MOST_PAGES = 5
+"""Pages read in one go; what is left comes with the next."""
+
+OVERLAP = timedelta(seconds=30)
+"""Entries arrive out of order: each look goes back so far and leaves out what it knows already."""
+
+_TASK = re.compile(r"workerpool([01])-(\d+)")
+
+
+def read(access: Access, seen: Seen, cursor: str) -> LogPage:
+    """Lines since ``cursor``.
+
+    Raises:
+        SpecError: the cursor is none of ours.
+        AccessError, TransientError: as Cloud Logging answers.
+    """
+    since, known, token = _read_cursor(cursor)
+    start = since or seen.created_at
+    wanted = _filter(seen)
+    if start is not None:
+        wanted += f' AND timestamp>="{_rfc3339(start)}"'
+    fresh: list[Mapping[str, Any]] = []
+    for _ in range(MOST_PAGES):
+        body = _entries(access, wanted, "timestamp asc", PAGE_SIZE, token)
+        for entry in body.get("entries", ()):
+            if (mark := _mark(entry)) not in known:
+                known[mark] = str(entry.get("timestamp", ""))
+                fresh.append(entry)
+        token = str(body.get("nextPageToken", ""))
+        if not token:
+            break
+    if not fresh and not token:
+        return LogPage(lines=(), cursor=cursor)
+    return LogPage(lines=tuple(map(_line, fresh)), cursor=_write_cursor(start, known, token))
+
+
+def results(access: Access, seen: Seen) -> list[Mapping[str, Any]]:
+    """The result documents that the node agents of the last attempt wrote as their last lines."""
+    wanted = f"{_filter(seen)} AND (textPayload:{_MARKER} OR jsonPayload.message:{_MARKER})"
+    body = _entries(access, wanted, "timestamp desc", 100, "")
+    newest: dict[int, Mapping[str, Any]] = {}
+    for entry in body.get("entries", ()):
+        document = _document(_line(entry).message)
+        if document is not None:
+            newest.setdefault(int(document.get(contract.R_NODE_RANK) or 0), document)
+    return list(newest.values())
+
+
+def are_empty(access: Access, seen: Seen) -> bool:
+    """True where not a single line of the job came."""
+    return not _entries(access, _filter(seen), "timestamp asc", 1, "").get("entries")
+
+
+_MARKER = filter_text(contract.RESULT_MARKER.strip())
+
+
+def _filter(seen: Seen) -> str:
+    return f'resource.type="ml_job" AND resource.labels.job_id={filter_text(seen.number)}'
+
+
+def _entries(access: Access, wanted: str, order: str, size: int, token: str) -> dict[str, Any]:
+    body = {
+        "resourceNames": [f"projects/{access.project}"],
+        "filter": wanted,
+        "orderBy": order,
+        "pageSize": size,
+        **({"pageToken": token} if token else {}),
+    }
+    url = access.url(Api.LOGGING) + "/v2/entries:list"
+    return retried(
+        lambda: access.rest_json("POST", url, action="read the logs", json=body),
+        policy=LOOK,
+        sleep=access.sleep,
+    )
+
+
+def _document(message: str) -> Mapping[str, Any] | None:
+    head, marker, text = message.partition(contract.RESULT_MARKER)
+    if not marker or head.strip():
+        return None
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _line(entry: Mapping[str, Any]) -> LogLine:
+    payload = entry.get("jsonPayload") or {}
+    message = payload.get("message") if payload else entry.get("textPayload", "")
+    if message is None:
+        message = json.dumps(payload, sort_keys=True)
+    rank = payload.get("rank")
+    task = _TASK.fullmatch(_task(entry))
+    node_rank = int(task[2]) + (1 if task[1] == "1" else 0) if task else None
+    return LogLine(
+        message=str(message).rstrip("\n"),
+        rank=int(rank) if isinstance(rank, (int, float)) and not isinstance(rank, bool) else None,
+        node_rank=node_rank,
+        severity=str(entry.get("severity") or "INFO"),
+        time=_parse(str(entry["timestamp"])) if entry.get("timestamp") else None,
+    )
+
+
+def _task(entry: Mapping[str, Any]) -> str:
+    """``workerpool1-0``: which replica wrote it. Source: what ``gcloud ai custom-jobs stream-logs`` shows."""
+    for labels in (entry.get("labels") or {}, (entry.get("resource") or {}).get("labels") or {}):
+        for key in ("ml.googleapis.com/task_name", "task_name"):
+            if labels.get(key):
+                return str(labels[key])
+    return ""
+
+
+def _mark(entry: Mapping[str, Any]) -> str:
+    told = f"{entry.get('insertId', '')} {entry.get('timestamp', '')} {entry.get('logName', '')}"
+    return base64.b64encode(hashlib.sha256(told.encode()).digest()[:6]).decode()
+
+
+def _read_cursor(cursor: str) -> tuple[datetime | None, dict[str, str], str]:
+    if not cursor:
+        return None, {}, ""
+    try:
+        told = json.loads(cursor)
+        return _parse(told["since"]), dict(told["known"]), str(told["page"])
+    except (ValueError, KeyError, TypeError) as error:
+        allowed, fix = "a LogPage's cursor", "pass it on unchanged"
+        fault = Fault(field="cursor", value=repr(cursor[:40]), allowed=allowed, fix=fix)
+        raise SpecError(f"{fault}", faults=(fault,)) from error
+
+
+def _write_cursor(start: datetime | None, known: Mapping[str, str], token: str) -> str:
+    """Where to go on. Pages that are left keep their filter, so its start moves after they are read."""
+    newest = max(map(_parse, filter(None, known.values())), default=start)
+    assert newest is not None
+    since = start if token and start is not None else max(newest - OVERLAP, start or newest - OVERLAP)
+    kept = {mark: at for mark, at in known.items() if token or not at or _parse(at) >= since}
+    return json.dumps({"since": since.isoformat(), "known": kept, "page": token})
+
+
+def _parse(text: str) -> datetime:
+    """RFC 3339 with any number of digits of a second; Python 3.10 reads three or six."""
+    found = re.fullmatch(r"(.*?)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", text)
+    if found is None:
+        raise ValueError(f"no moment: {text[:40]!r}")
+    micros = (found[2] or "").ljust(6, "0")[:6]
+    return datetime.fromisoformat(f"{found[1]}.{micros}{'+00:00' if found[3] == 'Z' else found[3]}")
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.isoformat()
+
+
+def is_continued(cursor: str) -> bool:
+    """True where the last page ended before the entries did."""
+    return bool(_read_cursor(cursor)[2])
+
+
+class Turns:
+    """Whose turn it is to read logs: all jobs together stay within Cloud Logging's reads a minute.
+
+    Source: 60 reads a minute for a project, by general knowledge, not re-read.
+    """
+
+    def __init__(self, *, now: Callable[[], float], least_s: float = 2.0, each_s: float = 1.2) -> None:
+        self._now = now
+        self._least_s = least_s
+        self._each_s = each_s
+        self._lock = threading.Lock()
+        self._read_at: dict[str, float] = {}
+
+    def take(self, name: str, *, is_continued: bool = False) -> bool:
+        """True when the job's log may be read now."""
+        with self._lock:
+            now = self._now()
+            streams = [one for one, at in self._read_at.items() if now - at < 120.0]
+            pause_s = max(self._least_s, self._each_s * len(streams))
+            at = self._read_at.get(name)
+            if not is_continued and at is not None and 0 <= now - at < pause_s:
+                return False
+            self._read_at = {one: self._read_at[one] for one in streams}
+            self._read_at[name] = now
+            return True

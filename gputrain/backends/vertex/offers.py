@@ -1,0 +1,93 @@
+"""What Vertex AI sells to a project, by the catalog, and what it cannot honour. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from gputrain import catalog
+from gputrain.catalog import Price, ProvisioningModel, Service, Shape
+from gputrain.planning import Limit, Offer, Supply
+from gputrain.spec import TrainingSpec
+
+NAME = "vertex"
+MOST_RESTARTS = 6
+FLEX_START_MOST = timedelta(days=7)
+_RESERVATION = re.compile(r"projects/[^/]+/zones/[^/]+/reservations/[^/]+")
+_ENV_MOST = 80
+"""100 variables are allowed (aiplatform v1 protos); the rest is for our own and Google's."""
+
+
+def supply(regions: tuple[str, ...]) -> Supply:
+    """Every shape with GPUs that trains on Vertex AI, in the regions the user allows, in that order."""
+    shapes = catalog.shapes(service=Service.VERTEX)
+    return Supply(backend=NAME, offers=tuple(_offer(shape, regions) for shape in shapes), limits=LIMITS)
+
+
+def _offer(shape: Shape, regions: tuple[str, ...]) -> Offer:
+    listed = catalog.regions(shape, Service.VERTEX)
+
+    def price_of(place: str, model: ProvisioningModel | None) -> Price | None:
+        if model is None:
+            return None
+        return catalog.price(shape, place, model, service=Service.VERTEX)
+
+    return Offer(
+        gpu=shape.gpu.kind,
+        gpu_count=shape.gpu_count,
+        machine_type=shape.machine_type,
+        provisioning_models=shape.sold_as(Service.VERTEX),
+        places=tuple(region for region in regions if region in listed),
+        price_of=price_of,
+    )
+
+
+def _too_long_for_flex_start(spec: TrainingSpec) -> bool:
+    return ProvisioningModel.FLEX_START in spec.provisioning_model and spec.max_run_duration > FLEX_START_MOST
+
+
+def _is_a_folder_of_this_machine(path: str | None) -> bool:
+    return path is not None and not path.startswith(("gs://", "/gcs/"))
+
+
+LIMITS = (
+    Limit(
+        field="gpu",
+        asks=lambda spec: not spec.gpu and spec.machine_type is None,
+        why="it runs on machines with GPUs, and none is named",
+        fix="gpu='L4:1'; or use Local for CPU ranks",
+    ),
+    Limit(
+        field="reservation",
+        asks=lambda spec: spec.reservation is not None and not _RESERVATION.fullmatch(spec.reservation),
+        why="Vertex AI wants the reservation's full name",
+        fix="reservation='projects/P/zones/Z/reservations/NAME'",
+    ),
+    Limit(
+        field="max_run_duration",
+        asks=_too_long_for_flex_start,
+        why="flex-start runs for 7 days at most",
+        fix="max_run_duration='7d', and resume from the checkpoint",
+    ),
+    Limit(
+        field="max_restarts",
+        asks=lambda spec: spec.max_restarts > MOST_RESTARTS,
+        why=f"Vertex AI counts restarts itself, {MOST_RESTARTS} at most",
+        fix=f"max_restarts={MOST_RESTARTS}",
+    ),
+    Limit(
+        field="env",
+        asks=lambda spec: len(spec.env) + len(spec.secrets) > _ENV_MOST,
+        why="a container takes 100 variables, some of which are not yours",
+        fix=f"at most {_ENV_MOST} in env and secrets together",
+    ),
+    *(
+        Limit(
+            field=field,
+            asks=lambda spec, field=field: _is_a_folder_of_this_machine(getattr(spec, field)),  # type: ignore[misc]
+            why="a folder of the container is gone when it ends",
+            fix=f"{field}='gs://my-bucket/...', or leave it out",
+        )
+        for field in ("checkpoint_dir", "output_dir")
+    ),
+)

@@ -1,0 +1,115 @@
+"""From a look at a job to an observation: an end is joined with its reason and the ranks' own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from gputrain.backends.results import first_cause
+from gputrain.backends.vertex import diagnosis, logs
+from gputrain.backends.vertex.states import Seen, state_of
+from gputrain.entrypoint import contract
+from gputrain.errors import AccessError
+from gputrain.gcp import Access
+from gputrain.lifecycle import Failure, Observation, State
+
+REASON_COMES_WITHIN_S = 90.0
+"""``customJob.error`` is filled in about a minute after the end. Source: Vertex AI's pages, 2026-11-20."""
+
+
+class Outcome:
+    """What became of jobs; an end is worked out once."""
+
+    def __init__(self, access: Access, holder: Callable[[str], str]) -> None:
+        self._access = access
+        self._holder = holder
+        self._ends: dict[str, Observation] = {}
+        self._ended_since: dict[str, float] = {}
+        self._winners: dict[str, str] = {}
+
+    def superseded_by(self, seen: Seen) -> str:
+        """The number of the job that ran instead, where this one ended well by doing nothing; else empty."""
+        if state_of(seen) is not State.SUCCEEDED or not seen.job_id:
+            return ""
+        if seen.resource not in self._winners:
+            self._winners[seen.resource] = self._holder(seen.job_id)
+        winner = self._winners[seen.resource]
+        return "" if winner == seen.number else winner
+
+    def observe(self, seen: Seen) -> Observation:
+        """The observation that a look amounts to."""
+        if seen.resource in self._ends:
+            return self._ends[seen.resource]
+        state = state_of(seen)
+        plain = Observation(
+            state=state,
+            detail=_detail(seen, state),
+            started_at=seen.started_at,
+            ended_at=seen.ended_at,
+            raw=_raw(seen),
+        )
+        if state is State.FAILED:
+            return self._failed(seen, plain)
+        if seen.has_ended:
+            self._ends[seen.resource] = plain
+        return plain
+
+    def _failed(self, seen: Seen, plain: Observation) -> Observation:
+        documents, note = self._documents(seen)
+        cause = first_cause(documents)
+        if cause is None and not seen.error and not self._is_late(seen):
+            detail = "it has failed; Vertex AI tells the reason about a minute later"
+            return attrs.evolve(plain, state=None, detail=detail)
+        failure = cause or _with_note(_stopped(documents) or diagnosis.failure_of(seen.error), note)
+        end = attrs.evolve(plain, failure=failure, detail=failure.message, exit_code=failure.exit_code)
+        self._ends[seen.resource] = end
+        self._ended_since.pop(seen.resource, None)
+        return end
+
+    def _documents(self, seen: Seen) -> tuple[list[Mapping[str, Any]], str]:
+        """The agents' result documents, and why there are none."""
+        if seen.started_at is None:
+            return [], ""
+        try:
+            documents = logs.results(self._access, seen)
+            empty = not documents and logs.are_empty(self._access, seen)
+        except AccessError as error:
+            return [], f"its logs could not be read: {error.what}. {error.fix}"
+        return documents, diagnosis.NO_LOGS if empty else ""
+
+    def _is_late(self, seen: Seen) -> bool:
+        """True when the reason is overdue, by Google's clock and by ours: either may be wrong."""
+        now = self._access.now()
+        since = self._ended_since.setdefault(seen.resource, now)
+        ended = seen.ended_at.timestamp() if seen.ended_at else now
+        return max(now - since, now - ended) > REASON_COMES_WITHIN_S
+
+
+def _stopped(documents: list[Mapping[str, Any]]) -> Failure | None:
+    """Ranks that were asked to stop, and saved."""
+    for one in documents:
+        if one.get(contract.R_STATE) == contract.STATE_STOPPED:
+            return Failure(
+                kind="stopped",
+                message="the ranks were asked to stop, saved and left; submit again to go on from there",
+                exit_code=contract.STOPPED,
+            )
+    return None
+
+
+def _with_note(failure: Failure, note: str) -> Failure:
+    return attrs.evolve(failure, message=f"{failure.message}; {note}") if note else failure
+
+
+def _detail(seen: Seen, state: State | None) -> str:
+    if state is State.EXPIRED:
+        return "it ran for all of max_run_duration" if seen.started_at else "it waited too long for machines"
+    word = seen.state.removeprefix("JOB_STATE_").lower()
+    return f"{word}: {seen.error}" if seen.error else word
+
+
+def _raw(seen: Seen) -> dict[str, Any]:
+    error = {"code": seen.error_code, "message": seen.error}
+    return {"name": seen.resource, "state": seen.state, "error": error}

@@ -1,0 +1,229 @@
+"""The request that makes one custom job. Pure: the same spec gives the same JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from gputrain import catalog
+from gputrain.backends.base import Bundle
+from gputrain.backends.vertex import images
+from gputrain.backends.vertex.settings import Settings
+from gputrain.catalog import ProvisioningModel, Service, Shape
+from gputrain.entrypoint import contract
+from gputrain.gcp import our_labels
+from gputrain.planning import Candidate
+from gputrain.spec import TrainingSpec
+from gputrain.staging.bucket import Bucket
+
+STRATEGIES: Mapping[ProvisioningModel, str] = {
+    ProvisioningModel.STANDARD: "STANDARD",
+    ProvisioningModel.SPOT: "SPOT",
+    ProvisioningModel.FLEX_START: "FLEX_START",
+    ProvisioningModel.RESERVATION_BOUND: "STANDARD",  # what binds it is the reservation affinity
+}
+RESERVATION_KEY = "compute.googleapis.com/reservation-name"
+
+
+def custom_job(
+    spec: TrainingSpec,
+    candidate: Candidate,
+    job_id: str,
+    bundle: Bundle,
+    *,
+    settings: Settings,
+    addresses: Mapping[str, str],
+) -> dict[str, Any]:
+    """A ``CustomJob`` in the REST API's own JSON.
+
+    Args:
+        spec, candidate, job_id, bundle: what, where, under which name, and the code.
+        settings: the project's choices.
+        addresses: where the container finds Cloud Storage and Secret Manager.
+    """
+    body: dict[str, Any] = {
+        "displayName": job_id,
+        "labels": our_labels(job_id, spec.labels),
+        "jobSpec": {
+            "workerPoolSpecs": _pools(spec, candidate, job_id, bundle, settings, addresses),
+            "scheduling": _scheduling(spec, candidate),
+            **_network(settings),
+        },
+    }
+    job_spec = body["jobSpec"]
+    output = _base_output(candidate, job_id, settings)
+    if output:
+        job_spec["baseOutputDirectory"] = {"outputUriPrefix": output}
+    for field, value in (
+        ("serviceAccount", settings.service_account),
+        ("tensorboard", settings.tensorboard),
+        ("persistentResourceId", settings.persistent_resource),
+    ):
+        if value is not None:
+            job_spec[field] = value
+    if settings.kms_key is not None:
+        body["encryptionSpec"] = {"kmsKeyName": settings.kms_key}
+    return body
+
+
+def folder_of(bucket: Bucket, job_id: str) -> str:
+    """The ``gs://`` folder that belongs to one job; ends in ``/``."""
+    return bucket.uri("jobs", job_id, "")
+
+
+def lock_of(bucket: Bucket, job_id: str) -> str:
+    """The object that only one job of the same id can create."""
+    return bucket.object_name("jobs", job_id, "lock")
+
+
+@cache
+def loader() -> str:
+    """The constant lines that a container runs first, without comments."""
+    text = (files("gputrain.staging") / "loader.py").read_text("utf-8")
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+
+
+def _pools(
+    spec: TrainingSpec,
+    candidate: Candidate,
+    job_id: str,
+    bundle: Bundle,
+    settings: Settings,
+    addresses: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    """The chief, the workers where there are any, and the reduction server where one is wanted."""
+    pool = {
+        "machineSpec": _machine(spec, candidate),
+        "diskSpec": _disk(candidate, settings),
+        "containerSpec": _container(spec, candidate, job_id, bundle, settings, addresses),
+    }
+    pools = [{**pool, "replicaCount": "1"}]
+    if candidate.num_nodes > 1:
+        pools.append({**pool, "replicaCount": str(candidate.num_nodes - 1)})
+        server = settings.reduction_server
+        if server is not None:
+            pools.append(
+                {
+                    "machineSpec": {"machineType": server.machine_type},
+                    "replicaCount": str(server.replicas),
+                    "containerSpec": {"imageUri": server.image},
+                }
+            )
+    return pools
+
+
+def shape_of(candidate: Candidate) -> Shape:
+    """The catalog's row for a candidate: the one fact that machine and accelerator are written from."""
+    found = catalog.shapes(
+        candidate.gpu, candidate.gpu_count, machine_type=candidate.machine_type, service=Service.VERTEX
+    )
+    return found[0]
+
+
+def _machine(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
+    shape = shape_of(candidate)
+    machine: dict[str, Any] = {
+        "machineType": shape.machine_type,
+        "acceleratorType": shape.gpu.vertex_accelerator_type,
+        "acceleratorCount": int(shape.gpu_count),
+    }
+    reserves = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
+    if spec.reservation is not None and candidate.provisioning_model in reserves:
+        machine["reservationAffinity"] = {
+            "reservationAffinityType": "SPECIFIC_RESERVATION",
+            "key": RESERVATION_KEY,
+            "values": [spec.reservation],
+        }
+    return machine
+
+
+def _disk(candidate: Candidate, settings: Settings) -> dict[str, Any]:
+    sold = shape_of(candidate).machine.boot_disk_types
+    kind = settings.disk_type or ("pd-ssd" if "pd-ssd" in sold else "hyperdisk-balanced")
+    return {"bootDiskType": kind, "bootDiskSizeGb": settings.disk_gib}
+
+
+def _container(
+    spec: TrainingSpec,
+    candidate: Candidate,
+    job_id: str,
+    bundle: Bundle,
+    settings: Settings,
+    addresses: Mapping[str, str],
+) -> dict[str, Any]:
+    bucket = settings.bucket
+    assert bucket is not None  # the code was staged into it
+    order = {
+        **addresses,
+        "bucket": bucket.name,
+        "object": bundle.location.partition(f"gs://{bucket.name}/")[2],
+        "sha256": bundle.sha256,
+        "generation": bundle.generation,
+        "lock": lock_of(bucket, job_id),
+        "argv": list(bundle.argv),
+        "requirements": list(spec.requirements),
+        "secrets": dict(spec.secrets),
+    }
+    env = {**spec.env, **_environment(spec, candidate, job_id, bucket)}
+    return {
+        "imageUri": images.choose(spec.image, shape_of(candidate)),
+        "command": ["python3", "-c", loader()],
+        "args": [json.dumps(order, sort_keys=True)],
+        "env": [{"name": name, "value": env[name]} for name in sorted(env)],
+    }
+
+
+def _environment(spec: TrainingSpec, candidate: Candidate, job_id: str, bucket: Bucket) -> dict[str, str]:
+    """What the node agent reads; where the nodes are it finds out from Vertex AI's own variables."""
+    folder = folder_of(bucket, job_id)
+    return {
+        contract.JOB_ID: job_id,
+        contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
+        contract.LAUNCHER: spec.launcher.value,
+        contract.LOG_FORMAT: "json",
+        contract.CHECKPOINT_DIR: _mounted(spec.checkpoint_dir or f"{folder}checkpoints/"),
+        contract.OUTPUT_DIR: _mounted(spec.output_dir or f"{folder}model/"),
+    }
+
+
+def _mounted(place: str) -> str:
+    """Where a container sees a bucket. Source: Vertex AI code requirements, read 2026-11-20."""
+    return "/gcs/" + place.removeprefix("gs://") if place.startswith("gs://") else place
+
+
+def _base_output(candidate: Candidate, job_id: str, settings: Settings) -> str:
+    """Only for a job in the bucket's own region: Vertex AI refuses any other."""
+    if settings.bucket is None or candidate.place != settings.home:
+        return ""
+    return folder_of(settings.bucket, job_id)
+
+
+def _scheduling(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
+    model = candidate.provisioning_model or ProvisioningModel.STANDARD
+    scheduling: dict[str, Any] = {
+        "timeout": _seconds(candidate.max_run_duration),
+        "strategy": STRATEGIES[model],
+    }
+    if spec.max_restarts == 0:
+        scheduling["disableRetries"] = True
+    else:
+        scheduling["restartJobOnWorkerRestart"] = True  # a gang cannot take one worker back by itself
+    if model is ProvisioningModel.FLEX_START:
+        scheduling["maxWaitDuration"] = _seconds(spec.max_wait_duration)
+    return scheduling
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{int(duration.total_seconds())}s"
+
+
+def _network(settings: Settings) -> dict[str, Any]:
+    if settings.network is not None:
+        return {"network": settings.network}
+    if settings.network_attachment is not None:
+        return {"pscInterfaceConfig": {"networkAttachment": settings.network_attachment}}
+    return {}

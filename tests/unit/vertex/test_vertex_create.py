@@ -1,0 +1,261 @@
+"""Exactly one job: whatever is lost, repeated, or done twice at once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gputrain.emulator import faults
+from gputrain.emulator.errors import ApiError
+from gputrain.emulator.storage import Storage
+from gputrain.emulator.vertex.endings import OverQuota
+from gputrain.errors import (
+    ApiDisabledError,
+    CapacityError,
+    NoPlacementError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RequestError,
+    TransientError,
+)
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
+
+CREATE = "aiplatform.customJobs.create"
+LIST = "aiplatform.customJobs.list"
+
+
+def spec(code, **fields):
+    return TrainingSpec(**{"script": "train.py", "source_dir": code, "gpu": "L4:2", **fields})
+
+
+def submit(backend, code, key="k", **fields):
+    return Trainer(backend).submit(spec(code, **fields), idempotency_key=key)
+
+
+def made(vertex):
+    return list(vertex.jobs.values())
+
+
+def counted(cloud, start=0):
+    methods = [one.method for one in cloud.requests[start:]]
+    writes = [one for one in methods if one == CREATE]
+    return len(writes), len(methods) - len(writes)
+
+
+def test_a_job_is_made_with_the_code_that_was_uploaded(backend, cloud, vertex, code):
+    job = submit(backend, code)
+    assert job.state is State.QUEUED
+    (only,) = made(vertex)
+    assert only.document["labels"]["gputrain-job"] == job.ref.name
+    assert only.document["displayName"] == job.ref.name
+
+
+def test_planning_creates_and_uploads_nothing(backend, cloud, vertex, code):
+    plan = Trainer(backend).plan(spec(code))
+    assert plan.requests[0]["customJob"]["displayName"].startswith("train-")
+    assert made(vertex) == []
+    assert {one.method for one in cloud.requests} <= {"storage.buckets.list"}
+
+
+def test_unchanged_code_costs_one_write_and_few_reads_and_no_upload(backend, cloud, code):
+    submit(backend, code, key="first")
+    start = len(cloud.requests)
+    submit(backend, code, key="second")
+    writes, reads = counted(cloud, start)
+    assert writes == 1
+    assert reads <= 6
+    assert not [one.method for one in cloud.requests[start:] if "insert" in one.method]
+
+
+def test_the_same_key_gives_the_same_job(backend, vertex, code):
+    assert submit(backend, code).uri == submit(backend, code).uri
+    assert len(made(vertex)) == 1
+
+
+def test_another_process_with_the_same_key_takes_the_job_up(make, vertex, code):
+    first = submit(make(), code)
+    assert submit(make(), code).uri == first.uri
+    assert len(made(vertex)) == 1
+
+
+def test_a_job_in_another_region_is_found_by_its_key(make, vertex, code):
+    first = submit(make(regions=["us-central1", "europe-west4"]), code)
+    second = submit(make(regions=["us-central1", "europe-west4"]), code)
+    assert first.uri == second.uri
+    assert len(made(vertex)) == 1
+
+
+@pytest.mark.parametrize(
+    "fault", [faults.DropAfterCommit(), faults.Truncate(), faults.bad_gateway(), faults.server_error(503)]
+)
+def test_a_lost_answer_makes_no_second_job(make, cloud, vertex, code, fault):
+    cloud.fail(CREATE, fault)
+    job = submit(make(), code)
+    assert len(made(vertex)) == 1
+    assert job.refresh().state is State.PROVISIONING
+
+
+def test_a_lost_answer_over_grpc_makes_no_second_job(make, cloud, vertex, code):
+    cloud.fail(CREATE, faults.server_error(503))
+    submit(make(transport="grpc"), code)
+    assert len(made(vertex)) == 1
+
+
+def test_a_request_that_never_arrived_is_sent_again(make, cloud, vertex, code):
+    cloud.fail(CREATE, faults.DropBeforeCommit())
+    submit(make(), code)
+    assert len(made(vertex)) == 1
+
+
+def test_a_made_job_that_lists_show_late_is_waited_for(make, cloud, vertex, code):
+    cloud.fail(CREATE, faults.DropAfterCommit())
+    cloud.fail(LIST, faults.Stale(seconds=40), times=None)
+    submit(make(), code)
+    assert len(made(vertex)) == 1
+
+
+def test_without_any_answer_the_error_says_that_nothing_is_known(make, cloud, vertex, code):
+    cloud.fail(CREATE, faults.DropBeforeCommit(), times=None)
+    with pytest.raises(TransientError, match="create the job in us-central1"):
+        submit(make(), code)
+    assert made(vertex) == []
+
+
+def test_two_processes_at_once_are_told_apart_by_the_lock(make, cloud, vertex, code):
+    one, other = make(), make()
+    cloud.fail(LIST, faults.Stale(seconds=40), times=2)  # neither sees the other's job in time
+    first = submit(one, code)
+    cloud.clock.advance(1)
+    second = submit(other, code)
+    assert len(made(vertex)) == 2
+    numbers = sorted(vertex.jobs)
+    storage = cloud.world.part(Storage)
+    lock = f"jobs/{first.ref.name}/lock"
+    put_object(cloud, "my-bucket", lock, numbers[1].encode())
+    assert storage.location("my-bucket")
+    job = Trainer(make()).attach(second.uri)
+    assert job.refresh().raw["name"].endswith(numbers[1])
+    assert vertex.jobs[numbers[0]].life.state.value == "JOB_STATE_CANCELLING"
+
+
+def put_object(cloud, bucket, name, data):
+    from gputrain.gcp import Access
+    from gputrain.staging.bucket import Bucket
+    from gputrain.staging.upload import upload
+
+    access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
+    upload(access, Bucket(name=bucket), name, data)
+
+
+def test_a_job_that_did_nothing_leads_to_the_one_that_ran(make, cloud, vertex, code):
+    one, other = make(), make()
+    cloud.fail(LIST, faults.Stale(seconds=40), times=2)
+    first, _second = submit(one, code), submit(other, code)
+    numbers = sorted(vertex.jobs)
+    winner = next(n for n in numbers if not first._backend._resources[first.ref.name].endswith(n))
+    put_object(cloud, "my-bucket", f"jobs/{first.ref.name}/lock", winner.encode())
+    cloud.clock.advance(1000)
+    assert first.refresh().raw["name"].endswith(winner)
+
+
+def test_64_threads_get_their_jobs_through_a_limit_of_creates(make, cloud, vertex, code):
+    cloud.rate_limit("aiplatform.job_writes", 60)
+    lock = threading.Lock()
+
+    def sleep(seconds):
+        with lock:  # a standing clock: one waiter moves it for all
+            cloud.clock.advance(seconds)
+
+    backend = make(sleep=sleep)
+    request = Trainer(backend).plan(spec(code))
+    bundle = backend.stage(spec(code), "x")
+
+    def create(number):
+        body = backend.render(spec(code), request.candidates[0], f"job-{number}", bundle)
+        return backend.create(body)
+
+    with ThreadPoolExecutor(64) as pool:
+        refs = list(pool.map(create, range(200)))
+    assert len({ref.name for ref in refs}) == 200
+    assert sorted(job.document["displayName"] for job in made(vertex)) == sorted(ref.name for ref in refs)
+
+
+def test_a_full_region_sends_us_to_the_next(make, cloud, vertex, code):
+    cloud.fail(CREATE, faults.Refuse(error=ApiError(400, 'Machine type "g2-standard-24" is not supported.')))
+    job = submit(make(regions=["us-central1", "europe-west4"]), code)
+    assert job.ref.place == "europe-west4"
+    assert [attempt.candidate.place for attempt in job.attempts] == ["us-central1", "europe-west4"]
+
+
+def test_when_every_region_refuses_the_ledger_tells(make, cloud, code):
+    refusal = faults.Refuse(error=ApiError(400, 'Machine type "g2-standard-24" is not supported.'))
+    cloud.fail(CREATE, refusal, times=None)
+    with pytest.raises(NoPlacementError) as caught:
+        submit(make(regions=["us-central1", "europe-west4"]), code)
+    assert [one.candidate.place for one in caught.value.attempts] == ["us-central1", "europe-west4"]
+
+
+def test_a_quota_of_zero_names_the_metric(backend, vertex, code):
+    vertex.set_limit("custom_model_training_nvidia_l4_gpus", 0, region="us-central1")
+    vertex.settings = type(vertex.settings)(over_quota=OverQuota.REFUSE)
+    with pytest.raises(QuotaExceededError) as caught:
+        submit(backend, code)
+    assert caught.value.metric == "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
+    assert "quotas" in caught.value.fix
+
+
+def test_an_api_that_is_off_is_told_with_the_command_that_turns_it_on(backend, cloud, code):
+    cloud.enable_api("aiplatform", enabled=False)
+    with pytest.raises(ApiDisabledError) as caught:
+        submit(backend, code)
+    assert caught.value.api == "aiplatform.googleapis.com"
+    assert "gcloud services enable aiplatform.googleapis.com" in caught.value.fix
+
+
+def test_an_account_that_may_not_be_acted_as_is_named(backend, vertex, code):
+    vertex.forbidden_accounts.add("train@my-project.iam.gserviceaccount.com")
+    with pytest.raises(PermissionDeniedError) as caught:
+        submit(backend, code)
+    assert caught.value.permission == "iam.serviceAccounts.actAs"
+    assert "train@my-project.iam.gserviceaccount.com" in caught.value.fix
+
+
+def test_a_missing_permission_is_named(make, cloud, code):
+    poor = cloud.caller(
+        "poor@example.com",
+        permissions={"storage.buckets.list", "storage.objects.get", "storage.objects.create",
+                     "aiplatform.customJobs.list", "aiplatform.customJobs.get"},
+    )  # fmt: skip
+    with pytest.raises(PermissionDeniedError) as caught:
+        submit(make(credentials=cloud.credentials_of(poor)), code)
+    assert caught.value.permission == CREATE
+
+
+def test_a_wrong_project_is_refused_before_anything_is_made(make, cloud, vertex, code):
+    with pytest.raises((RequestError, PermissionDeniedError)):
+        submit(make(project="no-such-project"), code)
+    assert made(vertex) == []
+
+
+def test_an_expired_token_is_renewed(make, cloud, code, vertex):
+    cloud.fail(CREATE, faults.unauthorized())
+    submit(make(), code)
+    assert len(made(vertex)) == 1
+
+
+def test_no_bucket_says_how_to_name_one(make, code):
+    with pytest.raises(RequestError, match="bucket='gs://my-bucket'"):
+        submit(make(bucket=None), code)
+
+
+def test_a_capacity_error_is_one_that_the_ladder_understands(make, cloud, code):
+    cloud.fail(
+        CREATE, faults.Refuse(error=ApiError(429, "Resources are insufficient in region: us-central1."))
+    )
+    backend = make()
+    plan = Trainer(backend).plan(spec(code))
+    bundle = backend.stage(spec(code), "a-1")
+    with pytest.raises(CapacityError):
+        backend.create(backend.render(spec(code), plan.candidates[0], "a-1", bundle))

@@ -1,0 +1,174 @@
+# ruff: noqa: E501  # one case a line
+"""The requests, word for word; what Google's own schema says of them; and that code and fact agree."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gputrain.backends.base import Bundle
+from gputrain.backends.vertex import ReductionServer, VertexAI, render
+from gputrain.errors import SpecError
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
+from tests.emulator.discovery import Exchange, validate
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "vertex"
+BUNDLE = Bundle(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", "--lr", "3e-4"), sha256="abc")
+RESERVATION = "projects/my-project/zones/us-central1-a/reservations/big"
+
+PLAIN = {"project": "my-project", "region": "us-central1", "bucket": "gs://my-bucket"}
+FULL = {
+    "service_account": "train@my-project.iam.gserviceaccount.com",
+    "network_attachment": "projects/my-project/regions/us-central1/networkAttachments/a",
+    "tensorboard": "projects/my-project/locations/us-central1/tensorboards/1",
+    "persistent_resource": "my-cluster",
+    "kms_key": "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k",
+    "disk_gib": 500,
+}
+CASES = {
+    "one-node": ({}, {"gpu": "H100:2"}),
+    "two-nodes-spot": (
+        {"service_account": FULL["service_account"]},
+        {"gpu": "A100-80GB:8", "num_nodes": 2, "provisioning_model": "spot", "max_restarts": 3,
+         "max_run_duration": "12h", "env": {"A": "1"}, "labels": {"team": "nlp"}},
+    ),
+    "flex-start": ({}, {"gpu": "H100:8", "provisioning_model": "flex-start", "max_wait_duration": "6h",
+                        "max_run_duration": "7d"}),
+    "reservation": ({}, {"gpu": "A100-40GB:1", "reservation": RESERVATION}),
+    "reduction-server": ({"reduction_server": ReductionServer(replicas=4)}, {"gpu": "V100:8", "num_nodes": 3}),
+    "attached-gpu": ({}, {"gpu": "T4:2", "image": "us-docker.pkg.dev/p/r/i@sha256:0"}),
+    "hyperdisk": ({}, {"gpu": "H200:8", "image": "us-docker.pkg.dev/p/r/i@sha256:0", "provisioning_model": "spot"}),
+    "everything": (FULL, {"gpu": "L4:4", "num_nodes": 2, "requirements": ["einops==0.8.0"],
+                          "secrets": {"KEY": "secret://projects/p/secrets/s/versions/1"},
+                          "checkpoint_dir": "gs://my-bucket/ckpt", "output_dir": "gs://my-bucket/out"}),
+}  # fmt: skip
+
+
+def rendered(settings, fields, region="us-central1"):
+    backend = VertexAI(**{**PLAIN, **settings})
+    spec = TrainingSpec(script="train.py", **fields)
+    wanted = candidates(spec, [backend.supply])
+    found = [one for one in wanted.candidates if one.place == region]
+    assert found, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
+    return backend.render(spec, found[0], "train-x1y2", BUNDLE).body
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_request_is_as_it_was_read_in_review(case):
+    body = rendered(*CASES[case])
+    text = json.dumps(body, indent=2, sort_keys=True).replace(
+        json.dumps(render.loader())[1:-1], "<loader.py>"
+    )
+    path = GOLDEN / f"{case}.json"
+    if os.environ.get("GPUTRAIN_WRITE_GOLDEN"):
+        path.write_text(text + "\n")
+    assert text + "\n" == path.read_text()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_googles_discovery_document_has_nothing_against_it(case):
+    body = rendered(*CASES[case])
+    exchange = Exchange(
+        method="POST",
+        path=f"/v1/{body['parent']}/customJobs",
+        request_body=json.dumps(body["customJob"]).encode(),
+        response_body=b"{}",
+    )
+    assert [problem for problem in validate(exchange) if "response" not in str(problem).lower()] == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_googles_client_reads_it_without_a_field_unknown(case):
+    from google.cloud.aiplatform_v1.types import CustomJob
+
+    CustomJob.from_json(json.dumps(rendered(*CASES[case])["customJob"]), ignore_unknown_fields=False)
+
+
+def test_rendering_twice_gives_the_same_bytes():
+    assert json.dumps(rendered(*CASES["everything"])) == json.dumps(rendered(*CASES["everything"]))
+
+
+def test_every_shape_on_offer_can_be_rendered_and_its_three_fields_agree():
+    from google.cloud.aiplatform_v1.types import AcceleratorType
+
+    backend = VertexAI(**{**PLAIN, "region": None, "regions": ["us-central1", "us-east4", "europe-west4"]})
+    spec = TrainingSpec(
+        script="train.py",
+        gpu=None,
+        image="us-docker.pkg.dev/p/r/i-arm64-amd64@sha256:0",
+        max_run_duration="1d",
+    )
+    seen = set()
+    for offer in backend.supply.offers:
+        one = spec.replace(gpu=f"{offer.gpu}:{offer.gpu_count}", machine_type=offer.machine_type,
+                           provisioning_model=[m.value for m in offer.provisioning_models],
+                           reservation=RESERVATION)  # fmt: skip
+        for candidate in candidates(one, [backend.supply]).candidates:
+            body = backend.render(one, candidate, "a-1", BUNDLE).body
+            machine = body["customJob"]["jobSpec"]["workerPoolSpecs"][0]["machineSpec"]
+            assert machine["machineType"] == candidate.machine_type
+            assert machine["acceleratorCount"] == candidate.gpu_count
+            assert machine["acceleratorType"] in {one.name for one in AcceleratorType}
+            seen.add(offer.machine_type)
+    assert len(seen) > 20
+
+
+def test_limits_on_time_are_always_set():
+    for settings, fields in CASES.values():
+        scheduling = rendered(settings, fields)["customJob"]["jobSpec"]["scheduling"]
+        assert scheduling["timeout"].endswith("s")
+        assert ("maxWaitDuration" in scheduling) == (scheduling["strategy"] == "FLEX_START")
+
+
+def test_a_secret_travels_as_a_reference_only():
+    container = rendered(*CASES["everything"])["customJob"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    assert json.loads(container["args"][0])["secrets"] == {"KEY": "secret://projects/p/secrets/s/versions/1"}
+    assert all(one["name"] != "KEY" for one in container["env"])
+
+
+def test_words_of_the_user_stay_words():
+    hostile = ["--x", "$(rm -rf /)", "; echo", "`id`", "new\nline", '"quotes"', "ünï"]
+    backend = VertexAI(**PLAIN)
+    spec = TrainingSpec(script="train.py", gpu="L4:1")
+    bundle = Bundle(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", *hostile), sha256="abc")
+    candidate = candidates(spec, [backend.supply]).candidates[0]
+    container = backend.render(spec, candidate, "a-1", bundle).body["customJob"]["jobSpec"][
+        "workerPoolSpecs"
+    ][0]["containerSpec"]
+    assert container["command"] == ["python3", "-c", render.loader()]
+    assert json.loads(container["args"][0])["argv"] == ["train.py", *hostile]
+
+
+def test_outside_of_the_buckets_region_no_output_folder_is_named():
+    settings = {"region": None, "regions": ["us-central1", "europe-west4"]}
+    home = rendered(settings, {"gpu": "L4:1"})["customJob"]["jobSpec"]
+    away = rendered(settings, {"gpu": "L4:1"}, region="europe-west4")["customJob"]["jobSpec"]
+    assert home["baseOutputDirectory"]["outputUriPrefix"] == "gs://my-bucket/jobs/train-x1y2/"
+    assert "baseOutputDirectory" not in away
+    env = {one["name"]: one["value"] for one in away["workerPoolSpecs"][0]["containerSpec"]["env"]}
+    assert env["GPUTRAIN_CHECKPOINT_DIR"] == "/gcs/my-bucket/jobs/train-x1y2/checkpoints/"
+
+
+@pytest.mark.parametrize("gpu", ["B200:8", "RTX-PRO-6000:1"])
+def test_a_gpu_that_no_prebuilt_image_knows_asks_for_an_image(gpu):
+    with pytest.raises(SpecError, match="no prebuilt container runs") as caught:
+        rendered(
+            {"region": "us-central1"}, {"gpu": gpu, "provisioning_model": ["standard", "spot", "flex-start"]}
+        )
+    assert caught.value.faults[0].field == "image"
+
+
+def test_an_image_too_old_for_the_gpu_is_refused():
+    with pytest.raises(SpecError, match=r"CUDA 11\.7 cannot run on H100"):
+        rendered({}, {"gpu": "H100:2", "image": "pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime"})
+
+
+def test_the_loader_needs_nothing_newer_than_python_3_7():
+    import ast
+
+    ast.parse(render.loader(), feature_version=(3, 7))
+    ast.parse(
+        (Path(render.__file__).parents[2] / "staging" / "prelude.py").read_text(), feature_version=(3, 7)
+    )

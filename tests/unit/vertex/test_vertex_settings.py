@@ -1,0 +1,83 @@
+# ruff: noqa: E501  # one case a line
+"""The constructor tells every fault at once, and the plan what Vertex AI cannot honour."""
+
+import pytest
+
+from gputrain.backends.base import JobRef
+from gputrain.backends.vertex import VertexAI
+from gputrain.errors import SpecError
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
+
+
+def test_every_fault_is_told_at_once():
+    with pytest.raises(SpecError) as caught:
+        VertexAI(
+            "My Project", "us-central1-a", bucket="my-bucket", service_account="nobody", network="default",
+            tensorboard="1", kms_key="k", disk_gib=10, transport="pigeon",
+        )  # fmt: skip
+    assert {fault.field for fault in caught.value.faults} == {
+        "project", "region", "bucket", "service_account", "network", "tensorboard", "kms_key", "disk_gib", "transport",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("places", [{}, {"regions": []}])
+def test_a_region_is_needed(places):
+    with pytest.raises(SpecError, match="region"):
+        VertexAI("my-project", **places)
+
+
+def test_a_network_and_an_attachment_exclude_each_other():
+    with pytest.raises(SpecError, match="drop one"):
+        VertexAI(
+            "my-project", "us-central1", network="projects/1/global/networks/n",
+            network_attachment="projects/p/regions/us-central1/networkAttachments/a",
+        )  # fmt: skip
+
+
+def test_tensorboard_needs_a_service_account():
+    with pytest.raises(SpecError, match="service_account"):
+        VertexAI("my-project", "us-central1", tensorboard="projects/p/locations/r/tensorboards/1")
+
+
+def test_regions_keep_their_order_in_the_plan():
+    backend = VertexAI("my-project", regions=["europe-west4", "us-central1"])
+    found = candidates(TrainingSpec(script="train.py", gpu="L4:1"), [backend.supply]).candidates
+    assert list(dict.fromkeys(one.place for one in found)) == ["europe-west4", "us-central1"]
+
+
+REFUSED = [
+    ({}, "gpu"),
+    ({"gpu": "L4:1", "reservation": "short"}, "reservation"),
+    ({"gpu": "L4:1", "provisioning_model": "flex-start", "max_run_duration": "8d"}, "max_run_duration"),
+    ({"gpu": "L4:1", "max_restarts": 7}, "max_restarts"),
+    ({"gpu": "L4:1", "env": {f"V{n}": "" for n in range(81)}}, "env"),
+    ({"gpu": "L4:1", "checkpoint_dir": "/tmp/ckpt"}, "checkpoint_dir"),
+    ({"gpu": "L4:1", "output_dir": "out"}, "output_dir"),
+]
+
+
+@pytest.mark.parametrize(("fields", "named"), REFUSED)
+def test_what_cannot_be_honoured_is_refused_by_name(fields, named):
+    wanted = candidates(
+        TrainingSpec(script="train.py", **fields), [VertexAI("my-project", "us-central1").supply]
+    )
+    assert not wanted.candidates
+    assert named in {one.subject for one in wanted.refusals if one.asked_for}
+
+
+def test_counts_that_do_not_exist_there_name_those_that_do():
+    wanted = candidates(
+        TrainingSpec(script="train.py", gpu="H100:3"), [VertexAI("my-project", "us-central1").supply]
+    )
+    assert "1, 2, 4, 8" in str([one.fix for one in wanted.refusals])
+
+
+def test_a_name_is_enough_to_make_the_backend_again():
+    ref = JobRef(backend="vertex", project="my-project", place="us-central1", name="a-1")
+    assert repr(VertexAI.for_ref(ref)) == "VertexAI(project='my-project', regions=['us-central1'])"
+
+
+def test_no_credential_is_shown():
+    backend = VertexAI("my-project", "us-central1", credentials="ya29.secret")
+    assert "ya29" not in repr(backend)

@@ -1,0 +1,75 @@
+# ruff: noqa: E501, ISC004  # one case a line
+"""Vertex AI's states and words, as ours."""
+
+from datetime import datetime, timedelta, timezone
+
+import attrs
+import pytest
+
+from gputrain.backends.vertex import diagnosis
+from gputrain.backends.vertex.states import ENDED, STATES, Seen, state_of
+from gputrain.lifecycle import State
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+SEEN = Seen(resource="projects/1/locations/us-central1/customJobs/7", job_id="a-1", state="JOB_STATE_RUNNING")
+
+
+def test_the_table_knows_every_state_of_the_client_and_no_other():
+    from google.cloud.aiplatform_v1.types import JobState
+
+    assert set(STATES) == {state.name for state in JobState}
+
+
+def test_a_state_of_tomorrow_moves_nothing_and_ends_nothing():
+    seen = attrs.evolve(SEEN, state="JOB_STATE_TELEPORTED")
+    assert state_of(seen) is None
+    assert not seen.has_ended
+
+
+def test_what_googles_own_client_waits_for_in_vain_is_terminal():
+    assert {"JOB_STATE_EXPIRED", "JOB_STATE_PARTIALLY_SUCCEEDED"} <= ENDED
+    assert "JOB_STATE_PAUSED" not in ENDED
+
+
+@pytest.mark.parametrize("word", ["JOB_STATE_CANCELLED", "JOB_STATE_FAILED"])
+def test_a_job_stopped_at_its_limit_has_expired_whatever_the_word(word):
+    seen = attrs.evolve(
+        SEEN, state=word, timeout=timedelta(hours=1), started_at=NOON, ended_at=NOON + timedelta(hours=1)
+    )
+    assert state_of(seen) is State.EXPIRED
+    early = attrs.evolve(seen, ended_at=NOON + timedelta(minutes=59))
+    assert state_of(early) is STATES[word]
+
+
+SAID = [
+    ("The replica workerpool0-0 exited with a non-zero status of 1. To find out more about why your job exited "
+     "please check the logs: https://x", ("exit", 0, 1)),
+    ("The replica workerpool1-2 exited with a non-zero status of 127. ", ("command", 3, 127)),
+    ("The replica workerpool1-0 exited with a non-zero status of 137.", ("out_of_memory", 1, 137)),
+    ("Replicas low on memory: workerpool0. To find out more", ("out_of_memory", None, 137)),
+    ("The replica workerpool0-0 ran out of memory and exited with a non-zero status of 9.",
+     ("out_of_memory", None, 137)),
+    ("Resources are insufficient in region: us-central1. Please try a different region.", ("capacity", None, None)),
+    ("The following quota metrics exceed quota limits: aiplatform.googleapis.com/x", ("quota", None, None)),
+    ("Internal error occurred for the current attempt", ("provider", None, None)),
+    ('denied: Permission "artifactregistry.repositories.downloadArtifacts" denied on resource "r"',
+     ("image", None, None)),
+    ("words that nobody has seen", ("unknown", None, None)),
+    ("", ("unknown", None, None)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "meaning"), SAID)
+def test_vertex_ais_words_mean_this(words, meaning):
+    failure = diagnosis.failure_of(words)
+    assert (failure.kind, failure.node_rank, failure.exit_code) == meaning
+    assert failure.message
+    assert "To find out more" not in failure.message
+
+
+def test_each_symptom_says_what_to_do():
+    assert all(row.fix for row in diagnosis.TABLE)
+
+
+def test_only_a_lack_of_machines_sends_us_elsewhere():
+    assert [words for words, _ in SAID if diagnosis.is_capacity(words)] == [SAID[5][0]]
