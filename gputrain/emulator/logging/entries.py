@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from bisect import insort
@@ -26,6 +27,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def parse_ns(text: str) -> int:
     """Nanoseconds since 1970 of an RFC 3339 time, or of a date alone; raises ValueError."""
     if _DATE.fullmatch(text):

@@ -8,7 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gputrain.emulator.logging.entries import SEVERITIES, parse_ns
-from gputrain.emulator.query import Call, Comparison, FilterError, Leaf, Text, holds, leaves, parse
+from gputrain.emulator.query import (
+    Call,
+    Comparison,
+    Every,
+    FilterError,
+    Leaf,
+    Node,
+    Not,
+    Some,
+    Text,
+    leaves,
+    parse,
+)
 
 _NAMES = """
     logName resource timestamp receiveTimestamp severity insertId httpRequest labels operation trace spanId
@@ -18,6 +30,9 @@ _NAMES = """
 _FIELDS = frozenset(_NAMES.split())  # LogEntry of the discovery document logging v2
 _TIMES = ("timestamp", "receiveTimestamp")
 _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: bool(a == b),
+    ":": lambda a, b: bool(a == b),
+    "!=": lambda a, b: bool(a != b),
     "<": lambda a, b: bool(a < b),
     "<=": lambda a, b: bool(a <= b),
     ">": lambda a, b: bool(a > b),
@@ -25,13 +40,80 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 _MAX_PATTERN = 1000
 
+Test = Callable[[Mapping[str, Any]], bool]
 
-def matcher(text: str) -> Callable[[Mapping[str, Any]], bool]:
+
+def matcher(text: str) -> Test:
     """A test of LogEntry documents; raises FilterError for what no entry could ever be asked."""
     tree = parse(text)
     for leaf in leaves(tree):
         _check(leaf)
-    return lambda entry: holds(tree, lambda leaf: _true(leaf, entry))
+    return _compiled(tree)
+
+
+def _compiled(node: Node) -> Test:
+    """The tree as nested functions, as a filter is read once and asked of thousands of entries."""
+    if isinstance(node, Every):
+        every = [_compiled(part) for part in node.nodes]
+        return lambda entry: all(test(entry) for test in every)
+    if isinstance(node, Some):
+        some = [_compiled(part) for part in node.nodes]
+        return lambda entry: any(test(entry) for test in some)
+    if isinstance(node, Not):
+        denied = _compiled(node.node)
+        return lambda entry: not denied(entry)
+    return _leaf(node)
+
+
+def _leaf(leaf: Leaf) -> Test:
+    if isinstance(leaf, Text):
+        wanted = leaf.value.lower()
+        return lambda entry: any(wanted in str(value).lower() for value in _values(entry))
+    if isinstance(leaf, Call):
+        return lambda entry: _log_id(entry) == leaf.argument
+    path = (_field(leaf.path), *leaf.path[1:])
+    if leaf.operator == ":" and leaf.value == "*" and not leaf.quoted:
+        return lambda entry: any(True for _ in _find(entry, path))
+    compare = _comparison(path[0], leaf.operator, leaf.value)
+    return lambda entry: any(compare(value) for value in _find(entry, path))
+
+
+def _comparison(name: str, operator: str, wanted: str) -> Callable[[Any], bool]:
+    if operator in ("=~", "!~"):
+        pattern = re.compile(_pattern(wanted))
+        return lambda value: (pattern.search(str(value)) is not None) is (operator == "=~")
+    order = _ORDER[operator]
+    if name == "severity":
+        level = _severity(wanted)
+        return lambda value: order(SEVERITIES.get(str(value), 0), level)
+    if name in _TIMES:
+        when = _time(wanted)
+        return lambda value: order(parse_ns(str(value)), when)
+    lower, number = wanted.lower(), _number(wanted)
+
+    def compare(value: Any) -> bool:
+        if isinstance(value, str):
+            return lower in value.lower() if operator == ":" else order(value.lower(), lower)
+        if isinstance(value, bool):
+            return order(str(value).lower(), lower)
+        if isinstance(value, (int, float)):
+            return operator == "!=" if number is None else order(value, number)
+        if isinstance(value, Mapping) and operator == ":":
+            return wanted in value
+        return lower in json.dumps(value).lower() if operator == ":" else False
+
+    return compare
+
+
+def _log_id(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("logName", "")).rpartition("/logs/")[2].replace("%2F", "/")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _check(leaf: Leaf) -> None:
@@ -48,47 +130,6 @@ def _check(leaf: Leaf) -> None:
             _time(leaf.value)
         if leaf.operator in ("=~", "!~"):
             _pattern(leaf.value)
-
-
-def _true(leaf: Leaf, entry: Mapping[str, Any]) -> bool:
-    if isinstance(leaf, Text):
-        wanted = leaf.value.lower()
-        return any(wanted in str(value).lower() for value in _values(entry))
-    if isinstance(leaf, Call):
-        return str(entry.get("logName", "")).rpartition("/logs/")[2].replace("%2F", "/") == leaf.argument
-    found = list(_find(entry, (_field(leaf.path), *leaf.path[1:])))
-    if leaf.operator == ":" and leaf.value == "*" and not leaf.quoted:
-        return bool(found)
-    return any(_compare(leaf, value) for value in found)
-
-
-def _compare(leaf: Comparison, value: Any) -> bool:
-    name, operator, wanted = _field(leaf.path), leaf.operator, leaf.value
-    if operator in ("=~", "!~"):
-        return (re.search(_pattern(wanted), str(value)) is not None) is (operator == "=~")
-    if operator == ":" and isinstance(value, Mapping):
-        return wanted in value
-    if name == "severity":
-        return _ordered(operator, SEVERITIES.get(str(value), 0), _severity(wanted))
-    if name in _TIMES:
-        return _ordered(operator, parse_ns(str(value)), _time(wanted))
-    if isinstance(value, bool):
-        return _ordered(operator, str(value).lower(), wanted.lower())
-    if isinstance(value, (int, float)):
-        try:
-            return _ordered(operator, float(value), float(wanted))
-        except ValueError:
-            return operator == "!="
-    text = value if isinstance(value, str) else json.dumps(value)
-    if operator == ":":
-        return wanted.lower() in text.lower()
-    return _ordered(operator, text.lower(), wanted.lower())
-
-
-def _ordered(operator: str, value: Any, wanted: Any) -> bool:
-    if operator in _ORDER:
-        return _ORDER[operator](value, wanted)
-    return bool(value != wanted) if operator == "!=" else bool(value == wanted)
 
 
 def _find(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
