@@ -33,7 +33,7 @@ class Gang:
     def wait(self, timeout_s: float = 60.0) -> list[int]:
         """Exit codes by rank, -n for signal n; after a failure the others get two seconds."""
         give_up = time.monotonic() + timeout_s
-        while any(process.is_alive() for process in self.processes):
+        while self.is_alive():
             multiprocessing.connection.wait([p.sentinel for p in self.processes if p.is_alive()], timeout=0.2)
             if any(process.exitcode not in (None, 0, 75) for process in self.processes):
                 give_up = min(give_up, time.monotonic() + 2.0)
@@ -42,6 +42,10 @@ class Gang:
         for process in self.processes:
             process.join()
         return [process.exitcode or 0 for process in self.processes]
+
+    def is_alive(self) -> bool:
+        """Whether any rank is left."""
+        return any(process.is_alive() for process in self.processes)
 
     def end(self) -> None:
         """Kill whatever is left."""
@@ -63,7 +67,7 @@ def start(
 ) -> Gang:
     """Start a script on several ranks with the environment that torchrun would give them."""
     logs.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = free_port()
     gang = Gang([], [logs / f"rank-{rank}.log" for rank in range(ranks)])
     for rank in range(ranks):
         place = _place(rank, ranks, port) if launched else {}
@@ -86,7 +90,8 @@ def _place(rank: int, ranks: int, port: int) -> dict[str, str]:
     }
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

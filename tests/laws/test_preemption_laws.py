@@ -1,6 +1,7 @@
 """The preemption law: a run that is stopped or killed at any moment, and resumed, is the run nobody touched.
 
 4 ranks on gloo; SIGTERM to some ranks or SIGKILL to one, at random moments and inside saves, 20 times a run.
+The soak does the same to two agents of two ranks each.
 With `exact_resume=True` the final weights have the same sha256; by default the losses agree to 1e-5 relative.
 No more steps are lost than one checkpoint interval, and the newest whole checkpoint is what is resumed.
 """
@@ -14,6 +15,7 @@ import random
 import re
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,9 +24,11 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.entrypoint import ranks
+from tests.laws import agents
 
 SCRIPT = Path(__file__).with_name("preempted_training.py")
 RANKS, STEPS, SAVE_EVERY, KILLS = 4, 600, 10, 20
+Gang = ranks.Gang | agents.Agents
 
 
 @dataclass
@@ -66,11 +70,23 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Story]:
 def test_an_interrupted_run_is_the_uninterrupted_one(
     exact: bool, untouched: dict[bool, Story], tmp_path: Path
 ) -> None:
+    interrupt(start, exact, untouched[exact], tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "default"])
+def test_an_interrupted_run_of_two_nodes_is_the_uninterrupted_one(
+    exact: bool, untouched: dict[bool, Story], tmp_path: Path
+) -> None:
+    interrupt(start_nodes, exact, untouched[exact], tmp_path)
+
+
+def interrupt(begin: Callable[[Path, bool, str], Gang], exact: bool, expected: Story, tmp_path: Path) -> None:
     story = Story()
     chance = random.Random(2026)
     resumed = 0
     for attempt in range(KILLS):
-        gang = start(tmp_path, exact, str(attempt))
+        gang = begin(tmp_path, exact, str(attempt))
         number = chance.choice([signal.SIGTERM, signal.SIGKILL])
         struck_in_save = strike(gang, tmp_path, number, resumed, chance)
         codes = gang.wait()
@@ -80,13 +96,12 @@ def test_an_interrupted_run_is_the_uninterrupted_one(
         if number == signal.SIGTERM:
             assert codes == [75] * RANKS, gang.log()
         else:
-            assert -signal.SIGKILL in codes
+            assert -signal.SIGKILL in codes, gang.log()
         resumed = newest_whole(tmp_path)
         story.lost.append(last - resumed)
-    gang = start(tmp_path, exact, "last")
-    assert gang.wait() == [0] * RANKS, gang.log()
+    gang = begin(tmp_path, exact, "last")
+    assert gang.wait(120) == [0] * RANKS, gang.log()
     assert story.read(gang.log()) == STEPS
-    expected = untouched[exact]
     assert max(story.lost) <= SAVE_EVERY
     assert story.inside_saves >= KILLS // 5  # else the law has not looked into saves at all
     assert sorted(story.losses) == list(range(1, STEPS + 1))
@@ -97,15 +112,20 @@ def test_an_interrupted_run_is_the_uninterrupted_one(
         assert story.losses == pytest.approx(expected.losses, rel=1e-5)
 
 
-def start(folder: Path, exact: bool, name: str) -> ranks.Gang:
-    flags = ["--exact-resume"] if exact else []
+def start(folder: Path, exact: bool, name: str) -> Gang:
     env = {"GPUTRAIN_CHECKPOINT_DIR": str(folder / "checkpoints")}
-    return ranks.start(SCRIPT, str(STEPS), str(SAVE_EVERY), *flags, ranks=RANKS, logs=folder / name, env=env)
+    return ranks.start(SCRIPT, *arguments(exact), ranks=RANKS, logs=folder / name, env=env)
 
 
-def strike(
-    gang: ranks.Gang, folder: Path, number: signal.Signals, resumed: int, chance: random.Random
-) -> bool:
+def start_nodes(folder: Path, exact: bool, name: str) -> Gang:
+    return agents.Agents(SCRIPT, *arguments(exact), logs=folder / name, checkpoints=folder / "checkpoints")
+
+
+def arguments(exact: bool) -> list[str]:
+    return [str(STEPS), str(SAVE_EVERY), *(["--exact-resume"] if exact else [])]
+
+
+def strike(gang: Gang, folder: Path, number: signal.Signals, resumed: int, chance: random.Random) -> bool:
     """Signal at a random step, or in the middle of the next save; True if a save was under way."""
     step = resumed + chance.randint(1, 20)
     wait_until(gang, lambda: f'"step": {step},' in gang.log())
@@ -122,11 +142,11 @@ def strike(
     return inside
 
 
-def wait_until(gang: ranks.Gang, reached: object) -> None:
+def wait_until(gang: Gang, reached: Callable[[], bool]) -> None:
     give_up = time.monotonic() + 60
-    while not reached():  # type: ignore[operator]
+    while not reached():
         assert time.monotonic() < give_up, gang.log()
-        assert any(process.is_alive() for process in gang.processes), gang.log()
+        assert gang.is_alive(), gang.log()
         time.sleep(0.0005)
 
 
