@@ -141,7 +141,7 @@ def test_the_same_id_gives_the_same_job(road, script):
 
 def test_a_running_job_is_cancelled_and_its_ranks_may_save(road, script):
     ref = road.submit(TrainingSpec(script=script(WAIT), nproc_per_node=2))
-    road.until_said(ref, "waiting")
+    road.until(ref, lambda _: road.text(ref).count("waiting") == 2)
     road.backend.cancel(ref)
     road.backend.cancel(ref)
     seen = road.end(ref)

@@ -17,6 +17,7 @@ from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
 from gputrain.spec import TrainingSpec
 
+POLL_S = 0.03
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -57,8 +58,8 @@ class Local:
 
     @property
     def poll_s(self) -> float:
-        """A look is a look into a file."""
-        return 0.05
+        """A look is one small file: looking often costs little, and the end is seen soon."""
+        return POLL_S
 
     @property
     def name(self) -> str:

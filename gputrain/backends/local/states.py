@@ -27,8 +27,10 @@ def observe(path: str) -> Observation:
     if told is None:
         return _not_begun(path, is_held)
     state = State(told["state"])
+    if not state.is_terminal and is_held:
+        return _observation(told, [], state, None)
     documents = _results(path, told)
-    if not state.is_terminal and not is_held:
+    if not state.is_terminal:
         return _abandoned(told, documents)
     return _observation(told, documents, state, _failure(path, told, documents, state))
 
@@ -75,7 +77,7 @@ def _abandoned(told: Document, documents: list[Document]) -> Observation:
 
 
 def _failure(path: str, told: Document, documents: list[Document], state: State) -> Failure | None:
-    if state not in (State.FAILED, State.EXPIRED, State.CANCELLED, State.INTERRUPTED):
+    if state is State.SUCCEEDED:
         return None
     lost = {int(node): number for node, number in (told.get("lost") or {}).items()}
     found = first_cause(documents)

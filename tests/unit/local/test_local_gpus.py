@@ -154,7 +154,7 @@ def test_cpu_ranks_see_no_gpu(machine, gpu_road, script, tmp_path):
     road = gpu_road()
     (tmp_path / "go").touch()
     ref = road.submit(TrainingSpec(script=script(HOLD), args=[str(tmp_path / "go")]))
-    road.end(ref)
+    assert road.end(ref).state is State.SUCCEEDED
     assert visible_to(road, ref) == [["0"]]
 
 
