@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -83,7 +84,8 @@ def _encoded(made: Mapping[str, str]) -> dict[str, bytes]:
     return {name: text.encode() for name, text in made.items()}
 
 
-def _companions() -> dict[str, bytes]:
+@cache
+def _companions() -> Mapping[str, bytes]:
     """What travels with the user's files: the prelude and the node agent."""
     prelude = (files("gputrain.staging") / "prelude.py").read_bytes()
     return {".gputrain/prelude.py": prelude, ".gputrain/agent.pyz": zipapp.build()}

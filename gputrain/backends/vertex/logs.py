@@ -69,8 +69,9 @@ def results(access: Access, seen: Seen) -> list[Mapping[str, Any]]:
 
 
 def are_empty(access: Access, seen: Seen) -> bool:
-    """True where not a single line of the job came."""
-    return not _entries(access, _filter(seen), "timestamp asc", 1, "").get("entries")
+    """True where not a single line of the job's replicas came; the service writes a few of its own."""
+    wanted = f'{_filter(seen)} AND resource.labels.task_name!="service"'
+    return not _entries(access, wanted, "timestamp asc", 1, "").get("entries")
 
 
 _MARKER = filter_text(contract.RESULT_MARKER.strip())
@@ -183,7 +184,7 @@ class Turns:
     Source: 60 reads a minute for a project, by general knowledge, not re-read.
     """
 
-    def __init__(self, *, now: Callable[[], float], least_s: float = 2.0, each_s: float = 1.2) -> None:
+    def __init__(self, *, now: Callable[[], float], least_s: float = 1.2, each_s: float = 1.2) -> None:
         self._now = now
         self._least_s = least_s
         self._each_s = each_s

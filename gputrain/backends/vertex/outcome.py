@@ -53,8 +53,17 @@ class Outcome:
         if state is State.FAILED:
             return self._failed(seen, plain)
         if seen.has_ended:
+            plain = attrs.evolve(plain, exit_code=self._exit_code(seen, state))
             self._ends[seen.resource] = plain
         return plain
+
+    def _exit_code(self, seen: Seen, state: State | None) -> int | None:
+        """What node 0 left with, where it lived to tell it."""
+        if state is State.SUCCEEDED:
+            return 0
+        documents, _ = self._documents(seen)
+        codes = [one.get(contract.R_EXIT_CODE) for one in documents]
+        return next((code for code in codes if isinstance(code, int)), None)
 
     def _failed(self, seen: Seen, plain: Observation) -> Observation:
         documents, note = self._documents(seen)

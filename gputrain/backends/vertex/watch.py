@@ -70,9 +70,8 @@ class Watch:
         listed = self._jobs.list(self._region, f"labels.{LABEL_JOB}:* AND {live}")
         pages = -(-len(listed.items) // PAGE_SIZE) or 1
         self._fresh_s = max(FRESH_S, pages * PAGE_COSTS_S)
-        for seen in listed.items:
-            if seen.resource in self._asked:
-                self._seen[seen.resource] = (now, seen)
+        kept = {one: self._seen[one] for one in self._seen if one in self._asked}
+        self._seen = {**kept, **{seen.resource: (now, seen) for seen in listed.items}}
 
     def _forget(self, now: float) -> None:
         for resource in [one for one, at in self._asked.items() if now - at > FORGET_S]:

@@ -1,0 +1,164 @@
+# lines of a log stand whole
+"""Log lines: in order, none twice, late ones included, each with its rank and severity."""
+
+import json
+
+import pytest
+
+from gputrain.backends.vertex import logs
+from gputrain.emulator import faults
+from gputrain.emulator.logging import Logs
+from gputrain.errors import SpecError, TransientError
+from gputrain.trainer import Trainer
+
+ENTRIES = "logging.entries.list"
+
+
+@pytest.fixture
+def job(make, cloud, vertex, code):
+    submitted = Trainer(make()).submit("train.py", source_dir=code, gpu="L4:2", num_nodes=2)
+    cloud.clock.advance(200)
+    return submitted
+
+
+@pytest.fixture
+def say(vertex, job):
+    def write(text, task="workerpool0-0", severity="INFO", **payload):
+        (only,) = vertex.jobs.values()
+        vertex.write_log(
+            only, task, text, severity=severity, payload={"message": text, **payload} if payload else None
+        )
+
+    return write
+
+
+def read(job, cloud, cursor=""):
+    """All lines since the cursor, and the cursor after them."""
+    found = []
+    while True:
+        cloud.clock.advance(3)  # so that it is our turn
+        page = job._backend.logs(job.ref, cursor)
+        found += [
+            line
+            for line in page.lines
+            if not line.message.startswith("Job ") and "Waiting" not in line.message
+        ]
+        if page.cursor == cursor:
+            return found, cursor
+        cursor = page.cursor
+
+
+def test_lines_come_in_order_with_rank_node_and_severity(job, say, cloud):
+    say("hello", rank=0)
+    cloud.clock.advance(1)
+    say("broken", task="workerpool1-0", severity="ERROR", rank=2)
+    cloud.clock.advance(1)
+    say("plain")
+    lines, _ = read(job, cloud)
+    assert [(one.message, one.rank, one.node_rank, one.severity) for one in lines] == [
+        ("hello", 0, 0, "INFO"), ("broken", 2, 1, "ERROR"), ("plain", None, 0, "INFO"),
+    ]  # fmt: skip
+    assert lines[0].time < lines[1].time
+
+
+def test_no_line_comes_twice_and_none_is_left_out(job, say, cloud):
+    seen, cursor = [], ""
+    for number in range(30):
+        say(f"line {number}", rank=0)
+        cloud.clock.advance(number % 4)
+        if number % 7 == 0:
+            lines, cursor = read(job, cloud, cursor)
+            seen += lines
+    lines, _ = read(job, cloud, cursor)
+    assert [one.message for one in seen + lines] == [f"line {n}" for n in range(30)]
+
+
+def test_equal_lines_at_one_moment_are_all_there(job, say, cloud):
+    for _ in range(5):
+        say("same", rank=0)
+    lines, cursor = read(job, cloud)
+    assert len(lines) == 5
+    assert read(job, cloud, cursor)[0] == []
+
+
+def test_a_line_that_arrives_late_is_included(job, say, cloud):
+    say("first", rank=0)
+    book = cloud.world.part(Logs)
+    book.delay_s = 20
+    say("late", rank=1)
+    book.delay_s = 0
+    cloud.clock.advance(5)
+    say("on time", rank=0)
+    lines, cursor = read(job, cloud)
+    assert [one.message for one in lines] == ["first", "on time"]
+    cloud.clock.advance(30)
+    lines, _ = read(job, cloud, cursor)
+    assert [one.message for one in lines] == ["late"]
+
+
+def test_a_cursor_goes_on_in_another_process(job, say, cloud, make):
+    say("one", rank=0)
+    _, cursor = read(job, cloud)
+    say("two", rank=0)
+    other = Trainer(make()).attach(job.uri)
+    assert [one.message for one in read(other, cloud, cursor)[0]] == ["two"]
+
+
+def test_many_pages_are_read_to_their_end(job, say, cloud, monkeypatch):
+    monkeypatch.setattr(logs, "PAGE_SIZE", 7)
+    for number in range(100):
+        say(f"line {number}", rank=0)
+    lines, _ = read(job, cloud)
+    assert sorted(one.message for one in lines) == sorted(f"line {n}" for n in range(100))
+
+
+def test_structured_lines_without_a_message_are_shown_whole(job, vertex, cloud):
+    (only,) = vertex.jobs.values()
+    vertex.write_log(only, "workerpool0-0", "", payload={"loss": 0.5})
+    assert [one.message for one in read(job, cloud)[0]] == ['{"loss": 0.5}']
+
+
+def test_reading_too_often_costs_no_call(job, say, cloud):
+    say("hello", rank=0)
+    _, cursor = read(job, cloud)
+    before = sum(one.method == ENTRIES for one in cloud.requests)
+    for _ in range(10):
+        job._backend.logs(job.ref, cursor)
+    assert sum(one.method == ENTRIES for one in cloud.requests) <= before + 1
+
+
+def test_the_last_lines_of_an_ended_job_are_read_without_waiting_for_a_turn(job, say, cloud):
+    read(job, cloud)
+    say("last words", rank=0)
+    cloud.clock.advance(1000)
+    found = [line.message for line in job.logs()]
+    assert "last words" in found
+
+
+def test_a_short_failure_is_not_noticed(job, say, cloud):
+    say("hello", rank=0)
+    cloud.fail(ENTRIES, faults.server_error(503), times=2)
+    assert [one.message for one in read(job, cloud)[0]] == ["hello"]
+
+
+def test_a_failure_that_lasts_is_transient(job, cloud):
+    cloud.fail(ENTRIES, faults.server_error(503), times=None)
+    with pytest.raises(TransientError):
+        read(job, cloud)
+
+
+@pytest.mark.parametrize("cursor", ["x", "[]", '{"since": "yesterday", "known": {}, "page": ""}'])
+def test_a_cursor_of_somebody_else_is_refused(job, cursor):
+    with pytest.raises(SpecError, match="cursor"):
+        job._backend.logs(job.ref, cursor)
+
+
+def test_only_a_whole_result_line_is_believed():
+    assert logs._document('GPUTRAIN_RESULT {"a": 1}') == {"a": 1}
+    for words in (
+        "I print GPUTRAIN_RESULT {}",
+        "GPUTRAIN_RESULT {torn",
+        "GPUTRAIN_RESULT []",
+        json.dumps({}),
+    ):
+        assert logs._document(words) is None
