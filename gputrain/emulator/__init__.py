@@ -1,14 +1,16 @@
-"""Google Cloud's wire on this machine: Compute Engine, Vertex AI, Cloud Storage and friends, as strict as Google is.
+"""Google Cloud's wire on this machine: Compute Engine, Vertex AI, Cloud Storage and friends, as strict as
+Google is.
 
-The official clients and ``gcloud`` work against it unmodified. It keeps projects, quotas, stock, a clock that tests
-advance, and a ledger of everything committed; it can be told to fail in every way a cloud fails. It binds to loopback
-only, needs no account, costs nothing, and imports nothing else of gputrain.
+The official clients and ``gcloud`` work against it unmodified. It keeps projects, quotas, stock, a clock that
+tests advance, and a ledger of everything committed; it can be told to fail in every way a cloud fails. It
+binds to loopback only, needs no account, costs nothing, and imports nothing else of gputrain.
 
 Example:
     >>> import gputrain.emulator
     >>> from google.cloud import compute_v1
     >>> with gputrain.emulator.start() as cloud:
-    ...     zones = compute_v1.ZonesClient(credentials=cloud.credentials, client_options=cloud.client_options)
+    ...     options = {"credentials": cloud.credentials, "client_options": cloud.client_options}
+    ...     zones = compute_v1.ZonesClient(**options)
     ...     zones.get(project=cloud.project, zone="us-central1-a").status
     'UP'
 """
@@ -24,6 +26,7 @@ def start(
     *,
     project: str = "my-project",
     wall_clock: bool = False,
+    live: bool = False,
     host: str = "127.0.0.1",
     port: int = 0,
     rate_limits: bool = True,
@@ -33,17 +36,25 @@ def start(
 
     Args:
         project: the project that exists from the start; ``cloud.add_project`` makes more.
-        wall_clock: let time pass by itself; otherwise only ``cloud.clock.advance`` (and a waiting client) moves it.
+        wall_clock: let time pass by itself; otherwise only ``cloud.clock.advance`` (and a waiting client)
+            moves it.
+        live: run startup scripts and container commands as real processes of this machine
+            (``gputrain.emulator.live``), by the wall's clock.
         host: a loopback address; anything else raises ValueError.
         port: TCP port, 0 for a free one.
         rate_limits: enforce Google's requests per minute.
         anonymous: take requests without a token, as gcloud sends them when its credentials are switched off.
     """
-    return Cloud(
+    cloud = Cloud(
         project=project,
-        wall_clock=wall_clock,
+        wall_clock=wall_clock or live,
         host=host,
         port=port,
         rate_limits=rate_limits,
         anonymous=anonymous,
     )
+    if live:
+        from gputrain.emulator.live import LiveMode
+
+        cloud.attach(LiveMode(cloud.world))
+    return cloud

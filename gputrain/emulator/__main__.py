@@ -12,18 +12,28 @@ import gputrain.emulator
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m gputrain.emulator", description=gputrain.emulator.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m gputrain.emulator", description=gputrain.emulator.__doc__
+    )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--port", type=int, default=18080, help="TCP port, 0 for a free one (default: 18080)")
     parser.add_argument("--host", default="127.0.0.1", help="a loopback address (default: 127.0.0.1)")
-    parser.add_argument("--project", default="my-project", help="the project that exists (default: my-project)")
-    parser.add_argument("--frozen-clock", action="store_true", help="time moves only when told to: POST /_emulator/advance")
+    parser.add_argument(
+        "--project", default="my-project", help="the project that exists (default: my-project)"
+    )
+    parser.add_argument(
+        "--live", action="store_true", help="run startup scripts and container commands as real processes"
+    )
+    parser.add_argument(
+        "--frozen-clock", action="store_true", help="time moves only when told to: POST /_emulator/advance"
+    )
     parser.add_argument("--no-rate-limits", action="store_true", help="do not count requests per minute")
     options = parser.parse_args(arguments)
     try:
         cloud = gputrain.emulator.start(
             project=options.project,
             wall_clock=not options.frozen_clock,
+            live=options.live,
             host=options.host,
             port=options.port,
             rate_limits=not options.no_rate_limits,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.message
 import email.parser
 import email.policy
 
@@ -26,11 +27,16 @@ def answer(dispatcher: Dispatcher, request: Request) -> Reply:
     boundary = "batch_emulator"
     chunks = []
     for part in parts:
-        inner = _inner_request(part.get_payload(decode=True) or b"", request)
+        inner = _inner_request(_payload(part), request)
         content_id = str(part.get("Content-ID", "")).strip()
         chunks.append(f"--{boundary}\r\n".encode() + _part(dispatcher, inner, content_id))
     body = b"".join(chunks) + f"--{boundary}--\r\n".encode()
     return Reply(body=body, content_type=f"multipart/mixed; boundary={boundary}")
+
+
+def _payload(part: email.message.MIMEPart) -> bytes:
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
 
 
 def _refused(message: str) -> Reply:

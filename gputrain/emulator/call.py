@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class Call:
     """A request that has been routed, authenticated and read.
 
-    ``params`` holds the path's variables, ``query`` the query parameters and ``body`` the document, all in Google's
-    JSON form (camelCase, 64-bit integers as strings); for hand-written routes ``body`` is None and ``raw_body`` the bytes.
+    ``params`` holds the path's variables, ``query`` the query parameters and ``body`` the document, all in
+    Google's JSON form (camelCase, 64-bit integers as strings); for hand-written routes ``body`` is None and
+    ``raw_body`` the bytes.
     """
 
     world: World
@@ -34,7 +35,8 @@ class Call:
     """``http://127.0.0.1:PORT``, as the client addressed us."""
     path: str = ""
     query_all: Mapping[str, list[str]] = field(default_factory=dict)
-    """Every value of every query parameter, as sent; ``query`` of a hand-written route holds the last of each."""
+    """Every value of every query parameter, as sent; ``query`` of a hand-written route holds the last of
+    each."""
     stale_s: float = 0.0
     """Lists must show the world as it was this long ago."""
 

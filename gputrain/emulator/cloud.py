@@ -9,7 +9,7 @@ from typing import Any
 from gputrain.emulator import failures, services
 from gputrain.emulator.admin import run_command
 from gputrain.emulator.clock import Clock
-from gputrain.emulator.compute import Compute, lifecycle
+from gputrain.emulator.compute import Compute, endings
 from gputrain.emulator.dispatch import Dispatcher, Seen
 from gputrain.emulator.faults import Fault, Order
 from gputrain.emulator.ledger import Ledger
@@ -53,7 +53,8 @@ class Cloud:
         >>> from google.cloud import compute_v1
         >>> import gputrain.emulator
         >>> with gputrain.emulator.start() as cloud:
-        ...     client = compute_v1.ZonesClient(credentials=cloud.credentials, client_options=cloud.client_options)
+        ...     options = {"credentials": cloud.credentials, "client_options": cloud.client_options}
+        ...     client = compute_v1.ZonesClient(**options)
         ...     client.get(project=cloud.project, zone="us-central1-a").status
         'UP'
     """
@@ -100,12 +101,12 @@ class Cloud:
         """google.auth credentials of ``caller``, which refresh themselves at our token endpoint."""
         from google.oauth2.credentials import Credentials
 
-        return Credentials(  # type: ignore[no-untyped-call]  # google-auth ships no types here
+        return Credentials(
             token=self.world.callers.issue(caller),
             refresh_token=caller.refresh_token,
             token_uri=self.endpoints.token_uri,
             client_id="emulator",
-            client_secret="emulator",
+            client_secret="emulator",  # noqa: S106 - no secret: our own token endpoint takes any
         )
 
     @property
@@ -113,15 +114,15 @@ class Cloud:
         """``google.api_core`` client options that point an official client here."""
         from google.api_core.client_options import ClientOptions
 
-        return ClientOptions(api_endpoint=self.server.url)  # type: ignore[no-untyped-call]  # untyped upstream
+        return ClientOptions(api_endpoint=self.server.url)
 
     def caller(self, email: str, permissions: Iterable[str] | None = None) -> Caller:
         """Someone with just these IAM permissions (None: all of them)."""
         return self.world.callers.add(email, None if permissions is None else frozenset(permissions))
 
-    def add_project(self, id: str, number: str = "") -> None:
+    def add_project(self, name: str, number: str = "") -> None:
         """Another project in the same cloud."""
-        self.world.add_project(id, number)
+        self.world.add_project(name, number)
 
     def enable_api(self, api: str, *, enabled: bool = True, project: str = "") -> None:
         """Switch ``compute``, ``aiplatform``, ... on or off for a project."""
@@ -132,11 +133,14 @@ class Cloud:
         """Set a pool's calls a minute (see ``rates.DEFAULT_PER_MINUTE``)."""
         self.world.rates.per_minute[pool] = per_minute
 
-    def quota(self, metric: str, limit: float, *, region: str = "*", family: str = "", project: str = "") -> None:
+    def quota(
+        self, metric: str, limit: float, *, region: str = "*", family: str = "", project: str = ""
+    ) -> None:
         """Grant ``limit`` of a metric: in ``region``, or everywhere that has no limit of its own.
 
-        ``metric`` is Compute's (``NVIDIA_L4_GPUS``, ``GPUS_ALL_REGIONS``; ``GPUS_PER_GPU_FAMILY`` with ``family``
-        NVIDIA_H100 and so on) or Vertex AI's (``aiplatform.googleapis.com/custom_model_training_...``).
+        ``metric`` is Compute's (``NVIDIA_L4_GPUS``, ``GPUS_ALL_REGIONS``; ``GPUS_PER_GPU_FAMILY`` with
+        ``family`` NVIDIA_H100 and so on) or Vertex AI's
+        (``aiplatform.googleapis.com/custom_model_training_...``).
         """
         place = GLOBAL if metric in GLOBAL_METRICS else region
         key = QuotaKey(project=project or self.project, metric=metric, region=place, family=family)
@@ -144,7 +148,8 @@ class Cloud:
             self.world.part(Quotas).set_limit(key, limit)
 
     def stock(self, zone: str, machine: str, count: int | None) -> None:
-        """``zone`` has ``count`` free VMs of a machine type (of an accelerator type, for N1); None: plenty."""
+        """``zone`` has ``count`` free VMs of a machine type (of an accelerator type, for N1);
+        None: plenty."""
         with self.world.lock:
             if count is None:
                 self.compute.stock.pop((zone, machine), None)
@@ -152,24 +157,25 @@ class Cloud:
                 self.compute.stock[(zone, machine)] = count
 
     def preempt(self, instance: str, *, to_stock: bool = False) -> None:
-        """Google reclaims a Spot VM, named by name or resource name; its capacity is lost unless ``to_stock``."""
+        """Google reclaims a Spot VM, named by name or resource name;
+        its capacity is lost unless ``to_stock``."""
         with self.world.lock:
-            lifecycle.preempt(self.compute, self.compute.find_vm(instance), to_stock=to_stock)
+            endings.preempt(self.compute, self.compute.find_vm(instance), to_stock=to_stock)
 
     def host_error(self, instance: str) -> None:
         """The VM's host is lost this instant."""
         with self.world.lock:
-            lifecycle.host_error(self.compute, self.compute.find_vm(instance))
+            endings.host_error(self.compute, self.compute.find_vm(instance))
 
     def maintenance(self, instance: str) -> None:
         """The VM's host goes into maintenance; a GPU VM is terminated for it."""
         with self.world.lock:
-            lifecycle.maintain(self.compute, self.compute.find_vm(instance))
+            endings.maintain(self.compute, self.compute.find_vm(instance))
 
     def power_off(self, instance: str) -> None:
         """The guest powers itself off."""
         with self.world.lock:
-            lifecycle.guest_terminated(self.compute, self.compute.find_vm(instance))
+            endings.guest_terminated(self.compute, self.compute.find_vm(instance))
 
     def serial(self, instance: str, text: str) -> None:
         """The guest writes to its serial port."""
@@ -188,8 +194,8 @@ class Cloud:
     ) -> Order:
         """Make calls of ``method`` go wrong: ``times`` times (None: always), for one caller or all.
 
-        ``fault`` is a value of ``gputrain.emulator.faults``, or a row of ``gputrain.emulator.failures`` (``"C01"``).
-        ``method`` may hold ``*`` for anything.
+        ``fault`` is a value of ``gputrain.emulator.faults``, or a row of ``gputrain.emulator.failures``
+        (``"C01"``). ``method`` may hold ``*`` for anything.
         """
         if isinstance(fault, str):
             fault = failures.fault(fault, **self._names())

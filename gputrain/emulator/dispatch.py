@@ -15,8 +15,18 @@ from gputrain.emulator import partial, rates, schema, world
 from gputrain.emulator.call import Call, Reply
 from gputrain.emulator.errors import ApiError, Style, bad_request
 from gputrain.emulator.faults import (
-    Delay, DropAfterCommit, DropBeforeCommit, Fault, Phase, RawReply, Refuse, Reshape, Stale, Trickle, Truncate,
-)  # fmt: skip
+    Delay,
+    DropAfterCommit,
+    DropBeforeCommit,
+    Fault,
+    Phase,
+    RawReply,
+    Refuse,
+    Reshape,
+    Stale,
+    Trickle,
+    Truncate,
+)
 from gputrain.emulator.routes import Answer, Method, Routes
 
 
@@ -88,7 +98,15 @@ class Dispatcher:
         except Dropped:
             self._log(request, url.path, method_id, caller, query, 0, b"")
             raise
-        self._log(request, url.path, method_id, caller, query, reply.status, bytes(reply.body))
+        self._log(
+            request,
+            url.path,
+            method_id,
+            caller,
+            query,
+            reply.status,
+            reply.body if isinstance(reply.body, bytes) else b"",
+        )
         if any(isinstance(fault, DropAfterCommit) for fault in wire):
             raise Dropped
         return Outcome(reply=reply, wire=wire)
@@ -110,7 +128,9 @@ class Dispatcher:
         if instead is not None:
             return [], instead
         call = self._read(method, params, query, request, who)
-        with self.world.lock:  # the answer may be a living document: it is written out before the world moves on
+        with (
+            self.world.lock
+        ):  # the answer may be a living document: it is written out before the world moves on
             result = self.run(call)
             reply = result if isinstance(result, Reply) else Reply(body=result)
             wire, reply = self.after(method.id, who.email, reply)
@@ -167,10 +187,18 @@ class Dispatcher:
     ) -> Call:
         host = request.headers.get("host", "")
         call = Call(
-            world=self.world, method=method, params=params, query={}, body={}, raw_body=request.body,
-            headers=request.headers, caller=who, base_url=f"http://{host}" if host else self.world.base_url,
-            path=urlsplit(request.target).path, query_all=query,
-        )  # fmt: skip
+            world=self.world,
+            method=method,
+            params=params,
+            query={},
+            body={},
+            raw_body=request.body,
+            headers=request.headers,
+            caller=who,
+            base_url=f"http://{host}" if host else self.world.base_url,
+            path=urlsplit(request.target).path,
+            query_all=query,
+        )
         if method.request is None:
             call.query = {key: texts[-1] for key, texts in query.items()}
             unknown = (
@@ -226,12 +254,20 @@ class Dispatcher:
     ) -> None:
         kept, reply = request.body[: self.log_bytes], reply[: self.log_bytes]
         self.requests.append(
-            Seen(verb=request.verb, path=path, method=method, caller=caller, status=status, body=kept, query=query,
-                 reply=reply)
-        )  # fmt: skip
+            Seen(
+                verb=request.verb,
+                path=path,
+                method=method,
+                caller=caller,
+                status=status,
+                body=kept,
+                query=query,
+                reply=reply,
+            )
+        )
 
 
-def _no_admin(command: str, arguments: dict[str, Any]) -> Any:
+def _no_admin(command: str, _: dict[str, Any]) -> Any:
     raise LookupError(f"no such command: {command}")
 
 

@@ -1,4 +1,5 @@
-"""What the emulator knows of machines, zones, prices and quota names: its own data, read from ``data/*.csv``."""
+"""What the emulator knows of machines, zones, prices and quota names:
+its own data, read from ``data/*.csv``."""
 
 from __future__ import annotations
 
@@ -160,8 +161,8 @@ def _prices() -> dict[tuple[str, str], tuple[float, float]]:
 def price_usd_h(machine: str, region: str, provisioning_model: str) -> float:
     """US dollars an hour of one VM; 0.0 where no price is known.
 
-    Flex-start VMs are metered at the Spot price: their own price list is not in the data, and both are discounts of
-    about half.
+    Flex-start VMs are metered at the Spot price: their own price list is not in the data, and both are
+    discounts of about half.
     """
     standard, spot = _prices().get((machine, region), (0.0, 0.0))
     return spot if provisioning_model in ("SPOT", "FLEX_START") else standard

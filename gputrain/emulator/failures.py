@@ -1,9 +1,11 @@
 """Every documented way in which a Compute Engine call goes wrong, by row, ready to be ordered.
 
-``cloud.fail("compute.instances.insert", "C26")`` makes the next insert go wrong as row C26 says. The sentences are
-Google's, as found in public threads and client sources (read 2026-11-20); ``{project}``, ``{number}``, ``{zone}``,
-``{region}`` and ``{name}`` are filled in.
+``cloud.fail("compute.instances.insert", "C26")`` makes the next insert go wrong as row C26 says. The
+sentences are Google's, as found in public threads and client sources (read 2026-11-20); ``{project}``,
+``{number}``, ``{zone}``, ``{region}`` and ``{name}`` are filled in.
 """
+
+# ruff: noqa: E501 - one row a line, and the sentences are not ours to break
 
 from __future__ import annotations
 
@@ -90,20 +92,29 @@ def fault(row: str, **names: str) -> Fault:
         return faults.partial_page(failure.code)
     message = failure.message.format(**names)
     if failure.where == LATER:
-        return OperationFails(errors=[_operation_error(row, failure, message, names)], http_status=failure.http)
+        return OperationFails(
+            errors=[_operation_error(row, failure, message, names)], http_status=failure.http
+        )
     details = []
     if failure.info:
         filled = {key: text.format(**names) for key, text in failure.facts}
         details.append(compute_error_info(failure.info, **filled))
     return Refuse(
-        error=ApiError(failure.http or 500, message, reason=failure.code, domain=failure.domain, details=details)
+        error=ApiError(
+            failure.http or 500, message, reason=failure.code, domain=failure.domain, details=details
+        )
     )
 
 
 def _operation_error(row: str, failure: Failure, message: str, names: dict[str, str]) -> dict[str, Any]:
     error: dict[str, Any] = {"code": failure.code, "message": message}
     if row == "C02":
-        metadatas = {"vmType": "a3-highgpu-8g", "attachment": "nvidia-h100-80gb:8", "zone": names["zone"], "zonesAvailable": ""}
+        metadatas = {
+            "vmType": "a3-highgpu-8g",
+            "attachment": "nvidia-h100-80gb:8",
+            "zone": names["zone"],
+            "zonesAvailable": "",
+        }
         info = {"reason": "resource_availability", "domain": "compute.googleapis.com", "metadatas": metadatas}
         error["errorDetails"] = [{"errorInfo": info}]
     if row == "C06":

@@ -143,8 +143,8 @@ def unauthorized() -> Refuse:
 def invalid_credentials() -> ApiError:
     return ApiError(
         401,
-        "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
-        "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project.",
+        "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie "
+        "or other valid authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project.",
         reason="authError",
         headers={"WWW-Authenticate": 'Bearer realm="https://accounts.google.com/", error="invalid_token"'},
     )
@@ -232,14 +232,15 @@ class Faults:
         probability: float = 1.0,
         seed: int = 0,
     ) -> Order:
-        """``fault`` strikes calls of ``method`` (``*`` stands for anything) from ``caller``, ``times`` times."""
+        """``fault`` strikes calls of ``method`` (``*`` stands for anything) from ``caller``,
+        ``times`` times."""
         order = Order(
             method=method,
             fault=fault,
             caller=caller,
             left=times,
             probability=probability,
-            dice=random.Random(seed),
+            dice=random.Random(seed),  # noqa: S311 - dice for tests, the same for the same seed
         )
         with self._lock:
             self._orders.append(order)
@@ -255,7 +256,9 @@ class Faults:
         with self._lock:
             taken: list[Fault] = []
             for order in self._orders:
-                if (isinstance(order.fault, Delay) or not _ends(taken)) and order.meets(method, caller, phase):
+                if (isinstance(order.fault, Delay) or not _ends(taken)) and order.meets(
+                    method, caller, phase
+                ):
                     taken.append(order.strike())
             self._orders = [order for order in self._orders if order.left != 0]
             self.struck.update((method, type(fault)) for fault in taken)

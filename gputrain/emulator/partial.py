@@ -30,16 +30,16 @@ def _parse(mask: str) -> Tree:
     tree: Tree = {}
     stack = [tree]
     here = tree
-    for token in _tokens(mask):
-        if token == ",":
+    for piece in _tokens(mask):
+        if piece == ",":
             here = stack[-1]
-        elif token == "(":
+        elif piece == "(":
             stack.append(here)
-        elif token == ")":
+        elif piece == ")":
             if len(stack) > 1:
                 here = stack.pop()
-        elif token != "/":
-            here = here.setdefault(token, {})
+        elif piece != "/":
+            here = here.setdefault(piece, {})
     return tree
 
 
@@ -56,7 +56,7 @@ def _tokens(mask: str) -> list[str]:
 
 
 def _pick(value: Any, tree: Tree) -> Any:
-    if not tree or "*" in tree and not tree["*"]:
+    if not tree or ("*" in tree and not tree["*"]):
         return value
     if isinstance(value, list):
         return [_pick(item, tree) for item in value]

@@ -31,7 +31,8 @@ GLOBAL_METRICS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """One limit: ``region`` is "global" for project-wide ones, ``family`` is set for GPUS_PER_GPU_FAMILY only."""
+    """One limit: ``region`` is "global" for project-wide ones,
+    ``family`` is set for GPUS_PER_GPU_FAMILY only."""
 
     project: str
     metric: str
@@ -95,8 +96,8 @@ def vm_needs(
 ) -> tuple[tuple[Key, float], ...]:
     """What one VM counts against, in the order Google checks it: the region's metrics, then the project's.
 
-    Spot and flex-start count against the preemptible metrics. Accelerator-optimized machines need no CPU quota, N1
-    and E2 do (Google's text at second hand, read 2026-11-20).
+    Spot and flex-start count against the preemptible metrics. Accelerator-optimized machines need no CPU
+    quota, N1 and E2 do (Google's text at second hand, read 2026-11-20).
     """
     preemptible = provisioning_model in ("SPOT", "FLEX_START")
     needs: list[tuple[Key, float]] = []

@@ -15,8 +15,8 @@ DEFAULT_PER_MINUTE = {
     "aiplatform.requests": 600,
     "aiplatform.job_writes": 60,
 }
-"""Calls a minute by pool. Compute: legacy published default of 1,500 for each pool, the simplified pools' numbers
-are per project (unverified). Vertex AI: 600 requests and 60 job writes per project and region
+"""Calls a minute by pool. Compute: legacy published default of 1,500 for each pool, the simplified pools'
+numbers are per project (unverified). Vertex AI: 600 requests and 60 job writes per project and region
 (cloud.google.com/vertex-ai/docs/quotas, read 2026-11-20)."""
 
 
@@ -47,8 +47,8 @@ class Rates:
 def compute_rate_limited(number: str) -> ApiError:
     """Compute Engine's 403 for a spent minute."""
     message = (
-        "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute' of service 'compute.googleapis.com' "
-        f"for consumer 'project_number:{number}'."
+        "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute' of service "
+        f"'compute.googleapis.com' for consumer 'project_number:{number}'."
     )
     return ApiError(403, message, reason="rateLimitExceeded", domain="usageLimits")
 
@@ -57,7 +57,7 @@ def platform_rate_limited(service: str, pool: str, number: str) -> ApiError:
     """One Platform's 429 for a spent minute."""
     metric = pool.rpartition(".")[2]
     message = (
-        f"Quota exceeded for quota metric '{service}.googleapis.com/{metric}' and limit 'requests per minute' "
-        f"of service '{service}.googleapis.com' for consumer 'project_number:{number}'."
+        f"Quota exceeded for quota metric '{service}.googleapis.com/{metric}' and limit 'requests per "
+        f"minute' of service '{service}.googleapis.com' for consumer 'project_number:{number}'."
     )
     return ApiError(429, message, reason="rateLimitExceeded")

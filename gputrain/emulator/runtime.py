@@ -8,15 +8,16 @@ from typing import Any, Protocol
 class Runtime(Protocol):
     """Told by the services what happens to their guests; called under the world's lock, so it must not block.
 
-    ``vm`` is a ``compute.instances.Vm``; ``job`` is the Vertex part's job. A runtime answers by calling back into the
-    part: ``Compute.append_serial``, ``Compute.guest_terminated``, ``Compute.halted``.
+    ``vm`` is a ``compute.instances.Vm``; ``job`` is the Vertex part's job. A runtime answers by calling back
+    into the part: ``Compute.append_serial``, ``Compute.guest_terminated``, ``Compute.halted``.
     """
 
     def boot(self, vm: Any) -> None:
         """The VM has reached RUNNING: power on, run its startup script."""
 
     def preempt(self, vm: Any) -> None:
-        """The metadata server says ``preempted`` TRUE from now on; the ACPI signal follows as ``shut_down``."""
+        """The metadata server says ``preempted`` TRUE from now on;
+        the ACPI signal follows as ``shut_down``."""
 
     def shut_down(self, vm: Any, grace_s: float) -> None:
         """The ACPI power button: SIGTERM now, SIGKILL after ``grace_s``; then ``Compute.halted(vm)``."""

@@ -16,16 +16,20 @@ Descriptor = Any
 """google.protobuf.descriptor.Descriptor; the two implementations of protobuf share no type for it."""
 
 SYSTEM_PARAMETERS = frozenset(
-    "$.xgafv $alt $callback $key $outputDefaults $prettyPrint $unique $userProject access_token alt bearer_token callback"
-    " fields key oauth_token pp prettyPrint quotaUser trace uploadType upload_protocol userIp".split()
-)
+    {
+        "$.xgafv", "$alt", "$callback", "$key", "$outputDefaults", "$prettyPrint", "$unique", "$userProject",
+        "access_token", "alt", "bearer_token", "callback", "fields", "key", "oauth_token", "pp",
+        "prettyPrint", "quotaUser", "trace", "uploadType", "upload_protocol", "userIp",
+    }
+)  # fmt: skip
 """Query parameters that every Google method takes, from the discovery documents' common parameters."""
 
 _BOOLEANS = frozenset({"true", "false", "True", "False"})
 """gcloud 528 spells a query parameter ``True``, and Google takes it."""
 
 _BETA_PARAMETERS = {"google.cloud.compute": frozenset({"returnPartialSuccess"})}
-"""By package: parameters that gcloud 528 sends to v1 although its document has them in beta only (2026-11-20)."""
+"""By package: parameters that gcloud 528 sends to v1 although its document has them in beta only
+(2026-11-20)."""
 
 _INT_RANGES = {
     "int32": (-(2**31), 2**31 - 1),
@@ -34,14 +38,15 @@ _INT_RANGES = {
     "uint64": (0, 2**64 - 1),
 }
 _KINDS = {
-    1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "uint64", 7: "uint32", 8: "bool", 9: "string",
-    10: "group", 11: "message", 12: "bytes", 13: "uint32", 14: "enum", 15: "int32", 16: "int64", 17: "int32", 18: "int64",
+    1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "uint64", 7: "uint32", 8: "bool",
+    9: "string", 10: "group", 11: "message", 12: "bytes", 13: "uint32", 14: "enum", 15: "int32", 16: "int64",
+    17: "int32", 18: "int64",
 }  # fmt: skip
+"""JSON kinds by the field types of descriptor.proto."""
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
-_FREE_FORM = frozenset(
-    {"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue", "google.protobuf.Any"}
-)
+_FREE_FORM = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Any"))
+_SCALAR_MESSAGES = frozenset(f"google.protobuf.{name}" for name in ("Timestamp", "Duration", "FieldMask"))
 
 Problems = list[tuple[str, str]]
 
@@ -69,7 +74,8 @@ def read_message(descriptor: Descriptor, value: Any, at: str) -> dict[str, Any]:
 
 
 def read_query(descriptor: Descriptor, query: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Query parameters as a document of ``descriptor``; raises ApiError 400 for a name or value it has not."""
+    """Query parameters as a document of ``descriptor``; raises ApiError 400 for a name or value it has
+    not."""
     problems: Problems = []
     document: dict[str, Any] = {}
     ignored = SYSTEM_PARAMETERS | _BETA_PARAMETERS.get(descriptor.full_name.rpartition(".v")[0], frozenset())
@@ -114,11 +120,14 @@ def _kind(field: Any) -> str:
 
 
 def _is_scalar_message(field: Any) -> bool:
-    return field.message_type.full_name in ("google.protobuf.Timestamp", "google.protobuf.Duration", "google.protobuf.FieldMask") or _is_wrapper(field.message_type)  # fmt: skip
+    """Whether a message is written as one JSON scalar, and so may be a query parameter."""
+    name = field.message_type.full_name
+    return name in _SCALAR_MESSAGES or _is_wrapper(field.message_type)
 
 
 def _is_wrapper(descriptor: Descriptor) -> bool:
-    return str(descriptor.full_name).startswith("google.protobuf.") and str(descriptor.full_name).endswith("Value") and descriptor.full_name not in _FREE_FORM  # fmt: skip
+    name = str(descriptor.full_name)
+    return name.startswith("google.protobuf.") and name.endswith("Value") and name not in _FREE_FORM
 
 
 def _message(descriptor: Descriptor, value: Any, at: str, problems: Problems) -> Any:
@@ -149,8 +158,8 @@ def _field(field: Any, value: Any, at: str, problems: Problems) -> Any:
         return _map(field, value, at, problems)
     if not field.is_repeated:
         if isinstance(value, list) and field.message_type is None:
-            problems.append((at, f"Invalid JSON payload received. Unknown name \"{field.json_name}\" at '{at}': "
-                                 "Proto field is not repeating, cannot start list."))  # fmt: skip
+            sentence = f"Invalid JSON payload received. Unknown name \"{field.json_name}\" at '{at}': "
+            problems.append((at, sentence + "Proto field is not repeating, cannot start list."))
             return None
         return _single(field, value, at, problems)
     if not isinstance(value, list):
@@ -264,7 +273,9 @@ def _well_known(descriptor: Descriptor, value: Any, at: str, problems: Problems)
     if name in patterns:
         if not (isinstance(value, str) and patterns[name].fullmatch(value)):
             short = name.rpartition(".")[2]
-            sentence = f"Invalid value at '{at}' (type.googleapis.com/{name}), Field '{at.rpartition('.')[2]}', Illegal {short.lower()} format"
+            field = at.rpartition(".")[2]
+            sentence = f"Invalid value at '{at}' (type.googleapis.com/{name}), Field '{field}', "
+            sentence += f"Illegal {short.lower()} format"
             problems.append((at, sentence))
         return value
     if _is_wrapper(descriptor):

@@ -1,4 +1,5 @@
-"""The HTTP side: a threaded standard-library server, fast, on loopback only, that nothing it is sent can stop."""
+"""The HTTP side: a threaded standard-library server, fast, on loopback only,
+that nothing it is sent can stop."""
 
 from __future__ import annotations
 
@@ -72,11 +73,12 @@ class Handler(BaseHTTPRequestHandler):
         self.server.connections.discard(self.connection)
         super().finish()
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
         """The request log is ``cloud.requests``."""
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library refuses (garbage, over-long lines, unknown verbs) is refused in Google's shape."""
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002 - the base class passes it
+        """What the standard library refuses (garbage, over-long lines,
+        unknown verbs) is refused in Google's shape."""
         self.close_connection = True
         status = 405 if code == 501 else code
         error = ApiError(status, message or "Bad Request")
@@ -95,9 +97,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             _close(self.connection)
             return
-        except (
-            Exception
-        ) as error:  # the top of a thread: a fault of ours becomes Google's 500 and the server goes on
+        except Exception as error:  # noqa: BLE001 - the top of a thread: our own fault becomes a 500
             self.server.dispatcher.failures.append(error)
             outcome = Outcome(
                 reply=Reply(
@@ -207,7 +207,7 @@ def require_loopback(host: str) -> None:
     """Raises ValueError for an address that others than this machine could reach."""
     if host != "localhost" and not _is_loopback(host):
         raise ValueError(
-            f"the emulator binds to loopback only, not to {host}: it checks no keys and may run what it is sent"
+            f"the emulator binds to loopback only, not to {host}: it checks no keys and may run what comes"
         )
 
 

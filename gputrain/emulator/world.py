@@ -1,4 +1,5 @@
-"""The state behind the wire: projects, callers, quotas of requests, faults, the ledger and each service's own part."""
+"""The state behind the wire: projects, callers, quotas of requests, faults,
+the ledger and each service's own part."""
 
 from __future__ import annotations
 
@@ -18,7 +19,17 @@ from gputrain.emulator.rates import Rates
 from gputrain.emulator.runtime import NoRuntime, Runtime
 
 DEFAULT_APIS = frozenset(
-    "compute aiplatform storage logging cloudquotas serviceusage cloudresourcemanager iam iamcredentials".split()
+    [
+        "compute",
+        "aiplatform",
+        "storage",
+        "logging",
+        "cloudquotas",
+        "serviceusage",
+        "cloudresourcemanager",
+        "iam",
+        "iamcredentials",
+    ]
 )
 
 TITLES = {"compute": "Compute Engine API", "aiplatform": "Vertex AI API", "cloudquotas": "Cloud Quotas API"}
@@ -146,10 +157,10 @@ class World:
         serial = next(self._ids)
         return str(10**18 * 4 + (serial * 2654435761 % 2**40) * 10**5 + serial)
 
-    def add_project(self, id: str, number: str = "") -> Project:
+    def add_project(self, name: str, number: str = "") -> Project:
         """A project with all APIs on; its number follows from its id unless given."""
-        number = number or str(10**11 + zlib.crc32(id.encode()) * 7 % (9 * 10**11))
-        project = self.projects[id] = Project(id=id, number=number)
+        number = number or str(10**11 + zlib.crc32(name.encode()) * 7 % (9 * 10**11))
+        project = self.projects[name] = Project(id=name, number=number)
         return project
 
     def find_project(self, name: str) -> Project | None:
@@ -171,9 +182,9 @@ def api_disabled(service: str, project: Project, style: Style) -> ApiError:
     host = f"{service}.googleapis.com"
     url = f"https://console.developers.google.com/apis/api/{host}/overview?project={project.number}"
     message = (
-        f"{TITLES.get(service, host)} has not been used in project {project.number} before or it is disabled. "
-        f"Enable it by visiting {url} then retry. If you enabled this API recently, wait a few minutes for the "
-        "action to propagate to our systems and retry."
+        f"{TITLES.get(service, host)} has not been used in project {project.number} before or it "
+        f"is disabled. Enable it by visiting {url} then retry. If you enabled this API recently, wait a "
+        "few minutes for the action to propagate to our systems and retry."
     )
     facts = {"service": host, "consumer": f"projects/{project.number}", "activationUrl": url}
     info = compute_error_info if style is Style.COMPUTE else _platform_info
@@ -190,7 +201,11 @@ def permission_denied(permission: str, resource: str, service: str, style: Style
     if style is Style.COMPUTE:
         return ApiError(403, f"Required '{permission}' permission for '{resource}'", reason="forbidden")
     if style is Style.STORAGE:
-        return ApiError(403, f"{email} does not have {permission} access to the Google Cloud Storage object. Permission '{permission}' denied on resource (or it may not exist).", reason="forbidden")  # fmt: skip
+        sentence = (
+            f"{email} does not have {permission} access to the Google Cloud Storage object. "
+            f"Permission '{permission}' denied on resource (or it may not exist)."
+        )
+        return ApiError(403, sentence, reason="forbidden")
     full = f"//{service}.googleapis.com/{resource}"
     detail = error_info(
         "IAM_PERMISSION_DENIED", f"{service}.googleapis.com", permission=permission, resource=resource

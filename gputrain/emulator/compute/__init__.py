@@ -6,10 +6,10 @@ from gputrain.emulator.compute import (
     advice,
     bulk,
     disks,
+    endings,
     groups,
     images,
     instances,
-    lifecycle,
     networks,
     operations,
     places,
@@ -19,4 +19,17 @@ from gputrain.emulator.compute.state import Compute
 
 SERVICES = (COMPUTE,)
 
-__all__ = ["SERVICES", "Compute", "advice", "bulk", "disks", "groups", "images", "instances", "lifecycle", "networks", "operations", "places"]
+__all__ = [
+    "SERVICES",
+    "Compute",
+    "advice",
+    "bulk",
+    "disks",
+    "endings",
+    "groups",
+    "images",
+    "instances",
+    "networks",
+    "operations",
+    "places",
+]

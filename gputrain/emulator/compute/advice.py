@@ -16,7 +16,8 @@ Json = dict[str, Any]
 
 @COMPUTE.method("compute.advice.capacity", pool="compute.reads")
 def capacity(call: Call) -> Json:
-    """One recommendation for the machine asked about: the roomiest allowed zone, and its obtainability (0 to 1)."""
+    """One recommendation for the machine asked about: the roomiest allowed zone,
+    and its obtainability (0 to 1)."""
     body, region = call.body, call.params["region"]
     size = int(body.get("size", 1))
     model = body.get("instanceProperties", {}).get("scheduling", {}).get("provisioningModel", "")
@@ -28,13 +29,17 @@ def capacity(call: Call) -> Json:
         for machine in selection.get("machineTypes", [])
     ]
     if not machines:
-        raise refusals.invalid("resource.instanceFlexibilityPolicy", "", "At least one machine type is required.")
+        raise refusals.invalid(
+            "resource.instanceFlexibilityPolicy", "", "At least one machine type is required."
+        )
     allowed = {last(entry.get("zone", "")) for entry in body.get("distributionPolicy", {}).get("zones", [])}
     places = [
         (zone, machine)
         for machine in machines
         for zone in facts.zones()
-        if facts.region_of(zone) == region and facts.offered(machine, zone) and (not allowed or zone in allowed)
+        if facts.region_of(zone) == region
+        and facts.offered(machine, zone)
+        and (not allowed or zone in allowed)
     ]
     return {"recommendations": [_recommendation(call, places, size, model)]} if places else {}
 

@@ -14,7 +14,6 @@ from gputrain.emulator.clock import compute_time, parse_time
 from gputrain.emulator.compute import checks, images, networks, refusals, reserve
 from gputrain.emulator.compute.links import in_project, last, link, relative
 from gputrain.emulator.compute.state import Compute, Vm, VmKey
-from gputrain.emulator.errors import ApiError
 from gputrain.emulator.quotas import vm_needs
 
 Json = dict[str, Any]
@@ -29,7 +28,8 @@ def fingerprint(document: Any) -> str:
 def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at: str, bare: bool) -> Vm:
     """The VM that ``properties`` describe.
 
-    Raises ApiError for everything that Google refuses at once. ``bare`` is bulkInsert's way of naming resources.
+    Raises ApiError for everything that Google refuses at once. ``bare`` is bulkInsert's way of naming
+    resources.
     """
     compute, project = call.world.part(Compute), call.owner.id
     checks.name(name, f"{at}.name")
@@ -45,11 +45,18 @@ def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at
     checks.affinity(affinity, model, at)
     _policies(compute, project, zone, properties)
     vm = Vm(
-        project=project, zone=zone, name=name, resource={}, machine=machine, accelerator=kind, gpus=gpus, model=model,
+        project=project,
+        zone=zone,
+        name=name,
+        resource={},
+        machine=machine,
+        accelerator=kind,
+        gpus=gpus,
+        model=model,
         caller=call.caller.email,
         needs=vm_needs(project, facts.region_of(zone), machine, kind, gpus, model),
         valid_for_s=_valid_for(properties, model, at),
-    )  # fmt: skip
+    )
     _times(vm, scheduling)
     reserve.choose(compute, vm, affinity)
     disks = _disks(compute, vm, properties.get("disks", []), at)
@@ -116,7 +123,9 @@ def _valid_for(properties: Mapping[str, Any], model: str, at: str) -> float:
     seconds = float(duration.get("seconds", 0))
     if model != "FLEX_START" or not 0 <= seconds <= checks.MAX_FLEX_WAIT_S:
         raise refusals.invalid(
-            f"{at}.params.requestValidForDuration", seconds, f"Must be at most {checks.MAX_FLEX_WAIT_S} seconds."
+            f"{at}.params.requestValidForDuration",
+            seconds,
+            f"Must be at most {checks.MAX_FLEX_WAIT_S} seconds.",
         )
     return seconds
 
@@ -129,7 +138,9 @@ def _times(vm: Vm, scheduling: Mapping[str, Any]) -> None:
             vm.termination_time = parse_time(scheduling["terminationTime"])
         except ValueError:
             wrong = scheduling["terminationTime"]
-            raise refusals.invalid("resource.scheduling.terminationTime", wrong, "Must be an RFC3339 time.") from None
+            raise refusals.invalid(
+                "resource.scheduling.terminationTime", wrong, "Must be an RFC3339 time."
+            ) from None
     vm.action_at_expiry = scheduling.get("instanceTerminationAction", "STOP")
     vm.restarts = bool(scheduling.get("automaticRestart", vm.model in ("STANDARD", "RESERVATION_BOUND")))
 
@@ -142,10 +153,16 @@ def _disks(compute: Compute, vm: Vm, wanted: list[Json], at: str) -> list[Json]:
 
 def _disk(compute: Compute, vm: Vm, disk: Json, index: int, at: str) -> Json:
     attached = {
-        "kind": "compute#attachedDisk", "type": "PERSISTENT", "mode": "READ_WRITE", "index": index, "boot": False,
-        "autoDelete": False, "deviceName": f"persistent-disk-{index}", "interface": "SCSI",
+        "kind": "compute#attachedDisk",
+        "type": "PERSISTENT",
+        "mode": "READ_WRITE",
+        "index": index,
+        "boot": False,
+        "autoDelete": False,
+        "deviceName": f"persistent-disk-{index}",
+        "interface": "SCSI",
         **{key: value for key, value in disk.items() if key != "initializeParams"},
-    }  # fmt: skip
+    }
     if disk.get("type") == "SCRATCH":
         return attached
     params = disk.get("initializeParams")
@@ -195,11 +212,20 @@ def place_disks(compute: Compute, vm: Vm) -> None:
                 compute.resources["disks"][source]["users"] = [link(vm.path)]
             continue
         compute.resources["disks"][source] = {
-            "kind": "compute#disk", "id": compute.world.new_id(), "name": last(source), "status": "READY",
-            "sizeGb": disk["diskSizeGb"], "type": link(f"{vm.scope}/diskTypes/{kind}"), "zone": link(vm.scope),
-            "selfLink": link(source), "users": [link(vm.path)], "creationTimestamp": vm.resource["creationTimestamp"],
-        }  # fmt: skip
-        compute.world.ledger.write("create", source, caller=vm.caller, detail=f"{disk['diskSizeGb']} GB {kind}")
+            "kind": "compute#disk",
+            "id": compute.world.new_id(),
+            "name": last(source),
+            "status": "READY",
+            "sizeGb": disk["diskSizeGb"],
+            "type": link(f"{vm.scope}/diskTypes/{kind}"),
+            "zone": link(vm.scope),
+            "selfLink": link(source),
+            "users": [link(vm.path)],
+            "creationTimestamp": vm.resource["creationTimestamp"],
+        }
+        compute.world.ledger.write(
+            "create", source, caller=vm.caller, detail=f"{disk['diskSizeGb']} GB {kind}"
+        )
 
 
 def _document(call: Call, vm: Vm, properties: Mapping[str, Any], disks: list[Json]) -> Json:
@@ -208,12 +234,16 @@ def _document(call: Call, vm: Vm, properties: Mapping[str, Any], disks: list[Jso
     metadata = {"kind": "compute#metadata", **properties.get("metadata", {})}
     labels = dict(properties.get("labels", {}))
     scheduling = {
-        "provisioningModel": vm.model, "preemptible": vm.model == "SPOT", "automaticRestart": vm.restarts,
+        "provisioningModel": vm.model,
+        "preemptible": vm.model == "SPOT",
+        "automaticRestart": vm.restarts,
         "onHostMaintenance": "TERMINATE" if vm.gpus or vm.model != "STANDARD" else "MIGRATE",
         **properties.get("scheduling", {}),
-    }  # fmt: skip
+    }
     document = {
-        **{key: value for key, value in properties.items() if key not in ("params", "sourceInstanceTemplate")},
+        **{
+            key: value for key, value in properties.items() if key not in ("params", "sourceInstanceTemplate")
+        },
         "kind": "compute#instance",
         "id": call.world.new_id(),
         "name": vm.name,
@@ -226,12 +256,21 @@ def _document(call: Call, vm: Vm, properties: Mapping[str, Any], disks: list[Jso
         "metadata": {**metadata, "fingerprint": fingerprint(metadata.get("items", []))},
         "scheduling": scheduling,
         "disks": disks,
-        "networkInterfaces": networks.interfaces(compute, vm.project, region, properties.get("networkInterfaces", [])),
+        "networkInterfaces": networks.interfaces(
+            compute, vm.project, region, properties.get("networkInterfaces", [])
+        ),
         "cpuPlatform": "Unknown CPU Platform",
         "startRestricted": False,
         "deletionProtection": bool(properties.get("deletionProtection", False)),
         "fingerprint": fingerprint([vm.name, labels]),
     }
+    document.update(_attachments(vm, properties, region))
+    return document
+
+
+def _attachments(vm: Vm, properties: Mapping[str, Any], region: str) -> Json:
+    """What only some VMs have: accelerators and policies."""
+    document: Json = {}
     if vm.accelerator:
         kind = link(f"{vm.scope}/acceleratorTypes/{vm.accelerator}")
         document["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": vm.gpus}]

@@ -62,11 +62,14 @@ def region_bulk_insert(call: Call) -> Operation:
 
 
 def _pick_zone(call: Call, region: str) -> str:
-    """The first allowed zone with room; without any, the first allowed one, where the operation then fails."""
+    """The first allowed zone with room; without any, the first allowed one,
+    where the operation then fails."""
     compute = call.world.part(Compute)
     policy = call.body.get("locationPolicy", {})
     if policy.get("targetShape", "ANY_SINGLE_ZONE") == "BALANCED":
-        raise refusals.invalid("resource.locationPolicy.targetShape", "BALANCED", "Not supported for bulk insert.")
+        raise refusals.invalid(
+            "resource.locationPolicy.targetShape", "BALANCED", "Not supported for bulk insert."
+        )
     preferences = {last(zone): entry.get("preference") for zone, entry in policy.get("locations", {}).items()}
     named = [last(entry.get("zone", "")) for entry in policy.get("zones", [])]
     allowed_only = named or [zone for zone, preference in preferences.items() if preference == "ALLOW"]
@@ -97,7 +100,9 @@ def _insert(call: Call, zone: str, scope: str) -> Operation:
     properties = body.get("instanceProperties", {})
     own = {last(key): value for key, value in body.get("perInstanceProperties", {}).items()}
     members = [
-        build.build(call, zone=zone, name=name, properties=_with(properties, own.get(name, {})), at=AT, bare=True)
+        build.build(
+            call, zone=zone, name=name, properties=_with(properties, own.get(name, {})), at=AT, bare=True
+        )
         for name in names
     ]
     if compute.settings.bulk_stockout_at_once and reserve.capacity_error(compute, members[0]) is not None:
@@ -123,19 +128,27 @@ def _with(properties: Mapping[str, Any], own: Mapping[str, Any]) -> Json:
 
 def _names(compute: Compute, project: str, zone: str, body: Json) -> list[str]:
     count = int(body.get("count", 0))
-    own = [str(entry.get("name") or last(key)) for key, entry in body.get("perInstanceProperties", {}).items()]
+    own = [
+        str(entry.get("name") or last(key)) for key, entry in body.get("perInstanceProperties", {}).items()
+    ]
     if not 1 <= count <= MAX_VMS:
         raise refusals.invalid("resource.count", count, f"Must be between 1 and {MAX_VMS}.")
     pattern = body.get("namePattern", "")
     if own:
         if pattern:
-            raise refusals.invalid("resource.namePattern", pattern, "Cannot be combined with perInstanceProperties.")
+            raise refusals.invalid(
+                "resource.namePattern", pattern, "Cannot be combined with perInstanceProperties."
+            )
         if len(own) != count:
-            raise refusals.invalid("resource.count", count, f"Must equal the number of perInstanceProperties ({len(own)}).")
+            raise refusals.invalid(
+                "resource.count", count, f"Must equal the number of perInstanceProperties ({len(own)})."
+            )
         return own
     match = re.fullmatch(r"([a-z][-a-z0-9]*?)(#{1,18})", pattern)
     if match is None:
-        raise refusals.invalid("resource.namePattern", pattern, "Must contain one sequence of '#' at its end.")
+        raise refusals.invalid(
+            "resource.namePattern", pattern, "Must contain one sequence of '#' at its end."
+        )
     prefix, width = match.group(1), len(match.group(2))
     taken = [int(n[len(prefix) :]) for (p, z, n) in compute.vms if (p, z) == (project, zone) and re.fullmatch(rf"{re.escape(prefix)}\d{{{width},}}", n)]  # fmt: skip  # noqa: E501
     first = max(taken, default=0) + 1

@@ -1,7 +1,7 @@
 """The rules an instance must keep before Compute Engine takes it on. Each raises ApiError in Google's words.
 
-``at`` is the path of the instance's fields in the request: ``resource`` for insert, ``resource.instanceProperties``
-for bulkInsert.
+``at`` is the path of the instance's fields in the request: ``resource`` for insert,
+``resource.instanceProperties`` for bulkInsert.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ MAX_METADATA = 512 << 10
 MAX_FLEX_RUN_S = 7 * 86400
 MAX_FLEX_WAIT_S = 7200
 MAX_RUN_S = 120 * 86400
-"""Limits of labels (64: unverified), metadata and run times (compute v1 protos and documentation, read 2026-11-20)."""
+"""Limits of labels (64: unverified), metadata and run times (compute v1 protos and documentation,
+read 2026-11-20)."""
 
 Json = dict[str, Any]
 
@@ -63,12 +64,14 @@ def metadata(value: Json, field: str) -> None:
             raise ApiError(400, sentence, reason="invalid")
         total += len(key) + size
     if total > MAX_METADATA:
-        sentence = f"Value for field '{field}' is too large: maximum size {MAX_METADATA} character(s); actual size {total}."
+        limit = f"maximum size {MAX_METADATA} character(s); actual size {total}."
+        sentence = f"Value for field '{field}' is too large: {limit}"
         raise ApiError(400, sentence, reason="invalid")
 
 
 def machine_type(url: str, zone: str, at: str, *, bare: bool) -> facts.Machine:
-    """The machine that ``url`` names in ``zone``; bulkInsert wants the bare name and answers a URL with 503."""
+    """The machine that ``url`` names in ``zone``; bulkInsert wants the bare name and answers a URL with
+    503."""
     field = f"{at}.machineType"
     if not url:
         raise refusals.invalid(field, "", "The machine type must be specified.")

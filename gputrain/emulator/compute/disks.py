@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gputrain.emulator.call import Call
-from gputrain.emulator.compute import checks, documents, refusals
+from gputrain.emulator.compute import checks, documents, operations, refusals
 from gputrain.emulator.compute.links import last, link
 from gputrain.emulator.compute.operations import Operation, mutation
 from gputrain.emulator.compute.service import COMPUTE
@@ -23,7 +23,7 @@ def insert_disk(call: Call) -> Operation:
     """An empty disk."""
     size = str(call.body.get("sizeGb", "500"))
     kind = last(call.body.get("type", "")) or "pd-standard"
-    disk_type = link(f"{documents.scope_of(call)}/diskTypes/{kind}")
+    disk_type = link(f"{operations.scope_of(call)}/diskTypes/{kind}")
     return documents.create(call, "disks", "disk", status="READY", sizeGb=size, type=disk_type)
 
 
@@ -40,7 +40,9 @@ def insert_reservation(call: Call) -> Operation:
     count = int(specific.get("count", 0))
     machine = specific.get("instanceProperties", {}).get("machineType", "")
     if count < 1:
-        raise refusals.invalid("resource.specificReservation.count", count, "Must be greater than or equal to 1.")
+        raise refusals.invalid(
+            "resource.specificReservation.count", count, "Must be greater than or equal to 1."
+        )
     zone = call.params["zone"]
     checks.machine_type(machine, zone, "resource.specificReservation.instanceProperties", bare=True)
     compute = call.world.part(Compute)
@@ -57,6 +59,6 @@ def insert_reservation(call: Call) -> Operation:
 def list_disk_types(call: Call) -> Json:
     """The disk types of a zone."""
     names = ("hyperdisk-balanced", "pd-balanced", "pd-ssd", "pd-standard")
-    scope = documents.scope_of(call)
+    scope = operations.scope_of(call)
     items = [{"kind": "compute#diskType", "name": n, "zone": link(scope), "selfLink": link(f"{scope}/diskTypes/{n}")} for n in names]  # fmt: skip  # noqa: E501
     return {"kind": "compute#diskTypeList", "id": f"{scope}/diskTypes", "items": items}

@@ -15,20 +15,17 @@ from gputrain.emulator.compute.state import Compute
 Json = dict[str, Any]
 
 
-def scope_of(call: Call) -> str:
-    """``projects/p/zones/z``, ``projects/p/regions/r`` or ``projects/p/global`` of the call's path."""
-    for kind in ("zone", "region"):
-        if kind in call.params:
-            return f"projects/{call.owner.id}/{kind}s/{call.params[kind]}"
-    return f"projects/{call.owner.id}/global"
-
-
 def begin(call: Call, kind: str, target: str, target_id: str = "") -> Operation:
     """The caller's operation on a resource of the call's scope."""
     return operations.begin(
-        call.world.part(Compute), scope=scope_of(call), kind=kind, target=target, target_id=target_id,
-        user=call.caller.email, request_id=call.query.get("requestId", ""),
-    )  # fmt: skip
+        call.world.part(Compute),
+        scope=operations.scope_of(call),
+        kind=kind,
+        target=target,
+        target_id=target_id,
+        user=call.caller.email,
+        request_id=call.query.get("requestId", ""),
+    )
 
 
 def end_soon(call: Call, operation: Operation) -> None:
@@ -43,7 +40,7 @@ def create(call: Call, collection: str, kind: str, **more: Any) -> Operation:
     compute = call.world.part(Compute)
     name = str(call.body.get("name", ""))
     checks.name(name, "resource.name")
-    path = f"{scope_of(call)}/{collection}/{name}"
+    path = f"{operations.scope_of(call)}/{collection}/{name}"
     if path in compute.resources[collection]:
         raise refusals.already_exists(path)
     document = {
@@ -52,7 +49,7 @@ def create(call: Call, collection: str, kind: str, **more: Any) -> Operation:
     }  # fmt: skip
     for place in ("zone", "region"):
         if place in call.params:
-            document[place] = link(scope_of(call))
+            document[place] = link(operations.scope_of(call))
     compute.resources[collection][path] = document
     call.world.ledger.write("create", path, caller=call.caller.email)
     operation = begin(call, "insert", path, document["id"])
@@ -62,7 +59,7 @@ def create(call: Call, collection: str, kind: str, **more: Any) -> Operation:
 
 def find(call: Call, collection: str, parameter: str) -> tuple[str, Json]:
     """Relative name and document of the resource in the path; raises ApiError 404."""
-    path = f"{scope_of(call)}/{collection}/{call.params[parameter]}"
+    path = f"{operations.scope_of(call)}/{collection}/{call.params[parameter]}"
     document = call.world.part(Compute).resources[collection].get(path)
     if document is None:
         raise refusals.not_found(path)
@@ -78,8 +75,12 @@ def register(collection: str, kind: str, parameter: str) -> None:
 
     @COMPUTE.method(f"compute.{collection}.list", pool="compute.reads")
     def list_(call: Call) -> Json:
-        name = f"{scope_of(call)}/{collection}"
-        items = [d for path, d in call.world.part(Compute).resources[collection].items() if path.startswith(f"{name}/")]
+        name = f"{operations.scope_of(call)}/{collection}"
+        items = [
+            d
+            for path, d in call.world.part(Compute).resources[collection].items()
+            if path.startswith(f"{name}/")
+        ]
         return filters.listing(f"compute#{kind}List", name, items, call.query)
 
     @mutation(f"compute.{collection}.delete")

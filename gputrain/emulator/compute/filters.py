@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gputrain.emulator.compute import refusals
+from gputrain.emulator.compute.links import link
 from gputrain.emulator.errors import ApiError
 
 Test = Callable[[Mapping[str, Any]], bool]
@@ -22,11 +23,12 @@ MAX_PAGE = 500
 def compile_filter(text: str) -> Test:
     """A test of one resource; raises ApiError 400 for what cannot be read.
 
-    Understood are ``field = value``, ``!=``, ``<``, ``>``, ``:`` (has), and the older ``eq``/``ne`` with an RE2 pattern
-    that must match the whole value, joined by AND, OR, NOT and parentheses; terms side by side are joined by AND.
+    Understood are ``field = value``, ``!=``, ``<``, ``>``, ``:`` (has), and the older ``eq``/``ne`` with an
+    RE2 pattern that must match the whole value, joined by AND, OR, NOT and parentheses; terms side by side
+    are joined by AND.
     """
     if not text.strip():
-        return lambda resource: True
+        return lambda _: True
     reader = _Reader(text)
     test = reader.either()
     if reader.tokens:
@@ -205,10 +207,15 @@ def listing(
 
 
 def aggregated(
-    kind: str, name: str, collection: str, items: Sequence[tuple[str, dict[str, Any]]], query: Mapping[str, Any],
+    kind: str,
+    name: str,
+    collection: str,
+    items: Sequence[tuple[str, dict[str, Any]]],
+    query: Mapping[str, Any],
     scopes: Sequence[str],
-) -> dict[str, Any]:  # fmt: skip
-    """An aggregated list: ``items`` by scope (``zones/us-central1-a``), with a warning for each empty scope."""
+) -> dict[str, Any]:
+    """An aggregated list: ``items`` by scope (``zones/us-central1-a``),
+    with a warning for each empty scope."""
     where = {id(item): scope for scope, item in items}
     chosen, token = page([item for _, item in items], query)
     by_scope: dict[str, dict[str, Any]] = {}
@@ -224,7 +231,7 @@ def aggregated(
                     "data": [{"key": "scope", "value": scope}],
                 }
             }
-    document: dict[str, Any] = {"kind": kind, "id": name, "selfLink": f"https://www.googleapis.com/compute/v1/{name}", "items": by_scope}  # fmt: skip
+    document: dict[str, Any] = {"kind": kind, "id": name, "selfLink": link(name), "items": by_scope}
     if token:
         document["nextPageToken"] = token
     return document

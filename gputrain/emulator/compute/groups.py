@@ -1,4 +1,5 @@
-"""Instance templates, managed instance groups and their resize requests, as far as a flex-start gang needs them."""
+"""Instance templates, managed instance groups and their resize requests,
+as far as a flex-start gang needs them."""
 
 from __future__ import annotations
 
@@ -6,9 +7,16 @@ from typing import Any
 
 from gputrain.emulator.call import Call
 from gputrain.emulator.clock import compute_time
-from gputrain.emulator.compute import build, checks, documents, filters, instances, lifecycle, operations, refusals
+from gputrain.emulator.compute import (
+    build,
+    checks,
+    documents,
+    filters,
+    lifecycle,
+    refusals,
+)
 from gputrain.emulator.compute.links import in_project, link
-from gputrain.emulator.compute.operations import Operation, mutation
+from gputrain.emulator.compute.operations import Operation, mutation, scope_of
 from gputrain.emulator.compute.refusals import OperationError
 from gputrain.emulator.compute.service import COMPUTE
 from gputrain.emulator.compute.state import Compute, Vm
@@ -30,7 +38,9 @@ def insert_group(call: Call) -> Operation:
     """An empty group (``targetSize`` 0), to be filled by resize requests."""
     size = int(call.body.get("targetSize", 0))
     if size:
-        raise refusals.invalid("resource.targetSize", size, "This emulator fills groups by resize requests only.")
+        raise refusals.invalid(
+            "resource.targetSize", size, "This emulator fills groups by resize requests only."
+        )
     template = in_project(call.body.get("instanceTemplate", ""), call.owner.id)
     if template not in call.world.part(Compute).resources["instanceTemplates"]:
         raise refusals.not_found(template)
@@ -46,7 +56,7 @@ def get_group(call: Call) -> Json:
 @COMPUTE.method("compute.instanceGroupManagers.list", pool="compute.reads")
 def list_groups(call: Call) -> Json:
     """The groups of a zone."""
-    name = f"{documents.scope_of(call)}/instanceGroupManagers"
+    name = f"{scope_of(call)}/instanceGroupManagers"
     table = call.world.part(Compute).resources["instanceGroupManagers"]
     items = [document for path, document in table.items() if path.startswith(f"{name}/")]
     return filters.listing("compute#instanceGroupManagerList", name, items, call.query)
@@ -58,10 +68,15 @@ def list_managed(call: Call) -> Json:
     path, _ = documents.find(call, "instanceGroupManagers", "instance_group_manager")
     vms = _members(call.world.part(Compute), path)
     rows = [
-        {"instance": link(vm.path), "id": vm.id, "name": vm.name, "instanceStatus": vm.status,
-         "currentAction": "NONE" if vm.status == "RUNNING" else "CREATING"}
+        {
+            "instance": link(vm.path),
+            "id": vm.id,
+            "name": vm.name,
+            "instanceStatus": vm.status,
+            "currentAction": "NONE" if vm.status == "RUNNING" else "CREATING",
+        }
         for vm in vms
-    ]  # fmt: skip
+    ]
     return {"managedInstances": rows} if rows else {}
 
 
@@ -81,7 +96,9 @@ def delete_group(call: Call) -> Operation:
     return operation
 
 
-@mutation("compute.instanceGroupManagerResizeRequests.insert", permission="compute.instanceGroupManagers.update")
+@mutation(
+    "compute.instanceGroupManagerResizeRequests.insert", permission="compute.instanceGroupManagers.update"
+)
 def insert_request(call: Call) -> Operation:
     """Ask for ``resizeBy`` VMs, all at once or none."""
     compute = call.world.part(Compute)
@@ -95,11 +112,19 @@ def insert_request(call: Call) -> Operation:
     if full in compute.resources[REQUESTS]:
         raise refusals.already_exists(full)
     document = {
-        **call.body, "kind": "compute#instanceGroupManagerResizeRequest", "id": call.world.new_id(), "state": "CREATING",
-        "selfLink": link(full), "creationTimestamp": compute_time(call.world.clock.now()), "zone": group["zone"],
-    }  # fmt: skip
+        **call.body,
+        "kind": "compute#instanceGroupManagerResizeRequest",
+        "id": call.world.new_id(),
+        "state": "CREATING",
+        "selfLink": link(full),
+        "creationTimestamp": compute_time(call.world.clock.now()),
+        "zone": group["zone"],
+    }
     template = compute.resources["instanceTemplates"][in_project(group["instanceTemplate"], call.owner.id)]
-    vms = [_member(call, group, template, f"{group['baseInstanceName']}-{name}-{number}") for number in range(resize_by)]
+    vms = [
+        _member(call, group, template, f"{group['baseInstanceName']}-{name}-{number}")
+        for number in range(resize_by)
+    ]
     compute.resources[REQUESTS][full] = document
     call.world.ledger.write("create", full, caller=call.caller.email, detail=f"resize by {resize_by}")
     operation = documents.begin(call, "insert", full, document["id"])
@@ -135,7 +160,9 @@ def _try(call: Call, group: str, full: str, vms: list[Vm]) -> None:
         if short is not None:
             for other in admitted:
                 lifecycle.release(compute, other)
-            document["status"] = {"lastAttempt": {"error": {"errors": [dict(error) for error in short.errors]}}}
+            document["status"] = {
+                "lastAttempt": {"error": {"errors": [dict(error) for error in short.errors]}}
+            }
             call.world.clock.after(compute.settings.flex_poll_s, lambda: _try(call, group, full, vms))
             return
         admitted.append(vm)
@@ -180,10 +207,14 @@ def list_requests(call: Call) -> Json:
     path, _ = documents.find(call, "instanceGroupManagers", "instance_group_manager")
     table = call.world.part(Compute).resources[REQUESTS]
     items = [document for name, document in table.items() if name.startswith(f"{path}/")]
-    return filters.listing("compute#instanceGroupManagerResizeRequestList", f"{path}/resizeRequests", items, call.query)
+    return filters.listing(
+        "compute#instanceGroupManagerResizeRequestList", f"{path}/resizeRequests", items, call.query
+    )
 
 
-@mutation("compute.instanceGroupManagerResizeRequests.cancel", permission="compute.instanceGroupManagers.update")
+@mutation(
+    "compute.instanceGroupManagerResizeRequests.cancel", permission="compute.instanceGroupManagers.update"
+)
 def cancel_request(call: Call) -> Operation:
     """No longer wait for capacity; only a request that has none yet can be cancelled."""
     full, document = _request(call)
@@ -195,7 +226,9 @@ def cancel_request(call: Call) -> Operation:
     return operation
 
 
-@mutation("compute.instanceGroupManagerResizeRequests.delete", permission="compute.instanceGroupManagers.update")
+@mutation(
+    "compute.instanceGroupManagerResizeRequests.delete", permission="compute.instanceGroupManagers.update"
+)
 def delete_request(call: Call) -> Operation:
     """Forget a request that has come to its end."""
     full, document = _request(call)

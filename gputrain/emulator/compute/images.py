@@ -19,10 +19,14 @@ FAMILIES = {
     "cos-cloud": (r"cos(-arm64)?-(stable|beta|dev|\d+-lts)", 10),
     "rocky-linux-cloud": (r"rocky-linux-[89](-optimized-gcp)?", 20),
     "rocky-linux-accelerator-cloud": (r"rocky-linux-[89]-optimized-gcp-nvidia-(latest|\d+)", 20),
-    "deeplearning-platform-release": (r"(common|pytorch|tf|tf2)(-[a-z0-9]+)*-(cu\d+|gpu|cpu)(-[a-z0-9]+)*", 50),
+    "deeplearning-platform-release": (
+        r"(common|pytorch|tf|tf2)(-[a-z0-9]+)*-(cu\d+|gpu|cpu)(-[a-z0-9]+)*",
+        50,
+    ),
 }
-"""Image families by project: which names are taken for real, and the images' size in GB. Google renames its Deep
-Learning VM families with every CUDA and driver release, so the shape of a name is checked, not a list of them."""
+"""Image families by project: which names are taken for real, and the images' size in GB. Google renames its
+Deep Learning VM families with every CUDA and driver release, so the shape of a name is checked, not a list of
+them."""
 
 
 def family_image(compute: Compute, project: str, family: str) -> dict[str, Any]:
@@ -39,7 +43,9 @@ def family_image(compute: Compute, project: str, family: str) -> dict[str, Any]:
 def image(compute: Compute, url: str, project: str) -> dict[str, Any]:
     """The image that a disk's ``sourceImage`` means; raises ApiError 404."""
     path = in_project(url, project)
-    path = re.sub(r"/zones/[^/]+/imageFamilyViews/", "/global/images/family/", path)  # as gcloud names a family
+    path = re.sub(
+        r"/zones/[^/]+/imageFamilyViews/", "/global/images/family/", path
+    )  # as gcloud names a family
     match = re.fullmatch(r"projects/([^/]+)/global/images/(family/)?([^/]+)", path)
     if match is None:
         raise refusals.invalid("resource.disks[0].initializeParams.sourceImage", url, "The URL is malformed.")
@@ -102,5 +108,9 @@ def get(call: Call) -> dict[str, Any]:
 def list_images(call: Call) -> dict[str, Any]:
     """The images a project made itself."""
     prefix = f"projects/{_owner(call)}/global/images/"
-    items = [d for n, d in call.world.part(Compute).resources["images"].items() if n.startswith(prefix) and "/family/" not in n]
+    items = [
+        d
+        for n, d in call.world.part(Compute).resources["images"].items()
+        if n.startswith(prefix) and "/family/" not in n
+    ]
     return filters.listing("compute#imageList", prefix.rstrip("/"), items, call.query)

@@ -64,8 +64,12 @@ def insert(call: Call) -> Operation:
     compute = call.world.part(Compute)
     properties, zone = call.body, find_zone(call)
     if call.query.get("sourceInstanceTemplate"):
-        raise ApiError(501, "sourceInstanceTemplate is not implemented by this emulator.", reason="notImplemented")
-    vm = build.build(call, zone=zone, name=properties.get("name", ""), properties=properties, at="resource", bare=False)
+        raise ApiError(
+            501, "sourceInstanceTemplate is not implemented by this emulator.", reason="notImplemented"
+        )
+    vm = build.build(
+        call, zone=zone, name=properties.get("name", ""), properties=properties, at="resource", bare=False
+    )
     if compute.settings.quota_at_once:
         exceeded = compute.quotas.exceeded(vm.needs)
         if exceeded is not None:
@@ -89,7 +93,9 @@ def visible(compute: Compute, project: str, stale_s: float) -> list[Vm]:
         return living
     then = compute.world.clock.now() - lag
     shown = [vm for vm in living if vm.created_at <= then]
-    gone = [vm for vm in compute.buried if vm.project == project and (vm.deleted_at or 0) > then >= vm.created_at]
+    gone = [
+        vm for vm in compute.buried if vm.project == project and (vm.deleted_at or 0) > then >= vm.created_at
+    ]
     return shown + gone
 
 
@@ -98,10 +104,14 @@ def list_instances(call: Call) -> Json:
     """The VMs of a zone."""
     compute, zone = call.world.part(Compute), find_zone(call)
     items = [vm.resource for vm in visible(compute, call.owner.id, call.stale_s) if vm.zone == zone]
-    return filters.listing("compute#instanceList", f"projects/{call.owner.id}/zones/{zone}/instances", items, call.query)
+    return filters.listing(
+        "compute#instanceList", f"projects/{call.owner.id}/zones/{zone}/instances", items, call.query
+    )
 
 
-@COMPUTE.method("compute.instances.aggregatedList", permission="compute.instances.list", pool="compute.heavy_reads")
+@COMPUTE.method(
+    "compute.instances.aggregatedList", permission="compute.instances.list", pool="compute.heavy_reads"
+)
 def aggregated_list(call: Call) -> Json:
     """The VMs of the project, by zone."""
     compute = call.world.part(Compute)

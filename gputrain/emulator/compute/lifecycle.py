@@ -1,4 +1,4 @@
-"""What happens to a VM, from its insert to its end. Everything here runs under the world's lock."""
+"""The life of a VM, from its insert to its delete. Everything here runs under the world's lock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gputrain.emulator import facts
 from gputrain.emulator.clock import compute_time
-from gputrain.emulator.compute import operations, refusals, reserve
+from gputrain.emulator.compute import refusals, reserve
 from gputrain.emulator.compute.links import relative
 from gputrain.emulator.compute.refusals import OperationError
 from gputrain.emulator.compute.state import Compute, Vm
@@ -15,11 +15,11 @@ from gputrain.emulator.runtime import NoRuntime
 Done = Callable[[OperationError | None], None]
 
 HALTED = ("TERMINATED", "STOPPED", "SUSPENDED")
-VANISHED = "RESOURCE_NOT_FOUND"
 
 
 def admit(compute: Compute, vm: Vm) -> OperationError | None:
-    """Take quota and capacity for ``vm``, or say what is missing; capacity is looked at first, as seen in the field."""
+    """Take quota and capacity for ``vm``, or say what is missing;
+    capacity is looked at first, as seen in the field."""
     short = reserve.capacity_error(compute, vm)
     if short is None:
         exceeded = compute.quotas.exceeded(vm.needs)
@@ -61,7 +61,7 @@ def _run(compute: Compute, vm: Vm) -> None:
     _set_status(compute, vm, "RUNNING")
     _set_deadline(compute, vm)
     compute.world.runtime.boot(vm)
-    _finish(vm, None)
+    finish(vm, None)
 
 
 def fail_create(compute: Compute, vm: Vm, error: OperationError, done: Done) -> None:
@@ -74,7 +74,7 @@ def fail_create(compute: Compute, vm: Vm, error: OperationError, done: Done) -> 
         compute.world.ledger.write("fail", vm.path, caller=vm.caller, detail=code)
         _bury(compute, vm)
         compute.held_names[vm.key] = compute.world.clock.now() + compute.settings.name_hold_s
-        _finish(vm, error)
+        finish(vm, error)
 
     _later(compute, vm, compute.settings.provision_s, vanish)
 
@@ -110,7 +110,7 @@ def start(compute: Compute, vm: Vm, done: Done) -> None:
 
     def fall_back() -> None:
         _set_status(compute, vm, "TERMINATED")
-        _finish(vm, short)
+        finish(vm, short)
 
     _later(compute, vm, compute.settings.provision_s, fall_back)
 
@@ -118,11 +118,11 @@ def start(compute: Compute, vm: Vm, done: Done) -> None:
 def stop(compute: Compute, vm: Vm, then: Callable[[], None], *, grace_s: float) -> None:
     """STOPPING, then TERMINATED, then ``then()``."""
 
-    def terminated() -> None:
-        _terminated(compute, vm)
+    def off() -> None:
+        terminated(compute, vm)
         then()
 
-    _halt(compute, vm, terminated, grace_s=grace_s)
+    _halt(compute, vm, off, grace_s=grace_s)
 
 
 def delete(
@@ -150,59 +150,7 @@ def delete(
         _halt(compute, vm, wind_up, grace_s=grace_s)
 
 
-def preempt(compute: Compute, vm: Vm, *, to_stock: bool = False) -> None:
-    """Google reclaims a Spot VM: the notice, 30 s of grace, then what its termination action says.
-
-    The capacity goes to whoever wanted it, unless ``to_stock``.
-    """
-    if vm.dying or vm.status in HALTED:
-        return
-    _system(compute, vm, "compute.instances.preempted", "Instance was preempted.", "preempt")
-    if vm.status == "RUNNING":
-        compute.world.runtime.preempt(vm)
-    if not to_stock:
-        reserve.give_back(compute, vm, to_stock=False)
-    _end_by_itself(compute, vm, grace_s=compute.settings.acpi_spot_s)
-
-
-def expire(compute: Compute, vm: Vm) -> None:
-    """maxRunDuration or terminationTime is reached."""
-    if vm.dying or (vm.status in HALTED and not compute.settings.stopped_vm_expires):
-        return
-    kind = "deferredDelete" if vm.action_at_expiry == "DELETE" else "deferredStop"
-    _system(compute, vm, f"compute.instances.{kind}", "Instance reached its run-time limit.", "time-limit")
-    _end_by_itself(compute, vm, grace_s=compute.settings.acpi_s)
-
-
-def host_error(compute: Compute, vm: Vm) -> None:
-    """The host is lost this instant; the VM comes back when it is to restart by itself."""
-    _system(
-        compute, vm, "compute.instances.hostError", "Instance terminated by Compute Engine.", "host-error"
-    )
-    _cancel_timers(vm)
-    compute.world.runtime.power_off(vm)
-    _terminated(compute, vm)
-    _restart(compute, vm)
-
-
-def maintain(compute: Compute, vm: Vm) -> None:
-    """Host maintenance: a GPU VM is shut down and, when it is to restart by itself, comes back."""
-    sentence = "Instance terminated due to host maintenance."
-    _system(compute, vm, "compute.instances.terminateOnHostMaintenance", sentence, "maintenance")
-    stop(compute, vm, lambda: _restart(compute, vm), grace_s=compute.settings.acpi_s)
-
-
-def guest_terminated(compute: Compute, vm: Vm) -> None:
-    """The guest powered itself off: TERMINATED, and its disks go on billing."""
-    if vm.status != "RUNNING":
-        return
-    sentence = "Instance terminated by guest OS shutdown."
-    _system(compute, vm, "compute.instances.guestTerminate", sentence, "guest-terminate")
-    _cancel_timers(vm)
-    _terminated(compute, vm)
-
-
-def halted(compute: Compute, vm: Vm) -> None:
+def halted(vm: Vm) -> None:
     """The guest is off; whatever waited for that goes on. The first call counts."""
     action, vm.on_halt = vm.on_halt, None
     if action is not None:
@@ -221,48 +169,30 @@ def _halt(compute: Compute, vm: Vm, then: Callable[[], None], *, grace_s: float)
         vm.on_halt = both
         return
     was_running = vm.status == "RUNNING"
-    _cancel_timers(vm)
-    _finish(
-        vm, refusals.operation_error(VANISHED, f"The resource '{vm.path}' was not found", http_status=404)
-    )
+    cancel_timers(vm)
+    finish(vm, vanished(vm))
     vm.on_halt = then
     _set_status(compute, vm, "STOPPING")
     if not was_running:
-        halted(compute, vm)
+        halted(vm)
         return
     runtime.shut_down(vm, grace_s)
     limit = min(grace_s, compute.settings.stop_s) if isinstance(runtime, NoRuntime) else grace_s + 1.0
 
     def force() -> None:
         runtime.power_off(vm)
-        halted(compute, vm)
+        halted(vm)
 
     _later(compute, vm, limit, force)
 
 
-def _end_by_itself(compute: Compute, vm: Vm, *, grace_s: float) -> None:
-    if vm.dying:
-        return
-    if vm.action_at_expiry == "DELETE":
-        delete(compute, vm, lambda: None, grace_s=grace_s)
-    elif vm.status not in HALTED:
-        stop(compute, vm, lambda: None, grace_s=grace_s)
-
-
-def _terminated(compute: Compute, vm: Vm) -> None:
+def terminated(compute: Compute, vm: Vm) -> None:
+    """The VM is off: it stops billing, and its quota and capacity are free."""
     compute.world.ledger.stop_meter(vm.path)
     compute.world.ledger.write("stop", vm.path)
     vm.resource["lastStopTimestamp"] = compute_time(compute.world.clock.now())
     release(compute, vm)
     _set_status(compute, vm, "TERMINATED")
-
-
-def _restart(compute: Compute, vm: Vm) -> None:
-    if not vm.restarts or vm.key not in compute.vms:
-        return
-    sentence = "Instance was automatically restarted."
-    _system(compute, vm, "compute.instances.automaticRestart", sentence, "automatic-restart")
-    start(compute, vm, lambda error: None)
 
 
 def _set_deadline(compute: Compute, vm: Vm) -> None:
@@ -273,11 +203,11 @@ def _set_deadline(compute: Compute, vm: Vm) -> None:
     if when is None:
         return
     vm.resource.setdefault("resourceStatus", {})["scheduling"] = {"terminationTimestamp": compute_time(when)}
-    vm.deadline = clock.at(when, lambda: expire(compute, vm) if compute.vms.get(vm.key) is vm else None)
+    vm.deadline = clock.at(when, lambda: compute.expire(vm))
 
 
 def _bury(compute: Compute, vm: Vm) -> None:
-    _cancel_timers(vm)
+    cancel_timers(vm)
     if vm.deadline is not None:
         vm.deadline.cancel()
     compute.world.ledger.stop_meter(vm.path)
@@ -306,12 +236,14 @@ def release(compute: Compute, vm: Vm) -> None:
     reserve.give_back(compute, vm)
 
 
-def _system(compute: Compute, vm: Vm, kind: str, message: str, event: str) -> None:
-    operations.system(compute, scope=vm.scope, kind=kind, target=vm.path, target_id=vm.id, message=message)
-    compute.world.ledger.write(event, vm.path)
+def vanished(vm: Vm) -> OperationError:
+    """How an insert ends when its VM is gone before it runs."""
+    sentence = f"The resource '{vm.path}' was not found"
+    return refusals.operation_error("RESOURCE_NOT_FOUND", sentence, http_status=404)
 
 
-def _finish(vm: Vm, error: OperationError | None) -> None:
+def finish(vm: Vm, error: OperationError | None) -> None:
+    """End the insert or start operation that still runs."""
     done, vm.unfinished = vm.unfinished, None
     if done is not None:
         done(error)
@@ -322,7 +254,8 @@ def _later(compute: Compute, vm: Vm, seconds: float, action: Callable[[], None])
     vm.timers.append(compute.world.clock.after(seconds, action))
 
 
-def _cancel_timers(vm: Vm) -> None:
+def cancel_timers(vm: Vm) -> None:
+    """Nothing that was to happen to the VM by itself happens any more."""
     for timer in vm.timers:
         timer.cancel()
     vm.timers.clear()

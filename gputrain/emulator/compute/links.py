@@ -1,4 +1,5 @@
-"""Resource names and the URLs that stand for them. URLs are compared by their path's tail, never by their host."""
+"""Resource names and the URLs that stand for them. URLs are compared by their path's tail,
+never by their host."""
 
 from __future__ import annotations
 

@@ -19,14 +19,18 @@ Json = dict[str, Any]
 def interfaces(compute: Compute, project: str, region: str, wanted: list[Json]) -> list[Json]:
     """The VM's network interfaces with addresses; raises ApiError 400 for a network that is not there."""
     if not wanted:
-        raise refusals.invalid("resource.networkInterfaces", "", "At least one network interface is required.")
+        raise refusals.invalid(
+            "resource.networkInterfaces", "", "At least one network interface is required."
+        )
     return [_interface(compute, project, region, nic, index) for index, nic in enumerate(wanted)]
 
 
 def _interface(compute: Compute, project: str, region: str, nic: Json, index: int) -> Json:
     field = f"resource.networkInterfaces[{index}]"
     network = in_project(nic.get("network") or "global/networks/default", project)
-    subnetwork = in_project(nic.get("subnetwork") or f"regions/{region}/subnetworks/{network.rpartition('/')[2]}", project)
+    subnetwork = in_project(
+        nic.get("subnetwork") or f"regions/{region}/subnetworks/{network.rpartition('/')[2]}", project
+    )
     if _network(compute, network) is None:
         raise refusals.invalid(
             f"{field}.network", nic.get("network", ""), "The referenced network resource cannot be found."
@@ -37,12 +41,25 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
     serial = next(compute.addresses)
     address = f"10.{128 + serial // 65536 % 64}.{serial // 256 % 256}.{serial % 256}"
     document = {
-        **nic, "kind": "compute#networkInterface", "name": f"nic{index}", "network": link(network),
-        "subnetwork": link(subnetwork), "networkIP": address, "fingerprint": "AAAAAAAAAAA=", "stackType": "IPV4_ONLY",
-    }  # fmt: skip
+        **nic,
+        "kind": "compute#networkInterface",
+        "name": f"nic{index}",
+        "network": link(network),
+        "subnetwork": link(subnetwork),
+        "networkIP": address,
+        "fingerprint": "AAAAAAAAAAA=",
+        "stackType": "IPV4_ONLY",
+    }
     if nic.get("accessConfigs"):
-        config = {"kind": "compute#accessConfig", "type": "ONE_TO_ONE_NAT", "name": "External NAT", "networkTier": "PREMIUM"}
-        document["accessConfigs"] = [{**config, **nic["accessConfigs"][0], "natIP": f"203.0.113.{serial % 254 + 1}"}]
+        config = {
+            "kind": "compute#accessConfig",
+            "type": "ONE_TO_ONE_NAT",
+            "name": "External NAT",
+            "networkTier": "PREMIUM",
+        }
+        document["accessConfigs"] = [
+            {**config, **nic["accessConfigs"][0], "natIP": f"203.0.113.{serial % 254 + 1}"}
+        ]
     return document
 
 
@@ -58,10 +75,13 @@ def _subnetwork(compute: Compute, path: str) -> Json | None:
         return compute.resources["subnetworks"].get(path)
     project, region = match.groups()
     return _document(
-        path, "compute#subnetwork", network=link(f"{project}/global/networks/default"),
-        region=link(f"{project}/regions/{region}"), ipCidrRange=f"10.{128 + facts.regions().index(region)}.0.0/20",
+        path,
+        "compute#subnetwork",
+        network=link(f"{project}/global/networks/default"),
+        region=link(f"{project}/regions/{region}"),
+        ipCidrRange=f"10.{128 + facts.regions().index(region)}.0.0/20",
         privateIpGoogleAccess=True,
-    )  # fmt: skip
+    )
 
 
 def _document(path: str, kind: str, **more: Any) -> Json:
@@ -76,9 +96,13 @@ def add_network(compute: Compute, project: str, name: str, regions: tuple[str, .
     for region in regions:
         below = f"projects/{project}/regions/{region}/subnetworks/{name}"
         compute.resources["subnetworks"][below] = _document(
-            below, "compute#subnetwork", network=link(path), region=link(f"projects/{project}/regions/{region}"),
-            ipCidrRange="10.0.0.0/20", privateIpGoogleAccess=True,
-        )  # fmt: skip
+            below,
+            "compute#subnetwork",
+            network=link(path),
+            region=link(f"projects/{project}/regions/{region}"),
+            ipCidrRange="10.0.0.0/20",
+            privateIpGoogleAccess=True,
+        )
 
 
 def _found(document: Json | None, path: str) -> Json:
@@ -113,7 +137,10 @@ def get_subnetwork(call: Call) -> Json:
 @COMPUTE.method("compute.subnetworks.list", pool="compute.reads")
 def list_subnetworks(call: Call) -> Json:
     """Every subnetwork of a region."""
-    compute, scope = call.world.part(Compute), f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks"
+    compute, scope = (
+        call.world.part(Compute),
+        f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks",
+    )
     own = [d for path, d in compute.resources["subnetworks"].items() if path.startswith(scope)]
     default = _found(_subnetwork(compute, f"{scope}/default"), scope)
     return filters.listing("compute#subnetworkList", scope, [default, *own], call.query)

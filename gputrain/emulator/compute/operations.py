@@ -57,8 +57,7 @@ def begin(
     now = world.clock.now()
     prefix = "systemevent" if user == "system" else "operation"
     serial = world.new_id()
-    name = f"{prefix}-{int(now * 1000)}-{serial[-13:]}-{serial[:8]}"
-    stamp = compute_time(now)
+    name, stamp = f"{prefix}-{int(now * 1000)}-{serial[-13:]}-{serial[:8]}", compute_time(now)
     document: dict[str, Any] = {
         "kind": "compute#operation",
         "id": serial,
@@ -73,18 +72,14 @@ def begin(
         "startTime": stamp,
         "selfLink": link(f"{scope}/operations/{name}"),
     }
-    _, _, place = scope.partition("/zones/")
-    _, _, region = scope.partition("/regions/")
-    if place:
-        document["zone"] = link(scope)
-    if region:
-        document["region"] = link(scope)
+    kind_of_place = scope.split("/")[2]
+    if kind_of_place in ("zones", "regions"):
+        document[kind_of_place.removesuffix("s")] = link(scope)
     if request_id:
         document["clientOperationId"] = request_id
     if group:
         document["operationGroupId"] = group
-    operation = Operation(scope=scope, document=document)
-    compute.operations[f"{scope}/operations/{name}"] = operation
+    operation = compute.operations[f"{scope}/operations/{name}"] = Operation(scope=scope, document=document)
     return operation
 
 
@@ -99,8 +94,12 @@ def end(compute: Compute, operation: Operation, error: OperationError | None = N
     for action in operation.at_end:
         action(operation)
     key = f"{operation.scope}/operations/{operation.name}"
-    world.clock.after(compute.settings.operation_retention_s, lambda: compute.operations.pop(key, None))
+    world.clock.after(compute.settings.operation_retention_s, functools.partial(_forget, compute, key))
     world.clock.changed()
+
+
+def _forget(compute: Compute, key: str) -> None:
+    compute.operations.pop(key, None)
 
 
 def system(
@@ -127,7 +126,8 @@ Mutation = Callable[[Call], Operation]
 
 
 def mutation(method_id: str, *, permission: str = "") -> Callable[[Mutation], Mutation]:
-    """Register a handler that begins an operation; a repeated ``requestId`` gets the first one's operation."""
+    """Register a handler that begins an operation; a repeated ``requestId`` gets the first one's
+    operation."""
 
     def register(handler: Mutation) -> Mutation:
         @COMPUTE.method(method_id, permission=permission, pool="compute.writes")
@@ -155,14 +155,17 @@ def mutation(method_id: str, *, permission: str = "") -> Callable[[Mutation], Mu
     return register
 
 
-def _scope(call: Call) -> str:
+def scope_of(call: Call) -> str:
+    """``projects/p/zones/z``, ``projects/p/regions/r`` or ``projects/p/global`` of the call's path."""
     params = call.params
-    place = f"zones/{params['zone']}" if "zone" in params else f"regions/{params['region']}" if "region" in params else "global"  # fmt: skip
-    return f"projects/{call.owner.id}/{place}"
+    for kind in ("zone", "region"):
+        if kind in params:
+            return f"projects/{call.owner.id}/{kind}s/{params[kind]}"
+    return f"projects/{call.owner.id}/global"
 
 
 def _find(call: Call) -> Operation:
-    name = f"{_scope(call)}/operations/{call.params['operation']}"
+    name = f"{scope_of(call)}/operations/{call.params['operation']}"
     found = call.world.part(Compute).operations.get(name)
     if found is None:
         raise refusals.not_found(name)
@@ -181,7 +184,7 @@ def _wait(call: Call) -> dict[str, Any]:
 
 def _list(call: Call) -> dict[str, Any]:
     compute = call.world.part(Compute)
-    scope = _scope(call)
+    scope = scope_of(call)
     items = [dict(o.document) for o in compute.operations.values() if o.scope == scope and _visible(o, call)]
     return filters.listing("compute#operationList", f"{scope}/operations", items, call.query)
 
@@ -200,7 +203,11 @@ for _group in ("zoneOperations", "regionOperations", "globalOperations"):
     )
 
 
-@COMPUTE.method("compute.globalOperations.aggregatedList", permission="compute.globalOperations.list", pool="compute.heavy_reads")  # fmt: skip
+@COMPUTE.method(
+    "compute.globalOperations.aggregatedList",
+    permission="compute.globalOperations.list",
+    pool="compute.heavy_reads",
+)
 def aggregated(call: Call) -> dict[str, Any]:
     """Every operation of the project, by scope."""
     compute = call.world.part(Compute)

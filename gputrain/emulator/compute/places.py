@@ -21,9 +21,13 @@ _CREATED = "1969-12-31T16:00:00.000-08:00"
 
 def _document(kind: str, path: str, **more: Any) -> Json:
     return {
-        "kind": f"compute#{kind}", "id": str(zlib.crc32(path.partition("/")[2].partition("/")[2].encode()) + 1000),
-        "creationTimestamp": _CREATED, "name": path.rpartition("/")[2], "selfLink": link(path), **more,
-    }  # fmt: skip
+        "kind": f"compute#{kind}",
+        "id": str(zlib.crc32(path.partition("/")[2].partition("/")[2].encode()) + 1000),
+        "creationTimestamp": _CREATED,
+        "name": path.rpartition("/")[2],
+        "selfLink": link(path),
+        **more,
+    }
 
 
 def _quota(compute: Compute, project: str, metric: str, region: str) -> Json:
@@ -47,19 +51,31 @@ def get_project(call: Call) -> Json:
     project = call.owner
     quotas = [_quota(call.world.part(Compute), project.id, metric, GLOBAL) for metric in GLOBAL_METRICS]
     return {
-        "kind": "compute#project", "id": project.number, "creationTimestamp": _CREATED, "name": project.id,
-        "commonInstanceMetadata": {"kind": "compute#metadata", "fingerprint": "AAAAAAAAAAA="}, "quotas": quotas,
-        "selfLink": link(f"projects/{project.id}"), "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS",
+        "kind": "compute#project",
+        "id": project.number,
+        "creationTimestamp": _CREATED,
+        "name": project.id,
+        "commonInstanceMetadata": {"kind": "compute#metadata", "fingerprint": "AAAAAAAAAAA="},
+        "quotas": quotas,
+        "selfLink": link(f"projects/{project.id}"),
+        "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS",
         "defaultServiceAccount": f"{project.number}-compute@developer.gserviceaccount.com",
-    }  # fmt: skip
+    }
 
 
 def _region(call: Call, region: str) -> Json:
     compute, project = call.world.part(Compute), call.owner.id
-    zones = [link(f"projects/{project}/zones/{zone}") for zone in facts.zones() if facts.region_of(zone) == region]
+    zones = [
+        link(f"projects/{project}/zones/{zone}") for zone in facts.zones() if facts.region_of(zone) == region
+    ]
     quotas = [_quota(compute, project, metric, region) for metric in _regional_metrics()]
     return _document(
-        "region", f"projects/{project}/regions/{region}", description=region, status="UP", zones=zones, quotas=quotas
+        "region",
+        f"projects/{project}/regions/{region}",
+        description=region,
+        status="UP",
+        zones=zones,
+        quotas=quotas,
     )
 
 
@@ -81,7 +97,9 @@ def list_regions(call: Call) -> Json:
 
 def _zone(call: Call, zone: str) -> Json:
     region = link(f"projects/{call.owner.id}/regions/{facts.region_of(zone)}")
-    return _document("zone", f"projects/{call.owner.id}/zones/{zone}", description=zone, status="UP", region=region)
+    return _document(
+        "zone", f"projects/{call.owner.id}/zones/{zone}", description=zone, status="UP", region=region
+    )
 
 
 @COMPUTE.method("compute.zones.get", pool="compute.reads")
@@ -102,10 +120,18 @@ def list_zones(call: Call) -> Json:
 def _machine(project: str, zone: str, machine: facts.Machine) -> Json:
     path = f"projects/{project}/zones/{zone}/machineTypes/{machine.name}"
     document = _document(
-        "machineType", path, guestCpus=machine.vcpus, memoryMb=machine.memory_mib, zone=zone, isSharedCpu=False,
-        architecture=machine.arch, description=f"{machine.vcpus} vCPUs, {machine.memory_mib // 1024} GB RAM",
-        imageSpaceGb=0, maximumPersistentDisks=128, maximumPersistentDisksSizeGb="263168",
-    )  # fmt: skip
+        "machineType",
+        path,
+        guestCpus=machine.vcpus,
+        memoryMb=machine.memory_mib,
+        zone=zone,
+        isSharedCpu=False,
+        architecture=machine.arch,
+        description=f"{machine.vcpus} vCPUs, {machine.memory_mib // 1024} GB RAM",
+        imageSpaceGb=0,
+        maximumPersistentDisks=128,
+        maximumPersistentDisksSizeGb="263168",
+    )
     if machine.accelerator:
         kind = {"guestAcceleratorType": machine.accelerator, "guestAcceleratorCount": machine.gpus}
         document["accelerators"] = [kind]
@@ -127,7 +153,11 @@ def _machines_in(project: str, zone: str) -> list[Json]:
 
 
 def _accelerators_in(project: str, zone: str) -> list[Json]:
-    return [_accelerator(project, zone, kind) for kind, zones in facts.accelerator_zones().items() if zone in zones]
+    return [
+        _accelerator(project, zone, kind)
+        for kind, zones in facts.accelerator_zones().items()
+        if zone in zones
+    ]
 
 
 _SOLD = {
@@ -144,7 +174,9 @@ def _register(collection: str) -> None:
         for document in sold_in(call.owner.id, call.params["zone"]):
             if document["name"] == call.params[parameter]:
                 return document
-        raise refusals.not_found(f"projects/{call.owner.id}/zones/{call.params['zone']}/{collection}/{call.params[parameter]}")
+        raise refusals.not_found(
+            f"projects/{call.owner.id}/zones/{call.params['zone']}/{collection}/{call.params[parameter]}"
+        )
 
     @COMPUTE.method(f"compute.{collection}.list", pool="compute.reads")
     def list_(call: Call) -> Json:
@@ -160,7 +192,9 @@ def _register(collection: str) -> None:
         items = [(f"zones/{zone}", document) for zone in facts.zones() for document in sold_in(project, zone)]
         scopes = [f"zones/{zone}" for zone in facts.zones()]
         name = f"projects/{project}/aggregated/{collection}"
-        return filters.aggregated(f"compute#{kind}AggregatedList", name, collection, items, call.query, scopes)
+        return filters.aggregated(
+            f"compute#{kind}AggregatedList", name, collection, items, call.query, scopes
+        )
 
 
 for _collection in _SOLD:

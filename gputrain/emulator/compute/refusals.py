@@ -1,4 +1,5 @@
-"""Compute Engine's refusals, word for word where the words are known (sources: public threads, read 2026-11-20)."""
+"""Compute Engine's refusals, word for word where the words are known (sources:
+public threads, read 2026-11-20)."""
 
 from __future__ import annotations
 
@@ -95,8 +96,8 @@ def permission(name: str, resource: str) -> ApiError:
 def act_as_denied(account: str, caller: str) -> ApiError:
     return ApiError(
         400,
-        f"The user does not have access to service account '{account}'.  User: '{caller}'.  Ask a project owner to "
-        "grant you the iam.serviceAccountUser role on the service account",
+        f"The user does not have access to service account '{account}'.  User: '{caller}'.  Ask a "
+        "project owner to grant you the iam.serviceAccountUser role on the service account",
         reason="badRequest",
     )
 
@@ -138,8 +139,8 @@ def stockout(
     hint = ""
     if zones_available:
         hint = (
-            f" Consider trying your request in the {', '.join(zones_available)} zone(s), which currently has capacity "
-            "to accommodate your request."
+            f" Consider trying your request in the {', '.join(zones_available)} zone(s), which currently "
+            "has capacity to accommodate your request."
         )
     localized = f"A {machine} VM instance{with_gpus} is currently unavailable in the {zone} zone.{hint}"
     metadatas = {
@@ -161,8 +162,8 @@ def stockout(
         },
     ]
     message = (
-        f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to fulfill the request."
-        "  '(resource type:compute)'."
+        f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to fulfill "
+        "the request.  '(resource type:compute)'."
     )
     code = "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
     return operation_error(code, message, http_status=503, errorDetails=details)

@@ -82,8 +82,8 @@ def _reservation_error(compute: Compute, vm: Vm) -> OperationError | None:
         )
     if document.get("status") != "READY":
         sentence = (
-            f"Cannot insert instance to a reservation with status: {document.get('status')}, as it requires reservation "
-            "to be in READY state."
+            f"Cannot insert instance to a reservation with status: {document.get('status')}, as it "
+            "requires reservation to be in READY state."
         )
         return refusals.operation_error("CONDITION_NOT_MET", sentence, http_status=412)
     if not _room(document, vm):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(kw_only=True)
 class Settings:
-    """Change them on ``cloud.compute.settings`` at any time; all times are in seconds of the emulated clock."""
+    """Change them on ``cloud.compute.settings`` at any time;
+    all times are in seconds of the emulated clock."""
 
     provision_s: float = 8.0
     """From insert to STAGING, or to the failure of the operation."""
@@ -20,11 +21,13 @@ class Settings:
     quick_s: float = 1.0
     """Label, metadata, disk and policy operations."""
     rollback_s: float = 15.0
-    """From the failure of a bulkInsert to the end of the VMs that it had made; they exist and bill until then."""
+    """From the failure of a bulkInsert to the end of the VMs that it had made;
+    they exist and bill until then."""
     name_hold_s: float = 10.0
     """How long the name of a failed create stays taken (seen in public threads; the length is not known)."""
     request_id_window_s: float = 3600.0
-    """How long a ``requestId`` is remembered. Google promises nothing for Compute; AIP-155 says 60 minutes."""
+    """How long a ``requestId`` is remembered. Google promises nothing for Compute;
+    AIP-155 says 60 minutes."""
     operation_retention_s: float = 14 * 86400.0
     """How long a finished operation can be read (unverified)."""
     wait_s: float = 120.0
@@ -36,9 +39,11 @@ class Settings:
     acpi_spot_s: float = 30.0
     """The same when a Spot VM is reclaimed (published)."""
     quota_at_once: bool = False
-    """Answer an exceeded quota on ``insert`` with an immediate 403 instead of in the operation (both are seen)."""
+    """Answer an exceeded quota on ``insert`` with an immediate 403 instead of in the operation (both are
+    seen)."""
     bulk_stockout_at_once: bool = False
-    """Answer a ``bulkInsert`` without capacity with an immediate 503 instead of in the operation (both are seen)."""
+    """Answer a ``bulkInsert`` without capacity with an immediate 503 instead of in the operation (both
+    are seen)."""
     stopped_vm_expires: bool = True
     """Whether ``maxRunDuration`` with DELETE also deletes a VM that is already stopped (unverified)."""
     flex_poll_s: float = 30.0

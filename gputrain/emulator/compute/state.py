@@ -50,7 +50,8 @@ class Serial:
         del self.kept[:-SERIAL_RING]
 
     def read(self, start: int, size: int = SERIAL_RING) -> tuple[bytes, int, int]:
-        """Bytes from ``start`` (or from the oldest kept), where they really start, and where the next read goes on."""
+        """Bytes from ``start`` (or from the oldest kept), where they really start,
+        and where the next read goes on."""
         oldest = self.written - len(self.kept)
         begin = max(start if start >= 0 else max(oldest, self.written + start), oldest)
         data = bytes(self.kept[begin - oldest :][:size])
@@ -91,7 +92,8 @@ class Vm:
     dying: bool = False
     """Its deletion has begun."""
     action_at_expiry: str = ""
-    """DELETE or STOP, when ``max_run_s`` or ``termination_time`` is reached and when a Spot VM is reclaimed."""
+    """DELETE or STOP, when ``max_run_s`` or ``termination_time`` is reached and when a Spot VM is
+    reclaimed."""
     restarts: bool = False
     """Comes back after a host error or maintenance."""
     deadline: Event | None = None
@@ -190,12 +192,18 @@ class Compute:
 
     def guest_terminated(self, vm: Vm) -> None:
         """The guest powered itself off."""
-        from gputrain.emulator.compute import lifecycle
+        from gputrain.emulator.compute import endings
 
-        lifecycle.guest_terminated(self, vm)
+        endings.guest_terminated(self, vm)
+
+    def expire(self, vm: Vm) -> None:
+        """The VM's time is up."""
+        from gputrain.emulator.compute import endings
+
+        endings.expire(self, vm)
 
     def halted(self, vm: Vm) -> None:
         """The guest has finished shutting down after ``Runtime.shut_down``."""
         from gputrain.emulator.compute import lifecycle
 
-        lifecycle.halted(self, vm)
+        lifecycle.halted(vm)

@@ -1,0 +1,157 @@
+"""How fast the emulator is, held against what a test suite needs of it.
+
+    python benchmarks/emulator.py            # prints the figures and their limits; exit 1 when one is missed
+
+Start, single requests over one kept-alive connection, sixteen threads, big lists, memory.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import resource
+import statistics
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import google.cloud.aiplatform_v1
+import google.cloud.compute_v1  # noqa: F401 - as above
+
+ZONE = "/compute/v1/projects/my-project/zones/us-central1-a"
+DISK = {
+    "boot": True,
+    "autoDelete": True,
+    "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"},
+}
+JOBS = "/v1/projects/my-project/locations/us-central1/customJobs"
+POOL = {
+    "machineSpec": {"machineType": "n1-standard-4"},
+    "replicaCount": "1",
+    "containerSpec": {"imageUri": "gcr.io/p/i:1"},
+}
+
+
+class Connection:
+    """One kept-alive connection that speaks JSON."""
+
+    def __init__(self, port: int) -> None:
+        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._http.connect()
+
+    def ask(self, verb: str, path: str, body: Any = None) -> tuple[int, bytes]:
+        data = None if body is None else json.dumps(body).encode()
+        self._http.request(verb, path, body=data, headers={"Content-Type": "application/json"})
+        reply = self._http.getresponse()
+        return reply.status, reply.read()
+
+
+def vm(name: str) -> dict[str, Any]:
+    machine = "zones/us-central1-a/machineTypes/e2-standard-2"
+    return {
+        "name": name,
+        "machineType": machine,
+        "disks": [DISK],
+        "networkInterfaces": [{}],
+        "labels": {"run": "bench"},
+    }
+
+
+def job(name: str) -> dict[str, Any]:
+    return {"displayName": name, "jobSpec": {"workerPoolSpecs": [POOL]}, "labels": {"run": "bench"}}
+
+
+def median_ms(connection: Connection, calls: list[tuple[str, str, Any]]) -> float:
+    """Median time of a call; every call must succeed."""
+    times = []
+    for call in calls:
+        before = time.perf_counter()
+        status, text = connection.ask(*call)
+        times.append(1000 * (time.perf_counter() - before))
+        if status != 200:
+            raise RuntimeError(f"{call[0]} {call[1]}: {status} {text[:300]!r}")
+    return statistics.median(times)
+
+
+def crowd(port: int, threads: int, each: int) -> tuple[int, float]:
+    """Errors, and requests a second, of mixed requests from many threads."""
+
+    def work(thread: int) -> int:
+        connection, errors = Connection(port), 0
+        for number in range(each // 5):
+            name = f"c-{thread}-{number}"
+            calls = [("POST", f"{ZONE}/instances", vm(name)), ("GET", f"{ZONE}/instances/{name}", None)]
+            calls += [("GET", f"{ZONE}/instances?maxResults=10&filter=name%20%3D%20{name}", None)]
+            calls += [("GET", ZONE, None), ("DELETE", f"{ZONE}/instances/{name}", None)]
+            errors += sum(connection.ask(*call)[0] != 200 for call in calls)
+        return errors
+
+    before = time.perf_counter()
+    with ThreadPoolExecutor(threads) as pool:
+        errors = sum(pool.map(work, range(threads)))
+    return errors, threads * (each // 5) * 5 / (time.perf_counter() - before)
+
+
+def main() -> int:
+    import gputrain.emulator
+
+    before = time.perf_counter()
+    cloud = gputrain.emulator.start(rate_limits=False)
+    connection = Connection(cloud.server.server_address[1])
+    connection.ask("GET", ZONE)
+    rows: list[tuple[str, float, float, str]] = [
+        ("start to first reply", time.perf_counter() - before, 0.3, "s")
+    ]
+    cloud.quota("CPUS", 1e9)
+    cloud.quota("CPUS_ALL_REGIONS", 1e9)
+    cloud.quota("INSTANCES", 1e9)
+    cloud.quota("aiplatform.googleapis.com/custom_model_training_cpus", 1e9)
+    rows.append(
+        (
+            "insert, median",
+            median_ms(connection, [("POST", f"{ZONE}/instances", vm(f"b-{n}")) for n in range(1000)]),
+            1.5,
+            "ms",
+        )
+    )
+    rows.append(
+        (
+            "get, median",
+            median_ms(connection, [("GET", f"{ZONE}/instances/b-{n}", None) for n in range(1000)]),
+            1.0,
+            "ms",
+        )
+    )
+    median_ms(connection, [("POST", JOBS, job(f"j-{n}")) for n in range(1000)])
+    cloud.clock.advance(60)
+    rows.append(
+        (
+            "page of 500 of 1,000 VMs",
+            median_ms(connection, [("GET", f"{ZONE}/instances", None)] * 9),
+            50,
+            "ms",
+        )
+    )
+    rows.append(
+        (
+            "page of 100 of 1,000 jobs",
+            median_ms(connection, [("GET", f"{JOBS}?pageSize=100", None)] * 9),
+            50,
+            "ms",
+        )
+    )
+    errors, per_second = crowd(cloud.server.server_address[1], 16, 625)
+    rows.append(("errors in 10,000 mixed requests, 16 threads", errors, 0, ""))
+    rows.append(
+        ("resident memory at its peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 350, "MB")
+    )
+    cloud.close()
+    for name, value, limit, unit in rows:
+        print(f"{name:<44} {value:8.2f} {unit:<2}  (limit {limit:g}){'' if value <= limit else '  MISSED'}")
+    print(f"{'requests a second, 16 threads':<44} {per_second:8.0f}")
+    return 1 if any(value > limit for _, value, limit, _ in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
