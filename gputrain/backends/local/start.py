@@ -50,14 +50,18 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     """Start the job, once: a folder of that name that is there already is the job."""
     path = os.path.join(root, job_id)
     with _explained(root):
-        lock = None if os.path.isdir(path) else _make(root, path, _complete(body))
+        made = None if os.path.isdir(path) else _make(root, path, _complete(body))
+        lock = made if made is not None else _abandoned(path)
         if lock is None:
-            lock = _abandoned(path)
-        if lock is not None:
-            try:
-                _start_supervisor(path, lock)
-            finally:
-                os.close(lock)
+            return
+        try:
+            _start_supervisor(path, lock)
+        except BaseException:  # whatever came in between, there is either a job or nothing
+            if made is not None and folder.read_json(os.path.join(path, folder.STATE)) is None:
+                shutil.rmtree(path, ignore_errors=True)
+            raise
+        finally:
+            os.close(lock)
 
 
 def ask_to_stop(path: str) -> None:
@@ -126,31 +130,33 @@ def _start_supervisor(path: str, lock: int) -> None:
     with open(
         os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND, folder.FILE_MODE), "r+b", buffering=0
     ) as out:
-        started = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            cwd="/",
-            pass_fds=(lock,),
-            start_new_session=True,
-            timeout=_PATIENCE_S,
-            check=False,
-        )
+        try:
+            started = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd="/",
+                pass_fds=(lock,),
+                start_new_session=True,
+                timeout=_PATIENCE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            _refuse_start(path, f"it was not up within {_PATIENCE_S:g} s")
         if started.returncode:
             out.seek(0)
-            said = out.read().decode(errors="replace").strip()
-            _refuse_start(path, log, said)
+            _refuse_start(path, out.read().decode(errors="replace").strip())
 
 
-def _refuse_start(path: str, log: str, said: str) -> NoReturn:
+def _refuse_start(path: str, said: str) -> NoReturn:
     last = said.splitlines()[-1] if said else "it said nothing"
     if f"[Errno {errno.ENOSPC}]" in last or f"[Errno {errno.EDQUOT}]" in last:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     raise ProviderError(
         "the job's supervisor did not start",
         why=last,
-        fix=f"try `{sys.executable} -I -S -c pass`; where that works, report this with {log}",
+        fix=f"try `{sys.executable} -I -S -c pass`; where that works, report this with its raw text",
         raw=said,
     )
 

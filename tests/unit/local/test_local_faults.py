@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from gputrain.backends.local import Local
-from gputrain.errors import PermissionDeniedError, SpecError
+from gputrain.errors import PermissionDeniedError, ProviderError, SpecError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from tests.road import Road
@@ -225,6 +225,14 @@ def test_a_root_that_cannot_be_written_is_told_before_anything_runs(tmp_path, sc
     assert "Local(root=...)" in caught.value.fix
 
 
+def test_a_supervisor_that_does_not_start_leaves_no_job(road, script, monkeypatch):
+    request = road.request(TrainingSpec(script=script(WAIT)))
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(ProviderError, match="supervisor did not start"):
+        road.backend.create(request)
+    assert road.backend.find() == ()
+
+
 def test_a_checkpoint_dir_that_cannot_be_made_is_a_fault_of_the_spec(road, tmp_path, script):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(SpecError) as caught:
@@ -256,6 +264,7 @@ try:
     road.submit(TrainingSpec(script=sys.argv[2]))
 except CapacityError as error:
     print("refused:", error.what)
+assert road.backend.find() == ()
 ballast.unlink()
 ref = road.submit(TrainingSpec(script=sys.argv[2]))
 road.until_said(ref, "filling")
