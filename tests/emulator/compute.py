@@ -41,7 +41,9 @@ class Clients:
         return self.instances.insert_unary(request, retry=None, timeout=30)
 
     def wait(self, operation: compute_v1.Operation, zone: str = ZONE) -> compute_v1.Operation:
-        return self.zone_operations.wait(project=P, zone=zone, operation=operation.name, retry=None, timeout=30)
+        return self.zone_operations.wait(
+            project=P, zone=zone, operation=operation.name, retry=None, timeout=30
+        )
 
     def run(self, instance: compute_v1.Instance, zone: str = ZONE, **more: Any) -> compute_v1.Operation:
         return self.wait(self.insert(instance, zone, **more), zone)
@@ -53,14 +55,20 @@ class Clients:
         request = compute_v1.ListInstancesRequest(project=P, zone=zone, **query)
         return [vm.name for vm in self.instances.list(request)]
 
-    def bulk(self, resource: compute_v1.BulkInsertInstanceResource, zone: str = ZONE, **more: Any) -> compute_v1.Operation:
+    def bulk(
+        self, resource: compute_v1.BulkInsertInstanceResource, zone: str = ZONE, **more: Any
+    ) -> compute_v1.Operation:
         request = compute_v1.BulkInsertInstanceRequest(
             project=P, zone=zone, bulk_insert_instance_resource_resource=resource, **more
         )
         return self.instances.bulk_insert_unary(request, retry=None, timeout=30)
 
     def system_operations(self, zone: str = ZONE) -> list[str]:
-        return [op.operation_type for op in self.zone_operations.list(project=P, zone=zone) if op.name.startswith("systemevent-")]
+        return [
+            op.operation_type
+            for op in self.zone_operations.list(project=P, zone=zone)
+            if op.name.startswith("systemevent-")
+        ]
 
 
 def boot_disk(image: str = IMAGE, **params: Any) -> compute_v1.AttachedDisk:
@@ -68,18 +76,24 @@ def boot_disk(image: str = IMAGE, **params: Any) -> compute_v1.AttachedDisk:
     return compute_v1.AttachedDisk(boot=True, auto_delete=True, initialize_params=initialize)
 
 
-def vm(name: str = "vm-1", machine: str = "a3-highgpu-8g", zone: str = ZONE, **more: Any) -> compute_v1.Instance:
+def vm(
+    name: str = "vm-1", machine: str = "a3-highgpu-8g", zone: str = ZONE, **more: Any
+) -> compute_v1.Instance:
     """A GPU VM as a careful client asks for it; ``scheduling`` and the like replace the defaults."""
     defaults: dict[str, Any] = {
         "scheduling": compute_v1.Scheduling(on_host_maintenance="TERMINATE"),
         "disks": [boot_disk()],
         "network_interfaces": [compute_v1.NetworkInterface(network="global/networks/default")],
     }
-    return compute_v1.Instance(name=name, machine_type=f"zones/{zone}/machineTypes/{machine}", **{**defaults, **more})
+    return compute_v1.Instance(
+        name=name, machine_type=f"zones/{zone}/machineTypes/{machine}", **{**defaults, **more}
+    )
 
 
 def cpu_vm(name: str = "vm-1", **more: Any) -> compute_v1.Instance:
-    return vm(name, "e2-standard-4", **{"scheduling": compute_v1.Scheduling(), "disks": [boot_disk(DEBIAN)], **more})
+    return vm(
+        name, "e2-standard-4", **{"scheduling": compute_v1.Scheduling(), "disks": [boot_disk(DEBIAN)], **more}
+    )
 
 
 def spot(action: str = "DELETE", **more: Any) -> compute_v1.Scheduling:
@@ -88,7 +102,9 @@ def spot(action: str = "DELETE", **more: Any) -> compute_v1.Scheduling:
     )
 
 
-def gang(count: int, machine: str = "a3-highgpu-8g", prefix: str = "g", **more: Any) -> compute_v1.BulkInsertInstanceResource:
+def gang(
+    count: int, machine: str = "a3-highgpu-8g", prefix: str = "g", **more: Any
+) -> compute_v1.BulkInsertInstanceResource:
     """A Spot gang with names of our choice."""
     properties = compute_v1.InstanceProperties(
         machine_type=machine,
@@ -97,7 +113,10 @@ def gang(count: int, machine: str = "a3-highgpu-8g", prefix: str = "g", **more: 
         network_interfaces=[compute_v1.NetworkInterface(network="global/networks/default")],
         labels=more.pop("labels", {}),
     )
-    names = {f"{prefix}-{number}": compute_v1.BulkInsertInstanceResourcePerInstanceProperties() for number in range(count)}
+    names = {
+        f"{prefix}-{number}": compute_v1.BulkInsertInstanceResourcePerInstanceProperties()
+        for number in range(count)
+    }
     return compute_v1.BulkInsertInstanceResource(
         count=count, instance_properties=properties, per_instance_properties=names, **more
     )

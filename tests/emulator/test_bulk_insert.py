@@ -19,7 +19,11 @@ def clients(cloud: Cloud) -> Clients:
 
 def children(clients: Clients, parent: compute_v1.Operation, zone: str = ZONE) -> list[compute_v1.Operation]:
     listed = clients.zone_operations.list(project=P, zone=zone)
-    return [op for op in listed if op.operation_group_id == parent.operation_group_id and op.operation_type == "insert"]
+    return [
+        op
+        for op in listed
+        if op.operation_group_id == parent.operation_group_id and op.operation_type == "insert"
+    ]
 
 
 def test_a_gang_with_names_of_our_choice_runs(clients: Clients) -> None:
@@ -42,7 +46,11 @@ def test_half_a_gang_is_rolled_back_but_lives_and_bills_until_then(cloud: Cloud,
     codes = [error.code for error in parent.error.errors]
     assert codes == ["VM_MIN_COUNT_NOT_REACHED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"]
     progress = parent.instances_bulk_insert_operation_metadata.per_location_status[f"zones/{ZONE}"]
-    assert (progress.status, progress.created_vm_count, progress.failed_to_create_vm_count) == ("ROLLING_BACK", 1, 1)
+    assert (progress.status, progress.created_vm_count, progress.failed_to_create_vm_count) == (
+        "ROLLING_BACK",
+        1,
+        1,
+    )
     assert len(clients.names()) == 1
     cloud.clock.advance(60)
     assert clients.names() == []
@@ -60,7 +68,9 @@ def test_a_gang_may_do_with_fewer(cloud: Cloud, clients: Clients) -> None:
     assert len(clients.names(filter="status = RUNNING")) == 1
 
 
-def test_a_repeated_bulk_insert_with_the_same_request_id_makes_one_gang(cloud: Cloud, clients: Clients) -> None:
+def test_a_repeated_bulk_insert_with_the_same_request_id_makes_one_gang(
+    cloud: Cloud, clients: Clients
+) -> None:
     key = str(uuid.uuid4())
     names = {clients.bulk(gang(2), request_id=key).name for _ in range(2)}
     assert len(names) == 1
@@ -104,7 +114,9 @@ def test_a_region_keeps_to_the_zones_it_is_allowed(cloud: Cloud, clients: Client
     deny = compute_v1.LocationPolicyLocation(preference="DENY")
     policy = compute_v1.LocationPolicy(locations={"zones/us-central1-a": deny, "zones/us-central1-b": deny})
     clients.of("RegionInstances").bulk_insert_unary(
-        project=P, region="us-central1", bulk_insert_instance_resource_resource=gang(1, location_policy=policy)
+        project=P,
+        region="us-central1",
+        bulk_insert_instance_resource_resource=gang(1, location_policy=policy),
     )
     assert clients.names(zone="us-central1-c") == ["g-0"]
 
@@ -122,6 +134,8 @@ def test_a_gang_that_breaks_the_quota_fails_as_a_whole(cloud: Cloud, clients: Cl
     parent = clients.wait(clients.bulk(gang(2)))
     error = parent.error.errors[1]
     assert error.code == "QUOTA_EXCEEDED"
-    assert error.message == "Quota 'PREEMPTIBLE_NVIDIA_H100_GPUS' exceeded.  Limit: 8.0 in region us-central1."
+    assert (
+        error.message == "Quota 'PREEMPTIBLE_NVIDIA_H100_GPUS' exceeded.  Limit: 8.0 in region us-central1."
+    )
     cloud.clock.advance(60)
     assert clients.names() == []

@@ -11,8 +11,16 @@ from gputrain.emulator import Cloud, failures
 from gputrain.emulator.failures import AT_ONCE, LATER, LIST, ROWS, WIRE
 from tests.emulator.compute import ZONE, P
 
-DISK = {"boot": True, "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"}}
-BODY = {"name": "instance-1", "machineType": f"zones/{ZONE}/machineTypes/e2-standard-4", "disks": [DISK], "networkInterfaces": [{}]}
+DISK = {
+    "boot": True,
+    "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"},
+}
+BODY = {
+    "name": "instance-1",
+    "machineType": f"zones/{ZONE}/machineTypes/e2-standard-4",
+    "disks": [DISK],
+    "networkInterfaces": [{}],
+}
 URL = f"/compute/v1/projects/{P}/zones/{ZONE}/instances"
 
 
@@ -100,11 +108,17 @@ def test_a_disabled_api_says_where_to_enable_it(cloud: Cloud) -> None:
 
 
 def test_a_spot_stockout_detail_reads_as_the_one_seen_in_the_field(cloud: Cloud) -> None:
-    """The shape of kubernetes/k8s.io#9834: help, then localizedMessage, then errorInfo with zonesAvailable."""
+    """The shape of kubernetes/k8s.io#9834: help, localizedMessage, errorInfo with zonesAvailable."""
     cloud.stock(ZONE, "e2-standard-4", 0)
-    wait = insert(cloud).json()["selfLink"].replace("https://www.googleapis.com", cloud.endpoints.url) + "/wait"
+    wait = (
+        insert(cloud).json()["selfLink"].replace("https://www.googleapis.com", cloud.endpoints.url) + "/wait"
+    )
     (error,) = requests.post(wait, timeout=10).json()["error"]["errors"]
-    assert [next(iter(detail)) for detail in error["errorDetails"]] == ["help", "localizedMessage", "errorInfo"]
+    assert [next(iter(detail)) for detail in error["errorDetails"]] == [
+        "help",
+        "localizedMessage",
+        "errorInfo",
+    ]
     info = error["errorDetails"][2]["errorInfo"]
     assert set(info["metadatas"]) == {"vmType", "attachment", "zone", "zonesAvailable"}
     assert info["domain"] == "compute.googleapis.com"

@@ -59,7 +59,9 @@ def test_operations_are_listed_and_found_by_what_they_are(clients: Clients) -> N
 
 def test_each_scope_keeps_its_own_operations(clients: Clients) -> None:
     policy = compute_v1.ResourcePolicy(name="close", group_placement_policy={"collocation": "COLLOCATED"})
-    regional = clients.of("ResourcePolicies").insert_unary(project=P, region="us-central1", resource_policy_resource=policy)
+    regional = clients.of("ResourcePolicies").insert_unary(
+        project=P, region="us-central1", resource_policy_resource=policy
+    )
     template = compute_v1.InstanceTemplate(name="t", properties={"machine_type": "e2-standard-4"})
     in_all = clients.of("InstanceTemplates").insert_unary(project=P, instance_template_resource=template)
     regions, everywhere = clients.of("RegionOperations"), clients.of("GlobalOperations")

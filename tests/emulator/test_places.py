@@ -54,7 +54,11 @@ def test_accelerator_types_are_listed_by_zone(clients: Clients) -> None:
     assert kinds.get(project=P, zone=ZONE, accelerator_type="nvidia-l4").maximum_cards_per_instance == 8
     assert "nvidia-tesla-t4" in {kind.name for kind in kinds.list(project=P, zone=ZONE)}
     request = compute_v1.AggregatedListAcceleratorTypesRequest(project=P, filter="name = nvidia-h200-141gb")
-    zones = {scope.removeprefix("zones/") for scope, part in kinds.aggregated_list(request) if part.accelerator_types}
+    zones = {
+        scope.removeprefix("zones/")
+        for scope, part in kinds.aggregated_list(request)
+        if part.accelerator_types
+    }
     assert zones == set(facts.accelerator_zones()["nvidia-h200-141gb"])
 
 
@@ -63,7 +67,10 @@ def test_images_come_from_families_that_google_publishes(clients: Clients) -> No
     newest = images.get_from_family(project="debian-cloud", family="debian-12")
     assert (newest.disk_size_gb, newest.architecture) == (10, "X86_64")
     assert images.get(project="debian-cloud", image=newest.name).family == "debian-12"
-    assert images.get_from_family(project="ubuntu-os-cloud", family="ubuntu-2404-lts-arm64").architecture == "ARM64"
+    assert (
+        images.get_from_family(project="ubuntu-os-cloud", family="ubuntu-2404-lts-arm64").architecture
+        == "ARM64"
+    )
     with pytest.raises(exceptions.NotFound):
         images.get_from_family(project="debian-cloud", family="debian-99")
 
@@ -78,7 +85,9 @@ def test_every_project_has_a_default_network_in_each_region(clients: Clients) ->
 
 def test_a_placement_policy_is_made_used_and_deleted(clients: Clients) -> None:
     policies = clients.of("ResourcePolicies")
-    policy = compute_v1.ResourcePolicy(name="close", group_placement_policy={"collocation": "COLLOCATED", "vm_count": 2})
+    policy = compute_v1.ResourcePolicy(
+        name="close", group_placement_policy={"collocation": "COLLOCATED", "vm_count": 2}
+    )
     wanted = gang(1)
     wanted.instance_properties.resource_policies = ["close"]
     with pytest.raises(exceptions.NotFound, match="resourcePolicies/close"):
@@ -95,23 +104,35 @@ def test_a_placement_policy_is_made_used_and_deleted(clients: Clients) -> None:
 
 def test_a_reservation_holds_capacity_that_only_its_users_get(cloud: Cloud, clients: Clients) -> None:
     cloud.stock(ZONE, "a3-highgpu-8g", 1)
-    properties = compute_v1.AllocationSpecificSKUAllocationReservedInstanceProperties(machine_type="a3-highgpu-8g")
+    properties = compute_v1.AllocationSpecificSKUAllocationReservedInstanceProperties(
+        machine_type="a3-highgpu-8g"
+    )
     specific = compute_v1.AllocationSpecificSKUReservation(count=1, instance_properties=properties)
-    reservation = compute_v1.Reservation(name="ours", specific_reservation=specific, specific_reservation_required=True)
+    reservation = compute_v1.Reservation(
+        name="ours", specific_reservation=specific, specific_reservation_required=True
+    )
     clients.of("Reservations").insert_unary(project=P, zone=ZONE, reservation_resource=reservation)
     assert clients.run(vm("outside")).error.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
 
     def affinity(name: str) -> compute_v1.ReservationAffinity:
         return compute_v1.ReservationAffinity(
-            consume_reservation_type="SPECIFIC_RESERVATION", key="compute.googleapis.com/reservation-name", values=[name]
+            consume_reservation_type="SPECIFIC_RESERVATION",
+            key="compute.googleapis.com/reservation-name",
+            values=[name],
         )
 
     assert not clients.run(vm("inside", reservation_affinity=affinity("ours"))).error.errors
     used = clients.of("Reservations").get(project=P, zone=ZONE, reservation="ours").specific_reservation
     assert (used.count, used.in_use_count) == (1, 1)
-    for name, words in {"ours": "does not have available resources for the request", "theirs": "does not exist"}.items():
+    for name, words in {
+        "ours": "does not have available resources for the request",
+        "theirs": "does not exist",
+    }.items():
         error = clients.run(vm(f"late-{name}", reservation_affinity=affinity(name))).error.errors[0]
-        assert (error.code, error.message) == ("CONDITION_NOT_MET", f"Specified reservation '{name}' {words}.")
+        assert (error.code, error.message) == (
+            "CONDITION_NOT_MET",
+            f"Specified reservation '{name}' {words}.",
+        )
 
 
 def test_advice_tells_the_roomiest_zone(cloud: Cloud, clients: Clients) -> None:
@@ -134,7 +155,10 @@ def resize(clients: Clients, name: str, count: int) -> compute_v1.Operation:
         name=name, resize_by=count, requested_run_duration=compute_v1.Duration(seconds=3600)
     )
     return clients.of("InstanceGroupManagerResizeRequests").insert_unary(
-        project=P, zone=ZONE, instance_group_manager="gang", instance_group_manager_resize_request_resource=wanted
+        project=P,
+        zone=ZONE,
+        instance_group_manager="gang",
+        instance_group_manager_resize_request_resource=wanted,
     )
 
 
@@ -148,9 +172,14 @@ def test_a_resize_request_waits_until_there_is_room_for_all(cloud: Cloud, client
     template = compute_v1.InstanceTemplate(name="t", properties=properties)
     clients.of("InstanceTemplates").insert_unary(project=P, instance_template_resource=template)
     group = compute_v1.InstanceGroupManager(
-        name="gang", base_instance_name="g", target_size=0, instance_template=f"projects/{P}/global/instanceTemplates/t"
+        name="gang",
+        base_instance_name="g",
+        target_size=0,
+        instance_template=f"projects/{P}/global/instanceTemplates/t",
     )
-    clients.of("InstanceGroupManagers").insert_unary(project=P, zone=ZONE, instance_group_manager_resource=group)
+    clients.of("InstanceGroupManagers").insert_unary(
+        project=P, zone=ZONE, instance_group_manager_resource=group
+    )
     cloud.stock(ZONE, "a3-highgpu-8g", 1)
     resize(clients, "r", 2)
     requests = clients.of("InstanceGroupManagerResizeRequests")

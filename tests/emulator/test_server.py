@@ -16,6 +16,7 @@ import gputrain.emulator
 from gputrain.emulator import Cloud
 
 ZONES = "/compute/v1/projects/my-project/zones"
+INSERT = f"POST {ZONES}/us-central1-a/instances HTTP/1.1\r\nHost: localhost\r\n".encode()
 
 
 def port(cloud: Cloud) -> int:
@@ -66,13 +67,13 @@ def test_garbage_is_refused_and_the_server_goes_on(cloud: Cloud, kind: str) -> N
 
 
 def test_a_body_that_breaks_off_is_refused(cloud: Cloud) -> None:
-    head = b"POST /compute/v1/projects/my-project/zones/us-central1-a/instances HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n"
+    head = INSERT + b"Content-Length: 50\r\n\r\n"
     assert b" 400 " in exchange(cloud, head + b"{", half_close=True).partition(b"\r\n")[0]
     assert goes_on(cloud)
 
 
 def test_a_body_of_100_mb_is_refused_unread(cloud: Cloud) -> None:
-    head = b"POST /compute/v1/projects/my-project/zones/us-central1-a/instances HTTP/1.1\r\nHost: localhost\r\nContent-Length: 104857600\r\n\r\n"
+    head = INSERT + b"Content-Length: 104857600\r\n\r\n"
     assert b" 413 " in exchange(cloud, head).partition(b"\r\n")[0]
     assert goes_on(cloud)
 
@@ -90,7 +91,15 @@ def test_half_open_connections_keep_nobody_waiting(cloud: Cloud) -> None:
 
 def test_json_as_deep_as_a_well_is_refused(cloud: Cloud) -> None:
     url = f"{cloud.endpoints.url}{ZONES}/us-central1-a/instances"
-    for body in ("[" * 100_000, '{"metadata":' * 5000 + "1" + "}" * 5000, "nonsense", '{"a":1', "\x00", "[]", '"x"'):
+    for body in (
+        "[" * 100_000,
+        '{"metadata":' * 5000 + "1" + "}" * 5000,
+        "nonsense",
+        '{"a":1',
+        "\x00",
+        "[]",
+        '"x"',
+    ):
         reply = requests.post(url, data=body, timeout=10)
         assert reply.status_code == 400, body[:20]
         assert reply.json()["error"]["code"] == 400
@@ -116,7 +125,9 @@ def test_json_as_deep_as_a_well_is_refused(cloud: Cloud) -> None:
         ("GET", "/compute/v1/projects/my-project/zones/us-central1-z", 404),
     ],
 )
-def test_wrong_addresses_are_refused_in_googles_shape(cloud: Cloud, verb: str, path: str, status: int) -> None:
+def test_wrong_addresses_are_refused_in_googles_shape(
+    cloud: Cloud, verb: str, path: str, status: int
+) -> None:
     request = requests.Request(verb, cloud.endpoints.url).prepare()
     request.url = cloud.endpoints.url + path
     reply = requests.Session().send(request, timeout=10)
@@ -140,15 +151,22 @@ def test_unknown_fields_and_parameters_are_refused_in_googles_words(cloud: Cloud
     violations = reply["details"][0]["fieldViolations"]
     assert [violation["field"] for violation in violations] == ["resource", "resource.scheduling"]
     reply = requests.get(f"{url}?colour=red", timeout=10).json()["error"]
-    assert reply["message"].startswith('Invalid JSON payload received. Unknown name "colour": Cannot bind query parameter.')
+    assert reply["message"].startswith(
+        'Invalid JSON payload received. Unknown name "colour": Cannot bind query parameter.'
+    )
 
 
 def test_partial_responses_and_pretty_ones(cloud: Cloud) -> None:
     base = f"{cloud.endpoints.url}{ZONES}"
     picked = requests.get(f"{base}?fields=items(name,status),kind&maxResults=2", timeout=10).json()
     assert picked["kind"] == "compute#zoneList"
-    assert picked["items"] == [{"name": "asia-east1-a", "status": "UP"}, {"name": "asia-east1-b", "status": "UP"}]
-    assert requests.get(f"{base}?fields=items/name&maxResults=1", timeout=10).json() == {"items": [{"name": "asia-east1-a"}]}
+    assert picked["items"] == [
+        {"name": "asia-east1-a", "status": "UP"},
+        {"name": "asia-east1-b", "status": "UP"},
+    ]
+    assert requests.get(f"{base}?fields=items/name&maxResults=1", timeout=10).json() == {
+        "items": [{"name": "asia-east1-a"}]
+    }
     assert "\n" in requests.get(f"{base}?prettyPrint=true&$alt=json;enum-encoding=int", timeout=10).text
 
 
@@ -189,14 +207,19 @@ def test_the_admin_commands_do_what_the_object_does(cloud: Cloud) -> None:
     base = f"{cloud.endpoints.url}/_emulator"
     before = cloud.clock.now()
     assert requests.post(f"{base}/advance", json={"seconds": 5}, timeout=10).json() == {"now": before + 5}
-    requests.post(f"{base}/stock", json={"zone": "us-central1-a", "machine": "g2-standard-24", "count": 3}, timeout=10)
+    requests.post(
+        f"{base}/stock", json={"zone": "us-central1-a", "machine": "g2-standard-24", "count": 3}, timeout=10
+    )
     assert cloud.compute.free("us-central1-a", "g2-standard-24") == 3
     assert "table" in requests.post(f"{base}/ledger", timeout=10).json()
     assert requests.post(f"{base}/fail", json={"method": "*", "fault": "C99"}, timeout=10).status_code == 404
     assert requests.post(f"{base}/dance", timeout=10).status_code == 404
     assert requests.post(f"{base}/advance", json={"years": 1}, timeout=10).status_code == 400
     assert requests.get(f"{base}/ledger", timeout=10).status_code == 403
-    assert requests.post(f"{base}/ledger", headers={"Origin": "http://evil.example"}, timeout=10).status_code == 403
+    assert (
+        requests.post(f"{base}/ledger", headers={"Origin": "http://evil.example"}, timeout=10).status_code
+        == 403
+    )
 
 
 def test_it_runs_as_a_command_and_ends_when_told() -> None:

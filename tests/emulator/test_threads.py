@@ -11,11 +11,20 @@ import gputrain.emulator
 from tests.emulator.compute import ZONE, P
 
 URL = f"/compute/v1/projects/{P}/zones/{ZONE}"
-DISK = {"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"}}
+DISK = {
+    "boot": True,
+    "autoDelete": True,
+    "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"},
+}
 
 
 def body(name: str, machine: str = "e2-standard-2") -> dict[str, object]:
-    return {"name": name, "machineType": f"zones/{ZONE}/machineTypes/{machine}", "disks": [DISK], "networkInterfaces": [{}]}
+    return {
+        "name": name,
+        "machineType": f"zones/{ZONE}/machineTypes/{machine}",
+        "disks": [DISK],
+        "networkInterfaces": [{}],
+    }
 
 
 def test_sixteen_threads_of_mixed_requests_meet_no_error() -> None:
@@ -48,7 +57,9 @@ def test_sixteen_threads_of_mixed_requests_meet_no_error() -> None:
 def test_of_sixteen_who_ask_for_one_name_one_gets_it() -> None:
     with gputrain.emulator.start() as cloud, ThreadPoolExecutor(16) as pool:
         url = f"{cloud.endpoints.url}{URL}/instances"
-        statuses = Counter(pool.map(lambda _: requests.post(url, json=body("vm-1"), timeout=30).status_code, range(16)))
+        statuses = Counter(
+            pool.map(lambda _: requests.post(url, json=body("vm-1"), timeout=30).status_code, range(16))
+        )
         assert statuses == Counter({200: 1, 409: 15})
 
 
@@ -65,6 +76,8 @@ def test_of_sixteen_who_want_the_last_machine_one_gets_it() -> None:
 def test_one_request_id_from_sixteen_threads_makes_one_vm() -> None:
     with gputrain.emulator.start() as cloud, ThreadPoolExecutor(16) as pool:
         url = f"{cloud.endpoints.url}{URL}/instances?requestId=6f1c5a9e-0000-4000-8000-000000000001"
-        replies = list(pool.map(lambda _: requests.post(url, json=body("vm-1"), timeout=30).json()["name"], range(16)))
+        replies = list(
+            pool.map(lambda _: requests.post(url, json=body("vm-1"), timeout=30).json()["name"], range(16))
+        )
         assert len(set(replies)) == 1
         assert len(cloud.ledger.events("create", "instances/")) == 1

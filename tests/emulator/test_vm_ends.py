@@ -23,8 +23,13 @@ def test_a_preempted_vm_is_gone_and_the_operation_says_why(cloud: Cloud, clients
     cloud.clock.advance(60)
     with pytest.raises(exceptions.NotFound):
         clients.status("vm-1")
-    (why,) = [op for op in clients.zone_operations.list(project=P, zone=ZONE) if op.name.startswith("systemevent-")]
-    assert (why.operation_type, why.status_message) == ("compute.instances.preempted", "Instance was preempted.")
+    (why,) = [
+        op for op in clients.zone_operations.list(project=P, zone=ZONE) if op.name.startswith("systemevent-")
+    ]
+    assert (why.operation_type, why.status_message) == (
+        "compute.instances.preempted",
+        "Instance was preempted.",
+    )
     assert (why.user, why.target_id) == ("system@google.com", identity)
 
 
@@ -59,7 +64,9 @@ def test_a_host_error_restarts_a_standard_vm_and_not_a_spot_one(cloud: Cloud, cl
     cloud.clock.advance(60)
     assert (clients.status("vm-1"), clients.status("vm-2")) == ("RUNNING", "TERMINATED")
     kinds = clients.system_operations()
-    assert sorted(kinds) == [f"compute.instances.{kind}" for kind in ("automaticRestart", "hostError", "hostError")]
+    assert sorted(kinds) == [
+        f"compute.instances.{kind}" for kind in ("automaticRestart", "hostError", "hostError")
+    ]
 
 
 def test_maintenance_terminates_a_gpu_vm_and_brings_it_back(cloud: Cloud, clients: Clients) -> None:
@@ -79,7 +86,9 @@ def test_a_guest_that_powers_off_leaves_a_terminated_vm_and_its_disk(cloud: Clou
 
 
 @pytest.mark.parametrize(("action", "kind"), [("DELETE", "deferredDelete"), ("STOP", "deferredStop")])
-def test_the_run_time_limit_is_kept_by_the_clock(cloud: Cloud, clients: Clients, action: str, kind: str) -> None:
+def test_the_run_time_limit_is_kept_by_the_clock(
+    cloud: Cloud, clients: Clients, action: str, kind: str
+) -> None:
     clients.run(vm(scheduling=spot(action, max_run_duration=compute_v1.Duration(seconds=3600))))
     cloud.clock.advance(3599)
     assert clients.status("vm-1") == "RUNNING"
@@ -90,7 +99,9 @@ def test_the_run_time_limit_is_kept_by_the_clock(cloud: Cloud, clients: Clients,
 
 
 @pytest.mark.parametrize("fires", [True, False])
-def test_whether_the_limit_deletes_a_stopped_vm_is_a_setting(cloud: Cloud, clients: Clients, fires: bool) -> None:
+def test_whether_the_limit_deletes_a_stopped_vm_is_a_setting(
+    cloud: Cloud, clients: Clients, fires: bool
+) -> None:
     cloud.compute.settings.stopped_vm_expires = fires
     clients.run(vm(scheduling=spot(max_run_duration=compute_v1.Duration(seconds=600))))
     cloud.power_off("vm-1")
@@ -110,24 +121,28 @@ def test_a_stockout_names_the_zones_that_have_capacity(cloud: Cloud, clients: Cl
     assert info.metadatas["attachment"] == "nvidia-h100-80gb:8"
 
 
-@pytest.mark.parametrize(
-    ("metric", "limit", "family", "machine", "scheduling", "words"),
-    [
-        ("GPUS_ALL_REGIONS", 7, "", "a3-highgpu-8g", None, "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 7.0 globally."),
-        ("GPUS_PER_GPU_FAMILY", 0, "NVIDIA_H100", "a3-highgpu-8g", None, "Quota 'GPUS_PER_GPU_FAMILY' exceeded.  Limit: 0.0 in region us-central1."),
-        ("NVIDIA_L4_GPUS", 1, "", "g2-standard-24", None, "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 1.0 in region us-central1."),
-        ("PREEMPTIBLE_NVIDIA_L4_GPUS", 1, "", "g2-standard-24", spot(), "Quota 'PREEMPTIBLE_NVIDIA_L4_GPUS' exceeded.  Limit: 1.0 in region us-central1."),
-    ],
-)  # fmt: skip
-def test_a_quota_shows_in_the_operation(
-    cloud: Cloud, clients: Clients, metric: str, limit: float, family: str, machine: str, scheduling: compute_v1.Scheduling | None, words: str
-) -> None:  # fmt: skip
+IN_REGION = "in region us-central1"
+QUOTAS = {
+    "of all GPUs": ("GPUS_ALL_REGIONS", 7, "", vm(), "globally"),
+    "of a GPU family": ("GPUS_PER_GPU_FAMILY", 0, "NVIDIA_H100", vm(), IN_REGION),
+    "of a GPU in a region": ("NVIDIA_L4_GPUS", 1, "", vm(machine="g2-standard-24"), IN_REGION),
+    "of Spot GPUs": (
+        "PREEMPTIBLE_NVIDIA_L4_GPUS", 1, "", vm(machine="g2-standard-24", scheduling=spot()), IN_REGION,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", QUOTAS)
+def test_a_quota_shows_in_the_operation(cloud: Cloud, clients: Clients, which: str) -> None:
+    metric, limit, family, wanted, where = QUOTAS[which]
     cloud.quota(metric, limit, region="us-central1", family=family)
-    more = {"scheduling": scheduling} if scheduling else {}
-    done = clients.run(vm(machine=machine, **more))
+    done = clients.run(wanted)
     assert (done.http_error_status_code, done.http_error_message) == (403, "FORBIDDEN")
     error = done.error.errors[0]
-    assert (error.code, error.message) == ("QUOTA_EXCEEDED", words)
+    assert (error.code, error.message) == (
+        "QUOTA_EXCEEDED",
+        f"Quota '{metric}' exceeded.  Limit: {limit}.0 {where}.",
+    )
     info = error.error_details[0].quota_info
     assert (info.metric_name, info.limit) == (f"compute.googleapis.com/{metric.lower()}", limit)
     assert info.dimensions.get("gpu_family", "") == family
@@ -136,7 +151,7 @@ def test_a_quota_shows_in_the_operation(
 def test_a_quota_can_show_at_once_instead(cloud: Cloud, clients: Clients) -> None:
     cloud.compute.settings.quota_at_once = True
     cloud.quota("GPUS_ALL_REGIONS", 0)
-    with pytest.raises(exceptions.Forbidden, match="Limit: 0.0 globally") as caught:
+    with pytest.raises(exceptions.Forbidden, match=r"Limit: 0\.0 globally") as caught:
         clients.insert(vm())
     assert caught.value.errors[0] == {"message": "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0 globally.", "domain": "usageLimits", "reason": "quotaExceeded"}  # fmt: skip  # noqa: E501
 
@@ -171,7 +186,9 @@ def test_a_flex_start_vm_waits_no_longer_than_it_said(cloud: Cloud, clients: Cli
 
 def flex(valid_s: int) -> compute_v1.Instance:
     scheduling = compute_v1.Scheduling(
-        provisioning_model="FLEX_START", instance_termination_action="DELETE", on_host_maintenance="TERMINATE",
+        provisioning_model="FLEX_START",
+        instance_termination_action="DELETE",
+        on_host_maintenance="TERMINATE",
         max_run_duration=compute_v1.Duration(seconds=3600),
     )  # fmt: skip
     return vm(

@@ -1,5 +1,7 @@
 """What Compute Engine refuses to make, and in which words."""
 
+# ruff: noqa: E501 - one row a line
+
 from __future__ import annotations
 
 from typing import Any
@@ -94,7 +96,11 @@ def test_google_makes(clients: Clients, what: str) -> None:
 
 def test_an_accelerator_the_zone_has_not_is_not_found(clients: Clients) -> None:
     kind = f"projects/{P}/zones/us-east4-c/acceleratorTypes/nvidia-tesla-v100"
-    wanted = vm(machine="n1-standard-8", zone="us-east4-c", guest_accelerators=[GPU(accelerator_type=kind, accelerator_count=1)])
+    wanted = vm(
+        machine="n1-standard-8",
+        zone="us-east4-c",
+        guest_accelerators=[GPU(accelerator_type=kind, accelerator_count=1)],
+    )
     with pytest.raises(exceptions.NotFound, match=f"The resource '{kind}' was not found"):
         clients.insert(wanted, zone="us-east4-c")
 
@@ -106,24 +112,41 @@ def test_an_image_that_is_not_there_is_not_found(clients: Clients) -> None:
 
 
 def test_an_enum_value_google_does_not_know_is_refused_in_its_words(clients: Clients) -> None:
-    with pytest.raises(exceptions.BadRequest, match=r"Invalid value at 'resource.scheduling.provisioning_model' \(type.googleapis.com/.*ProvisioningModel\), \"CHEAP\""):
+    with pytest.raises(
+        exceptions.BadRequest,
+        match=r"Invalid value at 'resource.scheduling.provisioning_model' \(type.googleapis.com/.*ProvisioningModel\), \"CHEAP\"",
+    ):
         clients.insert(vm(scheduling=compute_v1.Scheduling(provisioning_model="CHEAP")))
 
 
-def test_an_organisation_that_forbids_external_addresses_fails_the_operation(cloud: Cloud, clients: Clients) -> None:
+def test_an_organisation_that_forbids_external_addresses_fails_the_operation(
+    cloud: Cloud, clients: Clients
+) -> None:
     cloud.compute.org_policies.add("constraints/compute.vmExternalIpAccess")
-    nic = compute_v1.NetworkInterface(network="global/networks/default", access_configs=[compute_v1.AccessConfig()])
+    nic = compute_v1.NetworkInterface(
+        network="global/networks/default", access_configs=[compute_v1.AccessConfig()]
+    )
     done = clients.run(cpu_vm(network_interfaces=[nic]))
     assert (done.http_error_status_code, done.error.errors[0].code) == (412, "CONDITION_NOT_MET")
-    assert "Constraint constraints/compute.vmExternalIpAccess violated for project" in done.error.errors[0].message
+    assert (
+        "Constraint constraints/compute.vmExternalIpAccess violated for project"
+        in done.error.errors[0].message
+    )
     assert not clients.run(cpu_vm("vm-2")).error.errors
 
 
 def test_a_service_account_needs_act_as(cloud: Cloud) -> None:
     union = ("create", "setServiceAccount")
-    permissions = [*(f"compute.instances.{name}" for name in union), "compute.disks.create", "compute.subnetworks.use"]
+    permissions = [
+        *(f"compute.instances.{name}" for name in union),
+        "compute.disks.create",
+        "compute.subnetworks.use",
+    ]
     clients = Clients(cloud, cloud.credentials_of(cloud.caller("sub@example.com", permissions)))
     account = compute_v1.ServiceAccount(email="trainer@my-project.iam.gserviceaccount.com")
-    with pytest.raises(exceptions.BadRequest, match="The user does not have access to service account 'trainer@my-project.iam.gserviceaccount.com'.  User: 'sub@example.com'"):
+    with pytest.raises(
+        exceptions.BadRequest,
+        match=r"The user does not have access to service account 'trainer@my-project.iam.gserviceaccount.com'.  User: 'sub@example.com'",
+    ):
         clients.insert(cpu_vm(service_accounts=[account]))
     assert clients.insert(cpu_vm(disks=[boot_disk(DEBIAN)]))

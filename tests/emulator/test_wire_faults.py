@@ -37,7 +37,9 @@ def test_a_drop_before_the_commit_leaves_nothing(cloud: Cloud, clients: Clients)
     clients.insert(cpu_vm())
 
 
-def test_a_drop_after_the_commit_leaves_a_vm_that_the_request_id_finds_again(cloud: Cloud, clients: Clients) -> None:
+def test_a_drop_after_the_commit_leaves_a_vm_that_the_request_id_finds_again(
+    cloud: Cloud, clients: Clients
+) -> None:
     key = str(uuid.uuid4())
     cloud.fail(INSERT, faults.DropAfterCommit())
     with pytest.raises(requests.exceptions.ConnectionError):
@@ -110,7 +112,9 @@ def test_the_rate_limit_refills_at_the_full_minute(cloud: Cloud, clients: Client
     cloud.clock.advance(60 - cloud.clock.ticking() % 60)
     for _ in range(3):
         clients.status("vm-1")
-    with pytest.raises(exceptions.Forbidden, match="Quota exceeded for quota metric 'Queries' and limit 'Queries per minute'") as caught:
+    with pytest.raises(
+        exceptions.Forbidden, match="Quota exceeded for quota metric 'Queries' and limit 'Queries per minute'"
+    ) as caught:
         clients.status("vm-1")
     assert caught.value.errors[0]["reason"] == "rateLimitExceeded"
     cloud.clock.advance(60)
@@ -134,7 +138,9 @@ def test_a_partial_page_carries_googles_warning(cloud: Cloud, clients: Clients) 
 
 
 def test_an_unknown_field_and_an_unknown_status_reach_the_client() -> None:
-    with gputrain.emulator.start() as cloud:  # a cloud of its own: what it says here no discovery document knows
+    with (
+        gputrain.emulator.start() as cloud
+    ):  # a cloud of its own: what it says here no discovery document knows
         clients = Clients(cloud)
         clients.insert(cpu_vm())
         cloud.fail(GET, faults.extra_field())
@@ -143,7 +149,9 @@ def test_an_unknown_field_and_an_unknown_status_reach_the_client() -> None:
         assert clients.status("vm-1") == "DEFROSTING"
 
 
-def test_faults_strike_one_after_the_other_and_only_whom_they_are_meant_for(cloud: Cloud, clients: Clients) -> None:
+def test_faults_strike_one_after_the_other_and_only_whom_they_are_meant_for(
+    cloud: Cloud, clients: Clients
+) -> None:
     clients.insert(cpu_vm())
     other = Clients(cloud, cloud.credentials_of(cloud.caller("bob@example.com")))
     cloud.fail("compute.instances.*", faults.server_error(500), caller="bob@example.com")
@@ -165,7 +173,7 @@ def test_chance_is_drawn_from_the_seed(cloud: Cloud, clients: Clients) -> None:
             try:
                 clients.instances.get(project=P, zone=ZONE, instance="vm-1", retry=None)
                 seen.append(True)
-            except exceptions.InternalServerError:
+            except exceptions.InternalServerError:  # noqa: PERF203 - each outcome counts
                 seen.append(False)
         order.cancel()
         return seen
