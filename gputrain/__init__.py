@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as typing's, without importing it
 if TYPE_CHECKING:
     from gputrain.backends.local import Local as Local
+    from gputrain.backends.vertex import VertexAI as VertexAI
     from gputrain.catalog import ProvisioningModel as ProvisioningModel
     from gputrain.errors import (
         AccessError as AccessError,
@@ -90,6 +91,7 @@ _ROOMS = {
     "spec": "TrainingSpec",
     "planning": "Candidate Plan Refusal",
     "backends.local": "Local",
+    "backends.vertex": "VertexAI",
     "job": "Job",
     "trainer": "Trainer attach",
 }

@@ -21,7 +21,10 @@ from gputrain.tables import Table
 log = logging.getLogger("gputrain")
 
 Entry = str | Sequence[str] | Callable[[], object] | TrainingSpec
-_HOMES = {"local": ("gputrain.backends.local", "Local")}
+_HOMES = {
+    "local": ("gputrain.backends.local", "Local"),
+    "vertex": ("gputrain.backends.vertex", "VertexAI"),
+}
 
 
 class Trainer:

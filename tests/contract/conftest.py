@@ -3,18 +3,18 @@
 import pytest
 
 from gputrain.backends.local import Local
+from tests.contract.emulated_vertex import VertexRoad, vertex
 from tests.road import Road
 
 
-@pytest.fixture(params=["local"])
-def backend(request, tmp_path):
-    """Each backend in turn, with an empty world of its own."""
-    return {"local": lambda: Local(gpus=0, root=tmp_path / "jobs")}[request.param]()
-
-
-@pytest.fixture
-def road(backend):
-    return Road(backend)
+@pytest.fixture(params=["local", "vertex-rest", "vertex-grpc"])
+def road(request, tmp_path):
+    """The road over each backend in turn, with an empty world of its own."""
+    if request.param == "local":
+        yield Road(Local(gpus=0, root=tmp_path / "jobs"))
+    else:
+        with vertex(request.param.removeprefix("vertex-")) as backend:
+            yield VertexRoad(backend)
 
 
 @pytest.fixture
