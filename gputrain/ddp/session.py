@@ -99,13 +99,16 @@ class Session:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._stop.unlisten()
         if kind is not None:
+            self._stop.unlisten()
             self._world.abandon()
             return
         self._world.leave()
         if self._stop.agreed:
-            raise SystemExit(contract.STOPPED)
+            raise SystemExit(
+                contract.STOPPED
+            )  # still listening: our own SIGTERM may come later than the agreement
+        self._stop.unlisten()
 
     @property
     def step(self) -> int:

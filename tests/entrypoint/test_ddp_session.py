@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from gputrain.ddp import CheckpointError, SessionError  # noqa: E402  # as above
 
 
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    handler = signal.getsignal(signal.SIGTERM)
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GPUTRAIN_CHECKPOINT_DIR", "AIP_CHECKPOINT_DIR"):
         monkeypatch.delenv(name, raising=False)
+    yield
+    signal.signal(signal.SIGTERM, handler)
 
 
 def train(directory: Path, steps: int, *, stop_at: int = 0, **options: Any) -> list[float]:
@@ -94,6 +98,13 @@ def test_a_run_taken_up_again_is_the_run_nobody_stopped(tmp_path: Path, stop_at:
 def test_a_stop_during_the_last_step_is_a_finished_run(tmp_path: Path) -> None:
     assert len(train(tmp_path, 8, stop_at=8)) == 8
     assert train(tmp_path, 8) == []
+
+
+def test_a_signal_that_comes_after_the_agreement_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as caught:
+        train(tmp_path, 20, stop_at=3)
+    os.kill(os.getpid(), signal.SIGTERM)  # the platform's own, late
+    assert caught.value.code == 75
 
 
 def test_with_stop_every_a_stop_waits_for_a_step_that_counts(tmp_path: Path) -> None:
