@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import inspect
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import attrs
@@ -63,7 +64,20 @@ def _folder(spec: TrainingSpec) -> str:
         return os.path.abspath(os.path.expanduser(spec.source_dir))
     if spec.script is not None:
         return os.path.dirname(os.path.abspath(os.path.expanduser(spec.script)))
-    return os.getcwd()
+    return _home_of(spec.function) if spec.function is not None else os.getcwd()
+
+
+def _home_of(function: Callable[..., object]) -> str:
+    """The folder from which the modules beside a function are imported; for a notebook, the current one."""
+    inner = inspect.unwrap(function)
+    code = getattr(inner, "__code__", None)
+    file = os.path.abspath(code.co_filename) if code is not None else ""
+    if not os.path.isfile(file) or {"site-packages", "dist-packages"} & set(file.split(os.sep)):
+        return os.getcwd()
+    is_package = os.path.basename(file) == "__init__.py"
+    for _ in range(inner.__module__.count(".") + is_package):
+        file = os.path.dirname(file)
+    return os.path.dirname(file)
 
 
 def _script(spec: TrainingSpec, folder: str) -> Source:

@@ -83,6 +83,12 @@ LIMITS = (
         why="references to Secret Manager are resolved on Google Cloud only",
         fix="export the variable here and leave secrets out: ranks inherit this environment",
     ),
+    Limit(
+        field="env['CUDA_VISIBLE_DEVICES']",
+        asks=lambda spec: "CUDA_VISIBLE_DEVICES" in spec.env,
+        why="the GPUs of this machine are shared out among nodes and jobs",
+        fix="say how many with gpu=; to choose which, set it in the environment that submits",
+    ),
     *(
         Limit(
             field=field,

@@ -1,5 +1,8 @@
 """From a spec's entry to a folder and the words that start it."""
 
+import importlib
+import linecache
+
 import pytest
 
 from gputrain.errors import SpecError
@@ -110,6 +113,26 @@ def test_what_is_not_there_or_not_inside_is_refused_by_its_field(code, fields, f
 def greet():
     """Says hello."""
     print("hello")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("flat", "flat.py"), ("box.deep.mod", "box/deep/mod.py"), ("lid", "lid/__init__.py")]
+)
+def test_a_function_runs_where_its_neighbours_are_imported_from(code, monkeypatch, name, file):
+    (code / file).parent.mkdir(parents=True, exist_ok=True)
+    (code / file).write_text("def train():\n    pass\n")
+    monkeypatch.syspath_prepend(str(code))
+    function = importlib.import_module(name).train
+    assert found(function=function)[0] == str(code)
+    assert found(function=function, source_dir="code/pkg")[0] == str(code / "pkg")
+
+
+def test_a_function_of_no_file_runs_in_the_current_folder(code):
+    cell = {"__name__": "__main__"}
+    text = "def train():\n    pass\n"
+    linecache.cache["<cell>"] = (len(text), None, text.splitlines(True), "<cell>")
+    exec(compile(text, "<cell>", "exec"), cell)
+    assert found(function=cell["train"])[0] == str(code.parent)
 
 
 def test_a_function_becomes_a_file_that_has_to_be_written(code):
