@@ -206,12 +206,21 @@ def test_pages_together_are_the_whole_list_once(
     assert items == [n for n in inside if not delimiter or delimiter not in n[len(prefix) :]]
 
 
-def test_a_multipart_body_keeps_the_bytes_of_its_media() -> None:
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_a_multipart_body_keeps_the_bytes_of_its_media(end: bytes) -> None:
     media = b"\r\n--not-the-boundary\r\n\x00\xff"
-    body = (
-        b"--B\r\nContent-Type: application/json\r\n\r\n"
-        b'{"name": "a"}\r\n--B\r\nContent-Type: text/x\r\n\r\n' + media + b"\r\n--B--"
+    lines = (
+        b"--B",
+        b"Content-Type: application/json",
+        b"",
+        b'{"name": "a"}',
+        b"--B",
+        b"Content-Type: text/x",
+        b"",
+        media,
+        b"--B--",
     )
+    body = end.join(lines)
     assert split_multipart("multipart/related; boundary=B", body) == ({"name": "a"}, "text/x", media)
 
 

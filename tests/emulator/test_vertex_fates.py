@@ -152,3 +152,16 @@ def test_every_state_of_the_enum_can_be_seen(cloud: Cloud, client: Any, vertex: 
     made = create(cloud, client)
     vertex.put(made.name, state)
     assert client.get_custom_job(name=made.name).state.name == state.value
+
+
+def test_machines_cost_from_their_start_to_their_end(cloud: Cloud, client: Any, vertex: Vertex) -> None:
+    vertex.set_fate(Fate(run_s=float("inf")))
+    made = create(cloud, client)
+    cloud.clock.advance(90)
+    assert cloud.cost_usd == 0
+    cloud.clock.advance(3600)
+    hour = cloud.cost_usd
+    assert 1.9 < hour < 2.1  # g2-standard-24 in us-central1: 2.001 USD an hour
+    client.cancel_custom_job(name=made.name)
+    cloud.clock.advance(100 * 3600)
+    assert cloud.cost_usd < hour * 1.01

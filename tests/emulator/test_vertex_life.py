@@ -2,80 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputrain.emulator.vertex.endings import Endings, EndState, Settings
-from gputrain.emulator.vertex.life import Life
-from gputrain.emulator.vertex.states import TERMINAL, Ask, Fate, State
-
-TWO = ("workerpool0-0", "workerpool1-0")
-
-
-class Machines:
-    """Quota and machines that answer as the test says, and count what is held."""
-
-    def __init__(self) -> None:
-        self.quota = self.stock = True
-        self.held_quota = self.held_machines = 0
-
-    def take_quota(self) -> bool:
-        self.held_quota += self.quota
-        return self.quota
-
-    def take_machines(self) -> bool:
-        self.held_machines += self.stock
-        return self.stock
-
-    def give_machines(self) -> None:
-        self.held_machines -= 1
-
-    def give_quota(self) -> None:
-        self.held_quota -= 1
-
-
-class Processes:
-    """A runner; `real` ones report their own end."""
-
-    def __init__(self, *, real: bool = False) -> None:
-        self.real = real
-        self.started: list[tuple[str, ...]] = []
-        self.stops = 0
-
-    def start(self, replicas: Sequence[str]) -> bool:
-        self.started.append(tuple(replicas))
-        return self.real
-
-    def stop(self) -> bool:
-        self.stops += 1
-        return self.real
-
-
-SETTINGS = Settings(provision_s=90, start_s=5, run_s=300, cancel_s=15, error_delay_s=60, capacity_retry_s=60)
-
-
-def a_job(
-    machines: Machines | None = None,
-    runner: Processes | None = None,
-    fate: Fate | None = None,
-    settings: Settings = SETTINGS,
-    **ask: Any,
-) -> Life:
-    job = Life(
-        ask=Ask(replicas=ask.pop("replicas", TWO), **ask),
-        capacity=machines or Machines(),
-        runner=runner or Processes(),
-        endings=Endings(settings=settings, project_number="123", job_id="77", region="us-central1"),
-        settings=settings,
-        fate=fate or Fate(),
-        created=0.0,
-    )
-    job.begin()
-    return job
+from gputrain.emulator.vertex.endings import EndState, Settings
+from gputrain.emulator.vertex.states import TERMINAL, Fate, Phase, State
+from tests.emulator.vertex_life import TWO, Machines, Processes, a_job
 
 
 def test_a_job_is_pending_then_running_then_succeeded() -> None:
@@ -284,6 +217,27 @@ def test_every_state_is_reachable_by_hand(state: State) -> None:
     job.advance(100)
     job.put(state, 100)
     assert job.state is state
+
+
+def test_a_runner_that_reports_at_once_does_not_end_the_job_twice() -> None:
+    machines, runner = Machines(), Processes(real=True)
+    job = a_job(machines, runner)
+    runner.on_stop = lambda: job.all_replicas_gone(101)
+    job.advance(100)
+    job.phase, job.state = Phase.CANCELLING, State.CANCELLING
+    job.replica_exited("workerpool0-0", 0, 101)
+    assert job.state is State.SUCCEEDED
+    assert (machines.held_quota, machines.held_machines) == (0, 0)
+
+
+def test_a_cancel_of_real_replicas_ends_when_they_are_gone() -> None:
+    job = a_job(runner=Processes(real=True))
+    job.advance(100)
+    job.cancel(100)
+    job.advance(130)
+    assert job.state is State.CANCELLING
+    job.all_replicas_gone(131)
+    assert (job.state, job.ended) == (State.CANCELLED, 131)
 
 
 _MOVES = st.lists(

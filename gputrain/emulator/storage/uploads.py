@@ -16,24 +16,28 @@ from gputrain.emulator.storage.content import Content, Draft
 
 CHUNK = 256 * 1024  # only whole multiples of this are kept of a chunk that is not the last
 
-_BOUNDARY = re.compile(r"boundary=(?:\"([^\"]+)\"|([^\s;]+))")
+_BOUNDARY = re.compile(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^\s;]+))""")  # gcloud sends the single quotes
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 
 
 def split_multipart(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:
-    """The metadata, media type and media of a multipart/related body."""
+    """The metadata, media type and media of a multipart/related body.
+
+    Lines end in CRLF as RFC 2046 has it, or in LF alone, which gcloud sends and Google takes.
+    """
     found = _BOUNDARY.search(content_type)
     if not content_type.startswith("multipart/") or found is None:
         raise invalid("Malformed multipart body: the boundary is missing.")
-    mark = b"--" + (found.group(1) or found.group(2)).encode()
-    parts = body.split(b"\r\n" + mark)
+    mark = b"--" + str(found.group(found.lastindex or 0)).encode()
+    end = b"\r\n" if body.startswith(mark + b"\r\n") else b"\n"
+    parts = body.split(end + mark)
     if not parts[0].startswith(mark) or len(parts) < 3:
         raise invalid("Malformed multipart body: two parts are needed.")
     parts[0] = parts[0][len(mark) :]
     if not parts[-1].startswith(b"--"):
         raise invalid("Malformed multipart body: the closing boundary is missing.")
-    _, metadata = _part(parts[0])
-    headers, media = _part((b"\r\n" + mark).join(parts[1:-1]))
+    _, metadata = _part(parts[0], end)
+    headers, media = _part((end + mark).join(parts[1:-1]), end)
     return read_metadata(metadata), headers.get("content-type", ""), media
 
 
@@ -50,12 +54,12 @@ def read_metadata(data: bytes) -> dict[str, Any]:
     return document
 
 
-def _part(part: bytes) -> tuple[dict[str, str], bytes]:
-    head, separator, data = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+def _part(part: bytes, end: bytes) -> tuple[dict[str, str], bytes]:
+    head, separator, data = part.removeprefix(end).partition(end + end)
     if not separator:
         raise invalid("Malformed multipart body: a part has no headers.")
     headers = {}
-    for line in head.decode("latin-1").split("\r\n"):
+    for line in head.decode("latin-1").splitlines():
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
     return headers, data

@@ -39,6 +39,7 @@ class Settings:
     start_s: float = 5.0  # the code runs on the workers this long before the state says RUNNING
     run_s: float = 300.0
     cancel_s: float = 15.0
+    live_cancel_s: float = 60.0  # by then real replicas, killed after their grace, have reported their end
     capacity_retry_s: float = 60.0
     error_delay_s: float = 60.0  # customJob.error is filled in about a minute after the end
     worker_restarts: int = 5

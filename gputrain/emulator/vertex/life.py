@@ -106,7 +106,6 @@ class Life:
         if self.phase is Phase.CAPACITY:
             self._end(at, State(self.settings.wait_ends_in.value), self.endings.stockout())
         else:
-            self.runner.stop()
             state = State(self.settings.timeout_ends_in.value)
             self._end(at, state, self.endings.timed_out(self.timeout_s))
 
@@ -167,7 +166,6 @@ class Life:
         primary = replica == self.ask.replicas[0]
         if status == 0:
             if primary:
-                self.runner.stop()
                 self._end(now, State.SUCCEEDED, None)
             return
         if self.phase is Phase.CANCELLING:
@@ -175,7 +173,6 @@ class Life:
         if status in TRANSIENT_EXITS and self._may_restart(replica):
             self.worker_lost(replica, now)
             return
-        self.runner.stop()
         self._end(now, State.FAILED, self.endings.exited(replica, status, termination))
 
     def all_replicas_gone(self, now: float) -> None:
@@ -203,7 +200,6 @@ class Life:
             return
         self.preemptions += 1
         if self.preemptions > self.settings.spot_restarts or self.ask.disable_retries:
-            self.runner.stop()
             self._end(now, State.FAILED, self.endings.stockout())
             return
         self._restart(now)
@@ -213,7 +209,6 @@ class Life:
         if self.phase is Phase.ENDED:
             return
         if self.attempts >= self.settings.job_attempts or self.ask.disable_retries:
-            self.runner.stop()
             self._end(now, State.FAILED, self.endings.internal())
             return
         self.attempts += 1
@@ -225,13 +220,12 @@ class Life:
         if self.phase in (Phase.ENDED, Phase.CANCELLING):
             return
         self._move(now, Phase.CANCELLING, State.CANCELLING)
-        self.due = now + self.settings.cancel_s
+        self.due = now + (self.settings.live_cancel_s if self.live else self.settings.cancel_s)
         self.runner.stop()
 
     def put(self, state: State, now: float, ending: Ending | None = None) -> None:
         """Put the job into a state by hand: PAUSED, UPDATING, EXPIRED, PARTIALLY_SUCCEEDED, RUNNING again."""
         if state in TERMINAL:
-            self.runner.stop()
             self._end(now, state, ending)
         elif state is State.RUNNING:
             self._run(now)
@@ -258,6 +252,7 @@ class Life:
         if self.has_quota:
             self.has_quota = False
             self.capacity.give_quota()
+        self.runner.stop()  # last, as it may report at once that nothing runs any more
 
     def _give_machines(self) -> None:
         if self.has_machines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gputrain.emulator import facts
 from gputrain.emulator.errors import ApiError
 from gputrain.emulator.quotas import Key, Quotas
 from gputrain.emulator.runtime import NoRuntime
@@ -68,8 +69,11 @@ class Link:
 
     def give_machines(self) -> None:
         self._add_stock(1)
+        self.world.ledger.stop_meter(self.job.name)
 
     def start(self, replicas: Sequence[str]) -> bool:
+        # Machines cost from when code starts on them, which is before the state says RUNNING.
+        self.world.ledger.start_meter(self.job.name, self._price_usd_h())
         self.job.starting = tuple(replicas)
         self.world.runtime.start_job(self.job)
         return self._real
@@ -81,6 +85,15 @@ class Link:
     @property
     def _real(self) -> bool:
         return not isinstance(self.world.runtime, NoRuntime)
+
+    def _price_usd_h(self) -> float:
+        """Compute Engine's price of the machines; Vertex AI's own fee on top of it is not known."""
+        scheduling = self.job.document["jobSpec"].get("scheduling", {})
+        model = scheduling.get("strategy", "STANDARD")
+        return sum(
+            count * facts.price_usd_h(kind, self.job.region, model)
+            for kind, count in self.job.machines.items()
+        )
 
     def _add_stock(self, sign: int) -> None:
         for kind, count in self.job.machines.items():
