@@ -5,21 +5,20 @@ One thread and one `select` with long timeouts; the log pump and the metadata wa
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
-import shutil
 import signal
 import socket
 import time
 
-from . import contract, host, launch, notice, result
+from . import contract, host, launch, result
 from .discovery import discover
 from .gang import node_cause
 from .hub import Hub
 from .lines import timestamp
 from .logs import Pump
-from .ranks import Rank, adopt_orphans, explain
+from .ranks import Rank, adopt_orphans, end_orphans, explain
+from .stops import Stops
 from .uplink import Uplink
 from .verdict import describe, exit_code_of, verdict
 
@@ -40,7 +39,11 @@ LAST_WORDS_S = 0.5
 PEERS_LEAVE_S = 60.0
 """How long node 0 waits at the end for the other nodes to leave first."""
 
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+AGREED_S = 3.0
+"""How long ranks may take to leave by themselves once one left with 75, as ranks that agreed on it do."""
+
+UNKILLABLE_S = 30.0
+"""How long a killed rank may take to be gone; one stuck in a driver or a file system never is."""
 
 
 class Agent:
@@ -51,15 +54,11 @@ class Agent:
         self._cluster = discover(options, os.environ)
         self._started_at = time.time()
         self._selector = selectors.DefaultSelector()
-        self._wake, self._waker = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(self._waker, False)
-        self._selector.register(self._wake, selectors.EVENT_READ, self._drain_wakes)
-        self._signals: List[int] = []
-        self._announced: List[str] = []
-        self._interrupts = 0
+        self._stops = Stops()
+        self._selector.register(self._stops, selectors.EVENT_READ, lambda _: None)
         self._ranks: List[Rank] = []
-        self._kill_at = float("inf")
+        self._not_ours = set(host.children_of(os.getpid()))
+        self._ask_at = self._kill_at = self._stuck_at = float("inf")
         self._cause: Optional[Message] = None
         self._verdict: Optional[Message] = None
         self._oom_kills: Optional[int] = None
@@ -92,20 +91,14 @@ class Agent:
 
     def _prepare(self) -> None:
         adopt_orphans()
-        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in _STOP_SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and `&` of a plain shell mean it
-                signal.signal(number, lambda number, _: self._signals.append(number))
-        advice = host.shared_memory_advice()
-        if advice:
-            self._say(advice, "WARNING")
-        if host.is_on_google(os.environ):
-            notice.watch(self._hear_notice)
+        self._stops.listen(os.environ)
+        for advice in (host.shared_memory_advice(), host.shell_advice(os.getppid())):
+            if advice:
+                self._say(advice, "WARNING")
         nproc = self._options.nproc_per_node or self._cluster.nproc or host.gpu_count(os.environ) or 1
         self._nproc = nproc if launch.processes_on_node(self._options) else 1
         self._control.send(self._hello(), time.monotonic())
-        self._pump.call_when_a_rank_falls_silent(self._nudge)
+        self._pump.call_when_a_rank_falls_silent(self._stops.wake)
 
     def _hello(self) -> Message:
         options = self._options
@@ -117,6 +110,7 @@ class Agent:
             "node_rank": self._cluster.node_rank,
             "nproc": self._nproc,
             "host": socket.gethostname(),
+            "num_nodes": self._cluster.num_nodes,
             "port": options.master_port or 0,
             "versions": host.versions() if self._cluster.num_nodes > 1 else {},
         }
@@ -130,19 +124,34 @@ class Agent:
             self._control.tick(time.monotonic())
         if self._is_finished():
             return
-        due = min(
-            [self._control.deadline(), self._kill_at, *(self._reports_at(rank) for rank in self._ranks)]
-        )
+        reports = [self._reports_at(rank) for rank in self._ranks]
+        due = min([self._control.deadline(), self._ask_at, self._kill_at, self._stuck_at, *reports])
         timeout = None if due == float("inf") else max(0.0, due - time.monotonic())
         for key, _ in self._selector.select(timeout):
             key.data(time.monotonic())
-        self._obey_signals()
+        self._pass_on_stops()
         self._reap()
         self._report()
+        if time.monotonic() >= self._ask_at:
+            self._ask_at = float("inf")
+            self._end_ranks("stop", self._options.grace)
         if time.monotonic() >= self._kill_at:
-            self._kill_at = float("inf")
-            for rank in self._ranks:
-                rank.kill_session()
+            self._kill()
+        if time.monotonic() >= self._stuck_at:
+            self._give_up_on_stuck()
+
+    def _kill(self) -> None:
+        self._kill_at, self._stuck_at = float("inf"), time.monotonic() + UNKILLABLE_S
+        for rank in self._ranks:
+            rank.kill_session()
+
+    def _give_up_on_stuck(self) -> None:
+        """Count a rank as dead that SIGKILL does not end, so that the job can end without it."""
+        for rank in self._ranks:
+            if rank.is_running:
+                self._say(f"rank {rank.rank} cannot be killed: it is stuck in the kernel", "ERROR")
+                rank.reap(signal.SIGKILL, time.monotonic())
+        self._stuck_at = float("inf")
 
     def _is_finished(self) -> bool:
         return self._verdict is not None and not any(rank.is_running for rank in self._ranks)
@@ -154,7 +163,10 @@ class Agent:
             self._start(message)
         elif kind == "stop":
             self._say(f"stopping: {message['reason']} on {self._cluster.name_of(message['node_rank'])}")
-            self._end_ranks("stop", self._options.grace)
+            if message["is_agreed"]:
+                self._ask_at = time.monotonic() + AGREED_S
+            else:
+                self._end_ranks("stop", self._options.grace)
         elif kind in ("abort", "orphaned"):
             self._cause = message["cause"]
             self._say("\n".join(describe(message["cause"])), "ERROR")
@@ -169,7 +181,7 @@ class Agent:
     def _start(self, message: Message) -> None:
         options = self._options
         place = launch.Place(self._cluster.node_rank, self._nproc, message)
-        self._error_dir = _private_folder()
+        self._error_dir = launch.error_folder()
         environments = launch.environments(options, place, os.environ, self._error_dir)
         command = launch.commands(options, place)
         self._oom_kills = host.oom_kills()
@@ -199,30 +211,11 @@ class Agent:
             rank.ask_to_stop(why)
         self._kill_at = min(self._kill_at, time.monotonic() + grace)
 
-    def _obey_signals(self) -> None:
-        while self._signals:
-            number = self._signals.pop(0)
-            self._interrupts += number == signal.SIGINT
-            if self._interrupts > 1:  # a person at a terminal who means it
-                self._kill_at = 0.0
-            self._ask_for_stop(signal.Signals(number).name)
-        while self._announced:
-            self._ask_for_stop(self._announced.pop(0))
-
-    def _ask_for_stop(self, reason: str) -> None:
-        self._control.send({"type": "stop", "reason": reason}, time.monotonic())
-
-    def _hear_notice(self, reason: str) -> None:
-        self._announced.append(reason)
-        self._nudge()
-
-    def _nudge(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._waker, b"x")
-
-    def _drain_wakes(self, _: float) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wake, 4096)
+    def _pass_on_stops(self) -> None:
+        for reason in self._stops.take():
+            self._control.send({"type": "stop", "reason": reason}, time.monotonic())
+        if self._stops.is_insistent:
+            self._kill_at = min(self._kill_at, time.monotonic())
 
     def _reap(self) -> None:
         """Take in every child that ended: ranks, and orphans that were handed to us."""
@@ -250,7 +243,7 @@ class Agent:
                 continue
             if self._pump.is_silent(rank.rank) or now >= rank.ended_at + LAST_WORDS_S:
                 rank.is_reported = True
-                oom_killed = rank.signal == "SIGKILL" and (host.oom_kills() or 0) > (self._oom_kills or 0)
+                oom_killed = (host.oom_kills() or 0) > (self._oom_kills or 0)
                 cause = explain(rank, self._cluster.node_rank, self._pump.tail(rank.rank), oom_killed)
                 self._tell_ended(rank, cause, age=now - rank.ended_at)
 
@@ -262,11 +255,9 @@ class Agent:
         """Leave nothing behind, write the result, let the other nodes go first."""
         for rank in self._ranks:
             rank.kill_session()
-        for pid in host.children_of(os.getpid()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        end_orphans(self._not_ours)
         if self._error_dir:
-            shutil.rmtree(self._error_dir, ignore_errors=True)
+            launch.remove(self._error_dir)
         document = self._document()
         if self._cause is None and document[contract.R_CAUSE]:
             self._say("\n".join(describe(document[contract.R_CAUSE])), "ERROR")
@@ -300,9 +291,3 @@ class Agent:
             contract.R_STARTED_AT: timestamp(self._started_at),
             contract.R_ENDED_AT: timestamp(time.time()),
         }
-
-
-def _private_folder() -> str:
-    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"gputrain-{os.getpid()}-{os.urandom(6).hex()}")  # noqa: S108
-    os.mkdir(path, 0o700)
-    return path

@@ -14,6 +14,7 @@ import faulthandler
 import io
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -155,6 +156,10 @@ def _guard_exit() -> None:
 
 def _leave(code: int, joins_threads: bool = True) -> NoReturn:
     """End as the interpreter would, up to the point where it would take itself apart."""
+    with contextlib.suppress(ValueError):  # as when a thread called sys.exit
+        signal.signal(
+            signal.SIGTERM, signal.SIG_IGN
+        )  # a stop that comes now is too late to change how it ended
     try:
         if joins_threads:
             threading._shutdown()  # type: ignore[attr-defined]

@@ -6,8 +6,6 @@ piles up in `outbox` as (node rank, message) for the agent to deliver.
 
 from __future__ import annotations
 
-import hmac
-
 from . import contract
 from .verdict import Failure, exit_code_of, first_cause, is_symptom, of_endings, verdict
 
@@ -62,13 +60,17 @@ class Gang:
 
     def hello(self, message: Message, addr: str) -> Optional[str]:
         """Take a node in; the answer is why it is turned away, or None."""
+        from hmac import compare_digest  # 3 ms, which one node alone need not pay
+
         for key, ours in self._identity.items():
-            if not hmac.compare_digest(str(message.get(key, "")).encode(), ours.encode()):
+            if not compare_digest(str(message.get(key, "")).encode(), ours.encode()):
                 return f"its {key} is not this job's"
         try:
             rank, node = int(message["node_rank"]), Node(message, addr)
         except (KeyError, TypeError, ValueError):
             return "its hello is malformed"
+        if message.get("num_nodes") != self.num_nodes:
+            return f"it counts {message.get('num_nodes')} nodes, node 0 counts {self.num_nodes}"
         if not 0 <= rank < self.num_nodes or node.nproc < 1:
             return f"there is no node {rank} among {self.num_nodes} nodes"
         if self.has_started or self.verdict:
@@ -128,7 +130,7 @@ class Gang:
         if self._cause is not None:
             return
         if code == contract.STOPPED and self._stop is None:
-            self.stop(rank, "a rank left with 75")
+            self.stop(rank, "a rank left with 75", is_agreed=True)
         if cause and self._is_forgiven(cause):
             self._unsaved.append(cause)
         elif cause and cause["kind"] == contract.LEFT_EARLY:
@@ -156,8 +158,8 @@ class Gang:
         if not had_ended and self._cause is None:
             self._failures.append(Failure(lost_node(rank, node.host, self._name_of(rank)), now, now))
 
-    def stop(self, rank: int, reason: str) -> None:
-        """A node was asked to stop: all are."""
+    def stop(self, rank: int, reason: str, is_agreed: bool = False) -> None:
+        """A node was asked to stop: all are. Ranks that agreed on it among themselves need no signal."""
         if self._stop is not None or self.verdict:
             return
         if self.has_started and all(node.has_ended for node in self._nodes.values()):
@@ -166,7 +168,7 @@ class Gang:
         if not self.has_started:
             self._end(verdict(contract.STATE_STOPPED, contract.STOPPED, None, self._stop))
             return
-        self._tell_all({"type": "stop", **self._stop})
+        self._tell_all({"type": "stop", "is_agreed": is_agreed, **self._stop})
 
     def deadline(self) -> float:
         """When `tick` should be called at the latest."""

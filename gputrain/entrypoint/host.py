@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SMALL_SHM = 1 << 30
 """Containers get 64 MiB of /dev/shm by default; DataLoader workers and NCCL want far more."""
 
+_SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox")
+
 
 def gpu_count(environ: Mapping[str, str]) -> int:
     """How many GPUs a rank of this node may use, without asking CUDA."""
@@ -128,6 +130,23 @@ def catches_sigterm(pid: int) -> bool:
     """Whether a process has a handler for SIGTERM."""
     found = re.search(r"^SigCgt:\s*([0-9a-f]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
     return bool(found and int(found.group(1), 16) >> 14 & 1)
+
+
+def shell_advice(parent: int) -> str:
+    """What to say when a shell as process 1 keeps SIGTERM from the agent, or nothing."""
+    if parent != 1 or not is_shell(1) or catches_sigterm(1):
+        return ""
+    return (
+        "a shell is process 1 here and keeps a stop (SIGTERM) to itself: "
+        "start the agent with `exec` in its command line, or run the container with --init"
+    )
+
+
+def is_shell(pid: int) -> bool:
+    """Whether a process is a shell."""
+    with contextlib.suppress(OSError):
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")) in _SHELLS
+    return False
 
 
 def _read(path: str) -> str:

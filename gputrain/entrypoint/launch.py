@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -176,3 +177,18 @@ def _expand(pattern: str, environ: Mapping[str, str]) -> str:
     for name in ("NCCL_INIT_SCRIPT", "NCCL_LIB_DIR"):
         pattern = pattern.replace("${" + name + "}", environ.get(name, ""))
     return pattern
+
+
+def remove(folder: str) -> None:
+    """Remove the folder of error documents."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
+
+
+def error_folder() -> str:
+    """A new folder, for this user alone, in which ranks leave their error documents."""
+    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"gputrain-{os.getpid()}-{os.urandom(6).hex()}")  # noqa: S108
+    os.mkdir(path, 0o700)
+    return path

@@ -80,7 +80,8 @@ class Pump:
 
     def tail(self, rank: int) -> List[str]:
         """The rank's last lines, oldest first."""
-        return list(self._tails.get(rank, ()))
+        tail = self._tails.get(rank)
+        return list(tail.copy()) if tail else []  # the pump's thread may add to it meanwhile
 
     def say(self, message: str, severity: str = "INFO") -> None:
         """Write a message of the agent's own."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+
 from . import contract
 
 TYPE_CHECKING = False
@@ -67,6 +70,10 @@ class Options:
         self.grace = self._seconds(contract.GRACE)
         self.master_port = self._number(contract.MASTER_PORT, least=1)
         self.local_addr = settings[contract.LOCAL_ADDR]
+        if self.local_addr and not is_address(self.local_addr):
+            raise EnvironmentRefused(
+                f"{_told(contract.LOCAL_ADDR)} is {self.local_addr!r}, but must be a numeric address"
+            )
         if self.agent == "elastic" and (self.launcher != "torchrun-env" or target.kind == "program"):
             raise EnvironmentRefused(
                 "--agent elastic runs a Python script or module with --launcher torchrun-env"
@@ -140,6 +147,15 @@ def _split(argv: Sequence[str]) -> Tuple[Dict[str, str], List[str]]:
             value = words.pop(0)
         given[flags[flag]] = value
     return given, words[1:] if words[:1] == ["--"] else words
+
+
+def is_address(text: str) -> bool:
+    """Whether a host is written as a number, IPv4 or IPv6."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, text)
+            return True
+    return False
 
 
 def _told(name: str) -> str:

@@ -18,13 +18,15 @@ from .verdict import is_symptom
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Mapping, Optional, Sequence
+    from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?")
+
+_LOST_WORKER = "killed by signal: Killed"
+"""How torch's DataLoader words it (2.13)."""
 
 TEXT_LIMIT = 8000
 """Characters of a traceback in the error document, its end kept: the result must stay one line of a log."""
@@ -103,10 +105,8 @@ class Rank:
 
     def _stop_targets(self) -> List[int]:
         """The process; or its children, when it is a shell that would not pass the signal on to them."""
-        with contextlib.suppress(OSError):
-            name = os.path.basename(os.readlink(f"/proc/{self.pid}/exe"))
-            if name in _SHELLS and not host.catches_sigterm(self.pid):
-                return host.children_of(self.pid) or [self.pid]
+        if host.is_shell(self.pid) and not host.catches_sigterm(self.pid):
+            return host.children_of(self.pid) or [self.pid]
         return [self.pid]
 
     def kill_session(self) -> None:
@@ -128,6 +128,22 @@ class Rank:
 def adopt_orphans() -> None:
     """Make the agent the parent of what its ranks leave behind, as it is anyway when it is process 1."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_orphans(not_ours: Set[int]) -> None:
+    """SIGKILL to every child of the agent and to those it inherits meanwhile, except the given ones."""
+    until = time.monotonic() + 1.0
+    while time.monotonic() < until:
+        left = set(host.children_of(os.getpid())) - not_ours
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.002)
 
 
 def explain(
@@ -154,10 +170,15 @@ def explain(
             "kind": contract.STOP_IGNORED,
             "message": f"asked to stop, it saved nothing and {how}",
         }
-    if rank.signal == "SIGKILL" and oom_killed:
-        text = "killed by the kernel: out of memory (the memory of the machine or container, not of the GPU)"
-        return {**cause, "kind": contract.OUT_OF_MEMORY, "message": text}
     error = error or _last_traceback(last_lines)
+    lost_worker = _LOST_WORKER in str(error.get(contract.C_MESSAGE))
+    if oom_killed and (rank.signal == "SIGKILL" or lost_worker):
+        text = "a DataLoader worker of it was" if lost_worker else "it was"
+        text += " killed by the kernel: out of memory (of the machine or container, not of the GPU)"
+        return {**cause, **error, "kind": contract.OUT_OF_MEMORY, "message": text}
+    if rank.was_told == "stop" and str(error.get(contract.C_EXCEPTION)).endswith("SignalException"):
+        text = "torchrun was stopped and does not tell whether its ranks saved"
+        return {**cause, **error, "kind": contract.STOP_IGNORED, "message": text}
     if error and not rank.signal:
         return {**cause, **error, "kind": contract.EXCEPTION}
     if rank.signal:

@@ -88,7 +88,8 @@ class Uplink:
             return
         self._link = link
         port = self._options.master_port or wire.free_port(link.local_addr)
-        link.send({**self._hello, "addr": self._options.local_addr, "port": port})
+        addr = self._options.local_addr or wire.plain(link.local_addr)
+        link.send({**self._hello, "addr": addr, "port": port})
         self._selector.register(link.sock, selectors.EVENT_READ, self._read)
         self._watch()
 

@@ -9,7 +9,7 @@ import os
 import selectors
 import socket
 
-from .options import EnvironmentRefused
+from .options import EnvironmentRefused, is_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def listen(host: str, port: int) -> socket.socket:
     A name is not bound to: on Vertex AI it is a service's, and Debian gives a machine's own to 127.0.1.1.
     Raises EnvironmentRefused when the port is taken.
     """
-    attempts = [(host, _family(host))] if _is_numeric(host) else []
+    attempts = [(host, _family(host))] if is_address(host) else []
     attempts += [("::", socket.AF_INET6), ("0.0.0.0", socket.AF_INET)]  # noqa: S104  # the job's network is its own
     last: Optional[OSError] = None
     for address, family in attempts:
@@ -163,14 +163,6 @@ def plain(address: str) -> str:
 
 def _family(address: str) -> int:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
-
-
-def _is_numeric(host: str) -> bool:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        with contextlib.suppress(OSError):
-            socket.inet_pton(family, host)
-            return True
-    return False
 
 
 def _keep_alive(sock: socket.socket) -> None:

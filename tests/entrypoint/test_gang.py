@@ -12,7 +12,7 @@ SYMPTOM = "RuntimeError: Connection closed by peer [10.0.0.2]:1"
 
 
 def hello(rank, nproc=2):
-    return {"type": "hello", **IDENTITY, "node_rank": rank, "nproc": nproc, "port": 1}
+    return {"type": "hello", **IDENTITY, "num_nodes": 2, "node_rank": rank, "nproc": nproc, "port": 1}
 
 
 def gang_of(nodes=2, join_by=100.0):

@@ -185,6 +185,7 @@ def test_nonsense_from_a_node_that_has_joined_is_survived(cluster, until):
             "job": "",
             "attempt": "0",
             "token": "",
+            "num_nodes": 2,
             "node_rank": 1,
             "nproc": 1,
             "port": 1,
@@ -226,6 +227,15 @@ def test_a_port_that_is_taken_is_named(cluster):
         node = cluster.start(cluster.script(PLACE), rank=0, nodes=2).wait()
     assert node.code == 64
     assert port in node.out
+
+
+def test_nodes_that_count_differently_are_told(cluster):
+    script = cluster.script(PLACE)
+    first = cluster.start(script, rank=0, nodes=2, flags=["--join-timeout=1"])
+    second = cluster.start(script, rank=1, nodes=3).wait()
+    assert second.code == 64
+    assert "it counts 3 nodes, node 0 counts 2" in second.cause["message"]
+    first.wait()
 
 
 def test_two_agents_that_claim_to_be_the_same_node_are_told(cluster):

@@ -1,10 +1,12 @@
 """One node: what ranks are given, how their ends are told, what is left behind."""
 
+import importlib.util
 import json
 import os
 import re
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,9 +47,11 @@ def test_ranks_get_every_variable_that_torchrun_gives(cluster):
 
 
 def test_the_names_are_those_that_torchrun_of_this_torch_sets():
-    elastic = pytest.importorskip("torch.distributed.elastic.agent.server.local_elastic_agent")
-    with open(elastic.__file__) as file:
-        source = file.read()
+    torch = importlib.util.find_spec("torch")
+    if torch is None:
+        pytest.skip("no torch here")
+    path = Path(torch.origin).parent / "distributed/elastic/agent/server/local_elastic_agent.py"
+    source = path.read_text()
     body = source.partition("worker_env = {")[2].partition("}\n")[0]
     names = set(re.findall(r'^ +"([A-Z_]+)": ', body, re.MULTILINE))
     assert len(names) >= 15
@@ -255,6 +259,21 @@ def test_what_a_rank_left_running_ends_with_the_node(cluster, until):
     assert node.code == 0
     pid = int(node.said("child")[0].split()[-1])
     until(lambda: not alive(pid), "the end of the child", within=5)
+
+
+def test_a_rank_that_hides_its_children_behind_each_other_leaves_none(cluster):
+    nested = (
+        "import os, time; os.setsid(); os.fork(); print('child', os.getpid(), flush=True); time.sleep(600)"
+    )
+    script = cluster.script(f"""
+        import subprocess, sys, time
+        child = subprocess.Popen([sys.executable, "-c", {nested!r}], stdout=subprocess.PIPE)
+        print(child.stdout.readline().decode() + child.stdout.readline().decode())
+    """)
+    node = cluster.run(script, nproc=1)
+    pids = [int(line.split()[-1]) for line in node.said("child")]
+    assert len(pids) == 2
+    assert not any(alive(pid) for pid in pids)
 
 
 def test_the_error_documents_are_gone_at_the_end(cluster):

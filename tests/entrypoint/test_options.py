@@ -60,6 +60,7 @@ def test_the_double_dash_may_be_left_out():
         (["--nproc-per-node", "all", *RUN], {}, "GPUTRAIN_NPROC_PER_NODE"),
         (RUN, {"GPUTRAIN_LAUNCHER": "mpi"}, "torchrun-env or tensorflow or none"),
         (RUN, {"GPUTRAIN_LOG_FORMAT": "xml"}, "text or json"),
+        (["--local-addr", "vm-1", *RUN], {}, "must be a numeric address"),
         (["--agent", "elastic", "--", "bash"], {}, "elastic runs a Python script"),
     ],
 )

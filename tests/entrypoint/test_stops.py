@@ -1,13 +1,10 @@
 """A stop on any node: all ranks of all nodes hear of it, save, and the job exits 75, never 0."""
 
-import http.server
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -79,11 +76,49 @@ def test_ranks_that_leave_with_0_after_a_stop_have_not_finished(cluster, until):
 
 
 def test_a_rank_that_leaves_with_75_stops_the_others(cluster):
-    leaves = "sys.exit(75) if os.environ['RANK'] == '3' else time.sleep(600)"
-    script = cluster.script(SAVES.replace("time.sleep(600)", leaves))
-    for node in cluster.run(script, nodes=2):
+    script = SAVES.replace(
+        "time.sleep(600)",
+        """
+    open("up-" + os.environ["RANK"], "w").close()
+    while os.environ["RANK"] == "3" and not all(os.path.exists("up-%d" % rank) for rank in range(4)):
+        time.sleep(0.01)
+    sys.exit(75) if os.environ["RANK"] == "3" else time.sleep(600)
+    """,
+    )
+    for node in cluster.run(cluster.script(script), nodes=2):
         assert node.code == 75, node.out
         assert node.result["stop"]["node_rank"] == 1
+        assert node.cause is None
+
+
+def test_ranks_that_agreed_to_leave_are_not_hurried(cluster):
+    """One is gone first; the signal must not catch the others between their save and their end."""
+    script = cluster.script("""
+        import os, sys, time
+        time.sleep(0.5 * int(os.environ["RANK"]))
+        sys.exit(75)
+    """)
+    node = cluster.run(script, nproc=3)
+    assert (node.code, node.result["state"]) == (75, "stopped"), node.out
+
+
+def test_a_stop_does_not_undo_the_end_of_a_rank(cluster, until):
+    script = cluster.script("""
+        import atexit, os, time
+        def upload():
+            print("up", flush=True)
+            while not os.path.exists("go"):
+                time.sleep(0.01)
+            print("uploaded", flush=True)
+        atexit.register(upload)
+    """)
+    node = cluster.start(script)
+    until(all_up([node]), "the ranks' end")
+    node.signal(signal.SIGTERM)
+    until(lambda: node.said("stopping"), "the stop")
+    (cluster.folder / "go").touch()
+    assert node.wait().code == 75
+    assert len(node.said("uploaded")) == 2
 
 
 def test_an_error_while_saving_is_a_failure_not_a_stop(cluster, until):
@@ -215,101 +250,17 @@ def test_the_agent_works_as_process_1(cluster, until):
     assert node.wait().code == 75, node.out
 
 
+@pytest.mark.skipif(not can_unshare(), reason="no PID namespaces here")
+def test_a_shell_as_process_1_is_warned_about(cluster):
+    isolated = ("unshare", "-Ur", "--pid", "--fork", "--mount-proc", "bash", "-c")
+    script = cluster.script("print(1)")
+    node = cluster.run(script, nproc=1, python=(*isolated, '"$0" "$@"; echo "shell has $?"', sys.executable))
+    assert node.said("start the agent with `exec`"), node.out
+    assert node.said("shell has 0")
+    node = cluster.run(script, nproc=1, python=(*isolated, 'exec "$0" "$@"', sys.executable))
+    assert node.code == 0
+    assert not node.said("exec")
+
+
 def _children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-class Metadata(http.server.BaseHTTPRequestHandler):
-    """Compute Engine's metadata server, as far as notices go: answers at once, or when a value changes."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        key, _, query = self.path.removeprefix("/computeMetadata/v1/instance/").partition("?")
-        etag = dict(part.split("=") for part in query.split("&")).get("last_etag")
-        server = self.server
-        server.asked.append((key, etag, self.headers.get("Metadata-Flavor")))
-        with server.changed:
-            server.changed.wait_for(lambda: etag != server.etag(key) or server.closing, timeout=30)
-            body = server.values[key].encode()
-        self.send_response(200)
-        self.send_header("ETag", server.etag(key))
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
-
-
-class MetadataServer(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Metadata)
-        self.values = {"preempted": "FALSE", "maintenance-event": "NONE"}
-        self.changed = threading.Condition()
-        self.asked = []
-        self.closing = False
-
-    def etag(self, key):
-        return f"{hash(self.values[key]) & 0xFFFF:x}"
-
-    def set(self, key, value):
-        with self.changed:
-            self.values[key] = value
-            self.changed.notify_all()
-
-
-@pytest.fixture
-def metadata():
-    server = MetadataServer()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.closing = True
-    with server.changed:
-        server.changed.notify_all()
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "reason"),
-    [
-        ("preempted", "TRUE", "preempted"),
-        ("maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE", "maintenance"),
-    ],
-)
-def test_a_notice_to_one_node_stops_all_nodes(cluster, until, metadata, key, value, reason):
-    script = cluster.script(SAVES)
-    proxies = {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}
-    host = f"127.0.0.1:{metadata.server_port}"
-    first = cluster.start(script, rank=0, nodes=2)
-    second = cluster.start(script, rank=1, nodes=2, env={"GCE_METADATA_HOST": host, **proxies})
-    until(all_up([first, second]), "the ranks' start")
-    until(lambda: {asked[0] for asked in metadata.asked if asked[1] != "0"} >= {key}, "the long poll")
-    metadata.set(key, value)
-    for node in (first.wait(), second.wait()):
-        assert node.code == 75, node.out
-        assert node.result["stop"] == {"reason": reason, "node_rank": 1}
-    assert {flavor for _, _, flavor in metadata.asked} == {"Google"}
-
-
-def test_a_migration_of_the_machine_is_not_its_end(cluster, until, metadata):
-    script = cluster.script(
-        "print('up', flush=True)\nimport os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.02)"
-    )
-    node = cluster.start(script, nproc=1, env={"GCE_METADATA_HOST": f"127.0.0.1:{metadata.server_port}"})
-    until(all_up([node], 1), "the rank's start")
-    until(lambda: len(metadata.asked) >= 4, "the long polls")
-    metadata.set("maintenance-event", "MIGRATE_ON_HOST_MAINTENANCE")
-    until(lambda: len(metadata.asked) >= 5, "the next question")
-    (cluster.folder / "go").touch()
-    assert node.wait().code == 0
-
-
-def test_a_metadata_server_that_is_not_there_costs_nothing(cluster):
-    began = time.monotonic()
-    node = cluster.run(cluster.script("print(1)"), env={"GCE_METADATA_HOST": "127.0.0.1:9"})
-    assert node.code == 0
-    assert time.monotonic() - began < 10

@@ -1,0 +1,167 @@
+"""The agent gets a script to its first step sooner than torchrun, adds nothing to a step, idles for free."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from measure import Measure, _with_byte_code, medians
+
+SCRIPT = """
+import json, os, sys, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+torch.manual_seed(0)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(256, 256))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def step():
+    optimizer.zero_grad()
+    model(torch.randn(32, 256)).square().mean().backward()
+    optimizer.step()
+
+step()
+first = time.time()
+for _ in range(100):
+    step()
+each = (time.time() - first) / 100
+if dist.get_rank() == 0:
+    with open(sys.argv[1], "w") as file:
+        json.dump([first, each], file)
+os._exit(0)
+"""
+IDLE_S = 10.0
+ROUNDS = 5
+
+Commands = list[tuple[list[str], dict[str, str]]]
+
+
+def measure() -> Iterator[Measure]:
+    """Seconds from the first exec to the end of step 1, interleaved; page cache and byte code warm."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "train.py")
+        script.write_text(SCRIPT)
+        target = [str(script), str(Path(folder, "out"))]
+        one = {"bare": bare(1, target), "entrypoint": agents(1, target), "torchrun": torchrun(1, target)}
+        two = {"bare": bare(2, target), "entrypoint": agents(2, target), "torchrun": torchrun(2, target)}
+        yield from first_steps("1 node x 2 ranks", one, Path(target[1]), target_ratio=0.85)
+        yield from first_steps("2 nodes x 2 ranks", two, Path(target[1]), target_ratio=0.95)
+        yield from idle(folder)
+
+
+def first_steps(
+    shape: str, starts: dict[str, Callable[[], Commands]], out: Path, target_ratio: float
+) -> Iterator[Measure]:
+    steps: dict[str, list[float]] = {name: [] for name in starts}
+
+    def first(name: str) -> float:
+        began = time.time()
+        finish(starts[name]())
+        at, each = json.loads(out.read_text())
+        steps[name].append(each)
+        return at - began
+
+    seconds = medians({name: lambda name=name: first(name) for name in starts}, rounds=ROUNDS)
+    note = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
+    ratio = seconds["entrypoint"] / seconds["torchrun"]
+    yield Measure(what=f"first step / torchrun, {shape}", value=ratio, target=target_ratio, note=note)
+    ratio = min(steps["entrypoint"]) / min(steps["bare"])
+    yield Measure(
+        what=f"best step time / bare processes, {shape}", value=ratio, target=1.1, note="1.0 but for noise"
+    )
+
+
+def finish(commands: Commands) -> None:
+    running = [subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) for command, env in commands]
+    assert [process.wait() for process in running] == [0] * len(running)
+
+
+def bare(nodes: int, target: list[str]) -> Callable[[], Commands]:
+    def start() -> Commands:
+        world = 2 * nodes
+        common = {
+            **environment(),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port()),
+            "OMP_NUM_THREADS": "1",
+        }
+        ranks = [
+            {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": str(world)}
+            for rank in range(world)
+        ]
+        return [([sys.executable, *target], {**common, **rank}) for rank in ranks]
+
+    return start
+
+
+def agents(nodes: int, target: list[str]) -> Callable[[], Commands]:
+    def start() -> Commands:
+        common = [sys.executable, "-m", "gputrain.entrypoint", "--nproc-per-node=2"]
+        if nodes == 1:
+            return [([*common, "--", *target], environment())]
+        place = [f"--num-nodes={nodes}", f"--coordinator=127.0.0.1:{port()}"]
+        return [
+            ([*common, *place, f"--node-rank={rank}", "--", *target], environment()) for rank in range(nodes)
+        ]
+
+    return start
+
+
+def torchrun(nodes: int, target: list[str]) -> Callable[[], Commands]:
+    def start() -> Commands:
+        common = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
+        if nodes == 1:
+            return [([*common, "--standalone", *target], environment())]
+        place = [f"--nnodes={nodes}", "--rdzv-backend=static", f"--rdzv-endpoint=127.0.0.1:{port()}"]
+        return [([*common, *place, f"--node-rank={rank}", *target], environment()) for rank in range(nodes)]
+
+    return start
+
+
+def environment() -> dict[str, str]:
+    return {**_with_byte_code(), "OMP_NUM_THREADS": "1"}
+
+
+def port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def idle(folder: str) -> Iterator[Measure]:
+    """What an agent uses while its ranks run."""
+    script = Path(folder, "sleep.py")
+    script.write_text("print('up', flush=True)\nimport time\ntime.sleep(600)\n")
+    command = [sys.executable, "-m", "gputrain.entrypoint", "--nproc-per-node=2", "--", str(script)]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE) as agent:
+        assert agent.stdout is not None
+        agent.stdout.readline()
+        agent.stdout.readline()
+        before, _ = usage(agent.pid)
+        time.sleep(IDLE_S)
+        after, rss = usage(agent.pid)
+        agent.send_signal(signal.SIGTERM)
+        agent.stdout.read()
+    yield Measure(what="memory of an agent whose ranks run", value=rss / (1 << 20), target=25, unit="MB")
+    yield Measure(
+        what="processor of an agent whose ranks run",
+        value=100 * (after - before) / IDLE_S,
+        target=0.5,
+        unit="%",
+    )
+
+
+def usage(pid: int) -> tuple[float, int]:
+    """Processor seconds and bytes of memory of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
