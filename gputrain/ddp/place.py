@@ -8,7 +8,9 @@ from datetime import timedelta
 from typing import Any, Mapping, NamedTuple, Optional
 
 from gputrain.ddp.errors import SessionError
+from gputrain.ddp.network import slow_network
 from gputrain.ddp.peers import Peers
+from gputrain.ddp.report import notice
 from gputrain.entrypoint import contract
 
 _FIX = (
@@ -157,6 +159,17 @@ def check_gpus(place: Place, gpus: int, on_vertex: bool) -> None:
             why="LOCAL_RANK is missing; one process would use one GPU and leave the others idle",
             fix=_FIX,
         )
+
+
+def warn_of_slow_network(place: Place, device: Any) -> None:
+    """Tell rank 0's reader when several nodes of fast GPUs are about to talk over TCP."""
+    import torch
+
+    if device.type == "cuda" and place.rank == 0:
+        nodes = place.world_size // place.local_world_size
+        told = slow_network(torch.cuda.get_device_name(device), nodes, os.environ)
+        if told is not None:
+            notice(told)
 
 
 class World:

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Optional, Tuple
 from gputrain.ddp import data, report, state
 from gputrain.ddp.checkpoints import Checkpoints
 from gputrain.ddp.errors import SessionError
-from gputrain.ddp.place import World, agree, checkpoint_dir_in, choose_device, place_in
+from gputrain.ddp.place import World, agree, checkpoint_dir_in, choose_device, place_in, warn_of_slow_network
 from gputrain.ddp.run import NO_DIRECTORY, Run
 from gputrain.ddp.stop import Stop
 from gputrain.entrypoint import contract
@@ -83,11 +83,13 @@ class Session:
         directory = self._directory or checkpoint_dir_in(os.environ)
         place = place_in(os.environ)
         self.device = choose_device(place, self._wanted_device, on_vertex="CLUSTER_SPEC" in os.environ)
+        warn_of_slow_network(place, self.device)
         self._world = World(place, self.device, self._timeout_s)
         peers = self._world.peers
         self.rank, self.local_rank, self.world_size = peers.rank, place.local_rank, peers.world_size
         self.is_main = self.rank == 0
-        agree(peers, {"checkpoint_dir": bool(directory), "exact_resume": self._exact, "seed": self._seed})
+        settings = {"exact_resume": self._exact, "seed": self._seed, "stop_every": self._stop_every}
+        agree(peers, {"checkpoint_dir": bool(directory), **settings})
         if self._seed is not None:
             state.seed_everything(self._seed + self.rank)
         if self._exact:
@@ -105,9 +107,8 @@ class Session:
             return
         self._world.leave()
         if self._stop.agreed:
-            raise SystemExit(
-                contract.STOPPED
-            )  # still listening: our own SIGTERM may come later than the agreement
+            # Still listening: our own SIGTERM may come later than the agreement with those who got theirs.
+            raise SystemExit(contract.STOPPED)
         self._stop.unlisten()
 
     @property
