@@ -36,7 +36,7 @@ job.wait(progress="none")
 job.result()
 print(json.dumps({"name": job.ref.name, "kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
 """
-ROUNDS = 7
+ROUNDS = 5
 
 
 def measure() -> Iterator[Measure]:

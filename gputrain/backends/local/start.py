@@ -28,7 +28,7 @@ _PATIENCE_S = 60.0
 # Without site-packages and the caller's PYTHON variables an interpreter is up in half the time, and nothing
 # of the user's folder can stand in the way of the standard library.
 _BARE = ("-I", "-S", "-X", "utf8", "-c")
-_MAIN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
+_MAIN = "import sys; sys.path.append(sys.argv.pop(1)); from {} import main; main()"
 _SUPERVISOR = _MAIN.format("gputrain.backends.local.supervisor")
 _AGENT = _MAIN.format("gputrain.entrypoint.__main__")
 
