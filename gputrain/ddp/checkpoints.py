@@ -129,18 +129,16 @@ class Checkpoints:
 
     def _step_together(self, step: int, action: Any) -> list[Any]:
         outcome = self._peers.together(action, (OSError, RuntimeError))
-        if outcome.first_failure is None:
+        if outcome.failure is None:
             return outcome.values
-        rank, why = outcome.first_failure
-        last = self.latest() if self._peers.rank == 0 else None
-        last = self._peers.share(last)
-        intact = f"step {last} is the last complete checkpoint and is intact"
+        last = self._peers.share(self.latest() if self._peers.rank == 0 else None)
+        intact = "there is no complete checkpoint yet"
+        if last is not None:
+            intact = f"step {last} is the last complete checkpoint and is intact"
         raise CheckpointError(
             f"step {step} could not be saved",
-            why=f"rank {rank}: {why}",
-            fix="make room or mend {} and run again; {}".format(
-                self.directory, intact if last is not None else "there is no complete checkpoint yet"
-            ),
+            why=f"rank {outcome.failure.rank}: {outcome.failure.why}",
+            fix=f"{outcome.failure.fix or 'make room in ' + self.directory}, and run again; {intact}",
         ) from outcome.cause
 
     def _clear(self, step: int) -> None:
@@ -215,10 +213,9 @@ class Checkpoints:
                 loaded[part] = folder.read_state(path, part)
 
         outcome = self._peers.together(read, _unreadable())
-        if outcome.first_failure is None:
+        if outcome.failure is None:
             return Checkpoint(marker.step, marker.world_size, loaded[SHARED], loaded.get(own_part))
-        rank, why = outcome.first_failure
-        self._reject(marker.step, f"rank {rank}: {why}")
+        self._reject(marker.step, f"rank {outcome.failure.rank}: {outcome.failure.why}")
         return None
 
     def _prune(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Tuple, Type
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple, Type
 
 from gputrain.ddp.errors import DdpError
 
@@ -67,25 +67,30 @@ class Peers:
 
     def together(self, action: Callable[[], Any], errors: Tuple[Type[BaseException], ...]) -> Outcome:
         """Run `action` on every rank and tell all of them how it went on each, errors as text."""
-        value, failure, cause = None, "", None  # type: Any, str, Optional[BaseException]
+        value, words, cause = None, None, None  # type: Any, Any, Optional[BaseException]
         try:
             value = action()
         except errors as error:
-            failure = error.what if isinstance(error, DdpError) else f"{type(error).__name__}: {error}"
+            words = (f"{type(error).__name__}: {error}", "")
+            if isinstance(error, DdpError):
+                words = (error.what, error.fix)
             cause = error
-        told = self.gather((value, failure))
-        return Outcome([value for value, _ in told], [failure for _, failure in told], cause)
+        told = self.gather((value, words))
+        failures = (Failure(rank, *words) for rank, (_, words) in enumerate(told) if words)
+        return Outcome([value for value, _ in told], next(failures, None), cause)
 
 
-class Outcome:
-    """How one action went on every rank: values and failures by rank, and this rank's own exception."""
+class Failure(NamedTuple):
+    """What went wrong on a rank, in words, and the fix where one is known."""
 
-    def __init__(self, values: list[Any], failures: list[str], cause: Optional[BaseException]) -> None:
-        self.values = values
-        self.failures = failures
-        self.cause = cause
+    rank: int
+    why: str
+    fix: str
 
-    @property
-    def first_failure(self) -> Optional[Tuple[int, str]]:
-        """Rank and words of the lowest rank that failed, or None."""
-        return next(((rank, words) for rank, words in enumerate(self.failures) if words), None)
+
+class Outcome(NamedTuple):
+    """How one action went: values by rank, the lowest failing rank's failure, this rank's own exception."""
+
+    values: List[Any]
+    failure: Optional[Failure]
+    cause: Optional[BaseException]

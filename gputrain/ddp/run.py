@@ -6,7 +6,7 @@ from typing import Any, Iterator, Optional, Tuple
 
 from gputrain.ddp import data, state
 from gputrain.ddp.checkpoints import Checkpoints
-from gputrain.ddp.errors import SessionError
+from gputrain.ddp.errors import CheckpointError, SessionError
 from gputrain.ddp.peers import Peers
 from gputrain.ddp.report import notice
 from gputrain.ddp.stop import Stop
@@ -53,6 +53,11 @@ class Run:
         )
         if found is None:
             return 0
+        if not isinstance(found.shared, dict) or set(found.shared) != {"objects", "epoch", "items"}:
+            raise CheckpointError(
+                f"step {found.step} was not saved by a session's save()",
+                fix="restore it with session.checkpoints.restore(), or choose another checkpoint directory",
+            )
         self.registry.load(found.shared["objects"])
         self._epoch, self._items = found.shared["epoch"], found.shared["items"]
         self.step = self._saved_step = found.step

@@ -96,7 +96,7 @@ def refuse_unsafe(where: str, value: Any) -> None:
     import torch
 
     plain = (type(None), bool, int, float, complex, str, bytes, torch.Size, torch.dtype, torch.device)
-    if isinstance(value, torch.Tensor) or type(value) in plain:
+    if type(value) in (*plain, torch.Tensor, torch.nn.Parameter):
         return
     if isinstance(value, dict):
         for key, item in value.items():

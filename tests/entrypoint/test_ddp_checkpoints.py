@@ -153,9 +153,16 @@ def test_a_checkpoint_that_would_run_code_is_refused_even_with_a_fitting_hash(
 
 
 def test_what_could_not_be_loaded_again_is_refused_while_saving(store: Checkpoints) -> None:
-    with pytest.raises(CheckpointError, match=r"shared\['path'\] is a pathlib"):
+    with pytest.raises(CheckpointError, match=r"shared\['path'\] is a pathlib") as caught:
         store.save(1, {"path": Path("x")})
+    assert "convert it to a tensor, a number or a text" in caught.value.fix
     assert store.restore() is None
+
+
+@pytest.mark.parametrize("value", [{1: object()}, [{2}, {object()}], (1, [Path("x")]), torch.nn.Linear(1, 1)])
+def test_unsafe_values_are_found_wherever_they_are(store: Checkpoints, value: object) -> None:
+    with pytest.raises(CheckpointError, match="could not be saved"):
+        store.save(1, value)
 
 
 def test_a_full_disk_is_told_and_the_last_checkpoint_stays(store: Checkpoints) -> None:

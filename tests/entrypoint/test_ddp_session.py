@@ -186,6 +186,14 @@ def test_other_names_than_those_saved_are_refused(tmp_path: Path) -> None:
             s.resume()
 
 
+def test_a_checkpoint_of_the_scripts_own_making_is_not_taken_for_the_sessions(tmp_path: Path) -> None:
+    ddp.Checkpoints(str(tmp_path)).save(1, {"weights": torch.zeros(1)})
+    with ddp.session(device="cpu", checkpoint_dir=str(tmp_path)) as s:
+        with pytest.raises(CheckpointError, match="was not saved by a session"):
+            s.resume()
+        assert s.checkpoints.restore().step == 1  # type: ignore[union-attr]
+
+
 def test_an_object_that_cannot_be_restored_is_refused_when_registered() -> None:
     with (
         ddp.session(device="cpu") as s,
