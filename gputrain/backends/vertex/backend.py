@@ -16,7 +16,7 @@ from gputrain.backends.vertex.outcome import Outcome
 from gputrain.backends.vertex.settings import ReductionServer, Transport, read_settings
 from gputrain.backends.vertex.states import Seen
 from gputrain.backends.vertex.watch import Watch
-from gputrain.errors import JobLostError, RequestError
+from gputrain.errors import CapacityError, JobLostError, RequestError
 from gputrain.gcp import LABEL_JOB, Access, Api, MissingError
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply
@@ -156,14 +156,20 @@ class VertexAI:
     def create(self, request: Request) -> JobRef:
         """Make the job, or take up the one of this id that is there already, in whichever region.
 
+        Vertex AI says only after a while that a region has no machines. The same id submitted again then
+        passes that region over for half an hour, and the next candidate has its turn.
+
         Raises:
             CapacityError: this region has no such machines.
             AccessError, RequestError: as Vertex AI answers.
             TransientError: no answer came, and no job was seen; submit again with the same key.
         """
         job_id = request.ref.name
-        seen = self._earlier(job_id)
+        found = once.find_all(self._jobs, self._settings.regions, job_id)
+        seen = once.effective(found, job_id, self._code.holder)
+        once.cancel_extras(self._jobs, found, seen, job_id, self._code.holder)
         if seen is None:
+            self._check_room(found, request.ref.place)
             body = self._code.sent(request.body["customJob"])
             seen = once.create_once(self._jobs, request.ref.place, body, job_id, self._code.holder)
         with self._lock:
@@ -220,12 +226,15 @@ class VertexAI:
         ]
         return tuple(dict.fromkeys(refs))
 
-    def _earlier(self, job_id: str) -> Seen | None:
-        """The job of this id that an earlier call, or another process, has made."""
-        found = once.find_all(self._jobs, self._settings.regions, job_id)
-        seen = once.effective(found, job_id, self._code.holder)
-        once.cancel_extras(self._jobs, found, seen, job_id, self._code.holder)
-        return seen
+    def _check_room(self, found: Sequence[Seen], region: str) -> None:
+        full = once.lately_full(found, region, self._access.now())
+        if full is not None:
+            raise CapacityError(
+                f"{region} had no machines for {full.job_id} a short while ago",
+                why=full.error,
+                fix="allow more regions, GPUs or provisioning models, or try again later",
+                place=region,
+            )
 
     def _look(self, ref: JobRef) -> Seen:
         try:

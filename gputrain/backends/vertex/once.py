@@ -27,6 +27,9 @@ log = logging.getLogger("gputrain")
 SETTLE_S = 60.0
 """How long a job that was made although its answer was lost may be missing in lists. Google promises none."""
 
+FULL_FOR_S = 1800.0
+"""How long a region that had no machines is passed over by the same job id."""
+
 LOOK_EVERY_S = 5.0
 TRIES = 3
 
@@ -56,6 +59,13 @@ def effective(found: Sequence[Seen], job_id: str, holder: Holder) -> Seen | None
         number = holder(job_id)
         counting = [seen for seen in counting if seen.number == number] or counting
     return min(counting, key=lambda seen: (seen.created_at or _LONG_AGO, seen.number), default=None)
+
+
+def lately_full(found: Sequence[Seen], region: str, now: float) -> Seen | None:
+    """A job of the id that found no machines in the region a short while ago."""
+    full = [seen for seen in found if seen.region == region and seen.has_ended and is_capacity(seen.error)]
+    recent = (seen for seen in full if seen.ended_at and now - seen.ended_at.timestamp() < FULL_FOR_S)
+    return next(recent, None)
 
 
 def cancel_extras(jobs: Jobs, found: Sequence[Seen], kept: Seen | None, job_id: str, holder: Holder) -> None:

@@ -197,6 +197,27 @@ def test_when_every_region_refuses_the_ledger_tells(make, cloud, code):
     assert [one.candidate.place for one in caught.value.attempts] == ["us-central1", "europe-west4"]
 
 
+def test_a_region_that_proved_full_is_passed_over_when_the_same_key_comes_again(make, cloud, vertex, code):
+    vertex.set_stock("g2-standard-24", 0, region="us-central1")
+    regions = ["us-central1", "europe-west4"]
+    first = submit(make(regions=regions), code)
+    cloud.clock.advance(1000)
+    assert first.refresh().failure.kind == "capacity"
+    second = submit(make(regions=regions), code)
+    assert second.ref.place == "europe-west4"
+    assert [one.candidate.place for one in second.attempts] == regions
+    assert submit(make(regions=regions), code).uri == second.uri
+
+
+def test_a_region_that_was_full_long_ago_is_tried_again(make, cloud, vertex, code):
+    vertex.set_stock("g2-standard-24", 0, region="us-central1")
+    submit(make(), code)
+    cloud.clock.advance(5000)
+    vertex.set_stock("g2-standard-24", 10, region="us-central1")
+    assert submit(make(), code).refresh().state is State.PROVISIONING
+    assert len(made(vertex)) == 2
+
+
 def test_a_quota_of_zero_names_the_metric(backend, vertex, code):
     vertex.set_limit("custom_model_training_nvidia_l4_gpus", 0, region="us-central1")
     vertex.settings = type(vertex.settings)(over_quota=OverQuota.REFUSE)

@@ -1,0 +1,217 @@
+"""What runs first in a container, run for real: python3 -c LOADER JSON, in an emulated cloud."""
+
+import base64
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import gputrain.emulator
+from gputrain.backends.vertex.render import loader
+from gputrain.emulator.metadata import Account, Metadata, MetadataServer
+from gputrain.emulator.storage import Storage
+from gputrain.gcp import Access
+from gputrain.staging import prelude
+from gputrain.staging.archive import pack
+from gputrain.staging.bucket import Bucket, read_object
+from gputrain.staging.upload import upload
+
+EMAIL = "train@my-project.iam.gserviceaccount.com"
+BUCKET = Bucket(name="my-bucket")
+AGENT = b"""
+import json, os, sys
+print("agent", json.dumps({"argv": sys.argv[1:], "cwd": sorted(os.listdir(".")), "env": dict(os.environ)}))
+"""
+
+
+@pytest.fixture
+def world():
+    with gputrain.emulator.start() as cloud:
+        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        caller = cloud.world.callers.add(EMAIL)
+        account = Account(
+            email=EMAIL, scopes=("x",), mint=lambda _: (cloud.world.callers.issue(caller), 3600)
+        )
+        server = MetadataServer(
+            Metadata(read=lambda: {"instance": {}, "project": {}}, accounts={EMAIL: account})
+        )
+        access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
+        yield World(cloud, server, access)
+        server.close()
+
+
+class World:
+    """A bucket, an identity, and containers that start in a folder of their own."""
+
+    def __init__(self, cloud, server, access):
+        self.cloud, self.server, self.access = cloud, server, access
+
+    def stage(self, folder, agent=AGENT):
+        made = {".gputrain/agent.pyz": agent, ".gputrain/prelude.py": Path(prelude.__file__).read_bytes()}
+        archive = pack(str(folder), made=made)
+        return self.put(archive.data)
+
+    def put(self, data):
+        sha = hashlib.sha256(data).hexdigest()
+        name = f"code/{sha}.tar.gz"
+        generation = upload(self.access, BUCKET, name, data)
+        return {
+            "storage": self.cloud.endpoints.storage, "secretmanager": "http://127.0.0.1:1",
+            "bucket": "my-bucket", "object": name, "sha256": sha, "generation": generation,
+            "argv": ["train.py", "--lr", "$(id)"],
+        }  # fmt: skip
+
+    def run(self, order, **env):
+        done = subprocess.run(
+            [sys.executable, "-c", loader(), json.dumps(order)],
+            env={**os.environ, "GCE_METADATA_HOST": self.server.host, **env},
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def code(tmp_path):
+    (tmp_path / "train.py").write_text("pass")
+    return tmp_path
+
+
+def told(output):
+    return json.loads(next(line for line in output.splitlines() if line.startswith("agent "))[6:])
+
+
+def test_the_agent_starts_in_the_unpacked_code_with_the_users_words_as_they_are(world, code):
+    status, output = world.run(world.stage(code))
+    assert status == 0, output
+    assert told(output)["argv"] == ["--", "train.py", "--lr", "$(id)"]
+    assert told(output)["cwd"] == [".gputrain", "train.py"]
+
+
+def test_code_of_another_hash_is_never_unpacked_or_run(world, code):
+    order = {**world.stage(code), "sha256": "0" * 64}
+    status, output = world.run(order)
+    assert status == 1
+    assert "not what was submitted" in output
+    assert "agent" not in output
+
+
+def test_code_of_another_generation_is_not_fetched(world, code):
+    order = world.stage(code)
+    status, output = world.run({**order, "generation": order["generation"] + 1})
+    assert status == 1
+    assert "cannot fetch" in output
+
+
+@pytest.mark.parametrize("name", ["/etc/evil", "../evil", "a/../../evil", "./a", "a//b"])
+def test_a_hostile_path_is_not_unpacked(world, name):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        entry = tarfile.TarInfo("x")
+        entry.name, entry.size = name, 1
+        tar.addfile(entry, io.BytesIO(b"x"))
+    status, output = world.run(world.put(buffer.getvalue()))
+    assert status == 1
+    assert "no plain file below its root" in output
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+def test_links_and_devices_are_not_unpacked(world, kind):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        entry = tarfile.TarInfo("link")
+        entry.type, entry.linkname = kind, "/etc/passwd"
+        tar.addfile(entry)
+    status, output = world.run(world.put(buffer.getvalue()))
+    assert status == 1
+    assert "no plain file" in output
+
+
+def test_the_first_job_takes_the_lock_and_its_restart_goes_on(world, code):
+    order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+    for _ in range(2):
+        status, output = world.run(order, CLOUD_ML_JOB_ID="7")
+        assert (status, "agent" in output) == (0, True), output
+    assert read_object(world.access, BUCKET, "jobs/a-1/lock") == b"7"
+
+
+def test_the_second_job_of_a_key_does_nothing_and_ends_well(world, code):
+    order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+    world.run(order, CLOUD_ML_JOB_ID="7")
+    status, output = world.run(order, CLOUD_ML_JOB_ID="8")
+    assert status == 0
+    assert "superseded: job 7" in output
+    assert "agent" not in output
+
+
+def test_only_node_0_asks_for_the_lock(world, code):
+    order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+    worker = json.dumps({"cluster": {}, "task": {"type": "workerpool1", "index": 0}})
+    status, output = world.run(order, CLOUD_ML_JOB_ID="7", CLUSTER_SPEC=worker)
+    assert (status, "agent" in output) == (0, True)
+    assert read_object(world.access, BUCKET, "jobs/a-1/lock") is None
+
+
+def test_requirements_are_installed_once_and_seen_by_the_ranks(world, code, tmp_path_factory):
+    package = tmp_path_factory.mktemp("package")
+    (package / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "told-you"\nversion = "1.0"\n'
+    )
+    (package / "told_you.py").write_text("WORD = 'so'\n")
+    agent = b"import told_you; print('agent', '{}', told_you.WORD)"
+    order = {**world.stage(code, agent), "requirements": ["--no-build-isolation", "--no-index", str(package)]}
+    scratch = str(tmp_path_factory.mktemp("scratch"))
+    for _ in range(2):
+        status, output = world.run(order, TMPDIR=scratch)
+        assert status == 0, output
+        assert "agent {} so" in output
+    assert len([name for name in os.listdir(scratch) if name.startswith("gputrain-packages-")]) == 1
+
+
+def test_requirements_that_cannot_be_installed_say_what_pip_said(world, code, tmp_path):
+    order = {**world.stage(code), "requirements": ["--no-index", "no-such-package-at-all"]}
+    status, output = world.run(order, TMPDIR=str(tmp_path))
+    assert status == prelude.BAD_ENVIRONMENT
+    assert "no-such-package-at-all" in output
+
+
+def test_a_secret_is_read_by_its_reference_and_never_written(world, code):
+    class Secrets(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.path, self.headers["Authorization"].startswith("Bearer emulator-token")))
+            body = json.dumps({"payload": {"data": base64.b64encode(b"hunter2").decode()}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Secrets)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    order = {
+        **world.stage(code, b"import os; print('agent', len(os.environ['KEY']))"),
+        "secretmanager": f"http://127.0.0.1:{server.server_port}",
+        "secrets": {"KEY": "secret://projects/p/secrets/s/versions/3"},
+    }
+    status, output = world.run(order)
+    server.shutdown()
+    server.server_close()
+    assert (status, "agent 7" in output, "hunter2" in output) == (0, True, False)
+    assert asked == [("/v1/projects/p/secrets/s/versions/3:access", True)]
+
+
+def test_the_prelude_knows_the_contracts_exit_code():
+    from gputrain.entrypoint import contract
+
+    assert prelude.BAD_ENVIRONMENT == contract.BAD_ENVIRONMENT
