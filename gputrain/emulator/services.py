@@ -16,6 +16,7 @@ MODULES = (
     "compute",
     "cloudquotas",
     "vertex",
+    "unanswered",
 )
 """Each is ``gputrain.emulator.NAME`` and holds ``SERVICES``, a tuple of ``Service``."""
 

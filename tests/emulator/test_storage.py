@@ -239,7 +239,8 @@ _BAD: tuple[tuple[str, str, Any, int], ...] = (
     ("PATCH", "/storage/v1/b/bucket/o/a", b'{"metadata": {"k": 1}}', 400),
     ("POST", "/storage/v1/b?project=my-project", b'{"name": "NO"}', 400),
     ("POST", "/storage/v1/b?project=nobody", b'{"name": "fine"}', 404),
-    ("PUT", "/storage/v1/b/bucket", None, 405),
+    ("PUT", "/storage/v1/b/bucket", None, 501),
+    ("DELETE", "/storage/v1/b", None, 405),
 )
 
 
