@@ -33,12 +33,14 @@ optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
 
 for epoch in range(args.epochs):
     sampler.set_epoch(epoch)
+    total = 0.0
     for x, y in loader:
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))
         loss.backward()
         optimizer.step()
+        total += loss.item()
     if rank == 0:
-        print(f"epoch {epoch}: loss {loss.item():.4f}", flush=True)
+        print(f"epoch {epoch}: loss {total / len(loader):.4f}", flush=True)
 
 dist.destroy_process_group()
