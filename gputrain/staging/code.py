@@ -53,7 +53,7 @@ def _segment(text: str, node: ast.ClassDef) -> str:
 def names_needed(source: str) -> list[str]:
     """The names that the source reads and neither binds itself nor finds among Python's own, in order.
 
-    >>> names_needed("def f(x):\\n    return len(x) + OFFSET")
+    >>> names_needed("def f(x): return len(x) + OFFSET")
     ['OFFSET']
     """
     top = symtable.symtable(source, "<function>", "exec")
@@ -69,8 +69,8 @@ def names_needed(source: str) -> list[str]:
 def names_set(source: str) -> set[str]:
     """The names outside itself that the source sets, having declared them ``global``.
 
-    >>> names_set("def f():\n    global N\n    N = 1")
-    {'N'}
+    >>> sorted(names_set("def f(): global N; N = 1"))
+    ['N']
     """
     tables = _tables(symtable.symtable(source, "<function>", "exec"))
     symbols = (symbol for table in tables for symbol in table.get_symbols())

@@ -42,13 +42,11 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> Source:
     Raises:
         SpecError: a file, folder, module or program is not there, or a function cannot travel.
     """
-    folder = _folder(spec)
+    folder = folder_of(spec)
     if not os.path.isdir(folder):
-        _refuse(
-            _fault(
-                "source_dir", folder, "a folder that exists", "check the path; it starts at " + os.getcwd()
-            )
-        )
+        fix = f"check the path; it starts at {os.getcwd()}"
+        _refuse(_fault("source_dir", folder, "a folder that exists", fix))
+    _check_requirements(spec, folder)
     match spec.entry_kind:
         case EntryKind.SCRIPT:
             return _script(spec, folder)
@@ -59,7 +57,8 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> Source:
     return _function(spec, folder)
 
 
-def _folder(spec: TrainingSpec) -> str:
+def folder_of(spec: TrainingSpec) -> str:
+    """The folder that a job runs in, or in a copy of: ``source_dir``, or where its entry lies."""
     if spec.source_dir is not None:
         return os.path.abspath(os.path.expanduser(spec.source_dir))
     if spec.script is not None:
@@ -78,6 +77,18 @@ def _home_of(function: Callable[..., object]) -> str:
     for _ in range(inner.__module__.count(".") + is_package):
         file = os.path.dirname(file)
     return os.path.dirname(file)
+
+
+def _check_requirements(spec: TrainingSpec, folder: str) -> None:
+    """A file of requirements belongs to the source: it is read where the job runs."""
+    if spec.requirements[:1] != ("-r",):
+        return
+    path = os.path.join(folder, spec.requirements[1])
+    if not os.path.isfile(path):
+        _refuse(_fault("requirements", path, "a file that exists", _near(path)))
+    if os.path.relpath(path, folder).split(os.sep)[0] == os.pardir:
+        fix = "put it there, or list the requirements themselves"
+        _refuse(_fault("requirements", path, f"a file inside {folder}", fix))
 
 
 def _script(spec: TrainingSpec, folder: str) -> Source:

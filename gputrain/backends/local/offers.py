@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
+from gputrain import staging
 from gputrain.backends.local import requirements
 from gputrain.backends.local.gpus import Gpu
 from gputrain.catalog import Price, ProvisioningModel
@@ -49,7 +50,7 @@ def _on_cloud_storage(path: str | None) -> bool:
 
 
 def _lacks_requirements(spec: TrainingSpec) -> bool:
-    return bool(requirements.missing(spec.requirements, spec.source_dir))
+    return bool(requirements.missing(spec.requirements, staging.folder_of(spec)))
 
 
 LIMITS = (

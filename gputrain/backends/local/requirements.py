@@ -7,30 +7,27 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 
 
-def missing(requirements: Sequence[str], source_dir: str | None = None) -> tuple[str, ...]:
+def missing(requirements: Sequence[str], folder: str = "") -> tuple[str, ...]:
     """The requirements that this Python does not satisfy, and those that only pip itself can read.
 
-    A ``.txt`` file is looked for in ``source_dir``, then in the current folder.
+    A ``.txt`` file is read in ``folder``; one that is not there asks for nothing, and staging refuses it.
 
     >>> missing(["attrs>=1"])
     ()
     >>> missing(["attrs>=1000"])
     ('attrs>=1000',)
     """
-    return tuple(one for one in _each(requirements, source_dir) if not _is_satisfied(one))
+    return tuple(one for one in _each(requirements, folder) if not _is_satisfied(one))
 
 
-def _each(requirements: Sequence[str], source_dir: str | None) -> Iterator[str]:
+def _each(requirements: Sequence[str], folder: str) -> Iterator[str]:
     if requirements[:1] != ("-r",):
         yield from requirements
         return
-    name = requirements[1]
-    path = os.path.join(source_dir or "", name)
     try:
-        with open(path if os.path.exists(path) else name, encoding="utf-8") as file:
+        with open(os.path.join(folder, requirements[1]), encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
-    except (OSError, UnicodeDecodeError):
-        yield name
+    except OSError:
         return
     for line in lines:
         wanted = line.partition(" #")[0].strip()

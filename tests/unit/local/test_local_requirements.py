@@ -38,5 +38,5 @@ def test_a_file_of_requirements_is_read_line_by_line(tmp_path):
     assert missing(("-r", "requirements.txt"), str(tmp_path)) == ("nowhere==1", "--hash=sha256:0")
 
 
-def test_a_file_that_is_not_there_is_missing_itself(tmp_path):
-    assert missing(("-r", str(tmp_path / "none.txt"))) == (str(tmp_path / "none.txt"),)
+def test_a_file_that_is_not_there_asks_for_nothing(tmp_path):
+    assert missing(("-r", "none.txt"), str(tmp_path)) == ()

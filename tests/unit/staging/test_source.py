@@ -27,6 +27,7 @@ def code(tmp_path, monkeypatch):
     (tmp_path / "code" / "run.sh").write_text("#!/bin/sh\n")
     (tmp_path / "code" / "run.sh").chmod(0o755)
     (tmp_path / "code" / "notes.txt").touch()
+    (tmp_path / "code" / "wanted.txt").write_text("attrs\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "code"
 
@@ -53,6 +54,10 @@ def test_a_script_runs_in_its_own_folder(code):
 def test_a_script_is_relative_to_a_source_dir_that_is_given(code):
     assert found(script="pkg/train.py", source_dir="code") == (str(code), ("pkg/train.py",))
     assert found(script=str(code / "train.py"), source_dir="code") == (str(code), ("train.py",))
+
+
+def test_requirements_lie_beside_the_source(code):
+    assert found(script="code/train.py", requirements="wanted.txt")[0] == str(code)
 
 
 def test_a_home_is_written_with_a_tilde(code, monkeypatch):
@@ -103,6 +108,8 @@ def test_a_missing_script_names_one_like_it(code):
         ({"script": "../x.py", "source_dir": "code/pkg"}, "script"),
         ({"script": "../train.py", "source_dir": "code/pkg"}, "script"),
         ({"script": "train.py", "source_dir": "none"}, "source_dir"),
+        ({"script": "code/train.py", "requirements": "none.txt"}, "requirements"),
+        ({"script": "code/pkg/train.py", "requirements": "../wanted.txt"}, "requirements"),
         ({"module": "m", "source_dir": "code/train.py"}, "source_dir"),
     ],
 )
