@@ -15,7 +15,7 @@ from google.cloud import storage
 
 from gputrain.emulator import Cloud
 from gputrain.emulator.faults import bad_gateway, server_error
-from gputrain.emulator.storage import Storage
+from gputrain.emulator.storage import Storage, too_fast
 
 CHUNK = 256 * 1024
 
@@ -193,6 +193,15 @@ def test_a_lost_reply_and_a_503_are_ridden_out_by_the_client(cloud: Cloud, bucke
     cloud.fail("storage.objects.get", server_error(503))
     cloud.fail("storage.objects.get", bad_gateway())
     assert bucket.blob("a").exists()
+
+
+def test_a_name_written_too_fast_is_a_429_that_the_client_waits_out(cloud: Cloud, bucket: Any) -> None:
+    cloud.fail("storage.objects.insert", too_fast("bucket", "a"))
+    url = f"{cloud.endpoints.storage}/upload/storage/v1/b/bucket/o?uploadType=media&name=a"
+    told = requests.post(url, data=b"x", timeout=10)
+    assert (told.status_code, told.json()["error"]["errors"][0]["reason"]) == (429, "rateLimitExceeded")
+    cloud.fail("storage.objects.insert", too_fast("bucket", "a"))
+    bucket.blob("a").upload_from_string("x")
 
 
 def test_wrong_checksums_are_refused_in_googles_words(cloud: Cloud, bucket: Any) -> None:

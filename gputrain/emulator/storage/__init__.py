@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gputrain.emulator.storage import object_service, upload_service
+from gputrain.emulator.storage.conditions import too_fast
 from gputrain.emulator.storage.service import SERVICE
 from gputrain.emulator.storage.state import Storage
 
-__all__ = ["SERVICES", "Storage", "object_service", "upload_service"]
+__all__ = ["SERVICES", "Storage", "object_service", "too_fast", "upload_service"]
 
 SERVICES = (SERVICE,)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gputrain.emulator.errors import ApiError
+from gputrain.emulator.faults import Refuse
 
 
 def not_found(bucket: str, name: str) -> ApiError:
@@ -14,6 +15,18 @@ def not_found(bucket: str, name: str) -> ApiError:
 
 def no_bucket() -> ApiError:
     return ApiError(404, "The specified bucket does not exist.", reason="notFound")
+
+
+def too_fast(bucket: str, name: str) -> Refuse:
+    """The 429 of a name written more than once a second, for `cloud.fail("storage.objects.insert", ...)`.
+
+    Source: docs.cloud.google.com/storage/docs/gcs429, from memory; the emulator itself sets no such limit.
+    """
+    message = (
+        f"The object {bucket}/{name} exceeded the rate limit for object mutation operations (create, update, "
+        "and delete). Please reduce your request rate. See https://cloud.google.com/storage/docs/gcs429."
+    )
+    return Refuse(error=ApiError(429, message, reason="rateLimitExceeded", domain="usageLimits"))
 
 
 def invalid(message: str) -> ApiError:
