@@ -195,8 +195,10 @@ class Cloud:
         """Make calls of ``method`` go wrong: ``times`` times (None: always), for one caller or all.
 
         ``fault`` is a value of ``gputrain.emulator.faults``, or a row of ``gputrain.emulator.failures``
-        (``"C01"``). ``method`` may hold ``*`` for anything.
+        (``"C01"``). ``method`` is an id as in Google's discovery documents, and may hold ``*`` for anything.
+        Raises LookupError for a method or a row that there is not.
         """
+        self.dispatcher.routes.require(method)
         if isinstance(fault, str):
             fault = failures.fault(fault, **self._names())
         return self.world.faults.order(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import fnmatch
 import functools
 import importlib
 import pkgutil
@@ -207,6 +209,12 @@ class Routes:
             )
         method, spans = found[verb]
         return method, {name: "/".join(segments[start:end]) for name, start, end in spans}
+
+    def require(self, pattern: str) -> None:
+        """Raises LookupError when ``pattern`` means no method."""
+        if not fnmatch.filter(self.methods, pattern):
+            close = difflib.get_close_matches(pattern, self.methods, n=3)
+            raise LookupError(f"no method is called {pattern!r}; did you mean {' or '.join(close) or '*'}?")
 
     def _add(self, method: Method) -> None:
         node = self._root

@@ -193,8 +193,10 @@ def _scalar(field: Any, value: Any, at: str, problems: Problems) -> Any:
         return value
     if kind == "enum":
         return _enum(field, value, at, problems)
-    if kind == "bool" and (isinstance(value, bool) or value in _BOOLEANS):
-        return value is True or value in ("true", "True")
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "bool" and isinstance(value, str) and value in _BOOLEANS:
+        return value.lower() == "true"
     if kind in _INT_RANGES:
         return _integer(kind, value, at, problems)
     if kind in ("double", "float"):

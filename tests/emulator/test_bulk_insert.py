@@ -84,6 +84,20 @@ def test_a_taken_name_refuses_the_whole_gang_at_once(cloud: Cloud, clients: Clie
     assert clients.names() == ["g-1"]
 
 
+def test_an_eleventh_bulk_insert_at_a_time_is_too_many(cloud: Cloud, clients: Clients) -> None:
+    for number in range(10):
+        clients.bulk(gang(1, prefix=f"g{number}"))
+    with pytest.raises(exceptions.Forbidden, match="Rate Limit Exceeded") as caught:
+        clients.bulk(gang(1, prefix="late"))
+    assert caught.value.errors[0]["reason"] == "rateLimitExceeded"
+    assert (
+        caught.value.response.json()["error"]["details"][0]["reason"]
+        == "CONCURRENT_OPERATIONS_QUOTA_EXCEEDED"
+    )
+    cloud.clock.advance(60)
+    clients.bulk(gang(1, prefix="late"))
+
+
 def test_a_name_pattern_goes_on_counting_after_the_biggest_there_is(clients: Clients) -> None:
     resource = gang(2)
     resource.per_instance_properties = {}

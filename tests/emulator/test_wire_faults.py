@@ -163,6 +163,11 @@ def test_faults_strike_one_after_the_other_and_only_whom_they_are_meant_for(
     assert other.status("vm-1")
 
 
+def test_a_method_that_is_not_there_cannot_fail(cloud: Cloud) -> None:
+    with pytest.raises(LookupError, match=r"did you mean compute\.instances\.insert"):
+        cloud.fail("compute.instances.inser", faults.server_error())
+
+
 def test_chance_is_drawn_from_the_seed(cloud: Cloud, clients: Clients) -> None:
     clients.insert(cpu_vm())
 

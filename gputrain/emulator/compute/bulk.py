@@ -14,6 +14,7 @@ from gputrain.emulator.compute.links import last
 from gputrain.emulator.compute.operations import Operation, mutation
 from gputrain.emulator.compute.refusals import OperationError
 from gputrain.emulator.compute.state import Compute, Vm
+from gputrain.emulator.errors import ApiError, compute_error_info
 
 Json = dict[str, Any]
 AT = "resource.instanceProperties"
@@ -105,6 +106,7 @@ def _insert(call: Call, zone: str, scope: str) -> Operation:
         )
         for name in names
     ]
+    _refuse_crowd(compute, call)
     if compute.settings.bulk_stockout_at_once and reserve.capacity_error(compute, members[0]) is not None:
         raise refusals.insufficient_capacity()
     operation = operations.begin(
@@ -116,6 +118,22 @@ def _insert(call: Call, zone: str, scope: str) -> Operation:
     for vm in members:
         _launch(gang, vm)
     return operation
+
+
+def _refuse_crowd(compute: Compute, call: Call) -> None:
+    """403 when the project runs as many bulkInserts as it may."""
+    root = f"projects/{call.owner.id}/"
+    kinds = (o for o in compute.operations.values() if not o.done and o.scope.startswith(root))
+    if (
+        sum(o.document["operationType"] == "bulkInsert" for o in kinds)
+        < compute.settings.concurrent_bulk_operations
+    ):
+        return
+    facts = {"containerType": "PROJECT", "containerId": call.owner.number, "location": "global"}
+    detail = compute_error_info("CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", **facts)
+    raise ApiError(
+        403, "Rate Limit Exceeded", reason="rateLimitExceeded", domain="usageLimits", details=[detail]
+    )
 
 
 def _with(properties: Mapping[str, Any], own: Mapping[str, Any]) -> Json:

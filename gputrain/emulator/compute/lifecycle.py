@@ -222,7 +222,7 @@ def _bury(compute: Compute, vm: Vm) -> None:
     vm.deleted_at = compute.world.clock.now()
     if compute.vms.get(vm.key) is vm:
         del compute.vms[vm.key]
-    compute.buried.append(vm)
+    compute.bury(vm)
     for action in vm.at_burial:
         action()
     compute.world.clock.changed()

@@ -147,7 +147,7 @@ def mutation(method_id: str, *, permission: str = "") -> Callable[[Mutation], Mu
             operation = handler(call)
             document = dict(operation.document)
             if request_id:
-                compute.request_ids[key] = (now, f"{operation.scope}/operations/{operation.name}", document)
+                compute.remember(key, f"{operation.scope}/operations/{operation.name}", document)
             return document
 
         return handler

@@ -44,6 +44,8 @@ class Settings:
     bulk_stockout_at_once: bool = False
     """Answer a ``bulkInsert`` without capacity with an immediate 503 instead of in the operation (both
     are seen)."""
+    concurrent_bulk_operations: int = 10
+    """bulkInsert operations of a project that may run at once (published)."""
     stopped_vm_expires: bool = True
     """Whether ``maxRunDuration`` with DELETE also deletes a VM that is already stopped (unverified)."""
     flex_poll_s: float = 30.0

@@ -33,6 +33,9 @@ IMAGE_PROJECTS = (
 )
 """Google's projects of public images: there to be read, and nothing else works in them."""
 
+LONGEST_LAG_S = 600.0
+"""Deleted VMs are remembered for this long."""
+
 VmKey = tuple[str, str, str]
 """Project, zone, name."""
 
@@ -148,6 +151,7 @@ class Compute:
         """Names of failed creates, and until when they are taken."""
         self.operations: dict[str, Operation] = {}
         self.request_ids: dict[tuple[str, str, str], tuple[float, str, dict[str, Any]]] = {}
+        self._kept_ids = 1000
         self.stock: dict[tuple[str, str], int] = {}
         """Free VMs by (zone, machine or accelerator type); what is missing is plentiful."""
         self.resources: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
@@ -185,6 +189,21 @@ class Compute:
             and facts.offered(machine, other)
             and self.free(other, stock_name) != 0
         )
+
+    def bury(self, vm: Vm) -> None:
+        """Remember a deleted VM for as long as a list may still show it."""
+        now = self.world.clock.now()
+        self.buried = [old for old in self.buried if (old.deleted_at or 0.0) > now - LONGEST_LAG_S]
+        self.buried.append(vm)
+
+    def remember(self, key: tuple[str, str, str], operation: str, document: dict[str, Any]) -> None:
+        """Keep the answer to a request id; answers past their window are dropped now and then."""
+        now = self.world.clock.now()
+        if len(self.request_ids) >= 2 * self._kept_ids:
+            oldest = now - self.settings.request_id_window_s
+            self.request_ids = {known: seen for known, seen in self.request_ids.items() if seen[0] > oldest}
+            self._kept_ids = max(1000, len(self.request_ids))
+        self.request_ids[key] = (now, operation, document)
 
     def append_serial(self, vm: Vm, text: str | bytes) -> None:
         """What the guest wrote to its serial port."""
