@@ -11,6 +11,7 @@ from typing import Any
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
 from gputrain.backends.vertex import logs, offers, once, render
 from gputrain.backends.vertex.code import Code
+from gputrain.backends.vertex.gcloud import GcloudJob, to_gcloud
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.outcome import Outcome
 from gputrain.backends.vertex.settings import ReductionServer, Transport, read_settings
@@ -152,6 +153,14 @@ class VertexAI:
             candidate=candidate,
             body={"parent": f"projects/{project}/locations/{place}", "customJob": job},
         )
+
+    def to_gcloud(self, request: Request) -> GcloudJob:
+        """The job as a file and a command for gcloud. The code is sent, so that both work as they stand.
+
+        Raises:
+            AccessError, RequestError: the bucket does not take the code.
+        """
+        return to_gcloud({**request.body, "customJob": self._code.sent(request.body["customJob"])})
 
     def create(self, request: Request) -> JobRef:
         """Make the job, or take up the one of this id that is there already, in whichever region.
