@@ -217,6 +217,35 @@ def test_a_job_whose_client_died_before_it_started_is_started_by_the_next(road, 
     assert road.text(ref).splitlines().count("once") == 1
 
 
+SUBMIT_WHEN_TOLD = """
+import sys
+from gputrain.backends.local import Local
+from gputrain.spec import TrainingSpec
+from tests.road import Road
+road = Road(Local(gpus=0, root=sys.argv[1]))
+request = road.request(TrainingSpec(script=sys.argv[2]), job_id="once-1")
+print("ready", flush=True)
+sys.stdin.readline()
+road.backend.create(request)
+"""
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1, 2, 4, 8, 12, 16, 24, 40])
+def test_a_client_killed_at_any_moment_of_its_write_makes_one_job_at_most(road, script, delay_ms):
+    path = script("print('once')")
+    words = [sys.executable, "-c", SUBMIT_WHEN_TOLD, str(road.backend.root), path]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        assert client.stdout.readline() == b"ready\n"
+        client.stdin.write(b"\n")
+        client.stdin.flush()
+        threading.Event().wait(delay_ms / 1000)
+        client.kill()
+    ref = road.submit(TrainingSpec(script=path), job_id="once-1")
+    assert road.end(ref).state is State.SUCCEEDED
+    assert road.text(ref).splitlines().count("once") == 1
+    assert road.backend.find() == (ref,)
+
+
 def test_a_root_that_cannot_be_written_is_told_before_anything_runs(tmp_path, script):
     (tmp_path / "file").write_text("in the way")
     road = Road(Local(gpus=0, root=tmp_path / "file" / "jobs"))
