@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as typing's, without importing it
 if TYPE_CHECKING:
     from gputrain.backends.local import Local as Local
+    from gputrain.backends.compute import ComputeEngine as ComputeEngine
     from gputrain.backends.vertex import VertexAI as VertexAI
     from gputrain.catalog import ProvisioningModel as ProvisioningModel
     from gputrain.errors import (
@@ -91,6 +92,7 @@ _ROOMS = {
     "spec": "TrainingSpec",
     "planning": "Candidate Plan Refusal",
     "backends.local": "Local",
+    "backends.compute": "ComputeEngine",
     "backends.vertex": "VertexAI",
     "job": "Job",
     "trainer": "Trainer attach",

@@ -24,6 +24,7 @@ Entry = str | Sequence[str] | Callable[[], object] | TrainingSpec
 _HOMES = {
     "local": ("gputrain.backends.local", "Local"),
     "vertex": ("gputrain.backends.vertex", "VertexAI"),
+    "compute": ("gputrain.backends.compute", "ComputeEngine"),
 }
 
 

@@ -184,9 +184,11 @@ def _weigh(
             "reservation-bound needs a reservation", "reservation='my-reservation'", asked_for=False
         )
     if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
-        return refuse(
-            f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are", "fewer num_nodes"
+        why = (
+            offer.max_nodes_why
+            or f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are"
         )
+        return refuse(why, offer.max_nodes_fix or "fewer num_nodes")
     return _priced(spec, backend, offer, model) or refuse(*_unaffordable(spec, offer, model))
 
 

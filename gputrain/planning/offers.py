@@ -34,7 +34,10 @@ class Offer:
         default=_no_price, eq=False, repr=False
     )
     max_nodes: int | None = None
-    """Machines of this shape that exist at most; None: no limit known."""
+    """Machines of this shape that one job can have at most; None: no limit known."""
+    max_nodes_why: str = ""
+    """Why no more, and what would allow more; empty: there are no more."""
+    max_nodes_fix: str = ""
 
     @property
     def shape(self) -> str:

@@ -3,15 +3,19 @@
 import pytest
 
 from gputrain.backends.local import Local
+from tests.contract.emulated_compute import ComputeRoad, compute
 from tests.contract.emulated_vertex import VertexRoad, vertex
 from tests.road import Road
 
 
-@pytest.fixture(params=["local", "vertex-rest", "vertex-grpc"])
+@pytest.fixture(params=["local", "vertex-rest", "vertex-grpc", "compute"])
 def road(request, tmp_path):
     """The road over each backend in turn, with an empty world of its own."""
     if request.param == "local":
         yield Road(Local(gpus=0, root=tmp_path / "jobs"))
+    elif request.param == "compute":
+        with compute() as backend:
+            yield ComputeRoad(backend)
     else:
         with vertex(request.param.removeprefix("vertex-")) as backend:
             yield VertexRoad(backend)

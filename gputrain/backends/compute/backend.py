@@ -1,0 +1,261 @@
+"""`ComputeEngine`: gangs of GPU VMs that start whole, say why they ended, and remove themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from gputrain.backends.base import Bundle, JobRef, LogPage, Request
+from gputrain.backends.compute import ends, offers, render
+from gputrain.backends.compute.calls import Calls
+from gputrain.backends.compute.code import Code
+from gputrain.backends.compute.gang import Gangs
+from gputrain.backends.compute.logs import Logs
+from gputrain.backends.compute.look import Looks
+from gputrain.backends.compute.names import NAME, Place, ref_of
+from gputrain.backends.compute.record import Records
+from gputrain.backends.compute.settings import Settings, read_settings
+from gputrain.catalog import region_of
+from gputrain.gcp import Access, Api, MissingError
+from gputrain.lifecycle import Observation, State
+from gputrain.planning import Candidate, Fact, Supply
+from gputrain.spec import TrainingSpec
+from gputrain.staging.bucket import Progress
+
+
+class ComputeEngine:
+    """Runs jobs on VMs of Compute Engine.
+
+    The VMs have no external address, so they reach Google's APIs through Private Google Access, and the
+    internet only through Cloud NAT. No firewall rule, network or account is ever made.
+
+    Args:
+        project: the project's id.
+        regions: where to run, in order of preference; the bucket lies in the first.
+        bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, status and logs.
+        service_account: the account that the VMs run as; ``gputrain@PROJECT.iam.gserviceaccount.com``
+            unless said.
+        network: VPC network of the first interface.
+        subnetwork: its subnetwork in every region, where the network is not in auto mode.
+        gpu_subnetworks: subnetworks of the further interfaces, in order, for several machines of a family
+            whose GPUs talk through networks of their own (A3, A4).
+        boot_image, image_family: instead of the image family that suits the GPU.
+        disk_gib, disk_type: of the boot disk.
+        placement_policy: a compact placement policy in the region, for jobs of several nodes.
+        python: path of the Python to run on the image (or in the container); found out unless said.
+        driver_wait_s: how long the NVIDIA driver may take to come up.
+        external_ip: give the VMs external addresses.
+        secure_boot: only for images whose NVIDIA driver is signed.
+        os_login: manage SSH access by IAM.
+        network_tags: put on the VMs, for firewall rules that exist.
+        poll_s: seconds between two looks at a job.
+        endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial.
+        credentials: google.auth credentials; this environment's default ones unless given.
+        progress: called with the bytes of code sent so far and the total.
+
+    Raises:
+        SpecError: with all faults of the arguments.
+
+    >>> ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket").supply.backend
+    'compute'
+    """
+
+    def __init__(
+        self,
+        project: str,
+        *,
+        regions: Sequence[str],
+        bucket: str,
+        service_account: str | None = None,
+        network: str = "default",
+        subnetwork: str | None = None,
+        gpu_subnetworks: Sequence[str] = (),
+        boot_image: str | None = None,
+        image_family: str | None = None,
+        disk_gib: int = 200,
+        disk_type: str | None = None,
+        placement_policy: str | None = None,
+        python: str | None = None,
+        driver_wait_s: int = 600,
+        external_ip: bool = False,
+        secure_boot: bool = False,
+        os_login: bool = True,
+        network_tags: Sequence[str] = (),
+        poll_s: float = 5.0,
+        endpoints: Any = None,
+        credentials: Any = None,
+        progress: Progress | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name in _SETTINGS}
+        self._settings = read_settings(**given)
+        self._poll_s = poll_s
+        reach = {} if endpoints is None else {"endpoints": endpoints}
+        access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
+        home = self._settings.bucket
+        self._access = access
+        self._calls = Calls(access=access)
+        self._records = Records(access=access, bucket=home)
+        self._gangs = Gangs(calls=self._calls, records=self._records)
+        self._looks = Looks(self._calls, self._records, self._settings.service_account)
+        self._logs = Logs(calls=self._calls, records=self._records, now=now)
+        self._code = Code(access, home, self._settings.home, progress)
+
+    def __repr__(self) -> str:
+        return f"ComputeEngine({self._settings.project!r}, regions={list(self._settings.regions)!r})"
+
+    @classmethod
+    def for_ref(cls, ref: JobRef) -> ComputeEngine:
+        """The backend that a job's name speaks of, with the default credentials."""
+        place = Place.parse(ref.place)
+        bucket = place.bucket.uri("").rstrip("/")
+        return cls(ref.project, regions=[region_of(place.zone)], bucket=bucket)
+
+    @property
+    def name(self) -> str:
+        """``compute``."""
+        return NAME
+
+    @property
+    def poll_s(self) -> float:
+        """Seconds between two looks; all jobs of a zone share one list."""
+        return self._poll_s
+
+    @cached_property
+    def supply(self) -> Supply:
+        """The shapes with GPUs in the zones of these regions, and what it cannot honour."""
+        return offers.supply(self._settings)
+
+    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:  # noqa: ARG002
+        """Nothing is read yet: the operation that makes the VMs tells quota and stock."""
+        return {}
+
+    def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
+        """Pack the code; it is sent when the job is created, and only if the bucket does not have it.
+
+        Raises:
+            SpecError: something in the folder cannot travel.
+            RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
+        """
+        return self._code.pack(spec)
+
+    def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
+        """The VMs that would be made. Pure."""
+        apis = {"storage": Api.STORAGE, "compute": Api.COMPUTE, "secretmanager": Api.SECRETMANAGER}
+        addresses = {name: self._access.url(api) for name, api in apis.items()}
+        place = Place(zone=candidate.place, bucket=self._settings.bucket)
+        body = render.body(spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses)
+        ref = ref_of(self._settings.project, place, job_id)
+        return Request(ref=ref, candidate=candidate, body=body)
+
+    def create(self, request: Request) -> JobRef:
+        """Make the gang, all of it or none, or take up the one of this id that is there already.
+
+        Raises:
+            CapacityError: the zone has no room, and nothing is left of the try.
+            QuotaExceededError, AccessError, RequestError: as Compute Engine answers.
+            TransientError: no answer came; submit again with the same key.
+        """
+        job_id = request.ref.name
+        record = self._records.read(job_id)
+        if record is None or not record.ids:
+            record = self._gangs.submit(job_id, self._completed(request.body))
+        place = Place(zone=record.zone, bucket=self._settings.bucket)
+        return ref_of(request.ref.project, place, job_id)
+
+    def observe(self, ref: JobRef) -> Observation:
+        """One look at the job; all jobs of a zone share a list, and one that runs costs no call of its own.
+
+        Raises:
+            JobLostError: there is no such job.
+        """
+        seen = self._looks.undisturbed(ref.name)
+        return seen if seen is not None else self._looks.observe(self._records.known(ref))
+
+    def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
+        """Lines that all nodes wrote since ``cursor``. Raises as `observe`."""
+        record = self._records.known(ref)
+        state = self._looks.observe(record).state
+        is_over = state is State.INTERRUPTED or (state is not None and state.is_terminal)
+        return self._logs.read(record, cursor, is_over=is_over)
+
+    def cancel(self, ref: JobRef) -> None:
+        """Ask the job to stop: its ranks may save, its VMs are deleted. Raises as `observe`."""
+        record = self._records.known(ref)
+        seen = self._looks.observe(record)
+        if seen.state is not None and seen.state.is_terminal:
+            return
+        ends.mark_cancelled(self._access, self._records, ref.name)
+        for name in record.names:
+            self._gangs.remove(record.zone, name)
+
+    def resume(self, ref: JobRef) -> bool:
+        """Start an interrupted job again, once, whoever else supervises it; whether this call did.
+
+        Raises:
+            CapacityError: there is no room for it in these regions now; try again later.
+            JobLostError: there is no such job.
+        """
+        record = self._records.known(ref)
+        seen = self._looks.observe(record)
+        if seen.state is not State.INTERRUPTED:
+            return False
+        return ends.resume(self._gangs, self._looks, record, self._zones(record.zone, ref))
+
+    def orphans(self) -> tuple[ends.Orphan, ...]:
+        """VMs that bear our label and have no living job, with what each costs an hour.
+
+        Raises:
+            TransientError: they could not all be listed.
+        """
+        return ends.orphans(self._calls, self._records, self._looks)
+
+    def sweep(self) -> tuple[ends.Orphan, ...]:
+        """Delete the `orphans`; those that were asked to go."""
+        found = self.orphans()
+        return tuple(one for one in found if self._gangs.remove(one.zone, one.name))
+
+    def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
+        """The command with which a person gets to a node, through Identity-Aware Proxy."""
+        record = self._records.known(ref)
+        name, zone = record.names[node_rank], record.zone
+        return f"gcloud compute ssh {name} --project {ref.project} --zone {zone} --tunnel-through-iap"
+
+    def find(self, *, name: str = "") -> tuple[JobRef, ...]:
+        """Jobs of this bucket, newest first; those whose name starts with ``name``."""
+        return self._records.find(self._settings.project, name)
+
+    def _completed(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The order with what only the cloud knows: the code's generation, the image's own name."""
+        order = body["job"]["order"]
+        generation = self._code.send(order["object"], order["sha256"])
+        disk = body["properties"]["disks"][0]
+        path = disk["initializeParams"]["sourceImage"]
+        image = self._access.once(f"image {path}", lambda: self._image(path))
+        init = {**disk["initializeParams"], "sourceImage": image}
+        job = {**body["job"], "order": {**order, "generation": generation}}
+        properties = {**body["properties"], "disks": [{**disk, "initializeParams": init}]}
+        return {**body, "job": job, "properties": properties}
+
+    def _image(self, path: str) -> str:
+        try:
+            found = self._calls.image(path)
+        except MissingError as error:
+            error.fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
+            raise
+        return "projects/" + str(found["selfLink"]).partition("/projects/")[2]
+
+    def _zones(self, first: str, ref: JobRef) -> tuple[str, ...]:
+        machine = self._records.known(ref).order["properties"]["machineType"]
+        places = (
+            place for offer in self.supply.offers if offer.machine_type == machine for place in offer.places
+        )
+        return tuple(dict.fromkeys([first, *places]))
+
+
+_SETTINGS = frozenset(field.name for field in attrs.fields(Settings))

@@ -1,0 +1,238 @@
+"""Why a gang ended: VM states, Google's operations and the guests' own documents, joined. Pure.
+
+A VM's state alone cannot tell success from preemption: a VM that was reclaimed, one that reached its limit,
+one that a person deleted and one that ended well are all just gone. What happened first is the cause.
+Source of the operation types: public audit logs and threads, read 2026-11-20.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from gputrain.backends.results import first_cause
+from gputrain.entrypoint import contract
+from gputrain.lifecycle import Failure, State
+
+Document = Mapping[str, Any]
+
+
+class Cause(enum.Enum):
+    """Why an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    CANCELLED = "cancelled"
+    USER_CODE = "user_code"
+    BOOT = "boot"
+    TIME_LIMIT = "time_limit"
+    NO_CAPACITY = "no_capacity"
+    STOPPED_BY_PERSON = "stopped_by_person"
+    GUEST_SHUTDOWN = "guest_shutdown"
+    PREEMPTED = "preempted"
+    PREEMPTED_IN_CREATION = "preempted_in_creation"
+    HOST_ERROR = "host_error"
+    MAINTENANCE = "maintenance"
+    REBOOTED = "rebooted"
+    VANISHED = "vanished"
+
+
+@attrs.frozen(kw_only=True)
+class Meaning:
+    """What a cause makes of the job."""
+
+    state: State
+    text: str
+    may_restart: bool = False
+    """Whether ``max_restarts`` covers it: nobody's code or wish has failed."""
+
+
+MEANINGS: Mapping[Cause, Meaning] = {
+    Cause.SUCCEEDED: Meaning(state=State.SUCCEEDED, text=""),
+    Cause.CANCELLED: Meaning(state=State.CANCELLED, text="cancelled"),
+    Cause.USER_CODE: Meaning(state=State.FAILED, text=""),
+    Cause.BOOT: Meaning(state=State.FAILED, text="a VM could not start the job"),
+    Cause.TIME_LIMIT: Meaning(state=State.EXPIRED, text="max_run_duration was reached"),
+    Cause.NO_CAPACITY: Meaning(state=State.EXPIRED, text="no capacity came within max_wait_duration"),
+    Cause.STOPPED_BY_PERSON: Meaning(state=State.CANCELLED, text="somebody stopped or deleted a VM"),
+    Cause.GUEST_SHUTDOWN: Meaning(state=State.FAILED, text="a VM was shut down from inside"),
+    Cause.PREEMPTED: Meaning(state=State.FAILED, text="a Spot VM was reclaimed", may_restart=True),
+    Cause.PREEMPTED_IN_CREATION: Meaning(
+        state=State.FAILED, text="a VM was reclaimed while it was made", may_restart=True
+    ),
+    Cause.HOST_ERROR: Meaning(state=State.FAILED, text="the host of a VM failed", may_restart=True),
+    Cause.MAINTENANCE: Meaning(state=State.FAILED, text="host maintenance ended a VM", may_restart=True),
+    Cause.REBOOTED: Meaning(state=State.FAILED, text="a VM was restarted", may_restart=True),
+    Cause.VANISHED: Meaning(state=State.FAILED, text="a VM vanished without a trace", may_restart=True),
+}
+
+_SYSTEM = "compute.instances."
+OPERATIONS: Mapping[str, Cause | None] = {
+    f"{_SYSTEM}preempted": Cause.PREEMPTED,
+    f"{_SYSTEM}baremetalCaretakerPreempted": Cause.PREEMPTED,
+    f"{_SYSTEM}hostError": Cause.HOST_ERROR,
+    f"{_SYSTEM}terminateOnHostMaintenance": Cause.MAINTENANCE,
+    f"{_SYSTEM}guestTerminate": Cause.GUEST_SHUTDOWN,
+    f"{_SYSTEM}deferredStop": Cause.TIME_LIMIT,
+    f"{_SYSTEM}deferredDelete": Cause.TIME_LIMIT,
+    f"{_SYSTEM}migrateOnHostMaintenance": None,
+    f"{_SYSTEM}automaticRestart": None,
+}
+"""System operations by type; None says nothing about an end. One that is not here is the host's fault."""
+
+BY_PEOPLE = frozenset({"stop", "delete", "suspend"})
+HALTED = frozenset({"TERMINATED", "STOPPED", "SUSPENDED"})
+_CREATION = frozenset({"UNSUPPORTED_OPERATION", "RESOURCE_NOT_FOUND"})
+"""Codes of an insert whose VM was reclaimed under way. Source: SkyPilot, undocumented, read 2026-11-20."""
+
+_STOPS = {
+    "max_run_duration": Cause.TIME_LIMIT,
+    "cancelled": Cause.CANCELLED,
+    "boot": Cause.BOOT,
+    "restarted": Cause.REBOOTED,
+}
+_NOTICES = {"preempted": Cause.PREEMPTED, "maintenance": Cause.MAINTENANCE}
+_ABOUT_NODES = frozenset({contract.NODE_LOSS, contract.NODE_MISSING})
+
+
+@attrs.frozen(kw_only=True)
+class Node:
+    """What is known of one VM of the gang."""
+
+    rank: int
+    status: str = ""
+    """Google's word; empty once it is gone."""
+    document: Document | None = None
+    """What the guest wrote last."""
+    operations: tuple[Document, ...] = ()
+    """Google's operations on it, by its number."""
+
+    @property
+    def phase(self) -> str:
+        """How far the guest has come: booted, running, ended; empty before."""
+        return str((self.document or {}).get("phase", ""))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the job runs on it any more, or will."""
+        return self.phase == "ended" or not self.status or self.status in HALTED
+
+    @property
+    def result(self) -> Document:
+        """The agent's result document; empty where it wrote none."""
+        found = (self.document or {}).get("result")
+        return found if isinstance(found, Mapping) else {}
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """Why an attempt ended, and on which node that began."""
+
+    cause: Cause
+    node_rank: int | None = None
+    detail: str = ""
+    failure: Failure | None = None
+
+
+def judge(nodes: Sequence[Node], *, account: str, is_cancelled: bool) -> Verdict:
+    """Why a gang that is over ended.
+
+    Args:
+        nodes: all of them, by rank.
+        account: the VMs' own service account: what it deletes has ended already.
+        is_cancelled: whether somebody cancelled the job with us.
+    """
+    first = nodes[0].result
+    if first.get(contract.R_STATE) == contract.STATE_DONE:
+        return Verdict(cause=Cause.SUCCEEDED)
+    of_ranks = first_cause([node.result for node in nodes])
+    failed_at = _failed_at(nodes) if _is_own_fault(of_ranks) else None
+    events = sorted(_events(nodes, account), key=lambda event: event[0])
+    if failed_at is not None and not any(at < failed_at for at, _, _ in events):
+        return Verdict(cause=Cause.USER_CODE, failure=of_ranks)
+    if is_cancelled:
+        return Verdict(cause=Cause.CANCELLED)
+    for _, cause, node in events:
+        return Verdict(
+            cause=cause, node_rank=node.rank, detail=_detail(cause, node), failure=_said(cause, node)
+        )
+    if failed_at is not None:
+        return Verdict(cause=Cause.USER_CODE, failure=of_ranks)
+    gone = next((node for node in nodes if node.phase != "ended"), nodes[0])
+    return Verdict(cause=Cause.VANISHED, node_rank=gone.rank)
+
+
+def _events(nodes: Sequence[Node], account: str) -> Iterator[tuple[float, Cause, Node]]:
+    """Everything but the ranks' own failures that can have ended the gang, with its time."""
+    for node in nodes:
+        document = node.document or {}
+        ended = seconds_of(document.get("ended_at"))
+        for operation in node.operations:
+            cause = _of_operation(operation, account)
+            at = seconds_of(operation.get("insertTime"))
+            if cause is not None and not (node.phase == "ended" and at >= ended):
+                yield at, cause, node
+        why = _STOPS.get(str(document.get("why", "")))
+        stop = node.result.get(contract.R_STOP) or {}
+        notice = _NOTICES.get(str(stop.get("reason", "")).split(":")[0])
+        if node.phase == "ended" and why is not None:
+            yield ended, why, node
+        elif node.phase == "ended" and notice is not None and stop.get("node_rank") == node.rank:
+            yield ended, notice, node
+
+
+def _of_operation(operation: Document, account: str) -> Cause | None:
+    kind, user = str(operation.get("operationType", "")), str(operation.get("user", ""))
+    if kind == "insert":
+        codes = {str(one.get("code")) for one in (operation.get("error") or {}).get("errors", ())}
+        if not codes:
+            return None
+        return Cause.PREEMPTED_IN_CREATION if codes & _CREATION else Cause.NO_CAPACITY
+    if kind in BY_PEOPLE:
+        return None if user == account else Cause.STOPPED_BY_PERSON
+    if not kind.startswith(_SYSTEM):
+        return None
+    return OPERATIONS.get(kind, Cause.HOST_ERROR)
+
+
+def _is_own_fault(failure: Failure | None) -> bool:
+    return failure is not None and failure.kind not in _ABOUT_NODES and failure.kind != contract.STOP_IGNORED
+
+
+def _failed_at(nodes: Sequence[Node]) -> float:
+    times = [seconds_of(node.result.get(contract.R_ENDED_AT)) for node in nodes if node.result]
+    return min(times, default=0.0)
+
+
+def _detail(cause: Cause, node: Node) -> str:
+    if cause is Cause.STOPPED_BY_PERSON:
+        who = [str(one.get("user")) for one in node.operations if one.get("operationType") in BY_PEOPLE]
+        return f"by {who[0]}" if who else ""
+    return str((node.document or {}).get("message", "")) if cause in (Cause.BOOT, Cause.REBOOTED) else ""
+
+
+def _said(cause: Cause, node: Node) -> Failure | None:
+    meaning = MEANINGS[cause]
+    if meaning.state is not State.FAILED:
+        return None
+    text = _detail(cause, node) or meaning.text
+    code = (node.document or {}).get("exit_code")
+    return Failure(kind=cause.value, message=text, node_rank=node.rank, exit_code=code)
+
+
+def seconds_of(text: object) -> float:
+    """Seconds since 1970 of an RFC 3339 time; 0 for none."""
+    moment = moment_of(text)
+    return moment.timestamp() if moment else 0.0
+
+
+def moment_of(text: object) -> datetime | None:
+    """An RFC 3339 time; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None

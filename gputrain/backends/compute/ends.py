@@ -1,0 +1,144 @@
+"""What follows when VMs end: a cancel that all see, another start, and the sweeping of what nobody needs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from gputrain import catalog
+from gputrain.backends.compute.calls import Calls, Json, ours
+from gputrain.backends.compute.gang import Gangs
+from gputrain.backends.compute.look import Looks
+from gputrain.backends.compute.record import Record, Records
+from gputrain.catalog import Price, ProvisioningModel
+from gputrain.errors import CapacityError, GputrainError, TransientError
+from gputrain.gcp import LABEL_JOB, Access, Api, PreconditionError
+from gputrain.retry import WRITE, retried
+
+log = logging.getLogger("gputrain")
+
+_MODELS = {
+    "STANDARD": ProvisioningModel.STANDARD,
+    "SPOT": ProvisioningModel.SPOT,
+    "FLEX_START": ProvisioningModel.FLEX_START,
+    "RESERVATION_BOUND": ProvisioningModel.RESERVATION_BOUND,
+}
+
+
+@attrs.frozen(kw_only=True)
+class Orphan:
+    """A VM that bears our label and has no living job."""
+
+    name: str
+    zone: str
+    job_id: str
+    status: str
+    price: Price | None
+    """What it costs an hour, at the dated price; None: unknown. A halted one pays for its disk only."""
+
+
+def mark_cancelled(access: Access, records: Records, job_id: str) -> None:
+    """Leave the word that the guests and every watcher look for; twice is once."""
+    url = f"{access.url(Api.STORAGE)}/upload/storage/v1/b/{records.bucket.name}/o"
+    name = records.objects(job_id).cancel
+    params = {"uploadType": "media", "name": name, "ifGenerationMatch": "0"}
+    try:
+        retried(
+            lambda: access.rest("POST", url, action=f"cancel {job_id}", params=params, data=b"cancelled"),
+            policy=WRITE,
+            sleep=access.sleep,
+        )
+    except PreconditionError:
+        log.debug("%s was cancelled before", job_id)
+
+
+def resume(gangs: Gangs, looks: Looks, record: Record, zones: Sequence[str]) -> bool:
+    """Make the next attempt of an interrupted job, in the first zone with room; whether this call did.
+
+    Whoever writes the record goes first; others see it and do nothing.
+
+    Raises:
+        CapacityError: no zone has room now; the next call tries again.
+    """
+    if record.ids:
+        nodes = looks.nodes(record, {})
+        used_s = record.used_s + looks.ran_s(nodes)
+        gangs.clear(record)
+        record = attrs.evolve(record, attempt=record.attempt + 1, used_s=used_s, ids={})
+    tried: list[str] = []
+    queue = list(zones)
+    while queue:
+        zone = queue.pop(0)
+        tried.append(zone)
+        wanted = attrs.evolve(record, order=_in_zone(record.order, zone), asked_at=gangs.calls.access.now())
+        try:
+            record = gangs.records.write(wanted)
+        except PreconditionError:
+            return False
+        try:
+            gangs.make(record)
+            return True
+        except CapacityError as full:
+            hinted = [one for one in full.zones_available if one in queue]
+            queue = [*hinted, *(one for one in queue if one not in hinted)]
+            log.info("no room to restart %s in %s: %s", record.job_id, zone, full.what)
+    raise CapacityError(
+        f"no room to restart {record.job_id}",
+        why=f"none of {', '.join(tried)} has any",
+        fix="it is tried again while somebody supervises the job",
+        place=tried[0],
+    )
+
+
+def orphans(calls: Calls, records: Records, looks: Looks) -> tuple[Orphan, ...]:
+    """Our VMs of all zones whose job has ended, is at another attempt, or has no record.
+
+    Raises:
+        TransientError: some zones could not be listed.
+    """
+    listing = calls.all_instances(ours())
+    if not listing.is_whole:
+        raise TransientError("not every zone could be listed", why=", ".join(listing.left_out))
+    by_job: dict[str, list[Json]] = {}
+    for vm in listing.items:
+        by_job.setdefault(vm["labels"][LABEL_JOB], []).append(vm)
+    found: list[Orphan] = []
+    for job_id, vms in by_job.items():
+        living = _living(records, looks, job_id)
+        found += [_orphan(job_id, vm) for vm in vms if vm["name"] not in living]
+    return tuple(found)
+
+
+def _living(records: Records, looks: Looks, job_id: str) -> frozenset[str]:
+    """The VMs that a job still needs."""
+    record = records.read(job_id)
+    if record is None:
+        return frozenset()
+    try:
+        seen = looks.observe(record)
+    except GputrainError as error:  # what cannot be judged is not swept
+        log.warning("%s could not be looked at: %s", job_id, error.what)
+        return frozenset(record.names)
+    is_over = seen.state is not None and seen.state.is_terminal
+    return frozenset() if is_over else frozenset(record.names)
+
+
+def _orphan(job_id: str, vm: Json) -> Orphan:
+    zone = str(vm["zone"]).rpartition("/")[2]
+    return Orphan(name=vm["name"], zone=zone, job_id=job_id, status=vm["status"], price=_price(vm, zone))
+
+
+def _price(vm: Json, zone: str) -> Price | None:
+    machine = str(vm.get("machineType", "")).rpartition("/")[2]
+    model = _MODELS.get(vm.get("scheduling", {}).get("provisioningModel", ""))
+    shapes = catalog.shapes(machine_type=machine) if machine else ()
+    if model is None or len(shapes) != 1:
+        return None
+    return catalog.price(shapes[0], catalog.region_of(zone), model)
+
+
+def _in_zone(order: Any, zone: str) -> dict[str, Any]:
+    return {**order, "zone": zone, "job": {**order["job"], "zone": zone}}

@@ -1,0 +1,194 @@
+"""A gang of VMs: made whole or not at all, once, and removed as a whole.
+
+::
+
+    record (whose turn is it?)  ->  bulkInsert  ->  the operation's end  ->  record (they are there)
+                                                ->  errors: wait until nothing is left, then raise
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from gputrain.backends.compute import render
+from gputrain.backends.compute.calls import Calls, Json, errors_of, ours, raise_first
+from gputrain.backends.compute.names import LABEL_ATTEMPT
+from gputrain.backends.compute.record import Record, Records
+from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
+from gputrain.gcp import LABEL_JOB, MissingError, PreconditionError, label_value
+
+log = logging.getLogger("gputrain")
+
+SETTLE_EVERY_S = 2.0
+SETTLE_S = 600.0
+"""How long VMs of an earlier try may take to come or to go."""
+
+HELD_S = 60.0
+"""How long the name of a VM that could not be made may stay taken; seen in threads, 2026-11-20."""
+
+_THERE = frozenset({"RUNNING", "PENDING", "STOPPING", "TERMINATED", "STOPPED"})
+
+
+@attrs.frozen(kw_only=True)
+class Gangs:
+    """Makes and removes the VMs of jobs."""
+
+    calls: Calls
+    records: Records
+
+    def submit(self, job_id: str, order: Mapping[str, Any]) -> Record:
+        """Make the first gang of a job, or take up the one that there is.
+
+        Raises:
+            CapacityError: the zone has no room; nothing is left of the try.
+            AccessError, RequestError, TransientError: as Compute Engine answers; nothing is left either.
+        """
+        there = self.records.read(job_id)
+        if there is not None and (there.ids or self._vms(there)):
+            return self._arrived(there)
+        fresh = Record(job_id=job_id, order=order, asked_at=self.calls.access.now())
+        if there is not None:
+            fresh = attrs.evolve(
+                fresh, generation=there.generation, attempt=there.attempt, used_s=there.used_s
+            )
+        try:
+            record = self.records.write(fresh)
+        except PreconditionError:  # another process was quicker: it is its turn
+            return self._arrived(self._read(job_id))
+        try:
+            return self.make(record)
+        except (CapacityError, RequestError):
+            self.records.remove(record)
+            raise
+
+    def make(self, record: Record) -> Record:
+        """Ask for the VMs of the record's attempt, and wait until all of them are there, or none."""
+        method, body = render.call(record.order, record.job_id, record.attempt, max_run_s=record.left_s)
+        request_id = str(uuid.uuid4())
+        try:
+            operation = self.calls.start(record.zone, method, body, request_id)
+        except PreconditionError as error:
+            return self._taken(record, method, body, error)
+        if record.order["queue_s"]:
+            return self._arrived(record)
+        ended = self.calls.end_of(record.zone, operation)
+        errors = errors_of(ended)
+        if ended.get("error"):
+            errors = (*errors, *self._errors_of_members(record.zone, ended))
+            self.clear(record)
+            status = int(ended.get("httpErrorStatusCode") or 0)
+            raise_first(errors or tuple(ended["error"]["errors"]), status, f"create the VMs in {record.zone}")
+        return self._arrived(record)
+
+    def clear(self, record: Record) -> None:
+        """Remove every VM of an attempt, and wait until none is left: no half of a gang stays.
+
+        Google rolls a failed bulkInsert back by itself, but later; until then its VMs exist and bill.
+        """
+        deadline = self.calls.access.now() + SETTLE_S
+        asked: set[str] = set()
+        while left := self._vms(record):
+            for vm in left:
+                if vm["name"] not in asked and self.remove(record.zone, vm["name"]):
+                    asked.add(vm["name"])
+            if self.calls.access.now() > deadline:
+                log.warning("%s of %s is still there", left[0]["name"], record.job_id)
+                return
+            self.calls.access.sleep(SETTLE_EVERY_S)
+
+    def remove(self, zone: str, name: str) -> bool:
+        """Delete a VM; False where that cannot be done now. One that is gone is gone."""
+        try:
+            self.calls.delete(zone, name, str(uuid.uuid4()))
+        except MissingError:
+            return True
+        except (RequestError, TransientError) as error:  # it is on its way out already, or comes next time
+            log.info("could not delete %s: %s", name, error)
+            return False
+        return True
+
+    def _arrived(self, record: Record) -> Record:
+        """The record with the numbers of its VMs, once all of them are there.
+
+        Raises:
+            CapacityError: they are not, and will not be; nothing is left of them.
+        """
+        deadline = self.calls.access.now() + SETTLE_S
+        while not record.ids:
+            vms = self._vms(record)
+            if len(vms) == len(record.names) and all(vm["status"] in _THERE for vm in vms):
+                return self._noted(record, vms)
+            if not vms or self.calls.access.now() > deadline:
+                self.clear(record)
+                raise CapacityError(
+                    f"the VMs of {record.job_id} did not come in {record.zone}",
+                    why=f"{len(vms)} of {len(record.names)} are there",
+                    fix="submit again, or allow more zones",
+                    place=record.zone,
+                )
+            self.calls.access.sleep(SETTLE_EVERY_S)
+            record = self.records.read(record.job_id) or record
+        return record
+
+    def _noted(self, record: Record, vms: Sequence[Json]) -> Record:
+        ids = {str(vm["name"]): str(vm["id"]) for vm in vms}
+        try:
+            return self.records.write(attrs.evolve(record, ids=ids))
+        except PreconditionError:  # another process noted the same
+            return self._read(record.job_id)
+
+    def _taken(self, record: Record, method: str, body: Json, error: PreconditionError) -> Record:
+        """A name is taken: by VMs of ours, which are taken up; by a failed try; or by a stranger."""
+        deadline = self.calls.access.now() + HELD_S
+        while True:
+            if self._vms(record):
+                return self._arrived(record)
+            if self._strangers(record) or self.calls.access.now() > deadline:
+                names = ", ".join(record.names)
+                raise RequestError(
+                    f"{names} in {record.zone}: the name is taken by a VM that is not of this job",
+                    why=error.why,
+                    fix="submit under another name, or delete that VM",
+                    raw=error.raw,
+                ) from error
+            self.calls.access.sleep(SETTLE_EVERY_S)
+            with contextlib.suppress(PreconditionError):
+                operation = self.calls.start(record.zone, method, body, str(uuid.uuid4()))
+                ended = self.calls.end_of(record.zone, operation)
+                if errors_of(ended):
+                    self.clear(record)
+                    raise_first(errors_of(ended), 0, f"create the VMs in {record.zone}")
+                return self._arrived(record)
+
+    def _strangers(self, record: Record) -> bool:
+        label = label_value(record.job_id)
+        found = self.calls.instances(record.zone, f"name={record.names[0]}").items
+        return any(vm.get("labels", {}).get(LABEL_JOB) != label for vm in found)
+
+    def _errors_of_members(self, zone: str, operation: Json) -> tuple[Json, ...]:
+        """What the parent's error hides: the cause stands in the operations of the members."""
+        group = operation.get("operationGroupId")
+        if not group:
+            return ()
+        try:
+            members = self.calls.operations(zone, f'operationGroupId="{group}"').items
+        except GputrainError as error:  # the parent's own words must do
+            log.info("could not look at the members of %s: %s", group, error)
+            return ()
+        return tuple(one for member in members for one in errors_of(member))
+
+    def _vms(self, record: Record) -> tuple[Json, ...]:
+        wanted = f"{ours(label_value(record.job_id))} AND labels.{LABEL_ATTEMPT}={record.attempt}"
+        return self.calls.instances(record.zone, wanted).items
+
+    def _read(self, job_id: str) -> Record:
+        found = self.records.read(job_id)
+        if found is None:
+            raise TransientError(f"the record of {job_id} was removed meanwhile", retry_after_s=5.0)
+        return found

@@ -1,0 +1,113 @@
+"""What a VM of the gang knows of itself, and how it tells: by objects and on its serial port."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+
+from .cloud import Bucket, metadata
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ROOT = "/var/lib/gputrain"
+
+
+class Node:
+    """What this VM knows of itself, and how it tells."""
+
+    def __init__(self, job: Any) -> None:
+        self.job = job
+        self.name = metadata("name")
+        self.rank = job["names"].index(self.name)
+        self.folder = f"{job['folder']}{job['attempt']}/"
+        self.home = os.path.join(ROOT, job["job_id"], str(job["attempt"]))
+        self.log_path = os.path.join(self.home, "agent.log")
+        self.bucket = Bucket(job["storage"], job["bucket"])
+        self.status = {
+            "node_rank": self.rank,
+            "attempt": job["attempt"],
+            "vm_id": metadata("id"),
+            "zone": job["zone"],
+        }
+        self.token = ""
+        self.offset = 0
+        self.writing = threading.Lock()
+        os.makedirs(os.path.join(self.home, "tmp"), exist_ok=True)
+
+    def was_here(self) -> bool:
+        """Whether this VM has booted for this attempt before."""
+        try:
+            os.close(os.open(os.path.join(self.home, "booted"), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return True
+        return False
+
+    def holds_lock(self) -> bool:
+        """Whether the job belongs to this gang. The first VM to come decides, for its whole zone."""
+        mine = {"zone": self.job["zone"], "token": os.urandom(32).hex()}
+        name = self.folder + "lock"
+        absent = self.bucket.put(name, json.dumps(mine).encode(), only_if_absent=True)
+        held = mine if absent else json.loads(self.bucket.open(name).read())
+        self.token = held["token"]
+        return bool(held["zone"] == self.job["zone"])
+
+    def tell(self, phase: str, **more: Any) -> None:
+        """Write how far this node has come; what cannot be written is said on the serial port."""
+        self.status.update(more, phase=phase)
+        self.status[phase + "_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        body = json.dumps(self.status).encode()
+        try:
+            self.bucket.put(f"{self.folder}status-{self.rank}.json", body)
+            if more.get("why") in ("boot", "restarted"):
+                self.bucket.put(self.folder + "failed", body, only_if_absent=True)
+        except OSError as error:
+            self.say(f"the bucket cannot be written: {error}", "ERROR")
+
+    def gang_ends(self) -> str:
+        """Why the gang should stop, as the bucket tells; empty while it should not."""
+        try:
+            if self.bucket.exists(self.job["cancel"]):
+                return "cancelled"
+            return "peer" if self.bucket.exists(self.folder + "failed") else ""
+        except OSError:
+            return ""  # without the network the ranks go on; the time limit holds
+
+    def say(self, message: str, severity: str = "INFO") -> None:
+        """A line of this script's own, in the log as well."""
+        line = {"severity": severity, "message": "gputrain: " + message, "node": self.rank}
+        self.write(json.dumps(line).encode() + b"\n")
+
+    def write(self, line: bytes) -> None:
+        """A line in the log, and on the serial port after the offset at which it ends in the log."""
+        with self.writing:
+            with open(self.log_path, "ab") as log:
+                log.write(line)
+            self.offset += len(line)
+            sys.stdout.buffer.write(b"gputrain:%d:%s\n" % (self.offset, line.rstrip(b"\n")))
+            sys.stdout.buffer.flush()
+
+    def send_logs(self) -> None:
+        """Put what the agent wrote, and each rank's own log, into the bucket."""
+        ranks = os.path.join(self.home, "ranks")
+        names = {self.log_path: f"node-{self.rank}.log"}
+        if os.path.isdir(ranks):
+            names.update((os.path.join(ranks, name), name) for name in os.listdir(ranks))
+        for path, name in sorted(names.items()):
+            try:
+                with open(path, "rb") as file:
+                    self.bucket.put(self.folder + name, file.read())
+            except OSError as error:  # noqa: PERF203  # one that fails must not keep the others
+                self.say(f"{name} could not be sent: {error}", "WARNING")
+
+    def result(self) -> Any:
+        """What the agent found out; None where it could not even start."""
+        try:
+            with open(os.path.join(self.home, "results", f"result-{self.rank}.json")) as file:
+                return json.load(file)
+        except (OSError, ValueError):
+            return None

@@ -1,0 +1,272 @@
+"""One VM of the gang, from its boot to its end.
+
+It makes sure that this gang is the one that counts and that the GPUs are there, runs the node agent (on
+the image, or in the user's container), and removes its own VM. A VM that boots a second time does not
+train again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from .cloud import access_token, call, metadata
+from .node import ROOT, Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+BAD_ENVIRONMENT = 64
+PYTHONS = ("python3", "/opt/conda/bin/python3", "/opt/venv/bin/python3", "/usr/bin/python3")
+PEERS_EVERY_S = 10.0
+LOG_EVERY_S = 300.0
+LEAD_S = 30
+"""How long before Google's limit the ranks are asked to save, where the limit leaves room for it."""
+
+BUTTON_S = 600
+"""How long the power button may take after this VM was deleted."""
+
+
+class Failed(Exception):
+    """This node cannot run the job; the text says why and what to do."""
+
+
+class Run:
+    """The agent of this node, and what stands around it."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.job = node, node.job
+        self.began = time.monotonic()
+        self.agent: subprocess.Popen[bytes] | None = None
+        self.why = ""
+        self.mirrors: list[subprocess.Popen[bytes]] = []
+        signal.signal(signal.SIGTERM, lambda *_: self.stop("shutdown"))
+
+    def to_its_end(self, was_here: bool) -> None:
+        """Train, and tell how it went."""
+        node = self.node
+        try:
+            if was_here:
+                raise Failed("this VM booted a second time: it does not train again, the job does as a whole")
+            node.tell("booted")
+            self.check_gpus()
+            code = self.train()
+        except Failed as error:
+            node.say(str(error), "ERROR")
+            node.send_logs()
+            node.tell(
+                "ended",
+                exit_code=BAD_ENVIRONMENT,
+                why="restarted" if was_here else "boot",
+                message=str(error),
+            )
+            return
+        finally:
+            self.end_mirrors()
+        node.send_logs()
+        node.tell("ended", exit_code=code, why=self.why, result=node.result())
+
+    def check_gpus(self) -> None:
+        """Wait for the driver, and count what it sees."""
+        wanted, deadline = self.job["gpus"], time.monotonic() + self.job["driver_wait_s"]
+        while True:
+            seen = visible_gpus()
+            if seen == wanted:
+                return
+            if seen is not None:
+                raise Failed(f"nvidia-smi sees {seen} GPUs, and this machine should have {wanted}")
+            if time.monotonic() > deadline:
+                raise Failed(
+                    f"nvidia-smi is missing or does not answer after {self.job['driver_wait_s']} s:"
+                    " take a boot image with the NVIDIA driver (image_family=), or leave secure_boot off"
+                )
+            time.sleep(min(2.0, max(0.1, deadline - time.monotonic())))
+
+    def train(self) -> int:
+        """Run the agent to its end; its exit code."""
+        env = self.environment()
+        for variable, name in (("GPUTRAIN_CHECKPOINT_DIR", "checkpoints"), ("GPUTRAIN_OUTPUT_DIR", "output")):
+            env[variable] = self.mirrored(self.job[name], name)
+        argv = ["-c", metadata("attributes/gputrain-loader"), json.dumps(self.job["order"])]
+        command = self.in_container(argv, env) if self.job["image"] else [self.python(), *argv]
+        self.node.tell("running")
+        self.agent = subprocess.Popen(
+            command,
+            env=env,
+            cwd=self.node.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        if self.why:  # the button was pressed before there was an agent
+            self.stop(self.why)
+        threading.Thread(target=self.watch, daemon=True).start()
+        assert self.agent.stdout is not None
+        for line in self.agent.stdout:
+            self.node.write(line)
+        return self.agent.wait()
+
+    def environment(self) -> dict[str, str]:
+        """The image's own variables, the user's, and where this node stands in the gang."""
+        job, address = self.job, metadata("network-interfaces/0/ip")
+        first = "{}.{}.c.{}.internal".format(job["names"][0], job["zone"], job["project"])
+        own = {
+            "GPUTRAIN_ATTEMPT": str(job["attempt"]),
+            "GPUTRAIN_TOKEN": self.node.token,
+            "GPUTRAIN_NODE_RANK": str(self.node.rank),
+            "GPUTRAIN_NODE_NAMES": ",".join(job["names"]),
+            "GPUTRAIN_COORDINATOR": f"{first if self.node.rank else address}:29400",
+            "GPUTRAIN_LOCAL_ADDR": address,
+            "GPUTRAIN_RESULT_DIR": os.path.join(self.node.home, "results"),
+            "GPUTRAIN_LOG_DIR": os.path.join(self.node.home, "ranks"),
+            "TMPDIR": os.path.join(self.node.home, "tmp"),
+        }
+        return {**os.environ, **job["env"], **own}
+
+    def python(self) -> str:
+        """A Python that has torch, or else any."""
+        if self.job["python"]:
+            return str(self.job["python"])
+        found = [path for path in map(shutil.which, PYTHONS) if path]
+        probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+        return next((path for path in found if subprocess.call([path, "-c", probe]) == 0), found[0])
+
+    def in_container(self, argv: list[str], env: dict[str, str]) -> list[str]:
+        """The words that run the agent in the user's image; values of variables stay off the command line."""
+        image, registry = self.job["image"], self.job["image"].partition("/")[0]
+        if registry.endswith(("pkg.dev", "gcr.io")):
+            login = ["docker", "login", "-u", "oauth2accesstoken", "--password-stdin", "https://" + registry]
+            must(login, input=access_token().encode())
+        must(["docker", "pull", "--quiet", image])
+        names = sorted(
+            (set(env) - set(os.environ)) | set(self.job["env"]) | ({"GCE_METADATA_HOST"} & set(env))
+        )
+        return [
+            *["docker", "run", "--rm", "--init", "--gpus", "all", "--network", "host", "--ipc", "host"],
+            *["--ulimit", "memlock=-1", "--ulimit", "stack=67108864", "--stop-timeout", "90"],
+            *["--volume", f"{ROOT}:{ROOT}", "--workdir", self.node.home],
+            *[word for name in names for word in ("--env", name)],
+            *["--entrypoint", self.job["python"] or "python3", image, *argv],
+        ]
+
+    def mirrored(self, place: str, name: str) -> str:
+        """The folder that is kept like a ``gs://`` place, filled with what is there already."""
+        bucket, _, prefix = place[len("gs://") :].partition("/")
+        folder = os.path.join(ROOT, self.job["job_id"], name)
+        order = {
+            "storage": self.job["storage"],
+            "bucket": bucket,
+            "prefix": prefix.rstrip("/") + "/",
+            "folder": folder,
+            "may_remove": self.node.rank == 0,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "guest.mirror", json.dumps(order)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.mirrors.append(process)
+        assert process.stdout is not None
+        if process.stdout.readline() != b"filled\n":
+            raise Failed(f"{place} cannot be read: the VM's account needs roles/storage.objectUser there")
+        return folder
+
+    def end_mirrors(self) -> None:
+        """Let them send what the ranks wrote last."""
+        for process in self.mirrors:
+            if process.stdin is not None:
+                process.stdin.close()
+        if sum(process.wait() for process in self.mirrors):
+            self.node.say("not all of a folder could be sent to the bucket", "ERROR")
+
+    def watch(self) -> None:
+        """End with the gang (time limit, cancel, a peer that could not start), and send the log."""
+        most = self.job["max_run_s"]
+        limit = self.began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
+        sent = looked = self.began
+        size = 0
+        while self.agent is not None and self.agent.poll() is None and not self.why:
+            time.sleep(0.2)
+            now = time.monotonic()
+            if now > limit:
+                self.stop("max_run_duration")
+            elif now > looked + PEERS_EVERY_S:
+                looked = now
+                reason = self.node.gang_ends()
+                if reason:
+                    self.stop(reason)
+                elif self.node.offset > 2 * size or (now > sent + LOG_EVERY_S and self.node.offset > size):
+                    sent, size = now, self.node.offset
+                    self.node.send_logs()
+
+    def stop(self, why: str) -> None:
+        """Ask the ranks to save and leave."""
+        self.why = self.why or why
+        if self.agent is not None and self.agent.poll() is None:
+            self.agent.terminate()
+
+
+def visible_gpus() -> int | None:
+    """How many GPUs the driver sees; None where it does not answer."""
+    try:
+        command = ["nvidia-smi", "-L"]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return (
+        sum(line.startswith(b"GPU ") for line in done.stdout.splitlines()) if done.returncode == 0 else None
+    )
+
+
+def must(command: list[str], **options: Any) -> None:
+    """Run a program of the image that has to succeed."""
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options
+        )
+    except OSError as error:
+        raise Failed(
+            f"{command[0]}: {error.strerror}; take a boot image with docker and NVIDIA's toolkit"
+        ) from None
+    if done.returncode != 0:
+        said = done.stdout.decode("utf-8", "replace").strip()[-2000:]
+        raise Failed("{} failed: {}".format(" ".join(command[:2]), said))
+
+
+def remove_self(node: Node) -> None:
+    """Delete this VM; where its account may not, power it off, which ends the bill for all but its disk."""
+    job = node.job
+    url = "%s/compute/v1/projects/%s/zones/%s/instances/%s"
+    try:
+        call("DELETE", url % (job["compute"], job["project"], job["zone"], node.name))
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        time.sleep(BUTTON_S)
+    except OSError as error:
+        node.say(f"this VM may not delete itself ({error}): it is powered off, and swept later", "WARNING")
+    subprocess.call(["poweroff"])
+
+
+def main() -> None:
+    node = Node(json.loads(metadata("attributes/gputrain-job")))
+    try:
+        was_here = node.was_here()
+        if node.holds_lock():
+            Run(node).to_its_end(was_here)
+        else:
+            node.say("superseded: the job runs in another zone, and this VM does nothing", "NOTICE")
+    finally:
+        remove_self(node)
+
+
+if __name__ == "__main__":
+    main()

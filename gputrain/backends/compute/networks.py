@@ -1,0 +1,85 @@
+"""The network interfaces of a VM, by its machine's family. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gputrain.backends.compute.settings import Settings
+from gputrain.catalog import Shape, region_of
+from gputrain.errors import Fault, SpecError
+
+
+def more_interfaces(shape: Shape) -> tuple[str, ...]:
+    """The ``nicType`` of each interface beyond the first that GPUs of several machines talk through."""
+    family = shape.machine.family
+    return ("GVNIC",) * ((family.gvnics or 1) - 1) + ("MRDMA",) * (family.rdma_nics or 0)
+
+
+def missing(shape: Shape, settings: Settings) -> str:
+    """The commands that make what several such machines need and nobody has named; empty: nothing."""
+    named = settings.gpu_subnetworks
+    if shape.machine.family.gvnics is None and not named:
+        return "see the machine's page: its interfaces are not known to gputrain"
+    return recipe(shape) if more_interfaces(shape) and not named else ""
+
+
+def interfaces(shape: Shape, settings: Settings, zone: str, num_nodes: int) -> list[dict[str, Any]]:
+    """``networkInterfaces`` of one VM; without an external address unless asked for.
+
+    Raises:
+        SpecError: several machines of this family need more networks than are named.
+    """
+    region = region_of(zone)
+    first: dict[str, Any] = {"nicType": "GVNIC"}
+    if settings.subnetwork is None:
+        first["network"] = f"global/networks/{settings.network}"
+    else:
+        first["subnetwork"] = f"regions/{region}/subnetworks/{settings.subnetwork}"
+    if settings.external_ip:
+        first["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
+    kinds = more_interfaces(shape)
+    if not kinds or (num_nodes == 1 and not settings.gpu_subnetworks):
+        return [first]
+    if len(settings.gpu_subnetworks) != len(kinds):
+        raise _needs_networks(shape, settings, zone)
+    return [
+        first,
+        *(
+            {"subnetwork": f"regions/{region}/subnetworks/{name}", "nicType": kind}
+            for name, kind in zip(settings.gpu_subnetworks, kinds)
+        ),
+    ]
+
+
+def recipe(shape: Shape, zone: str = "ZONE") -> str:
+    """The commands that make the networks which several machines of a family talk through."""
+    family, region = shape.machine.family, region_of(zone) or "REGION"
+    make_network = "gcloud compute networks create"
+    make_subnet = "gcloud compute networks subnets create"
+    lines = []
+    if (family.gvnics or 1) > 1:
+        lines.append(
+            f"for i in $(seq 1 {(family.gvnics or 1) - 1}); do"
+            f" {make_network} gpu-net-$i --subnet-mode custom --mtu 8896 &&"
+            f" {make_subnet} gpu-sub-$i --network gpu-net-$i --region {region}"
+            " --range 10.$((100 + i)).0.0/20; done"
+        )
+    if family.rdma_nics:
+        profile = f"--network-profile {zone}{family.roce_profile}"
+        lines.append(
+            f"{make_network} gpu-rdma {profile} --subnet-mode custom --mtu 8896;"
+            f" for i in $(seq 1 {family.rdma_nics}); do"
+            f" {make_subnet} rdma-sub-$i --network gpu-rdma --region {region} --range 192.168.$i.0/24; done"
+        )
+    return "; ".join(lines)
+
+
+def _needs_networks(shape: Shape, settings: Settings, zone: str) -> SpecError:
+    kinds = more_interfaces(shape)
+    fault = Fault(
+        field="gpu_subnetworks",
+        value=repr(list(settings.gpu_subnetworks)),
+        allowed=f"{len(kinds)} subnetworks for {shape.machine.family.name}: {', '.join(kinds)}",
+        fix=recipe(shape, zone) + "; then name them in gpu_subnetworks, in that order",
+    )
+    return SpecError(f"several {shape.machine_type} need networks of their own: {fault}", faults=(fault,))

@@ -1,0 +1,91 @@
+"""What Compute Engine sells to a project, by the catalog, and what it cannot honour. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from gputrain import catalog
+from gputrain.backends.compute import networks
+from gputrain.backends.compute.names import NAME
+from gputrain.backends.compute.settings import Settings
+from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape
+from gputrain.planning import Limit, Offer, Supply
+from gputrain.spec import TrainingSpec
+
+LONGEST_FLEX_START = timedelta(seconds=FLEX_START_LONGEST_RUN_S)
+MOST_NODES = 1000
+"""VMs in one bulkInsert. Source: compute v1 documentation, read 2026-11-20."""
+
+
+def supply(settings: Settings) -> Supply:
+    """Every shape with GPUs in the zones of the allowed regions, in the order of the regions."""
+    shapes = catalog.shapes(service=Service.COMPUTE)
+    return Supply(backend=NAME, offers=tuple(_offer(shape, settings) for shape in shapes), limits=LIMITS)
+
+
+def shape_of(gpu: str | None, count: object, machine_type: str) -> Shape:
+    """The catalog's row for a candidate: the one fact that a machine is written from."""
+    found = catalog.shapes(gpu, count, machine_type=machine_type, service=Service.COMPUTE)  # type: ignore[arg-type]  # a count of ours
+    return found[0]
+
+
+def _offer(shape: Shape, settings: Settings) -> Offer:
+    known = catalog.zones(shape)
+    needs = networks.missing(shape, settings)
+
+    def price_of(place: str, model: ProvisioningModel | None) -> Price | None:
+        return None if model is None else catalog.price(shape, catalog.region_of(place), model)
+
+    return Offer(
+        gpu=shape.gpu.kind,
+        gpu_count=shape.gpu_count,
+        machine_type=shape.machine_type,
+        provisioning_models=shape.sold_as(Service.COMPUTE),
+        places=tuple(
+            zone for region in settings.regions for zone in known if catalog.region_of(zone) == region
+        ),
+        price_of=price_of,
+        max_nodes=1 if needs else MOST_NODES,
+        max_nodes_why=needs
+        and f"the GPUs of several {shape.machine_type} talk through networks that are not named",
+        max_nodes_fix=needs and f"{needs}; then name the subnetworks in gpu_subnetworks, in that order",
+    )
+
+
+def _is_a_folder_of_this_machine(path: str | None) -> bool:
+    return path is not None and not path.startswith("gs://")
+
+
+def _only_flex_start(spec: TrainingSpec) -> bool:
+    return spec.provisioning_model == (ProvisioningModel.FLEX_START,)
+
+
+LIMITS = (
+    Limit(
+        field="gpu",
+        asks=lambda spec: not spec.gpu and spec.machine_type is None,
+        why="it runs on machines with GPUs, and none is named",
+        fix="gpu='L4:1'; or use Local for CPU ranks",
+    ),
+    Limit(
+        field="max_run_duration",
+        asks=lambda spec: _only_flex_start(spec) and spec.max_run_duration > LONGEST_FLEX_START,
+        why="flex-start VMs run for 7 days at most",
+        fix="max_run_duration='7d', and resume from the checkpoint",
+    ),
+    Limit(
+        field="num_nodes",
+        asks=lambda spec: spec.num_nodes > 1 and _only_flex_start(spec),
+        why="Google queues flex-start VMs one by one, so a gang of them cannot wait as a whole",
+        fix="num_nodes=1, provisioning_model='spot', or Vertex AI, which queues whole jobs",
+    ),
+    *(
+        Limit(
+            field=field,
+            asks=lambda spec, field=field: _is_a_folder_of_this_machine(getattr(spec, field)),  # type: ignore[misc]
+            why="a folder of a VM is gone when the VM is",
+            fix=f"{field}='gs://my-bucket/...', or leave it out",
+        )
+        for field in ("checkpoint_dir", "output_dir")
+    ),
+)

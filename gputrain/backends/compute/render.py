@@ -1,0 +1,299 @@
+"""The request that makes one gang of VMs. Pure: the same spec gives the same JSON, looked at in golden tests.
+
+A request is Google's own JSON and is sent as it is shown. For N VMs it is one ``bulkInsert`` with names of
+our choice and ``minCount`` = N: all or none. Only a flex-start VM that may wait in Google's queue is an
+``insert``, because only that takes ``requestValidForDuration``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from gputrain.backends.base import Bundle
+from gputrain.backends.compute import images, networks
+from gputrain.backends.compute.names import LABEL_ATTEMPT, Objects, vm_names
+from gputrain.backends.compute.offers import shape_of
+from gputrain.backends.compute.settings import Settings
+from gputrain.catalog import Placement, ProvisioningModel, Shape
+from gputrain.entrypoint import contract
+from gputrain.errors import Fault, SpecError
+from gputrain.gcp import our_labels
+from gputrain.planning import Candidate
+from gputrain.spec import TrainingSpec
+from gputrain.staging.bucket import Bucket
+
+MODELS: Mapping[ProvisioningModel, str] = {
+    ProvisioningModel.STANDARD: "STANDARD",
+    ProvisioningModel.SPOT: "SPOT",
+    ProvisioningModel.FLEX_START: "FLEX_START",
+    ProvisioningModel.RESERVATION_BOUND: "RESERVATION_BOUND",
+}
+"""Google's words. Source: google-cloud-compute 1.56.0, ``Scheduling.ProvisioningModel``, read 2026-11-20."""
+
+SHORTEST_LIMIT_S = 30
+"""The least ``maxRunDuration`` that Compute Engine takes; the guest keeps shorter limits by itself."""
+
+LONGEST_QUEUE_S = 7200
+"""The longest that a flex-start VM waits for capacity (``requestValidForDuration``); seen in threads."""
+
+SPOT_NOTICE_S = 120
+"""Between the metadata server's word and the power button, for Spot VMs. Source: release notes 2026-09-30."""
+
+RESERVATION_KEY = "compute.googleapis.com/reservation-name"
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+JOB_KEY = "gputrain-job"
+GUEST = ("cloud", "node", "run", "mirror")
+"""What the startup script brings from the metadata; the text is the same for every job."""
+
+SCHEMA = 1
+
+
+def body(
+    spec: TrainingSpec,
+    candidate: Candidate,
+    job_id: str,
+    bundle: Bundle,
+    *,
+    settings: Settings,
+    addresses: Mapping[str, str],
+) -> dict[str, Any]:
+    """What is recorded of a job and sent to start its first attempt.
+
+    Args:
+        spec, candidate, job_id, bundle: what, where, under which name, and the code.
+        settings: the project's choices.
+        addresses: where the guest finds Cloud Storage, Compute Engine and Secret Manager.
+
+    Returns:
+        ``job``: the document that every VM reads; ``properties``: Google's ``InstanceProperties``;
+        ``queue_s``: how long Google may let it wait, 0 unless flex-start.
+    """
+    queues = candidate.provisioning_model is ProvisioningModel.FLEX_START
+    return {
+        "schema": SCHEMA,
+        "zone": candidate.place,
+        "count": candidate.num_nodes,
+        "max_restarts": spec.max_restarts,
+        "max_run_s": int(candidate.max_run_duration.total_seconds()),
+        "queue_s": min(int(spec.max_wait_duration.total_seconds()), LONGEST_QUEUE_S) if queues else 0,
+        "price_usd_h": candidate.price_usd_h,
+        "properties": _properties(spec, candidate, job_id, settings),
+        "job": _job(spec, candidate, job_id, bundle, settings, addresses),
+    }
+
+
+def call(
+    order: Mapping[str, Any], job_id: str, attempt: int, *, max_run_s: int
+) -> tuple[str, dict[str, Any]]:
+    """The method and the JSON of the one write that starts an attempt.
+
+    Args:
+        order: what `body` returned, with the code's generation.
+        attempt: 0, or one more with each restart.
+        max_run_s: what is left of the limit.
+    """
+    names = vm_names(job_id, attempt, order["count"])
+    document = {**order["job"], "attempt": attempt, "names": names, "max_run_s": max_run_s}
+    properties = dict(order["properties"])
+    properties["labels"] = {**properties["labels"], LABEL_ATTEMPT: str(attempt)}
+    limit = {"seconds": str(max(max_run_s, SHORTEST_LIMIT_S))}
+    properties["scheduling"] = {**properties["scheduling"], "maxRunDuration": limit}
+    properties["metadata"] = {"items": _metadata(document)}
+    if order["queue_s"]:
+        return "insert", _instance(properties, names[0], order)
+    return "bulkInsert", {
+        "count": str(order["count"]),
+        "minCount": str(order["count"]),
+        "instanceProperties": properties,
+        "perInstanceProperties": {name: {} for name in names},
+    }
+
+
+@cache
+def guest_text(name: str) -> str:
+    """A file of the guest, the same for every job: nothing is written into it."""
+    return (files("gputrain.backends.compute.guest") / name).read_text("utf-8")
+
+
+@cache
+def _loader() -> str:
+    return (files("gputrain.staging") / "loader.py").read_text("utf-8")
+
+
+def _metadata(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    values = {
+        "startup-script": guest_text("startup.py"),
+        **{f"gputrain-{part}": guest_text(f"{part}.py") for part in GUEST},
+        "gputrain-loader": _loader(),
+        JOB_KEY: json.dumps(document, sort_keys=True),
+        "enable-oslogin": "TRUE" if document["os_login"] else "FALSE",
+        "block-project-ssh-keys": "TRUE",
+        "serial-port-enable": "FALSE",
+        images.INSTALL_DRIVER: "True",
+    }
+    return [{"key": key, "value": value} for key, value in values.items()]
+
+
+def _instance(properties: Mapping[str, Any], name: str, order: Mapping[str, Any]) -> dict[str, Any]:
+    """``Instance`` of an insert: the same properties, with URLs where bulkInsert takes bare names."""
+    zone = order["zone"]
+    scope = f"zones/{zone}"
+    instance = dict(properties, name=name, machineType=f"{scope}/machineTypes/{properties['machineType']}")
+    disk = dict(properties["disks"][0])
+    init = dict(disk["initializeParams"])
+    init["diskType"] = f"{scope}/diskTypes/{init['diskType']}"
+    instance["disks"] = [{**disk, "initializeParams": init}]
+    if "guestAccelerators" in properties:
+        gpus = dict(properties["guestAccelerators"][0])
+        gpus["acceleratorType"] = f"{scope}/acceleratorTypes/{gpus['acceleratorType']}"
+        instance["guestAccelerators"] = [gpus]
+    instance["params"] = {"requestValidForDuration": {"seconds": str(order["queue_s"])}}
+    return instance
+
+
+def _properties(spec: TrainingSpec, candidate: Candidate, job_id: str, settings: Settings) -> dict[str, Any]:
+    shape = shape_of(candidate.gpu, candidate.gpu_count, candidate.machine_type)
+    properties: dict[str, Any] = {
+        "description": f"gputrain job {job_id}",
+        "machineType": shape.machine_type,
+        "labels": our_labels(job_id, spec.labels),
+        "scheduling": _scheduling(candidate),
+        "disks": [_boot_disk(spec, shape, job_id, settings)],
+        "networkInterfaces": networks.interfaces(shape, settings, candidate.place, candidate.num_nodes),
+        "serviceAccounts": [{"email": settings.service_account, "scopes": [SCOPE]}],
+        "shieldedInstanceConfig": {
+            "enableSecureBoot": settings.secure_boot,
+            "enableVtpm": True,
+            "enableIntegrityMonitoring": True,
+        },
+        "reservationAffinity": _reservation(spec, candidate),
+    }
+    if shape.is_attached:
+        count = int(shape.gpu_count)
+        kind = shape.gpu.accelerator_type
+        properties["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": count}]
+    if settings.network_tags:
+        properties["tags"] = {"items": list(settings.network_tags)}
+    policy = _placement(shape, candidate, settings)
+    if policy:
+        properties["resourcePolicies"] = [policy]
+    return properties
+
+
+def _scheduling(candidate: Candidate) -> dict[str, Any]:
+    model = candidate.provisioning_model or ProvisioningModel.STANDARD
+    scheduling: dict[str, Any] = {
+        "provisioningModel": MODELS[model],
+        "instanceTerminationAction": "DELETE",
+        "onHostMaintenance": "TERMINATE",  # no machine with a GPU migrates live
+        "automaticRestart": False,  # a gang cannot take one VM back by itself
+    }
+    if model is ProvisioningModel.SPOT:
+        scheduling["preemptionNoticeDuration"] = {"seconds": str(SPOT_NOTICE_S)}
+    return scheduling
+
+
+def _boot_disk(spec: TrainingSpec, shape: Shape, job_id: str, settings: Settings) -> dict[str, Any]:
+    sold = shape.machine.boot_disk_types
+    if settings.disk_type is not None and settings.disk_type not in sold:
+        allowed = f"{' or '.join(sold)} on {shape.machine_type}"
+        fault = Fault(field="disk_type", value=settings.disk_type, allowed=allowed, fix="leave it out")
+        raise SpecError(f"{fault}", faults=(fault,))
+    return {
+        "boot": True,
+        "autoDelete": True,
+        "initializeParams": {
+            "sourceImage": images.choose(shape, settings, spec.image),
+            "diskType": settings.disk_type or sold[0],
+            "diskSizeGb": str(settings.disk_gib),
+            "labels": our_labels(job_id, spec.labels),
+        },
+    }
+
+
+def _reservation(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
+    takes = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
+    if spec.reservation is None or candidate.provisioning_model not in takes:
+        return {"consumeReservationType": "NO_RESERVATION"}
+    return {
+        "consumeReservationType": "SPECIFIC_RESERVATION",
+        "key": RESERVATION_KEY,
+        "values": [spec.reservation],
+    }
+
+
+def _placement(shape: Shape, candidate: Candidate, settings: Settings) -> str:
+    """The policy that keeps the gang together, where one is named and the family takes one."""
+    wants = shape.machine.family.placement
+    if candidate.num_nodes > 1 and wants is Placement.NVLINK_DOMAIN and settings.placement_policy is None:
+        fault = Fault(
+            field="placement_policy",
+            value="None",
+            allowed="a compact policy with a GPU topology: without one the VMs share no NVLink",
+            fix="gcloud compute resource-policies create group-placement NAME --collocation collocated"
+            " --gpu-topology 1x72 --region REGION; then placement_policy='NAME'",
+        )
+        raise SpecError(f"{fault}", faults=(fault,))
+    if candidate.num_nodes == 1 or wants is Placement.BY_RESERVATION:
+        return ""
+    return settings.placement_policy or ""
+
+
+def _job(
+    spec: TrainingSpec,
+    candidate: Candidate,
+    job_id: str,
+    bundle: Bundle,
+    settings: Settings,
+    addresses: Mapping[str, str],
+) -> dict[str, Any]:
+    """The document that the guest reads. Nothing in it is a secret: whoever may see the VM may read it."""
+    shape = shape_of(candidate.gpu, candidate.gpu_count, candidate.machine_type)
+    bucket = settings.bucket
+    objects = Objects(bucket=bucket, job_id=job_id)
+    return {
+        "schema": SCHEMA,
+        "job_id": job_id,
+        "zone": candidate.place,
+        "project": settings.project,
+        "gpus": shape.api_gpu_count,
+        "driver_wait_s": settings.driver_wait_s,
+        "image": spec.image,
+        "python": settings.python,
+        "os_login": settings.os_login,
+        "storage": addresses["storage"],
+        "compute": addresses["compute"],
+        "bucket": bucket.name,
+        "folder": objects.attempts,
+        "cancel": objects.cancel,
+        "checkpoints": spec.checkpoint_dir or bucket.uri("jobs", job_id, "checkpoints"),
+        "output": spec.output_dir or bucket.uri("jobs", job_id, "output"),
+        "order": _code(spec, bundle, bucket, addresses),
+        "env": {
+            **spec.env,
+            contract.JOB_ID: job_id,
+            contract.NUM_NODES: str(candidate.num_nodes),
+            contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
+            contract.LAUNCHER: spec.launcher.value,
+            contract.LOG_FORMAT: "json",
+        },
+    }
+
+
+def _code(spec: TrainingSpec, bundle: Bundle, bucket: Bucket, addresses: Mapping[str, str]) -> dict[str, Any]:
+    """What the loader and the prelude of every backend are told."""
+    return {
+        "storage": addresses["storage"],
+        "secretmanager": addresses["secretmanager"],
+        "bucket": bucket.name,
+        "object": bundle.location.removeprefix(f"gs://{bucket.name}/"),
+        "sha256": bundle.sha256,
+        "generation": bundle.generation,
+        "argv": list(bundle.argv),
+        "requirements": list(spec.requirements),
+        "secrets": dict(spec.secrets),
+    }

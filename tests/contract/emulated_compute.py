@@ -1,0 +1,45 @@
+"""Compute Engine for the contract suite: the emulator in live mode; its VMs boot the real startup script."""
+
+from contextlib import contextmanager
+
+import gputrain.emulator
+from gputrain.backends.compute import ComputeEngine
+from gputrain.emulator.live import LiveMode
+from gputrain.emulator.storage import Storage
+from tests.road import Road
+
+GPU = "L4:1"
+"""What stands for a machine: the suite's specs name no GPU, and a VM without one is not for training."""
+
+
+class ComputeRoad(Road):
+    """The road of specs that say only what to run."""
+
+    def candidate(self, spec):
+        return super().candidate(spec.replace(gpu=GPU))
+
+
+@contextmanager
+def live_cloud():
+    """An emulated cloud in which VMs are processes of this machine and come at once."""
+    with gputrain.emulator.start(wall_clock=True) as cloud:
+        cloud.attach(LiveMode(cloud.world))
+        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        quick = cloud.compute.settings
+        quick.provision_s = quick.staging_s = quick.delete_s = quick.quick_s = quick.rollback_s = 0.1
+        yield cloud
+        assert not cloud.dispatcher.failures
+
+
+@contextmanager
+def compute():
+    """A backend in a cloud of its own."""
+    with live_cloud() as cloud:
+        reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "poll_s": 0.2}
+
+        class Emulated(ComputeEngine):
+            @classmethod
+            def for_ref(cls, ref):
+                return cls(ref.project, regions=["us-central1"], bucket="gs://my-bucket", **reach)
+
+        yield Emulated("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)

@@ -1,0 +1,60 @@
+"""A cloud of one's own: project, bucket, and a backend that waits by moving the emulator's clock."""
+
+import pytest
+
+import gputrain.emulator
+from gputrain.backends.compute import ComputeEngine
+from gputrain.emulator.storage import Storage
+from tests.emulator import discovery
+from tests.road import Road
+
+REGION = "us-central1"
+
+
+@pytest.fixture
+def cloud():
+    """The test fails if anything that was said departs from Google's published documents."""
+    with gputrain.emulator.start() as running:
+        running.dispatcher.log_bytes = 1 << 30
+        running.world.part(Storage).add_bucket("my-bucket", location=REGION)
+        yield running
+        assert not running.dispatcher.failures
+        assert discovery.judge(running) == []
+
+
+@pytest.fixture
+def make(cloud):
+    """Makes backends; waiting moves the emulator's clock."""
+
+    def build(**settings):
+        given = {
+            "project": "my-project",
+            "regions": [REGION],
+            "bucket": "gs://my-bucket",
+            "endpoints": cloud.endpoints,
+            "credentials": cloud.credentials,
+            "sleep": cloud.clock.advance,
+            "now": cloud.clock.now,
+        }
+        return ComputeEngine(**{**given, **settings})
+
+    return build
+
+
+@pytest.fixture
+def backend(make):
+    return make()
+
+
+@pytest.fixture
+def road(backend):
+    return Road(backend)
+
+
+@pytest.fixture
+def code(tmp_path):
+    """The path of a script in a folder of its own."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "train.py").write_text("print('hello')\n")
+    return str(folder / "train.py")

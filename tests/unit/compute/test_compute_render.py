@@ -1,0 +1,272 @@
+"""The requests, word for word; what Google's own schema says of them; what is refused before one is made."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gputrain.backends.base import Bundle
+from gputrain.backends.compute import ComputeEngine, render
+from gputrain.backends.compute.names import Objects, Place, vm_names
+from gputrain.errors import SpecError
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
+from gputrain.staging.bucket import Bucket
+from tests.emulator.discovery import Exchange, validate
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "compute"
+BUNDLE = Bundle(
+    location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", "--lr", "3e-4"), sha256="abc", generation=7
+)
+PLAIN = {"project": "my-project", "regions": ["us-central1", "us-east4"], "bucket": "gs://my-bucket"}
+GPU_NETS = [f"gpu-sub-{number}" for number in range(1, 9)]
+IMAGE = "us-docker.pkg.dev/p/r/i@sha256:0"
+CASES = {
+    "one-node": ({}, {"gpu": "L4:1"}),
+    "two-nodes-spot": (
+        {"service_account": "a@my-project.iam.gserviceaccount.com", "network_tags": ["train"]},
+        {
+            "gpu": "A100-80GB:8",
+            "num_nodes": 2,
+            "provisioning_model": "spot",
+            "max_restarts": 3,
+            "max_run_duration": "12h",
+            "env": {"A": "1"},
+            "labels": {"team": "nlp"},
+        },
+    ),
+    "flex-start": (
+        {},
+        {
+            "gpu": "H100:2",
+            "provisioning_model": "flex-start",
+            "max_wait_duration": "30m",
+            "max_run_duration": "6d",
+        },
+    ),
+    "attached-gpu": ({"image_family": "my-project/mine"}, {"gpu": "V100:2", "num_nodes": 2}),
+    "hyperdisk-rdma": (
+        {"gpu_subnetworks": [*GPU_NETS, "gpu-sub-9"], "subnetwork": "main"},
+        {"gpu": "H200:8", "num_nodes": 2, "provisioning_model": "spot"},
+    ),
+    "arm64": (
+        {"placement_policy": "together", "gpu_subnetworks": GPU_NETS[:5]},
+        {"gpu": "GB200:4", "num_nodes": 2, "reservation": "mine", "image": IMAGE},
+    ),
+    "tcpx-placed": (
+        {"placement_policy": "together", "gpu_subnetworks": GPU_NETS, "secure_boot": True},
+        {"gpu": "H100-MEGA:8", "num_nodes": 2, "reservation": "mine", "provisioning_model": "standard"},
+    ),
+    "everything": (
+        {
+            "boot_image": "projects/p/global/images/i",
+            "python": "/opt/conda/bin/python3",
+            "disk_gib": 500,
+            "disk_type": "pd-ssd",
+            "external_ip": True,
+            "os_login": False,
+        },
+        {
+            "gpu": "L4:4",
+            "num_nodes": 3,
+            "requirements": ["einops==0.8.0"],
+            "image": IMAGE,
+            "secrets": {"KEY": "secret://projects/p/secrets/s/versions/1"},
+            "checkpoint_dir": "gs://my-bucket/ckpt",
+            "output_dir": "gs://other/out",
+        },
+    ),
+}
+
+
+def rendered(settings, fields):
+    backend = ComputeEngine(**{**PLAIN, **settings})
+    spec = TrainingSpec(script="train.py", **fields)
+    wanted = candidates(spec, [backend.supply])
+    assert wanted.candidates, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
+    return backend.render(spec, wanted.candidates[0], "train-x1y2", BUNDLE).body
+
+
+def sent(body, attempt=0):
+    return render.call(body, "train-x1y2", attempt, max_run_s=body["max_run_s"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_request_is_as_it_was_read_in_review(case):
+    body = rendered(*CASES[case])
+    path = GOLDEN / f"{case}.json"
+    if os.environ.get("GPUTRAIN_WRITE_GOLDEN"):
+        path.write_text(json.dumps(body, indent=1, sort_keys=True) + "\n")
+    assert body == json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_googles_own_schema_takes_the_request(case):
+    body = rendered(*CASES[case])
+    method, document = sent(body)
+    path = f"/compute/v1/projects/my-project/zones/{body['zone']}/instances"
+    exchange = Exchange(
+        method="POST",
+        path=path + ("/bulkInsert" if method == "bulkInsert" else ""),
+        query=(("requestId", "11111111-1111-4111-8111-111111111111"),),
+        request_body=json.dumps(document).encode(),
+        response_body=b'{"kind": "compute#operation"}',
+    )
+    assert validate(exchange) == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_less_safe_is_asked_for_unless_the_settings_say_so(case):
+    settings, _ = CASES[case]
+    body = rendered(*CASES[case])
+    properties = body["properties"]
+    scheduling = properties["scheduling"]
+    assert scheduling["instanceTerminationAction"] == "DELETE"
+    assert scheduling["onHostMaintenance"] == "TERMINATE"
+    assert scheduling["automaticRestart"] is False
+    assert all(disk["autoDelete"] for disk in properties["disks"])
+    outside = [nic for nic in properties["networkInterfaces"] if "accessConfigs" in nic]
+    assert bool(outside) is bool(settings.get("external_ip"))
+    assert not properties["serviceAccounts"][0]["email"].endswith("-compute@developer.gserviceaccount.com")
+    _, document = sent(body)
+    told = document.get("instanceProperties", document)
+    metadata = {item["key"]: item["value"] for item in told["metadata"]["items"]}
+    assert metadata["block-project-ssh-keys"] == "TRUE"
+    assert metadata["serial-port-enable"] == "FALSE"
+    assert metadata["enable-oslogin"] == ("FALSE" if settings.get("os_login") is False else "TRUE")
+    assert int(told["scheduling"]["maxRunDuration"]["seconds"]) > 0
+
+
+def test_a_gang_is_asked_for_as_a_whole_under_names_that_are_known_before():
+    method, document = sent(rendered(*CASES["everything"]))
+    assert method == "bulkInsert"
+    assert (document["count"], document["minCount"]) == ("3", "3")
+    assert list(document["perInstanceProperties"]) == ["train-x1y2-0-0", "train-x1y2-0-1", "train-x1y2-0-2"]
+
+
+def test_only_a_machine_that_may_queue_is_inserted_by_itself():
+    body = rendered(*CASES["flex-start"])
+    method, document = sent(body)
+    assert method == "insert"
+    assert document["params"] == {"requestValidForDuration": {"seconds": "1800"}}
+    assert document["machineType"] == f"zones/{body['zone']}/machineTypes/a3-highgpu-2g"
+    assert document["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
+
+
+def test_the_startup_script_is_the_same_for_every_job():
+    texts = set()
+    for case in CASES.values():
+        _, document = sent(rendered(*case))
+        items = document.get("instanceProperties", document)["metadata"]["items"]
+        texts.add(
+            tuple(
+                item["value"]
+                for item in items
+                if item["key"] != "gputrain-job" and "oslogin" not in item["key"]
+            )
+        )
+    assert len(texts) == 1
+
+
+def test_the_users_words_are_in_the_job_document_alone():
+    body = rendered({}, {"gpu": "L4:1", "args": ["$(touch x)"], "env": {"WORD": "`id`"}})
+    _, document = sent(
+        {**body, "job": {**body["job"], "order": {**body["job"]["order"], "argv": ["$(touch x)"]}}}
+    )
+    items = {item["key"]: item["value"] for item in document["instanceProperties"]["metadata"]["items"]}
+    assert "$(touch x)" in items.pop("gputrain-job")
+    assert not [key for key, value in items.items() if "touch" in value or "`id`" in value]
+
+
+def test_each_attempt_has_names_and_a_label_of_its_own():
+    body = rendered(*CASES["two-nodes-spot"])
+    _, second = sent(body, attempt=1)
+    assert list(second["perInstanceProperties"]) == ["train-x1y2-1-0", "train-x1y2-1-1"]
+    assert second["instanceProperties"]["labels"]["gputrain-attempt"] == "1"
+    assert second["instanceProperties"]["labels"]["gputrain-job"] == "train-x1y2"
+
+
+def test_a_name_is_never_too_long_for_a_vm_and_stays_its_own():
+    one, other = ("x" * 60, "x" * 59 + "y")
+    names = {*vm_names(one, 3, 100), *vm_names(other, 3, 100)}
+    assert len(names) == 200
+    assert max(map(len, names)) <= 63
+
+
+def test_machines_whose_gpus_need_networks_of_their_own_run_alone_without_them():
+    assert rendered({}, {"gpu": "H100:8"})["count"] == 1
+    spec = TrainingSpec(script="train.py", gpu="H100:8", num_nodes=2)
+    wanted = candidates(spec, [ComputeEngine(**PLAIN).supply])
+    assert wanted.candidates == ()
+    fixes = [refusal.fix for refusal in wanted.refusals if refusal.asked_for]
+    assert any("gcloud compute networks create" in fix and "gpu_subnetworks" in fix for fix in fixes)
+
+
+def test_too_few_networks_are_refused_with_the_commands_that_make_them():
+    with pytest.raises(SpecError, match="8 subnetworks for A3 Mega") as caught:
+        rendered({"gpu_subnetworks": ["one"]}, {"gpu": "H100-MEGA:8", "num_nodes": 2})
+    assert "gcloud compute networks subnets create" in caught.value.faults[0].fix
+
+
+def test_an_nvlink_domain_needs_a_policy_that_keeps_it_together():
+    with pytest.raises(SpecError, match="--gpu-topology"):
+        rendered(
+            {"gpu_subnetworks": GPU_NETS[:5]},
+            {"gpu": "GB200:4", "num_nodes": 2, "reservation": "mine", "image": IMAGE},
+        )
+
+
+def test_a_gpu_that_no_image_with_pytorch_drives_asks_for_a_container():
+    with pytest.raises(SpecError, match="image="):
+        rendered({}, {"gpu": "V100:1"})
+    assert rendered({}, {"gpu": "V100:1", "image": IMAGE})["job"]["image"] == IMAGE
+
+
+def test_a_disk_that_the_machine_does_not_boot_from_is_refused():
+    with pytest.raises(SpecError, match="hyperdisk-balanced on a3-ultragpu-8g"):
+        rendered({"disk_type": "pd-ssd"}, {"gpu": "H200:8", "provisioning_model": "spot"})
+
+
+def test_every_fault_of_the_settings_is_told_at_once():
+    with pytest.raises(SpecError) as caught:
+        ComputeEngine(
+            "P", regions=["us-central1-a"], bucket="my-bucket", disk_gib=1, boot_image="x", driver_wait_s=-1
+        )
+    fields = {fault.field for fault in caught.value.faults}
+    assert fields == {"project", "regions", "bucket", "disk_gib", "boot_image", "driver_wait_s"}
+
+
+def test_a_place_names_the_zone_and_the_bucket_that_outlives_the_vms():
+    place = Place(zone="us-central1-a", bucket=Bucket.parse("gs://my-bucket/team/a"))
+    assert Place.parse(str(place)) == place
+    assert Objects(bucket=place.bucket, job_id="j").status(2, 1) == "team/a/jobs/j/attempt-2/status-1.json"
+    with pytest.raises(SpecError, match="zone~bucket"):
+        Place.parse("us-central1-a")
+
+
+def test_places_come_in_the_order_of_the_regions():
+    backend = ComputeEngine("my-project", regions=["us-east4", "us-central1"], bucket="gs://b-1")
+    offer = next(one for one in backend.supply.offers if one.machine_type == "g2-standard-24")
+    regions = [place.rpartition("-")[0] for place in offer.places]
+    assert regions == sorted(regions, key=["us-east4", "us-central1"].index)
+    assert set(regions) == {"us-east4", "us-central1"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({}, "gpu"),
+        ({"gpu": "L4:1", "provisioning_model": "flex-start", "max_run_duration": "8d"}, "max_run_duration"),
+        ({"gpu": "L4:1", "num_nodes": 2, "provisioning_model": "flex-start"}, "num_nodes"),
+        ({"gpu": "L4:1", "checkpoint_dir": "/data"}, "checkpoint_dir"),
+        ({"gpu": "L4:1", "output_dir": "out"}, "output_dir"),
+    ],
+)
+def test_what_it_cannot_honour_is_refused_by_name_and_with_a_fix(fields, field):
+    backend = ComputeEngine(**PLAIN)
+    wanted = candidates(TrainingSpec(script="train.py", **fields), [backend.supply])
+    assert wanted.candidates == ()
+    told = [refusal for refusal in wanted.refusals if refusal.subject == field]
+    assert told
+    assert told[0].fix
