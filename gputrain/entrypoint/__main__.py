@@ -8,7 +8,7 @@ import sys
 
 def main() -> None:
     """Run one node agent and exit with the job's verdict."""
-    from . import contract, options
+    from . import options, result
     from .agent import Agent
 
     if sys.argv[1:2] in (["--help"], ["-h"]):
@@ -18,7 +18,8 @@ def main() -> None:
         agent = Agent(options.parse(sys.argv[1:], os.environ))
     except options.EnvironmentRefused as refused:
         sys.stderr.write(f"gputrain.entrypoint: {refused}\n")
-        sys.exit(contract.BAD_ENVIRONMENT)
+        sys.stderr.flush()
+        sys.exit(result.refuse(os.environ, str(refused)))
     code = agent.run()
     sys.stdout.flush()
     os._exit(code)  # daemon threads may still wait for the metadata server

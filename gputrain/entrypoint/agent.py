@@ -84,6 +84,7 @@ class Agent:
             message = f"the agent itself failed: {error!r}"
             cause = node_cause(contract.REFUSED, self._cluster.node_rank, socket.gethostname(), message)
             self._verdict = verdict(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None)
+            self._kill()
         return self._leave()
 
     def _say(self, message: str, severity: str = "INFO") -> None:
@@ -253,8 +254,6 @@ class Agent:
 
     def _leave(self) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
-        for rank in self._ranks:
-            rank.kill_session()
         end_orphans(self._not_ours)
         if self._error_dir:
             launch.remove(self._error_dir)

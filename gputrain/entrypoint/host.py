@@ -10,7 +10,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+    from typing import Dict, List, Mapping, Optional
 
 SMALL_SHM = 1 << 30
 """Containers get 64 MiB of /dev/shm by default; DataLoader workers and NCCL want far more."""
@@ -107,23 +107,34 @@ def _torch_version() -> str:
     return "none"
 
 
-def session_members(session: int) -> List[int]:
-    """The processes of a session that are alive, zombies left out."""
-    return [pid for pid, state, _, its in _processes() if its == session and state != "Z"]
-
-
 def children_of(parent: int) -> List[int]:
     """The direct children of a process that are alive, zombies left out."""
-    return [pid for pid, state, its_parent, _ in _processes() if its_parent == parent and state != "Z"]
+    if os.path.exists(f"/proc/{parent}/task/{parent}/children"):
+        listed = [_read(f"/proc/{parent}/task/{thread}/children") for thread in _threads_of(parent)]
+        pids = [int(pid) for text in listed for pid in text.split()]
+    else:  # a kernel built without CONFIG_PROC_CHILDREN
+        pids = [pid for pid in _processes() if _stat(pid)[1:2] == [str(parent)]]
+    return [pid for pid in pids if _stat(pid)[0] not in ("Z", "")]
 
 
-def _processes() -> Iterator[Tuple[int, str, int, int]]:
-    """Every process as (pid, state, parent, session)."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            fields = _read(f"/proc/{name}/stat").rpartition(")")[2].split()
-            if len(fields) > 4:
-                yield int(name), fields[0], int(fields[1]), int(fields[3])
+def _threads_of(pid: int) -> List[str]:
+    with contextlib.suppress(OSError):
+        return os.listdir(f"/proc/{pid}/task")
+    return []
+
+
+def session_members(session: int) -> List[int]:
+    """The processes of a session that are alive, zombies left out."""
+    return [pid for pid in _processes() if _stat(pid)[3:4] == [str(session)] and _stat(pid)[0] != "Z"]
+
+
+def _processes() -> List[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _stat(pid: int) -> List[str]:
+    """State, parent, process group, session and the rest of what the kernel tells of a process."""
+    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split() or [""]
 
 
 def catches_sigterm(pid: int) -> bool:

@@ -119,12 +119,14 @@ class Hub:
             link.close()
             return
         self._strangers[link] = now + HELLO_WITHIN_S
-        self._selector.register(link.sock, selectors.EVENT_READ, lambda _: self._read_stranger(link))
+        self._selector.register(link.sock, selectors.EVENT_READ, lambda at: self._read_stranger(link, at))
 
-    def _read_stranger(self, link: wire.Link) -> None:
+    def _read_stranger(self, link: wire.Link, now: float) -> None:
         messages = link.receive(limit=1 << 14)
         if messages and messages[0]["type"] == "hello":
             self._greet(link, messages[0])
+            for message in messages[1:] if link in self._links.values() else []:
+                self._take(int(messages[0]["node_rank"]), message, now)
         elif messages or link.closed:
             self._turned_away += 1
             if self._turned_away == 1:

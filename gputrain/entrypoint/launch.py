@@ -66,7 +66,7 @@ def _torchrun(options: Options, place: Place) -> List[str]:
         "torch.distributed.run",
         f"--nnodes={len(place.addrs)}",
         f"--node-rank={place.node_rank}",
-        f"--nproc-per-node={options.nproc_per_node or host.gpu_count(os.environ) or 1}",
+        f"--nproc-per-node={_wanted(options)}",
         "--rdzv-backend=static",
         f"--rdzv-endpoint={_bracketed(place.addrs[0])}:{place.ports[0]}",
         f"--rdzv-conf=is_host={str(place.node_rank == 0).lower()},timeout={int(options.join_timeout)}",
@@ -75,6 +75,11 @@ def _torchrun(options: Options, place: Place) -> List[str]:
         "--max-restarts=0",
         "--no-python",
     ]
+
+
+def _wanted(options: Options) -> int:
+    """How many ranks a program that starts its own should start."""
+    return options.nproc_per_node or host.gpu_count(os.environ) or 1
 
 
 def _bracketed(address: str) -> str:
@@ -90,6 +95,7 @@ def environments(
     base.update(options.for_ranks())
     base[contract.NUM_NODES] = str(len(place.addrs))
     base[contract.NODE_RANK] = str(place.node_rank)
+    base[contract.NPROC_PER_NODE] = str(place.nproc if processes_on_node(options) else _wanted(options))
     base[contract.MASTER_ADDR] = place.addrs[0]
     base[contract.MASTER_PORT] = str(place.ports[0])
     base[contract.NODE_ADDRS] = ",".join(place.addrs)

@@ -48,6 +48,7 @@ class Pump:
         self._selector = selectors.DefaultSelector()
         self._wake, self._waker = os.pipe()
         os.set_blocking(self._wake, False)
+        os.set_blocking(self._waker, False)
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._inbox: Deque[bytes] = collections.deque()
         self._joining: Deque[_Stream] = collections.deque()
@@ -110,7 +111,8 @@ class Pump:
             self._thread.join(0.5)
 
     def _nudge(self) -> None:
-        os.write(self._waker, b"x")
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._waker, b"x")
 
     def _run(self) -> None:
         try:

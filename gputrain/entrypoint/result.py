@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
+import time
 
 from . import contract
+from .lines import timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, Mapping
 
 LINE_LIMIT = 15_000
 """Bytes of the result line: container runtimes cut lines at 16 KiB."""
@@ -24,6 +28,28 @@ def write(document: Dict[str, Any], folder: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(f"{path}.new", path)
+
+
+def refuse(environ: Mapping[str, str], why: str) -> int:
+    """Tell, where the environment alone says, that this agent could not start; the answer is its exit code."""
+    from .gang import node_cause
+    from .verdict import verdict
+
+    rank = environ.get(contract.NODE_RANK, "")
+    node_rank = int(rank) if rank.isdigit() else 0
+    now = timestamp(time.time())
+    document: Dict[str, Any] = dict.fromkeys(contract.RESULT_FIELDS)
+    cause = node_cause(contract.REFUSED, node_rank, socket.gethostname(), why)
+    document.update(verdict(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None))
+    document.update(
+        schema=contract.RESULT_SCHEMA, node_rank=node_rank, ranks=[], started_at=now, ended_at=now
+    )
+    document.update(job=environ.get(contract.JOB_ID, ""), attempt=environ.get(contract.ATTEMPT, "0"))
+    if environ.get(contract.RESULT_DIR):
+        with contextlib.suppress(OSError):
+            write(document, environ[contract.RESULT_DIR])
+    os.write(1, line(document) + b"\n")
+    return contract.BAD_ENVIRONMENT
 
 
 def line(document: Dict[str, Any]) -> bytes:

@@ -226,7 +226,7 @@ def test_a_port_that_is_taken_is_named(cluster):
     with socket.create_server((host, int(port))):
         node = cluster.start(cluster.script(PLACE), rank=0, nodes=2).wait()
     assert node.code == 64
-    assert port in node.out
+    assert port in node.cause["message"]
 
 
 def test_nodes_that_count_differently_are_told(cluster):

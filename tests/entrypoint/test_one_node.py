@@ -212,6 +212,14 @@ def test_a_command_runs_as_it_is(cluster):
     assert len(node.result["ranks"]) == 1
 
 
+def test_a_command_that_starts_its_own_ranks_learns_how_many(cluster):
+    text = "echo $GPUTRAIN_NPROC_PER_NODE $GPUTRAIN_NUM_NODES $GPUTRAIN_NODE_RANK $GPUTRAIN_MASTER_ADDR"
+    node = cluster.run("sh", "-c", text, nproc=4, flags=["--launcher=none"])
+    assert node.said("[0] 4 1 0 127.0.0.1")
+    node = cluster.run("sh", "-c", text, flags=["--launcher=none", "--nproc-per-node=auto"])
+    assert node.said("[0] 1 1 0"), node.out
+
+
 def test_a_command_that_python_ran_is_explained_by_its_last_lines(cluster):
     node = cluster.run(sys.executable, "-c", "1/0", flags=["--launcher=none"])
     assert (node.cause["kind"], node.cause["exception"]) == ("exception", "ZeroDivisionError")

@@ -74,7 +74,12 @@ def test_the_help_names_every_variable():
 
 
 def test_a_refusal_exits_64_and_says_why(cluster):
-    node = cluster.run("train.py", flags=["--launcher", "mpi"])
+    results = cluster.folder / "results"
+    env = {"GPUTRAIN_RESULT_DIR": str(results), "GPUTRAIN_JOB_ID": "bert", "GPUTRAIN_NODE_RANK": "1"}
+    node = cluster.run("train.py", flags=["--launcher", "mpi"], env=env)
     assert node.code == 64
+    assert (node.result["job"], node.cause["kind"]) == ("bert", "environment")
+    assert set(node.result) == set(contract.RESULT_FIELDS)
+    assert (results / "result-1.json").exists()
     assert "GPUTRAIN_LAUNCHER" in node.out
     assert "Traceback" not in node.out

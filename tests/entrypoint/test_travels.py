@@ -1,6 +1,8 @@
 """The half that runs in the container: any Python from 3.7 on, nothing installed, one small file."""
 
 import ast
+import doctest
+import importlib
 import json
 import os
 import subprocess
@@ -193,3 +195,10 @@ def _cost(pid):
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
         switches += int(status.read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
     return int(fields[11]) + int(fields[12]), switches, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "entrypoint").glob("*.py")), ids=lambda path: path.stem)
+def test_the_examples_in_docstrings_run(path):
+    if path.stem != "__main__":
+        module = importlib.import_module(f"gputrain.entrypoint.{path.stem}")
+        assert doctest.testmod(module).failed == 0
