@@ -91,6 +91,7 @@ class Cloud:
         self.endpoints.close()
         self.server.stop()
         self.clock.close()
+        self.world.close()
 
     @property
     def credentials(self) -> Any:

@@ -1,7 +1,7 @@
 """Google's OAuth token endpoint: refresh tokens and service-account JWTs turned into access tokens.
 
-Signatures are not checked: the emulator knows no keys. Times are, against the wall clock, as clients sign with
-it; `OAuth.skew_s` sets the two apart, which is how a machine with a wrong clock looks from Google's side.
+Signatures are not checked: the emulator knows no keys. Times are, against the wall clock, as clients sign
+with it; `OAuth.skew_s` sets the two apart, which is how a machine with a wrong clock looks to Google.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _claims(assertion: str) -> dict[str, Any]:
     parts = assertion.split(".")
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (IndexError, binascii.Error, ValueError):
+    except (IndexError, binascii.Error, ValueError, RecursionError):
         claims = None
     if len(parts) != 3 or not isinstance(claims, dict):
         message = "Invalid JWT: Token must be in the form header.payload.signature."

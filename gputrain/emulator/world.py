@@ -116,7 +116,7 @@ class Callers:
             return None
         try:
             claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        except (binascii.Error, ValueError):
+        except (binascii.Error, ValueError, RecursionError):
             return None
         email = claims.get("iss") if isinstance(claims, dict) else None
         if not isinstance(email, str) or "@" not in email:
@@ -151,6 +151,12 @@ class World:
                 self._parts[kind] = kind(self)  # type: ignore[call-arg]  # every part takes its world
             found: Part = self._parts[kind]
             return found
+
+    def close(self) -> None:
+        """Let every part that holds more than memory give it back."""
+        for part in self._parts.values():
+            if hasattr(part, "close"):
+                part.close()
 
     def new_id(self) -> str:
         """A numeric id as Google makes them: 19 digits, never reused."""

@@ -13,6 +13,7 @@ import requests
 from google.api_core.exceptions import Conflict, Forbidden, NotFound, PreconditionFailed
 from google.cloud import storage
 
+import gputrain.emulator
 from gputrain.emulator import Cloud
 from gputrain.emulator.faults import bad_gateway, server_error
 from gputrain.emulator.storage import Storage, too_fast
@@ -94,6 +95,13 @@ def test_nothing_is_written_outside_of_the_emulators_folder(
     assert list(tmp_path.iterdir()) == []
     assert all(file.name.isdigit() for file in folder.iterdir())
     assert not (folder.parent / "evil").exists()
+
+
+def test_the_folder_goes_with_the_emulator() -> None:
+    with gputrain.emulator.start() as cloud:
+        folder = Path(cloud.world.part(Storage)._kept.name)
+        assert folder.is_dir()
+    assert not folder.exists()
 
 
 def test_generation_zero_takes_a_lock_once(bucket: Any) -> None:

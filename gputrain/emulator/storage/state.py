@@ -17,7 +17,9 @@ class Storage:
     """What handlers and tests share; the folder goes away with the emulator."""
 
     def __init__(self, world: World) -> None:
-        self._kept = tempfile.TemporaryDirectory(prefix="gputrain-emulator-storage-")
+        self._kept = tempfile.TemporaryDirectory(
+            prefix="gputrain-emulator-storage-", ignore_cleanup_errors=True
+        )
         folder = Folder(Path(self._kept.name))
         self.world = world
         self.objects = Objects(folder, world.clock.now)
@@ -46,6 +48,10 @@ class Storage:
     def location(self, bucket: str) -> str | None:
         """Where a bucket is, None where there is none of that name."""
         return next((found.location for found in self.objects.all_buckets() if found.name == bucket), None)
+
+    def close(self) -> None:
+        """Remove the folder; safe to call twice."""
+        self._kept.cleanup()
 
     def break_next_chunk(self, kept_bytes: int) -> None:
         """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""

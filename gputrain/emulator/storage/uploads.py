@@ -47,7 +47,7 @@ def read_metadata(data: bytes) -> dict[str, Any]:
         return {}
     try:
         document = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ApiError(400, "Parse Error", reason="parseError") from None
     if not isinstance(document, dict):
         raise ApiError(400, "Parse Error", reason="parseError")
