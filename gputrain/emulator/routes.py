@@ -121,23 +121,29 @@ class Answer:
 def client_methods(package: str, service: str, style: Style) -> tuple[Method, ...]:
     """Every method of an official client, read from its generated REST transports."""
     services = importlib.import_module(f"{package}.services")
-    found: list[Method] = []
+    found: dict[tuple[str, str], Method] = {}
     for module in pkgutil.iter_modules(services.__path__):
         transport = importlib.import_module(f"{package}.services.{module.name}.transports.rest")
         for name, cls in vars(transport).items():
             if name.endswith("RestTransport") and not name.startswith("_"):
-                found.extend(_methods_of(cls, name.removesuffix("RestTransport"), service, style))
-    return tuple(found)
+                _collect(found, cls, name.removesuffix("RestTransport"), service, style)
+    return tuple(found.values())
 
 
-def _methods_of(transport: type, group: str, service: str, style: Style) -> Iterator[Method]:
+def _collect(
+    found: dict[tuple[str, str], Method], transport: type, group: str, service: str, style: Style
+) -> None:
+    """Add a transport's methods; the first of a path counts, as all of them repeat the same mixins."""
     for name, stub in vars(transport).items():
         if not (isinstance(stub, type) and hasattr(stub, "_get_http_options")):
             continue
         hints = stub.__call__.__annotations__
         request = hints.get("request")
         for option in stub._get_http_options():
-            yield Method(
+            path = (option["method"], option["uri"])
+            if path in found:
+                continue
+            found[path] = Method(
                 id=_method_id(service, style, group, name[1:], option["uri"]),
                 service=service,
                 style=style,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-import importlib.util
 
 from gputrain.emulator.routes import Routes, Service
 
@@ -24,10 +24,11 @@ MODULES = (
 def all_services() -> list[Service]:
     found: list[Service] = []
     for name in MODULES:
-        if importlib.util.find_spec(f"gputrain.emulator.{name}"):
-            found.extend(getattr(importlib.import_module(f"gputrain.emulator.{name}"), "SERVICES", ()))
+        found.extend(importlib.import_module(f"gputrain.emulator.{name}").SERVICES)
     return found
 
 
+@functools.cache
 def all_routes() -> Routes:
+    """The routes of all services; the same for every emulator of this process."""
     return Routes(all_services())
