@@ -136,6 +136,21 @@ def test_a_job_that_was_stopped_from_outside_goes_on_in_a_new_attempt(road, scri
     assert said == ["attempt 0", "attempt 1"]
 
 
+def test_a_script_that_leaves_with_75_by_itself_is_started_again(road, script):
+    text = "import os, sys\nprint('attempt', os.environ['GPUTRAIN_ATTEMPT'], flush=True)\n"
+    text += "sys.exit(75 if os.environ['GPUTRAIN_ATTEMPT'] == '0' else 0)\n"
+    ref = road.submit(TrainingSpec(script=script(text), nproc_per_node=2, max_restarts=1))
+    seen = road.end(ref)
+    assert (seen.state, seen.attempt) == (State.SUCCEEDED, 1)
+
+
+def test_restarts_do_not_lengthen_max_run_duration(road, script):
+    text = "import sys, time\ntime.sleep(0.2)\nsys.exit(75)\n"
+    spec = TrainingSpec(script=script(text), nproc_per_node=2, max_restarts=1000, max_run_duration="3s")
+    seen = road.end(road.submit(spec))
+    assert (seen.state, seen.attempt > 0) == (State.EXPIRED, True)
+
+
 def test_a_stop_from_outside_fails_a_job_without_restarts(road, script):
     ref = road.submit(TrainingSpec(script=script(SECOND_TIME)))
     road.until_said(ref, "attempt 0")
