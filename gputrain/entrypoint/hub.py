@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 HELLO_WITHIN_S = 10.0
 """How long a connection may stay silent before it is closed."""
 
-STRANGERS = 64
-"""How many connections may be open that have not said hello."""
+STRANGERS = 256
+"""How many connections may be open that have not said hello; the oldest makes room for the next."""
 
 _NOTE_EVERY_S = 60.0
 
@@ -116,8 +116,7 @@ class Hub:
         except OSError:
             return
         if len(self._strangers) >= STRANGERS:
-            link.close()
-            return
+            self._forget(min(self._strangers, key=self._strangers.__getitem__))
         self._strangers[link] = now + HELLO_WITHIN_S
         self._selector.register(link.sock, selectors.EVENT_READ, lambda at: self._read_stranger(link, at))
 

@@ -31,7 +31,7 @@ def write(document: Dict[str, Any], folder: str) -> None:
 
 
 def refuse(environ: Mapping[str, str], why: str) -> int:
-    """Tell, where the environment alone says, that this agent could not start; the answer is its exit code."""
+    """Tell, where the environment says, that this agent could not start; the answer is its exit code."""
     from .gang import node_cause
     from .verdict import verdict
 

@@ -57,8 +57,8 @@ class Link:
                 sent = self.sock.send(self._outgoing)
             except BlockingIOError:
                 return
-            except OSError:
-                self.close()
+            except OSError:  # the next `receive` meets the same end, and whoever reads deals with it
+                self._outgoing = b""
                 return
             self._outgoing = self._outgoing[sent:]
 

@@ -1,0 +1,88 @@
+"""One end of a connection between agents: whole messages, bounded, and an end that is seen."""
+
+import json
+import socket
+
+import pytest
+
+from gputrain.entrypoint import wire
+
+
+@pytest.fixture
+def pair():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        far = socket.create_connection(server.getsockname())
+        near, _ = server.accept()
+    link = wire.Link(near)
+    yield link, far
+    link.close()
+    far.close()
+
+
+def received(link, until):
+    """What arrives until the link has given `until` messages or has closed."""
+    messages = []
+    link.sock.settimeout(5)
+    while len(messages) < until and not link.closed:
+        messages += link.receive()
+    return messages
+
+
+def test_messages_arrive_whole_however_they_are_cut(pair):
+    link, far = pair
+    told = [{"type": "ended", "text": "ä" * number} for number in (1, 500, 40_000)]
+    data = b"".join(json.dumps(message).encode() + b"\n" for message in told)
+    for start in range(0, len(data), 1500):
+        far.sendall(data[start : start + 1500])
+    assert received(link, 3) == told
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"hello\n", b"[1]\n", b'{"kind": 1}\n', b"\xff\n", b'{"type": 1}\n', b"\n"]
+)
+def test_anything_else_closes_the_link(pair, garbage):
+    link, far = pair
+    far.sendall(garbage)
+    assert received(link, 1) == []
+    assert link.closed
+
+
+def test_what_came_before_the_garbage_is_still_heard(pair):
+    link, far = pair
+    far.sendall(b'{"type": "ended"}\ngarbage\n')
+    assert received(link, 2) == [{"type": "ended"}]
+    assert link.closed
+
+
+def test_a_line_that_never_ends_is_cut_off(pair):
+    link, far = pair
+    link.sock.settimeout(5)
+    sent = 0
+    while not link.closed:
+        sent += far.send(b"x" * 65536)
+        link.receive(limit=100_000)
+    assert sent <= 10 * 65536
+
+
+def test_a_peer_that_is_gone_is_seen_by_the_reader_and_not_by_the_writer(pair):
+    link, far = pair
+    far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    far.close()
+    for _ in range(3):
+        link.send({"type": "start"})
+    assert not link.closed
+    assert received(link, 1) == []
+    assert link.closed
+
+
+def test_a_peer_that_does_not_read_does_not_block_the_agent(pair):
+    link, far = pair
+    for _ in range(100):
+        link.send({"type": "over", "text": "x" * 100_000})
+    assert link.has_more_to_send
+    far.settimeout(5)
+    got = 0
+    while link.has_more_to_send:
+        got += len(far.recv(1 << 20))
+        link.flush()
+    assert got > 0
