@@ -299,5 +299,8 @@ def _location(call: Call) -> str:
 
 
 def _resource(call: Call) -> str:
+    named = call.params.get("parent") or call.params.get("name")
+    if named:
+        return named
     start = call.path.find("projects/")
     return call.path[start:].partition(":")[0] if start >= 0 else call.path.lstrip("/")

@@ -19,9 +19,10 @@ SCALARS: tuple[Any, ...] = (
     "(", "[", "{a,", "**", "!!", "YQ==", "W10=", "é" * 9,
 )  # fmt: skip
 _KEYS = """
-    displayName jobSpec labels encryptionSpec workerPoolSpecs machineSpec replicaCount containerSpec scheduling
-    timeout strategy filter resourceNames pageSize orderBy entries logName resource name metadata contentType
-    sourceObjects destination quotaConfig preferredValue dimensions service quotaId permissions location env
+    displayName jobSpec labels encryptionSpec workerPoolSpecs machineSpec replicaCount containerSpec
+    scheduling timeout strategy filter resourceNames pageSize orderBy entries logName resource name metadata
+    contentType sourceObjects destination quotaConfig preferredValue dimensions service quotaId
+    permissions location env
 """
 KEYS = _KEYS.split()
 HEADERS = (
