@@ -24,6 +24,12 @@ needs_walls = pytest.mark.skipif(REASON is not None, reason=f"no live VMs here: 
 
 ZONE = "us-central1-a"
 PATIENCE_S = 60.0
+SPOT = {
+    "provisioning_model": "SPOT",
+    "on_host_maintenance": "TERMINATE",
+    "instance_termination_action": "STOP",
+}
+READ = 'curl -s -H Metadata-Flavor:Google "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/{}"; echo'
 
 
 @pytest.fixture
@@ -167,15 +173,9 @@ def test_a_stopped_vm_boots_again_with_its_disk_and_address(live: Cloud) -> None
 
 @needs_walls
 def test_a_preempted_vm_sees_the_notice_before_the_signal(live: Cloud) -> None:
-    url = "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/preempted"
-    ask = f"curl -s -H Metadata-Flavor:Google {url}; echo"
+    ask = READ.format("preempted")
     script = f"trap 'echo got SIGTERM; exit 0' TERM; {ask}; while :; do sleep 0.02; done"
-    spot = {
-        "provisioning_model": "SPOT",
-        "on_host_maintenance": "TERMINATE",
-        "instance_termination_action": "STOP",
-    }
-    boot(live, "vm-1", script, scheduling=spot, items=[{"key": "shutdown-script", "value": ask}])
+    boot(live, "vm-1", script, scheduling=SPOT, items=[{"key": "shutdown-script", "value": ask}])
     assert says(live, "vm-1", "startup-script: FALSE")
     live.preempt("vm-1")
     assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
@@ -184,14 +184,33 @@ def test_a_preempted_vm_sees_the_notice_before_the_signal(live: Cloud) -> None:
 
 
 @needs_walls
+def test_the_notice_comes_as_long_before_the_signal_as_was_asked_for(live: Cloud) -> None:
+    look = f"until ({READ.format('preempted')}) | grep -x TRUE; do sleep 0.02; done"
+    script = f"trap 'echo got SIGTERM; exit 0' TERM; echo up; {look}; while :; do sleep 0.02; done"
+    boot(live, "vm-1", script, scheduling={**SPOT, "preemption_notice_duration": {"seconds": 120}})
+    assert says(live, "vm-1", "startup-script: up")
+    live.preempt("vm-1")
+    assert says(live, "vm-1", "startup-script: TRUE")
+    assert status(live, "vm-1") == "RUNNING"
+    live.clock.advance(121)
+    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
+    assert "startup-script: got SIGTERM" in serial(live, "vm-1")
+
+
+@needs_walls
+def test_maintenance_is_announced_before_the_signal(live: Cloud) -> None:
+    boot(
+        live, "vm-1", "echo up", items=[{"key": "shutdown-script", "value": READ.format("maintenance-event")}]
+    )
+    assert says(live, "vm-1", "startup-script: up")
+    live.maintenance("vm-1")
+    assert says(live, "vm-1", "shutdown-script: TERMINATE_ON_HOST_MAINTENANCE")
+
+
+@needs_walls
 def test_a_vm_that_ignores_the_signal_is_cut_off_after_the_grace(live: Cloud) -> None:
     live.compute.settings.acpi_spot_s = 0.3
-    spot = {
-        "provisioning_model": "SPOT",
-        "on_host_maintenance": "TERMINATE",
-        "instance_termination_action": "STOP",
-    }
-    boot(live, "vm-1", "trap '' TERM; echo deaf; while :; do sleep 60; done\n", scheduling=spot)
+    boot(live, "vm-1", "trap '' TERM; echo deaf; while :; do sleep 60; done\n", scheduling=SPOT)
     assert says(live, "vm-1", "startup-script: deaf")
     live.preempt("vm-1")
     assert until(live, lambda: status(live, "vm-1") == "TERMINATED")

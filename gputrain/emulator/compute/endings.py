@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gputrain.emulator.compute import lifecycle, operations, reserve
 from gputrain.emulator.compute.lifecycle import HALTED
 from gputrain.emulator.compute.state import Compute, Vm
@@ -10,7 +12,8 @@ from gputrain.emulator.compute.state import Compute, Vm
 def preempt(compute: Compute, vm: Vm, *, to_stock: bool = False) -> None:
     """Google reclaims a Spot VM: the notice, 30 s of grace, then what its termination action says.
 
-    The capacity goes to whoever wanted it, unless ``to_stock``.
+    ``scheduling.preemptionNoticeDuration`` lies between the notice and the power button. The capacity goes to
+    whoever wanted it, unless ``to_stock``.
     """
     if vm.dying or vm.status in HALTED:
         return
@@ -19,7 +22,13 @@ def preempt(compute: Compute, vm: Vm, *, to_stock: bool = False) -> None:
         compute.world.runtime.preempt(vm)
     if not to_stock:
         reserve.give_back(compute, vm, to_stock=False)
-    _end_by_itself(compute, vm, grace_s=compute.settings.acpi_spot_s)
+    grace_s = compute.settings.acpi_spot_s
+    notice_s = float(vm.resource["scheduling"].get("preemptionNoticeDuration", {}).get("seconds", 0))
+    if notice_s and vm.status == "RUNNING":
+        end = partial(_end_by_itself, compute, vm, grace_s=grace_s)
+        vm.timers.append(compute.world.clock.after(notice_s, end))
+    else:
+        _end_by_itself(compute, vm, grace_s=grace_s)
 
 
 def expire(compute: Compute, vm: Vm) -> None:
@@ -51,6 +60,8 @@ def host_error(compute: Compute, vm: Vm) -> None:
 
 def maintain(compute: Compute, vm: Vm) -> None:
     """Host maintenance: a GPU VM is shut down and, when it is to restart by itself, comes back."""
+    if vm.status == "RUNNING":
+        compute.world.runtime.maintain(vm)
     sentence = "Instance terminated due to host maintenance."
     _system(compute, vm, "compute.instances.terminateOnHostMaintenance", sentence, "maintenance")
     lifecycle.stop(compute, vm, lambda: _restart(compute, vm), grace_s=compute.settings.acpi_s)

@@ -79,6 +79,9 @@ class LiveMode:
     def preempt(self, vm: Vm) -> None:
         self._tell(vm, preempted="TRUE")
 
+    def maintain(self, vm: Vm) -> None:
+        self.announce_maintenance(vm, "TERMINATE_ON_HOST_MAINTENANCE")
+
     def announce_maintenance(self, vm: Vm, event: str, **upcoming: str) -> None:
         """Show host maintenance on the VM's metadata server.
 
