@@ -53,15 +53,24 @@ def test_nothing_is_left_when_a_job_has_ended(road, script):
 
 
 def test_a_killed_supervisor_leaves_no_rank_and_the_job_has_failed(road, script):
-    ref = road.submit(TrainingSpec(script=script(DEAF), num_nodes=2, nproc_per_node=2))
-    road.until_said(ref, "waiting")
+    spec = TrainingSpec(script=script(WAIT), num_nodes=2, nproc_per_node=2)
+    ref = road.submit(spec)
+    road.until(ref, lambda _: road.text(ref).count("waiting") == 4)
     os.kill(one_of(ref, SUPERVISOR), signal.SIGKILL)
     seen = road.end(ref)
     assert (seen.state, seen.failure.kind) == (State.FAILED, "lost")
-    ranks = [line for line in processes_of(ref).values() if "train.py" in line]
-    assert ranks == [] or none_left(ref)
-    assert road.backend.create(road.request(TrainingSpec(script=script(DEAF)), job_id=ref.name)) == ref
+    assert none_left(ref)
+
+
+def test_a_job_whose_supervisor_was_killed_is_not_started_again(road, script):
+    spec = TrainingSpec(script=script(WAIT))
+    ref = road.submit(spec)
+    road.until_said(ref, "waiting")
+    os.kill(one_of(ref, SUPERVISOR), signal.SIGKILL)
+    assert road.end(ref).state is State.FAILED
+    assert road.submit(spec, job_id=ref.name) == ref
     assert road.backend.observe(ref).state is State.FAILED
+    assert none_left(ref)
 
 
 def test_ranks_that_do_not_listen_are_killed_with_all_they_started(road, script):

@@ -13,7 +13,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     stop = threading.Event()
 
     def write():
-        for n in range(2000):
+        for n in range(300):
             folder.write_json(str(path), {"n": n, "fill": "x" * 5000})
         stop.set()
 
