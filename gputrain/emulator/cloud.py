@@ -17,6 +17,8 @@ from gputrain.emulator.quotas import GLOBAL, GLOBAL_METRICS, Quotas
 from gputrain.emulator.quotas import Key as QuotaKey
 from gputrain.emulator.runtime import Runtime
 from gputrain.emulator.server import Server, require_loopback
+from gputrain.emulator.storage import Storage
+from gputrain.emulator.vertex import Vertex
 from gputrain.emulator.world import Caller, World
 
 
@@ -49,6 +51,9 @@ class Endpoints:
 class Cloud:
     """A running emulator. Use it as a context manager, or call ``close()``.
 
+    ``compute``, ``vertex`` and ``storage`` hold what exists in each service; ``compute.settings`` and
+    ``vertex.settings`` say how long things take and decide what Google does not document.
+
     Example:
         >>> from google.cloud import compute_v1
         >>> import gputrain.emulator
@@ -66,8 +71,9 @@ class Cloud:
         self.clock = Clock(wall=wall_clock)
         self.world = World(clock=self.clock, rate_limits=rate_limits, anonymous=anonymous)
         self.project = self.world.add_project(project).id
-        self.compute: Compute = self.world.part(Compute)
-        """Compute Engine's state and settings."""
+        self.compute = self.world.part(Compute)
+        self.vertex = self.world.part(Vertex)
+        self.storage = self.world.part(Storage)
         self.dispatcher = Dispatcher(self.world, services.all_routes())
         self.dispatcher.admin = self.admin
         self.server = Server(self.dispatcher, host=host, port=port)
@@ -129,6 +135,11 @@ class Cloud:
         """Switch ``compute``, ``aiplatform``, ... on or off for a project."""
         apis = self.world.projects[project or self.project].apis
         (apis.add if enabled else apis.discard)(api)
+
+    def add_bucket(self, name: str, *, location: str = "us-central1", project: str = "") -> None:
+        """A Cloud Storage bucket, of the first project unless another is named."""
+        with self.world.lock:
+            self.storage.add_bucket(name, location=location, project=project)
 
     def rate_limit(self, pool: str, per_minute: int) -> None:
         """Set a pool's calls a minute (see ``rates.DEFAULT_PER_MINUTE``)."""

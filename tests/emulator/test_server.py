@@ -25,15 +25,17 @@ def port(cloud: Cloud) -> int:
 
 def exchange(cloud: Cloud, data: bytes, *, half_close: bool = False) -> bytes:
     with socket.create_connection(("127.0.0.1", port(cloud)), timeout=10) as connection:
-        connection.sendall(data)
-        if half_close:
-            connection.shutdown(socket.SHUT_WR)
         parts = []
         try:
+            connection.sendall(data)
+            if half_close:
+                connection.shutdown(socket.SHUT_WR)
             while chunk := connection.recv(65536):
                 parts.append(chunk)
-        except ConnectionResetError:
-            pass
+        except TimeoutError:
+            raise
+        except OSError:
+            pass  # closed in our face, as it may be
         return b"".join(parts)
 
 
