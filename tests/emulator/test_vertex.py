@@ -240,6 +240,8 @@ def test_the_high_level_sdk_runs_a_job_to_its_end(cloud: Cloud) -> None:
     cloud.clock.advance(1)
     job.wait()
     assert job.state is JobState.JOB_STATE_SUCCEEDED
+    told = [row.event for row in cloud.ledger if "customJobs" in row.resource]
+    assert told == ["create", "pending", "running", "succeeded"]
     job.delete()
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from gputrain.emulator.clock import Event
 from gputrain.emulator.quotas import Key
 from gputrain.emulator.vertex.life import Life
-from gputrain.emulator.vertex.states import State
 from gputrain.emulator.world import Project
 
 
@@ -26,7 +25,7 @@ class Job:
     machines: Mapping[str, int]  # machine type -> how many
     life: Life = field(init=False)
     starting: tuple[str, ...] = ()  # the replicas that a runtime is asked to start
-    said: State | None = None
+    told: int = 0  # how many states of its history have been logged
     event: Event | None = None
 
     @property

@@ -47,6 +47,7 @@ class Life:
     wait_began: float = 0.0
     has_quota: bool = False
     has_machines: bool = False
+    history: list[State] = field(default_factory=list)  # every state it has been in, in order
 
     # what time does
 
@@ -243,6 +244,8 @@ class Life:
         self._seek_machines(at)
 
     def _move(self, at: float, phase: Phase, state: State) -> None:
+        if self.state is not state or not self.history:
+            self.history.append(state)
         self.phase, self.state, self.updated, self.due = phase, state, at, None
 
     def _end(self, at: float, state: State, error: Ending | None) -> None:

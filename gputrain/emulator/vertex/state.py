@@ -119,11 +119,12 @@ class Vertex:
     def changed(self, job: Job) -> None:
         """Something happened to the job: log it, plan its next step, let the queued ones look again."""
         life = job.life
-        if job.said is not life.state:
-            job.said = life.state
-            self._tell(job)
-            if life.state in TERMINAL:
-                self.look_again()
+        untold = life.history[job.told :]
+        job.told = len(life.history)
+        for state in untold:
+            self._tell(job, state)
+        if untold and life.state in TERMINAL:
+            self.look_again()
         if job.event is not None:
             job.event.cancel()
         due = life.next_due()
@@ -217,8 +218,7 @@ class Vertex:
     def _fate_of(self, display_name: str) -> Fate:
         return next((fate for name, fate in self._fates if name in ("", display_name)), Fate())
 
-    def _tell(self, job: Job) -> None:
-        state = job.life.state
+    def _tell(self, job: Job, state: State) -> None:
         self.world.ledger.write(state.name.lower(), job.name)
         error = job.life.error.message if state is State.FAILED and job.life.error else ""
         self.write_log(
