@@ -73,6 +73,24 @@ def test_a_module_runs(road, script):
     assert told(road, ref)[0]["args"] == ["x"]
 
 
+FACTOR = 6
+
+
+def times(number):
+    return FACTOR * number
+
+
+def train():
+    print("the answer is", times(7))
+
+
+def test_a_function_runs_with_what_it_uses(road, script, monkeypatch):
+    monkeypatch.chdir(script("").rpartition("/")[0])
+    ref = road.submit(TrainingSpec(function=train, source_dir="."))
+    assert road.end(ref).state is State.SUCCEEDED
+    assert "the answer is 42" in road.text(ref)
+
+
 def test_a_command_runs_without_a_shell(road):
     ref = road.submit(TrainingSpec(command=["/bin/echo", "$HOME", "a  b"]))
     assert road.end(ref).state is State.SUCCEEDED
