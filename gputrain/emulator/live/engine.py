@@ -44,7 +44,7 @@ class Engine:
         words = [self.program, "run", "--rm", "--init", "--pull=never", "--network=host", f"--name={name}"]
         words += [f"--hostname={hostname}", f"--env-file={environment_file}", "--stop-timeout=30"]
         words += [f"--add-host={host}:{address}" for host, address in hosts.items()]
-        words += [f"--env={key}={value}" for key, value in environment.items() if "\n" in value]
+        words += [f"--env={key}" for key in long_values(environment)]
         if Path("/dev/nvidia0").exists():
             words += (
                 ["--gpus=all"] if Path(self.program).name == "docker" else ["--device=nvidia.com/gpu=all"]
@@ -56,6 +56,11 @@ class Engine:
     def remove(self, name: str) -> None:
         """End the container `name` if it is still there."""
         _succeeds([self.program, "rm", "--force", name])
+
+
+def long_values(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of several lines."""
+    return {key: value for key, value in environment.items() if "\n" in value}
 
 
 def find() -> Engine | None:

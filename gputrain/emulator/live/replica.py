@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gputrain.emulator.live import standins
-from gputrain.emulator.live.engine import Engine
+from gputrain.emulator.live.engine import Engine, long_values
 from gputrain.emulator.live.folders import remove
 from gputrain.emulator.live.guest_process import PATH, Guest, GuestError, Setup, why_no_walls
 from gputrain.emulator.logging.entries import SEVERITIES
@@ -202,7 +202,11 @@ class LiveReplica:
             disk=self._folder,
             hostname=self._hostname,
             hosts=self._folder / "hosts",
-            environment={"PATH": os.environ.get("PATH", PATH), "HOME": os.environ.get("HOME", "/")},
+            environment={
+                **long_values(self._environment),
+                "PATH": os.environ.get("PATH", PATH),
+                "HOME": os.environ.get("HOME", "/"),
+            },
             walls=False,
             argv=argv,
             directory=str(self._folder),
