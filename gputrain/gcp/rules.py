@@ -213,6 +213,37 @@ TABLE: tuple[Rule, ...] = (
         facts=_place,
     ),
     Rule(
+        name="a GPU machine must stop for host maintenance",  # shares its code with the next row but one
+        error=RequestError,
+        message=re.compile(r"\bdo not support live migration$"),
+        fix="set onHostMaintenance to TERMINATE",
+    ),
+    Rule(
+        name="the zone does not have it",
+        error=CapacityError,
+        reasons=frozenset({"IP_SPACE_EXHAUSTED"}),
+        message=re.compile(
+            r"\bMachine type with name '[^']+' does not exist in zone '(?P<place>[\w-]+)'"
+            r"|/zones/[\w-]+/acceleratorTypes/[^']+' was not found$"
+            r"|^Location [\w-]+ is not found or access is unauthorized"
+            r"|^Network profile only allows resource creation in location "
+        ),
+        fix="allow more zones or regions",
+        facts=_place,
+    ),
+    Rule(
+        name="a VM was reclaimed while it was made",  # said so by operations only
+        error=CapacityError,
+        reasons=frozenset({"UNSUPPORTED_OPERATION", "RESOURCE_NOT_FOUND"}),
+        fix="try again later, or allow another provisioning model",
+        facts=_place,
+    ),
+    Rule(
+        name="it is still changing",
+        error=TransientError,
+        reasons=frozenset({"resourceNotReady", "RESOURCE_NOT_READY"}),
+    ),
+    Rule(
         name="the caller lacks a permission",
         error=PermissionDeniedError,
         reasons=frozenset({"IAM_PERMISSION_DENIED", "forbidden"}),

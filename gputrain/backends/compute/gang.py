@@ -29,6 +29,9 @@ SETTLE_EVERY_S = 2.0
 SETTLE_S = 600.0
 """How long VMs of an earlier try may take to come or to go."""
 
+TURN_S = 60.0
+"""How long a process that has written the record may take to ask for the VMs, and lists to show them."""
+
 HELD_S = 60.0
 """How long the name of a VM that could not be made may stay taken; seen in threads, 2026-11-20."""
 
@@ -50,8 +53,10 @@ class Gangs:
             AccessError, RequestError, TransientError: as Compute Engine answers; nothing is left either.
         """
         there = self.records.read(job_id)
-        if there is not None and (there.ids or self._vms(there)):
-            return self._arrived(there)
+        if there is not None:
+            with contextlib.suppress(CapacityError):  # it came to nothing: now it is our turn
+                return self._arrived(there)
+            there = self.records.read(job_id)
         fresh = Record(job_id=job_id, order=order, asked_at=self.calls.access.now())
         if there is not None:
             fresh = attrs.evolve(
@@ -63,7 +68,9 @@ class Gangs:
             return self._arrived(self._read(job_id))
         try:
             return self.make(record)
-        except (CapacityError, RequestError):
+        except TransientError:  # nobody knows what was done: the next try looks
+            raise
+        except GputrainError:
             self.records.remove(record)
             raise
 
@@ -124,7 +131,8 @@ class Gangs:
             vms = self._vms(record)
             if len(vms) == len(record.names) and all(vm["status"] in _THERE for vm in vms):
                 return self._noted(record, vms)
-            if not vms or self.calls.access.now() > deadline:
+            now = self.calls.access.now()
+            if now > (deadline if vms else record.asked_at + TURN_S):
                 self.clear(record)
                 raise CapacityError(
                     f"the VMs of {record.job_id} did not come in {record.zone}",

@@ -1,0 +1,251 @@
+"""The one write: a gang is there once and whole, or nothing is left and the error says what to do."""
+
+import threading
+
+import pytest
+
+from gputrain.emulator.faults import DropAfterCommit, DropBeforeCommit, Stale
+from gputrain.emulator.storage import Storage
+from gputrain.errors import (
+    ApiDisabledError,
+    AuthError,
+    CapacityError,
+    OrgPolicyError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RequestError,
+    TransientError,
+)
+from gputrain.lifecycle import State
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
+from tests.road import Road
+
+BULK = "compute.instances.bulkInsert"
+
+
+def spec(code, **fields):
+    return TrainingSpec(**{"script": code, "gpu": "L4:1", "num_nodes": 2, "max_run_duration": "1h", **fields})
+
+
+def vms(cloud):
+    return sorted(vm.name for vm in cloud.compute.vms.values())
+
+
+def made(cloud):
+    return [row for row in cloud.ledger.events("create") if "/instances/" in row.resource]
+
+
+def test_a_gang_comes_whole_under_its_names(cloud, road, code):
+    ref = road.submit(spec(code), job_id="bert-1")
+    assert vms(cloud) == ["bert-1-0-0", "bert-1-0-1"]
+    assert ref.uri == "gputrain://compute/my-project/us-central1-a~my-bucket/bert-1"
+    assert road.backend.observe(ref).state is State.PROVISIONING
+
+
+@pytest.mark.parametrize("count", [1, 16])
+def test_a_gang_of_any_size_costs_one_write_to_compute_engine(cloud, road, code, count):
+    cloud.quota("NVIDIA_L4_GPUS", 100)
+    cloud.quota("GPUS_ALL_REGIONS", 100)
+    road.submit(spec(code, num_nodes=count))
+    writes = [seen for seen in cloud.requests if seen.method.startswith("compute.") and seen.verb != "GET"]
+    assert [seen.method for seen in writes] == [BULK]
+    assert len(vms(cloud)) == count
+
+
+def test_the_same_id_gives_the_same_gang(cloud, make, code):
+    first = Road(make()).submit(spec(code), job_id="once-1")
+    assert Road(make()).submit(spec(code), job_id="once-1") == first
+    assert len(made(cloud)) == 2
+
+
+def test_a_lost_answer_makes_no_second_gang(cloud, road, code):
+    for fault in (DropAfterCommit(), DropBeforeCommit()):
+        cloud.fail(BULK, fault)
+    road.submit(spec(code), job_id="once-1")
+    assert vms(cloud) == ["once-1-0-0", "once-1-0-1"]
+    assert len(made(cloud)) == 2
+
+
+def test_a_submit_that_died_after_the_write_is_taken_up(cloud, make, code):
+    dying = Road(make(sleep=_die))
+    with pytest.raises(KeyboardInterrupt):
+        dying.submit(spec(code), job_id="once-1")
+    ref = Road(make()).submit(spec(code), job_id="once-1")
+    assert vms(cloud) == ["once-1-0-0", "once-1-0-1"]
+    assert len(made(cloud)) == 2
+    assert make().observe(ref).state is State.PROVISIONING
+
+
+def _die(_seconds):
+    raise KeyboardInterrupt
+
+
+def test_two_processes_that_submit_the_same_job_at_once_make_one_gang(cloud, make, code):
+    cloud.quota("NVIDIA_L4_GPUS", 100)
+    roads = [Road(make()) for _ in range(4)]
+    refs = []
+    threads = [
+        threading.Thread(target=lambda one=one: refs.append(one.submit(spec(code), job_id="once-1")))
+        for one in roads
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(refs)) == 1
+    assert len(refs) == 4
+    assert len(made(cloud)) == 2
+
+
+def test_a_full_zone_leaves_nothing_and_names_the_zones_that_have_room(cloud, road, code):
+    cloud.stock("us-central1-a", "g2-standard-4", 1)
+    request = road.request(spec(code), job_id="bert-1")
+    with pytest.raises(CapacityError) as caught:
+        road.backend.create(request)
+    assert request.candidate.place == "us-central1-a"
+    assert caught.value.zones_available
+    assert vms(cloud) == []
+    assert road.backend.find() == ()
+
+
+def test_half_a_gang_lives_for_less_than_a_minute(cloud, road, code):
+    cloud.stock("us-central1-a", "g2-standard-4", 1)
+    cloud.compute.settings.rollback_s = 3600.0
+    with pytest.raises(CapacityError):
+        road.submit(spec(code))
+    times = {row.event: row.time for row in cloud.ledger if "/instances/" in row.resource}
+    assert "start" in times
+    assert times["delete"] - times["start"] < 60
+
+
+def test_the_next_zone_takes_the_job_that_a_full_one_refused(cloud, road, code):
+    cloud.stock("us-central1-a", "g2-standard-4", 0)
+    with pytest.raises(CapacityError):
+        road.submit(spec(code), job_id="bert-1")
+    bundle = road.backend.stage(spec(code), "bert-1")
+    wanted = candidates(spec(code), [road.backend.supply])
+    elsewhere = next(one for one in wanted.candidates if one.place == "us-central1-b")
+    ref = road.backend.create(road.backend.render(spec(code), elsewhere, "bert-1", bundle))
+    assert ref.place == "us-central1-b~my-bucket"
+    assert len(vms(cloud)) == 2
+
+
+def test_a_quota_is_told_with_its_metric_limit_and_region(cloud, road, code):
+    cloud.quota("NVIDIA_L4_GPUS", 1)
+    with pytest.raises(QuotaExceededError) as caught:
+        road.submit(spec(code))
+    assert (caught.value.metric, caught.value.limit) == ("NVIDIA_L4_GPUS", 1.0)
+    assert caught.value.where == "us-central1"
+    assert vms(cloud) == []
+
+
+REFUSALS = {
+    "C01": CapacityError,
+    "C02": CapacityError,
+    "C03": CapacityError,
+    "C04": CapacityError,
+    "C06": QuotaExceededError,
+    "C07": QuotaExceededError,
+    "C08d": QuotaExceededError,
+    "C12": CapacityError,
+    "C13": CapacityError,
+    "C14": CapacityError,
+    "C15": RequestError,
+    "C16": CapacityError,
+    "C17": RequestError,
+    "C18": RequestError,
+    "C19": RequestError,
+    "C20": RequestError,
+    "C22": RequestError,
+    "C24": OrgPolicyError,
+    "C25": RequestError,
+    "C26": PermissionDeniedError,
+    "C27": ApiDisabledError,
+    "C28": PermissionDeniedError,
+    "C29": RequestError,
+    "C30": CapacityError,
+    "C31": CapacityError,
+    "C32": CapacityError,
+    "C34": AuthError,
+}
+
+
+@pytest.mark.parametrize("row", REFUSALS)
+def test_each_refusal_is_told_apart_says_what_to_do_and_leaves_nothing(cloud, road, code, row):
+    cloud.fail(BULK, row, times=None)
+    with pytest.raises(REFUSALS[row]) as caught:
+        road.submit(spec(code), job_id="bert-1")
+    assert caught.value.fix
+    assert caught.value.raw
+    assert vms(cloud) == []
+    assert road.backend.find() == ()
+
+
+@pytest.mark.parametrize("row", ["C08", "C09", "C11", "C35", "C36"])
+def test_what_passes_is_waited_out(cloud, road, code, row):
+    cloud.fail(BULK, row, times=2)
+    road.submit(spec(code))
+    assert len(vms(cloud)) == 2
+
+
+def test_what_does_not_pass_ends_and_can_be_submitted_again(cloud, road, code):
+    order = cloud.fail(BULK, "C35", times=None)
+    with pytest.raises(TransientError):
+        road.submit(spec(code), job_id="bert-1")
+    order.cancel()
+    road.submit(spec(code), job_id="bert-1")
+    assert len(made(cloud)) == 2
+
+
+def test_a_name_that_somebody_elses_vm_has_is_not_taken_up(cloud, make, code):
+    Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    for vm in cloud.compute.vms.values():
+        vm.resource["labels"] = {}
+    cloud.world.part(Storage).objects.delete("my-bucket", "compute/bert-1.json")
+    with pytest.raises(RequestError, match="not of this job"):
+        Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+
+
+def test_a_name_that_a_failed_try_still_holds_is_waited_for(cloud, road, code):
+    cloud.compute.settings.name_hold_s = 20.0
+    cloud.fail(BULK, "C01")
+    with pytest.raises(CapacityError):
+        road.submit(spec(code), job_id="bert-1")
+    cloud.compute.held_names[("my-project", "us-central1-a", "bert-1-0-0")] = cloud.clock.now() + 20
+    road.submit(spec(code), job_id="bert-1")
+    assert len(vms(cloud)) == 2
+
+
+def test_an_image_that_is_not_there_is_told_by_name_before_anything_is_made(cloud, make, code):
+    road = Road(make(image_family="deeplearning-platform-release/of-yesterday"))
+    with pytest.raises(RequestError, match="image_family=") as caught:
+        road.submit(spec(code))
+    assert "of-yesterday" in caught.value.why
+    assert vms(cloud) == []
+
+
+def test_the_family_is_resolved_to_a_dated_image(cloud, road, code):
+    road.submit(spec(code), job_id="bert-1")
+    record = road.backend._records.read("bert-1")
+    disk = record.order["properties"]["disks"][0]["initializeParams"]["sourceImage"]
+    assert disk.endswith("pytorch-2-9-cu129-ubuntu-2404-nvidia-580-v20261101")
+
+
+def test_a_flex_start_vm_waits_in_googles_queue_and_the_submit_does_not(cloud, road, code):
+    cloud.stock("us-central1-a", "g2-standard-4", 0)
+    cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
+    wanted = spec(code, num_nodes=1, provisioning_model="flex-start", max_wait_duration="10m")
+    ref = road.submit(wanted)
+    assert road.backend.observe(ref).state is State.QUEUED
+    cloud.clock.advance(900)
+    seen = road.backend.observe(ref)
+    assert seen.state is State.EXPIRED
+    assert "max_wait_duration" in seen.detail
+
+
+def test_a_list_that_lags_makes_no_second_gang(cloud, make, code):
+    Road(make()).submit(spec(code), job_id="once-1")
+    cloud.fail("compute.instances.list", Stale(seconds=60.0), times=3)
+    Road(make()).submit(spec(code), job_id="once-1")
+    assert len(made(cloud)) == 2
