@@ -25,6 +25,7 @@ class Api(enum.Enum):
     CLOUDQUOTAS = "cloudquotas"
     COMPUTE = "compute"
     LOGGING = "logging"
+    REGISTRY = "registry"
     SECRETMANAGER = "secretmanager"
     SERVICEUSAGE = "serviceusage"
     STORAGE = "storage"
@@ -34,8 +35,9 @@ class Api(enum.Enum):
 class Endpoints:
     """Addresses of the APIs: Google's own unless said.
 
-    ``{region}`` in an address is filled in. ``aiplatform_grpc`` is ``host:port``; an address of this machine
-    is spoken to without TLS. Any object with these attributes will do instead, an emulator's for one.
+    ``{region}`` in an address is filled in, and ``{host}`` with the name of an image's registry.
+    ``aiplatform_grpc`` is ``host:port``; an address of this machine is spoken to without TLS.
+    Any object with such attributes will do instead, an emulator's for one; what it lacks is not called.
     """
 
     aiplatform: str = "https://{region}-aiplatform.googleapis.com"
@@ -43,6 +45,7 @@ class Endpoints:
     cloudquotas: str = "https://cloudquotas.googleapis.com"
     compute: str = "https://compute.googleapis.com"
     logging: str = "https://logging.googleapis.com"
+    registry: str = "https://{host}"
     secretmanager: str = "https://secretmanager.googleapis.com"
     serviceusage: str = "https://serviceusage.googleapis.com"
     storage: str = "https://storage.googleapis.com"
@@ -81,9 +84,9 @@ class Access:
     _shared: _Shared = attrs.field(init=False, factory=_Shared, repr=False)
 
     def url(self, api: Api, *, region: str = "") -> str:
-        """The address of an API, without a slash at its end."""
-        address = getattr(self.endpoints, api.value, None) or getattr(GOOGLE, api.value)
-        return str(address).format(region=region).rstrip("/")
+        """The address of an API, without a slash at its end; empty where these endpoints have none."""
+        address = str(getattr(self.endpoints, api.value, ""))
+        return address.replace("{region}", region).rstrip("/")
 
     def once(self, key: str, make: Callable[[], T]) -> T:
         """What ``make`` returned the first time ``key`` was asked for; other threads wait for it."""

@@ -12,6 +12,7 @@ from typing import Any
 from gputrain import staging
 from gputrain.backends.base import Bundle
 from gputrain.backends.vertex import render
+from gputrain.backends.vertex.registry import pinned
 from gputrain.backends.vertex.settings import Settings
 from gputrain.entrypoint import zipapp
 from gputrain.errors import Fault, SpecError
@@ -48,7 +49,8 @@ class Code:
         return Bundle(location=bucket.uri("code", archive.name), argv=source.argv, sha256=archive.sha256)
 
     def sent(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """The job with the generation of its code, which is sent first where the bucket lacks it."""
+        """The job with the generation of its code, which is sent first where the bucket lacks it, and with
+        its image by digest."""
         bucket = self._bucket()
         body: dict[str, Any] = json.loads(json.dumps(job))
         trainers = [
@@ -57,6 +59,7 @@ class Code:
         order = json.loads(trainers[0]["args"][0])
         order["generation"] = self._send(bucket, order["object"])
         for container in trainers:
+            container["imageUri"] = pinned(self._access, container["imageUri"])
             container["args"] = [json.dumps(order, sort_keys=True)]
         return body
 

@@ -274,3 +274,31 @@ def test_jobs_are_found_newest_first_by_their_name(backend, cloud, code):
 
 def test_ends_of_all_kinds_have_a_state_of_ours():
     assert {end.value for end in EndState} <= {state.value for state in Theirs}
+
+
+@pytest.mark.parametrize("skew_s", [-3600, 3600])
+def test_a_wrong_clock_of_ours_neither_hides_an_end_nor_waits_for_ever(make, cloud, vertex, code, skew_s):
+    vertex.set_fate(Fate(exits=(7,), run_s=60))
+    job = Trainer(make(now=lambda: cloud.clock.now() + skew_s)).submit(
+        "train.py", source_dir=code, gpu="L4:2"
+    )
+    cloud.clock.advance(160)
+    job.refresh()
+    cloud.clock.advance(120)
+    assert job.refresh().state is State.FAILED
+
+
+def test_a_token_that_expires_while_we_watch_is_renewed(make, cloud, code):
+    job = Trainer(make()).submit("train.py", source_dir=code, gpu="L4:2")
+    cloud.clock.advance(200)
+    cloud.fail(GET, faults.unauthorized())
+    assert job.refresh().state is State.RUNNING
+
+
+def test_looks_that_come_too_fast_for_the_service_wait_for_their_turn(make, cloud, code):
+    job = Trainer(make()).submit("train.py", source_dir=code, gpu="L4:2")
+    cloud.fail(
+        GET, faults.server_error(429, "Quota exceeded for quota metric 'x' and limit 'y per minute'"), times=2
+    )
+    cloud.clock.advance(5)
+    assert job.refresh().state is State.PROVISIONING
