@@ -77,10 +77,18 @@ class Checkpoints:
             own: what belongs to this rank.
 
         Raises:
-            CheckpointError: on every rank, if any could not write its part; earlier checkpoints are intact.
+            CheckpointError: on every rank, if any could not write its part (earlier checkpoints are intact),
+                or if the directory holds later steps, of a run that was not resumed.
         """
-        if self._peers.share(self._is_complete(step) if self._peers.rank == 0 else None):
+        newest = self._peers.share(self.latest() if self._peers.rank == 0 else None)
+        if newest == step:
             return
+        if newest is not None and newest > step:
+            raise CheckpointError(
+                f"step {step} cannot be saved: {self.directory} already holds step {newest}",
+                why="a resume takes the newest step, and that belongs to a run which was not resumed here",
+                fix="resume before you save, or choose another checkpoint directory",
+            )
         self._step_together(step, lambda: self._clear(step))
         written = self._step_together(step, lambda: self._write(step, shared, own))
         files = {name: facts for of_rank in written for name, facts in of_rank.items()}
@@ -131,7 +139,7 @@ class Checkpoints:
         outcome = self._peers.together(action, (OSError, RuntimeError))
         if outcome.failure is None:
             return outcome.values
-        last = self._peers.share(self.latest() if self._peers.rank == 0 else None)
+        last = self._peers.share(self._last_after_failure(step) if self._peers.rank == 0 else None)
         intact = "there is no complete checkpoint yet"
         if last is not None:
             intact = f"step {last} is the last complete checkpoint and is intact"
@@ -140,6 +148,13 @@ class Checkpoints:
             why=f"rank {outcome.failure.rank}: {outcome.failure.why}",
             fix=f"{outcome.failure.fix or 'make room in ' + self.directory}, and run again; {intact}",
         ) from outcome.cause
+
+    def _last_after_failure(self, step: int) -> Optional[int]:
+        try:
+            folder.remove_step(self.directory, step)  # on a full disk, the room it takes is wanted
+        except OSError as error:
+            notice(f"what was written of step {step} could not be removed: {error}")
+        return self.latest()
 
     def _clear(self, step: int) -> None:
         if self._peers.rank == 0:

@@ -46,11 +46,9 @@ class Run:
                 "another number of ranks never gives the same bits", fix="leave out exact_resume"
             )
         self._resumed = True
-        found = (
-            self.checkpoints.restore(allow_world_size_change=allow_world_size_change)
-            if self.checkpoints
-            else None
-        )
+        found = None
+        if self.checkpoints is not None:
+            found = self.checkpoints.restore(allow_world_size_change=allow_world_size_change)
         if found is None:
             return 0
         if not isinstance(found.shared, dict) or set(found.shared) != {"objects", "epoch", "items"}:

@@ -176,6 +176,7 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stays(store: Checkpoints) -
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "File too large" in caught.value.why
     assert "step 1 is the last complete checkpoint and is intact" in caught.value.fix
+    assert os.listdir(store.directory) == ["step-000000000001"]  # what was written in vain makes room
     found = Checkpoints(store.directory).restore()
     assert found is not None
     assert found.step == 1
@@ -213,6 +214,20 @@ def test_a_checkpoint_of_another_number_of_ranks_is_refused_by_name(store: Check
     found = Checkpoints(store.directory).restore(allow_world_size_change=True)
     assert found is not None
     assert (found.shared, found.own) == ({"x": 1}, None)
+
+
+def test_a_second_run_in_a_used_directory_is_refused_unless_it_resumes(store: Checkpoints) -> None:
+    store.save(100, "an older run")
+    with pytest.raises(CheckpointError, match="already holds step 100") as caught:
+        Checkpoints(store.directory).save(10, "a new run")
+    assert "resume before you save" in caught.value.fix
+    assert store.steps() == [100]
+
+
+def test_saving_a_step_twice_changes_nothing(store: Checkpoints) -> None:
+    store.save(1, "first")
+    store.save(1, "second")
+    assert store.restore().shared == "first"  # type: ignore[union-attr]
 
 
 def test_other_files_in_the_directory_are_left_alone(store: Checkpoints) -> None:
