@@ -130,7 +130,7 @@ _POOL = "job_spec.worker_pool_specs.0"
         ("display_name", "x" * 129, "display_name; Message: Length must be less than or equal to 128."),
         ("labels", {"Team": "a"}, "can only contain lowercase letters"),
         ("labels", {"team": "A B"}, "can only contain lowercase letters"),
-        ("labels", {"k" * 64: "v"}, "must be no longer than 63 characters"),
+        ("labels", {"k" * 65: "v"}, "must be no longer than 64 characters"),
         ("labels", {f"k{n}": "v" for n in range(65)}, "must be less than or equal to 64"),
         ("job_spec.worker_pool_specs", [], "job_spec.worker_pool_specs; Message: Required field is not set."),
         ("job_spec.worker_pool_specs", [a_pool()] * 5, "At most 4 worker pools"),

@@ -20,8 +20,8 @@ MAX_DISPLAY_NAME = 128
 MAX_ENV = 100
 MAX_PACKAGES = 100
 MAX_POOLS = 4
-MAX_LABELS = 64
-MAX_LABEL = 63
+MAX_LABELS = 64  # not published for Vertex AI; the figure of other Google services
+MAX_LABEL = 64
 FLEX_START_MAX_S = 7 * 24 * 3600
 
 _KMS = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
