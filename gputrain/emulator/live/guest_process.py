@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -110,14 +111,16 @@ class Guest:
 
     def close(self) -> None:
         """Let go of its pipes, once it has ended."""
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+        self.pull_the_plug()
+        for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
 
     def pull_the_plug(self) -> None:
         """Kill everything inside now; `wait` returns when it is gone."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # a button that nobody heard
+            self._process.stdin.close()
 
     def _control(self, text: bytes) -> None:
         assert self._process.stdin is not None

@@ -70,8 +70,7 @@ class LiveJob:
             replica.terminate()
         for replica in running:
             self.vertex.world.clock.after(GRACE_S, replica.kill)
-        if not running:
-            self.vertex.all_replicas_gone(self.job)
+        self._tell_when_gone()
 
     def close(self) -> None:
         """End everything and wait for it. Called without the world's lock."""
@@ -79,8 +78,7 @@ class LiveJob:
             replica.kill()
         for replica in self._all:
             replica.join()
-        for server in self._servers.values():
-            server.close()
+        self._close_servers()
 
     def _start(self, task: str) -> LiveReplica:
         mine = next(place for place in self.places if place.task == task)
@@ -143,8 +141,23 @@ class LiveJob:
 
     def _gone(self) -> None:
         with self.vertex.world.lock:
-            if not self._replicas:
-                self.vertex.all_replicas_gone(self.job)
+            is_over = self._tell_when_gone() and self.job.life.ended is not None
+        if is_over:
+            self._close_servers()
+
+    def _tell_when_gone(self) -> bool:
+        """Whether no process is left; Vertex AI is told so."""
+        if not all(replica.is_gone for replica in self._all):
+            return False
+        self.vertex.all_replicas_gone(self.job)
+        return True
+
+    def _close_servers(self) -> None:
+        """Give the addresses back; a job that has ended never starts again."""
+        with self.vertex.world.lock:
+            servers, self._servers = self._servers, {}
+        for server in servers.values():
+            server.close()
 
     def _tree(self) -> dict[str, Any]:
         """Little, as the machine stands in a project of Google's own."""

@@ -17,7 +17,7 @@ from gputrain.emulator.live.job import LiveJob
 from gputrain.emulator.live.vm import LiveVm
 
 if TYPE_CHECKING:
-    from gputrain.emulator.compute.state import Vm
+    from gputrain.emulator.compute.state import Compute, Vm
     from gputrain.emulator.vertex import Job
     from gputrain.emulator.world import World
 
@@ -58,23 +58,20 @@ class LiveMode:
         self.jobs: dict[str, LiveJob] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="gputrain-emulator-"))
         self._engine_lock = threading.Lock()
+        self._refusal = why_no_walls()
+        self._is_closed = False
+        self._burials: list[threading.Thread] = []
 
     # what Compute Engine tells
 
     def boot(self, vm: Vm) -> None:
-        live = self.vms.get(vm.key)
-        if live is not None and live.vm is not vm:
-            live.pull_the_plug()
-            live = None
-        if live is None:
-            live = self.vms[vm.key] = self._new_vm(vm)
-        refusal = why_no_walls()
-        if refusal is not None:
-            live.compute.append_serial(
-                vm, f"gputrain emulator: the startup script was not run: {refusal}\r\n"
-            )
-            return
-        live.power_on()
+        if self._refusal is not None:
+            note = f"gputrain emulator: the startup script was not run: {self._refusal}\r\n"
+            self._compute.append_serial(vm, note)
+        elif not self._is_closed:
+            if vm.key not in self.vms:
+                self.vms[vm.key] = self._new_vm(vm)
+            self.vms[vm.key].power_on()
 
     def preempt(self, vm: Vm) -> None:
         self._tell(vm, preempted="TRUE")
@@ -98,6 +95,11 @@ class LiveMode:
     def power_off(self, vm: Vm) -> None:
         if vm.key in self.vms:
             self.vms[vm.key].pull_the_plug()
+            if vm.dying:  # deleted, not merely lost
+                live = self.vms.pop(vm.key)
+                self._burials = [thread for thread in self._burials if thread.is_alive()]
+                self._burials.append(threading.Thread(target=self._bury, args=(live,), name="burial"))
+                self._burials[-1].start()
 
     def metadata_changed(self, vm: Vm) -> None:
         self._tell(vm)
@@ -107,6 +109,8 @@ class LiveMode:
     def start_job(self, job: Job) -> None:
         from gputrain.emulator.vertex import Vertex
 
+        if self._is_closed:
+            return
         live = self.jobs.get(job.id)
         if live is None:
             live = self.jobs[job.id] = LiveJob(
@@ -114,7 +118,7 @@ class LiveMode:
                 job,
                 folder=self.folder / f"job-{job.id}",
                 shared=self._environment(),
-                by_service=self.cluster_names is ClusterNames.SERVICES and why_no_walls() is None,
+                by_service=self.cluster_names is ClusterNames.SERVICES and self._refusal is None,
                 engine=self._find_engine,
             )
         live.start(job.starting)
@@ -125,19 +129,34 @@ class LiveMode:
 
     def close(self) -> None:
         """End every process, wait for it, and remove everything that guests have written."""
-        for vm in self.vms.values():
+        with self.world.lock:
+            self._is_closed = True
+            vms, jobs = list(self.vms.values()), list(self.jobs.values())
+            burials = self._burials
+        for vm in vms:
             vm.close()
-        for job in self.jobs.values():
+        for job in jobs:
             job.close()
-        self.vms.clear()
-        self.jobs.clear()
+        for burial in burials:
+            burial.join()
         remove(self.folder)
 
-    def _new_vm(self, vm: Vm) -> LiveVm:
+    @cached_property
+    def _compute(self) -> Compute:
         from gputrain.emulator.compute.state import Compute
 
+        return self.world.part(Compute)
+
+    def _bury(self, live: LiveVm) -> None:
+        """End a deleted machine for good: its processes, its address, its disk."""
+        live.close()
+        with self.world.lock:
+            self._write_hosts()
+        remove(live.folder)
+
+    def _new_vm(self, vm: Vm) -> LiveVm:
         return LiveVm(
-            self.world.part(Compute),
+            self._compute,
             vm,
             folder=self.folder / f"vm-{vm.resource['id']}",
             environment=self._environment(),

@@ -79,6 +79,7 @@ class LiveReplica:
     ) -> None:
         self.task = task
         self.told_to_end = False
+        self.is_gone = False
         self._program = program
         self._folder = folder
         self._hostname = hostname
@@ -114,6 +115,7 @@ class LiveReplica:
         self._folder.mkdir(parents=True, exist_ok=True)
         status = self._run()
         remove(self._folder)
+        self.is_gone = True
         if not self.told_to_end:
             self._ended(status)
         self._gone()

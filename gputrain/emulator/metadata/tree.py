@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,10 +40,12 @@ class Metadata:
     guest_attributes_enabled: Callable[[], bool] = bool
     guest_attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     _bell: threading.Condition = field(default_factory=threading.Condition)
+    _rung: int = 0
 
     def changed(self) -> None:
         """Wake whoever waits for a change."""
         with self._bell:
+            self._rung += 1
             self._bell.notify_all()
 
     def account(self, name: str) -> Account | None:
@@ -65,9 +68,15 @@ class Metadata:
     def wait(self, path: str, last_etag: str | None, timeout_s: float) -> Any:
         """The value at `path` once its etag is not `last_etag`, or as it is after `timeout_s` seconds."""
         before = last_etag if last_etag is not None else etag(self.at(path))
-        with self._bell:
-            self._bell.wait_for(lambda: etag(self.at(path)) != before, timeout_s)
-        return self.at(path)
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with self._bell:  # never held while the tree is read: whoever rings may hold the world's lock
+                rung = self._rung
+            value, left = self.at(path), deadline - time.monotonic()
+            if etag(value) != before or left <= 0:
+                return value
+            with self._bell:
+                self._bell.wait_for(lambda: self._rung != rung, left)  # noqa: B023 - asked at once
 
     def _account_tree(self) -> dict[str, Any]:
         names = ["default", *self.accounts] if self.accounts else []

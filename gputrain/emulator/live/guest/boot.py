@@ -159,7 +159,7 @@ class Machine:
             elif descriptor in self.readers:
                 self._drain(descriptor)
             elif self.console[descriptor] == POWER_FIFO:
-                word = os.read(descriptor, 4096).decode().split()[0]
+                word = "reboot" if b"reboot" in os.read(descriptor, 4096) else "poweroff"
             else:
                 os.write(1, os.read(descriptor, 65536))
         self.processes.reap()
