@@ -9,6 +9,7 @@ import os
 import selectors
 import signal
 import socket
+import subprocess
 import time
 
 from . import contract, host, launch, result
@@ -63,10 +64,10 @@ class Agent:
         self._verdict: Optional[Message] = None
         self._oom_kills: Optional[int] = None
         self._error_dir = ""
+        self._pump = Pump(options.log_format, options.log_dir, self._cluster.node_rank)
         now = time.monotonic()
         end: Callable[..., Union[Hub, Uplink]] = Hub if self._cluster.node_rank == 0 else Uplink
-        self._control = end(self._cluster, options, self._selector, self._say, now)
-        self._pump = Pump(options.log_format, options.log_dir, self._cluster.node_rank)
+        self._control = end(self._cluster, options, self._selector, self._pump.say, now)
 
     def run(self) -> int:
         """Run the node to its end; the answer is the exit code.
@@ -85,17 +86,15 @@ class Agent:
             cause = node_cause(contract.REFUSED, self._cluster.node_rank, socket.gethostname(), message)
             self._verdict = verdict(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None)
             self._kill()
+            return self._leave(waits_for_peers=False)
         return self._leave()
-
-    def _say(self, message: str, severity: str = "INFO") -> None:
-        self._pump.say(message, severity)
 
     def _prepare(self) -> None:
         adopt_orphans()
         self._stops.listen(os.environ)
         for advice in (host.shared_memory_advice(), host.shell_advice(os.getppid())):
             if advice:
-                self._say(advice, "WARNING")
+                self._pump.say(advice, "WARNING")
         nproc = self._options.nproc_per_node or self._cluster.nproc or host.gpu_count(os.environ) or 1
         self._nproc = nproc if launch.processes_on_node(self._options) else 1
         self._control.send(self._hello(), time.monotonic())
@@ -150,7 +149,7 @@ class Agent:
         """Count a rank as dead that SIGKILL does not end, so that the job can end without it."""
         for rank in self._ranks:
             if rank.is_running:
-                self._say(f"rank {rank.rank} cannot be killed: it is stuck in the kernel", "ERROR")
+                self._pump.say(f"rank {rank.rank} cannot be killed: it is stuck in the kernel", "ERROR")
                 rank.reap(signal.SIGKILL, time.monotonic())
         self._stuck_at = float("inf")
 
@@ -163,14 +162,14 @@ class Agent:
         if kind == "start":
             self._start(message)
         elif kind == "stop":
-            self._say(f"stopping: {message['reason']} on {self._cluster.name_of(message['node_rank'])}")
+            self._pump.say(f"stopping: {message['reason']} on {self._cluster.name_of(message['node_rank'])}")
             if message["is_agreed"]:
                 self._ask_at = time.monotonic() + AGREED_S
             else:
                 self._end_ranks("stop", self._options.grace)
         elif kind in ("abort", "orphaned"):
             self._cause = message["cause"]
-            self._say("\n".join(describe(message["cause"])), "ERROR")
+            self._pump.say("\n".join(describe(message["cause"])), "ERROR")
             self._end_ranks("abort", min(ABORT_GRACE_S, self._options.grace))
             if kind == "orphaned":
                 self._verdict = verdict(contract.STATE_FAILED, exit_code_of(self._cause), self._cause, None)
@@ -182,8 +181,15 @@ class Agent:
     def _start(self, message: Message) -> None:
         options = self._options
         place = launch.Place(self._cluster.node_rank, self._nproc, message)
-        self._error_dir = launch.error_folder()
-        environments = launch.environments(options, place, os.environ, self._error_dir)
+        try:
+            self._error_dir = launch.error_folder()
+            environments = launch.environments(options, place, os.environ, self._error_dir)
+        except (OSError, subprocess.SubprocessError) as error:
+            for local_rank in range(self._nproc):
+                rank = Rank(place.base_rank + local_rank, local_rank, "")
+                self._ranks.append(rank)
+                self._refuse(rank, f"cannot prepare the start of ranks: {error}")
+            return
         command = launch.commands(options, place)
         self._oom_kills = host.oom_kills()
         for local_rank, environ in enumerate(environments):
@@ -194,9 +200,8 @@ class Agent:
                     os.stat(options.target.argv[0])
                 rank.start(command, environ)
             except OSError as error:
-                self._refuse(
-                    rank, f"cannot run {options.target.argv[0]!r} in {os.getcwd()}: {error.strerror}"
-                )
+                what = f"cannot run {options.target.argv[0]!r} in {os.getcwd()}"
+                self._refuse(rank, f"{what}: {error.strerror}")
                 continue
             self._pump.adopt(rank.rank, rank.stdout, rank.stderr)
 
@@ -215,8 +220,8 @@ class Agent:
     def _pass_on_stops(self) -> None:
         for reason in self._stops.take():
             self._control.send({"type": "stop", "reason": reason}, time.monotonic())
-        if self._stops.is_insistent:
-            self._kill_at = min(self._kill_at, time.monotonic())
+            if self._stops.is_insistent:
+                self._kill_at = time.monotonic()
 
     def _reap(self) -> None:
         """Take in every child that ended: ranks, and orphans that were handed to us."""
@@ -252,22 +257,23 @@ class Agent:
         message = {"type": "ended", "age": age, "cause": cause, **rank.summary()}
         self._control.send(message, time.monotonic())
 
-    def _leave(self) -> int:
+    def _leave(self, waits_for_peers: bool = True) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
         end_orphans(self._not_ours)
         if self._error_dir:
             launch.remove(self._error_dir)
         document = self._document()
         if self._cause is None and document[contract.R_CAUSE]:
-            self._say("\n".join(describe(document[contract.R_CAUSE])), "ERROR")
+            self._pump.say("\n".join(describe(document[contract.R_CAUSE])), "ERROR")
         if self._options.result_dir:
             try:
                 result.write(document, self._options.result_dir)
             except OSError as error:
-                self._say(f"the result could not be written to {self._options.result_dir}: {error}", "ERROR")
+                self._pump.say(f"no result in {self._options.result_dir}: {error}", "ERROR")
         self._pump.write(result.line(document))
         self._pump.finish()
-        self._wait_for_peers()
+        if waits_for_peers:
+            self._wait_for_peers()
         return int(document[contract.R_EXIT_CODE])
 
     def _wait_for_peers(self) -> None:

@@ -23,6 +23,9 @@ CAUSE_SETTLES_S = 0.25
 SYMPTOM_WAITS_S = 3.0
 """How long a symptom waits for a cause."""
 
+SEEN_LATE_S = 1.0
+"""How much later than its peers' symptoms a rank's end may be seen, by another agent on a busy machine."""
+
 _SYMPTOM = re.compile(
     r"(closed|reset|aborted) by (remote )?peer|connection (was )?(closed|reset|aborted|refused)|broken ?pipe"
     r"|ncclRemoteError|ncclSystemError|remote process exited|unhandled system error"
@@ -77,7 +80,7 @@ def first_cause(failures: Sequence[Failure], left: Sequence[Failure]) -> Cause:
     if causes:
         return min(causes, key=_when).cause
     symptom = min(failures, key=_when)
-    deserters = [rank for rank in left if rank.happened_at <= symptom.happened_at]
+    deserters = [rank for rank in left if rank.happened_at <= symptom.happened_at + SEEN_LATE_S]
     return min(deserters, key=_when).cause if deserters else symptom.cause
 
 

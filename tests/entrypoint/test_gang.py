@@ -62,6 +62,22 @@ def test_a_symptom_alone_is_told_in_the_end():
     assert gang.outbox[0][1]["cause"]["message"] == SYMPTOM
 
 
+def test_a_rank_that_left_is_blamed_though_its_end_was_seen_after_the_symptom():
+    gang = gang_of()
+    end(gang, 1, 0, 1, 10.0, cause(message=SYMPTOM, rank=2))
+    end(gang, 0, 0, 0, 10.4)
+    gang.tick(gang.deadline())
+    assert gang.outbox[0][1]["cause"]["kind"] == contract.LEFT_EARLY
+
+
+def test_a_rank_that_finished_long_after_the_symptom_is_not_blamed():
+    gang = gang_of()
+    end(gang, 1, 0, 1, 10.0, cause(message=SYMPTOM, rank=2))
+    end(gang, 0, 0, 0, 12.9)
+    gang.tick(gang.deadline())
+    assert gang.outbox[0][1]["cause"]["message"] == SYMPTOM
+
+
 def test_of_two_causes_the_earlier_wins_though_it_is_heard_later():
     gang = gang_of()
     end(gang, 0, 0, 1, 10.0, cause(message="ValueError: second"))

@@ -274,6 +274,16 @@ def test_nodes_of_different_versions_are_warned_about(cluster):
     assert first.wait().said("versions differ: node 1 has torch 1.2.3, but node 0 has"), first.out
 
 
+def test_a_node_that_cannot_start_its_ranks_ends_all_nodes(cluster):
+    script = cluster.script(SLEEP)
+    first = cluster.start(script, rank=0, nodes=2)
+    second = cluster.start(script, rank=1, nodes=2, env={"TMPDIR": str(cluster.folder / "nowhere")})
+    for node in (first.wait(), second.wait()):
+        assert node.code == 64
+        assert (node.cause["node_rank"], node.cause["kind"]) == (1, "environment")
+        assert "nowhere" in node.cause["message"]
+
+
 def test_a_target_missing_on_one_node_ends_all_nodes(cluster):
     script = cluster.script(SLEEP)
     first = cluster.start(script, rank=0, nodes=2)

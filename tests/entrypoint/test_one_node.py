@@ -297,6 +297,12 @@ def test_the_result_file_is_the_result_line(cluster):
     assert os.listdir(cluster.folder / "results") == ["result-0.json"]
 
 
+def test_a_result_that_cannot_be_written_does_not_change_the_verdict(cluster):
+    node = cluster.run(cluster.script("print(1)"), nproc=1, flags=["--result-dir", "/proc/nowhere"])
+    assert node.code == 0
+    assert node.said("no result in /proc/nowhere")
+
+
 def test_a_huge_error_still_makes_one_short_line(cluster):
     node = cluster.run(
         cluster.script("print('\\x01' * 5000)\nraise ValueError('\\u1234' * 1_000_000)"), nproc=1
