@@ -239,8 +239,10 @@ class Cloud:
         return list(self.dispatcher.requests)
 
     def attach(self, runtime: Runtime) -> None:
-        """Let ``runtime`` run the guests from now on."""
-        self.world.runtime = runtime
+        """Let ``runtime`` run the guests from now on; the one before it is closed."""
+        with self.world.lock:
+            before, self.world.runtime = self.world.runtime, runtime
+        before.close()
 
     def admin(self, command: str, arguments: dict[str, Any]) -> Any:
         """What ``POST /_emulator/COMMAND`` does."""
