@@ -96,6 +96,7 @@ def listen(host: str, port: int) -> socket.socket:
     A name is not bound to: on Vertex AI it is a service's, and Debian gives a machine's own to 127.0.1.1.
     Raises EnvironmentRefused when the port is taken.
     """
+    host = "127.0.0.1" if host == "localhost" else host
     attempts = [(host, _family(host))] if is_address(host) else []
     attempts += [("::", socket.AF_INET6), ("0.0.0.0", socket.AF_INET)]  # noqa: S104  # the job's network is its own
     last: Optional[OSError] = None

@@ -274,6 +274,25 @@ def test_nodes_of_different_versions_are_warned_about(cluster):
     assert first.wait().said("versions differ: node 1 has torch 1.2.3, but node 0 has"), first.out
 
 
+def test_replicas_of_vertex_ai_become_nodes(cluster):
+    """With what Vertex sets there: pools, a reduction server, and RANK and WORLD_SIZE that count machines."""
+    pools = {
+        "workerpool0": [f"{cluster.prefix}.2:2222"],
+        "workerpool1": [f"{cluster.prefix}.3:2222"],
+        "workerpool2": [f"{cluster.prefix}.{number}:2222" for number in (4, 5, 6)],
+    }
+    nodes = []
+    for rank, pool in enumerate(["workerpool0", "workerpool1"]):
+        spec = {"cluster": pools, "environment": "cloud", "task": {"type": pool, "index": 0, "trial": ""}}
+        env = {"CLUSTER_SPEC": json.dumps({**spec, "job": "{}"}), "RANK": str(rank), "WORLD_SIZE": "5"}
+        env.update(MASTER_ADDR="cmle-training-workerpool0-ab-0", MASTER_PORT="3333", TF_CONFIG="{}")
+        nodes.append(cluster.start(cluster.script(PLACE), env=env))
+    said = [line.split("place ")[1] for node in nodes for line in sorted(node.wait().said("place"))]
+    places = [" ".join(line.split()[:5]) for line in said]
+    assert places == ["0 0 4 2 0", "1 1 4 2 0", "2 0 4 2 1", "3 1 4 2 1"]
+    assert {line.split()[5] for line in said} == {f"{cluster.prefix}.2"}
+
+
 def test_a_node_that_cannot_start_its_ranks_ends_all_nodes(cluster):
     script = cluster.script(SLEEP)
     first = cluster.start(script, rank=0, nodes=2)
