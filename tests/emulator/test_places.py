@@ -135,6 +135,32 @@ def test_a_reservation_holds_capacity_that_only_its_users_get(cloud: Cloud, clie
         )
 
 
+def test_a_deleted_reservation_gives_its_capacity_back(cloud: Cloud, clients: Clients) -> None:
+    cloud.stock(ZONE, "a3-highgpu-8g", 3)
+    properties = compute_v1.AllocationSpecificSKUAllocationReservedInstanceProperties(
+        machine_type="a3-highgpu-8g"
+    )
+    specific = compute_v1.AllocationSpecificSKUReservation(count=2, instance_properties=properties)
+    reservations = clients.of("Reservations")
+    wanted = compute_v1.Reservation(name="ours", specific_reservation=specific)
+    reservations.insert_unary(project=P, zone=ZONE, reservation_resource=wanted)
+    assert cloud.compute.free(ZONE, "a3-highgpu-8g") == 1
+    reservations.delete_unary(project=P, zone=ZONE, reservation="ours")
+    assert cloud.compute.free(ZONE, "a3-highgpu-8g") == 3
+
+
+def test_nothing_is_made_in_a_place_that_is_not_there(clients: Clients) -> None:
+    policy = compute_v1.ResourcePolicy(name="close", group_placement_policy={"collocation": "COLLOCATED"})
+    with pytest.raises(exceptions.BadRequest, match="Invalid value for field 'region': 'mars-north1'"):
+        clients.of("ResourcePolicies").insert_unary(
+            project=P, region="mars-north1", resource_policy_resource=policy
+        )
+    with pytest.raises(exceptions.BadRequest, match="Invalid value for field 'zone': 'mars-north1-a'"):
+        clients.of("Disks").insert_unary(
+            project=P, zone="mars-north1-a", disk_resource=compute_v1.Disk(name="d")
+        )
+
+
 def test_advice_tells_the_roomiest_zone(cloud: Cloud, clients: Clients) -> None:
     for letter in "abc":
         cloud.stock(f"{REGION}-{letter}", "a3-highgpu-8g", 0)

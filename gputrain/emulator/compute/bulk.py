@@ -11,7 +11,7 @@ from gputrain.emulator import facts
 from gputrain.emulator.call import Call
 from gputrain.emulator.compute import build, checks, instances, lifecycle, operations, refusals, reserve
 from gputrain.emulator.compute.links import last
-from gputrain.emulator.compute.operations import Operation, mutation
+from gputrain.emulator.compute.operations import Operation, mutation, scope_of
 from gputrain.emulator.compute.refusals import OperationError
 from gputrain.emulator.compute.state import Compute, Vm
 from gputrain.emulator.errors import ApiError, compute_error_info
@@ -56,10 +56,8 @@ def bulk_insert(call: Call) -> Operation:
 @mutation("compute.regionInstances.bulkInsert", permission="-")
 def region_bulk_insert(call: Call) -> Operation:
     """A gang in whichever zone of the region has room for all of it."""
-    region = call.params["region"]
-    if region not in facts.regions():
-        raise refusals.invalid("region", region, f"Unknown region '{region}'.")
-    return _insert(call, _pick_zone(call, region), f"projects/{call.owner.id}/regions/{region}")
+    scope = scope_of(call)
+    return _insert(call, _pick_zone(call, call.params["region"]), scope)
 
 
 def _pick_zone(call: Call, region: str) -> str:

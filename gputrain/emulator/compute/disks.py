@@ -15,7 +15,17 @@ Json = dict[str, Any]
 
 documents.register("disks", "disk", "disk")
 documents.register("resourcePolicies", "resourcePolicy", "resource_policy")
-documents.register("reservations", "reservation", "reservation")
+
+
+def _free_capacity(call: Call, reservation: Json) -> None:
+    specific = reservation["specificReservation"]
+    key = (call.params["zone"], specific["instanceProperties"]["machineType"])
+    stock = call.world.part(Compute).stock
+    if key in stock:
+        stock[key] += int(specific["count"]) - int(specific["inUseCount"])
+
+
+documents.register("reservations", "reservation", "reservation", at_delete=_free_capacity)
 
 
 @mutation("compute.disks.insert", permission="compute.disks.create")

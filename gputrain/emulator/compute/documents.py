@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gputrain.emulator.call import Call
@@ -66,8 +67,10 @@ def find(call: Call, collection: str, parameter: str) -> tuple[str, Json]:
     return path, document
 
 
-def register(collection: str, kind: str, parameter: str) -> None:
-    """get, list and delete of ``collection``, whose items are called ``kind`` and ``parameter`` in paths."""
+def register(
+    collection: str, kind: str, parameter: str, *, at_delete: Callable[[Call, Json], None] | None = None
+) -> None:
+    """get, list and delete of ``collection``, whose items are called ``kind``, and ``parameter`` in paths."""
 
     @COMPUTE.method(f"compute.{collection}.get", pool="compute.reads")
     def get(call: Call) -> Json:
@@ -90,6 +93,8 @@ def register(collection: str, kind: str, parameter: str) -> None:
             raise refusals.in_use(path, document["users"][0])
         operation = begin(call, "delete", path, document["id"])
         del call.world.part(Compute).resources[collection][path]
+        if at_delete is not None:
+            at_delete(call, document)
         call.world.ledger.write("delete", path, caller=call.caller.email)
         end_soon(call, operation)
         return operation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,10 +20,8 @@ Json = dict[str, Any]
 
 def find_zone(call: Call) -> str:
     """The zone in the path; raises ApiError for one that does not exist."""
-    zone = call.params["zone"]
-    if zone not in facts.zones():
-        raise refusals.invalid("zone", zone, f"Unknown zone '{zone}'.")
-    return zone
+    operations.scope_of(call)
+    return call.params["zone"]
 
 
 def find(call: Call) -> Vm:
@@ -133,7 +132,7 @@ def delete(call: Call) -> Operation:
         _soon(compute, operation, failure)
         return operation
     compute.world.ledger.write("delete-asked", vm.path, caller=call.caller.email)
-    end = lambda: operations.end(compute, operation)  # noqa: E731 - one expression, used once
+    end = functools.partial(operations.end, compute, operation)
     lifecycle.delete(compute, vm, end, grace_s=compute.settings.acpi_s, caller=call.caller.email)
     return operation
 
@@ -149,7 +148,7 @@ def stop(call: Call) -> Operation:
     if failure is not None or vm.status in lifecycle.HALTED:
         _soon(compute, operation, failure)
         return operation
-    end = lambda: operations.end(compute, operation)  # noqa: E731 - one expression, used once
+    end = functools.partial(operations.end, compute, operation)
     lifecycle.stop(compute, vm, end, grace_s=compute.settings.acpi_s)
     return operation
 

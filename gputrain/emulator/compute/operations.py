@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gputrain.emulator import facts
 from gputrain.emulator.call import Call
 from gputrain.emulator.clock import compute_time, parse_time
 from gputrain.emulator.compute import filters, refusals
@@ -137,7 +138,7 @@ def mutation(method_id: str, *, permission: str = "") -> Callable[[Mutation], Mu
             request_id = call.query.get("requestId", "")
             if request_id and (not _UUID.fullmatch(request_id) or request_id == _NIL):
                 raise refusals.invalid("requestId", request_id, "Must be a valid non-zero UUID.")
-            key = (call.owner.id, method_id, request_id)
+            key = (call.path, method_id, request_id)
             seen = compute.request_ids.get(key) if request_id else None
             now = call.world.clock.now()
             if seen is not None and now - seen[0] < compute.settings.request_id_window_s:
@@ -158,8 +159,10 @@ def mutation(method_id: str, *, permission: str = "") -> Callable[[Mutation], Mu
 def scope_of(call: Call) -> str:
     """``projects/p/zones/z``, ``projects/p/regions/r`` or ``projects/p/global`` of the call's path."""
     params = call.params
-    for kind in ("zone", "region"):
+    for kind, known in (("zone", facts.zones()), ("region", facts.regions())):
         if kind in params:
+            if params[kind] not in known:
+                raise refusals.invalid(kind, params[kind], f"Unknown {kind}.")
             return f"projects/{call.owner.id}/{kind}s/{params[kind]}"
     return f"projects/{call.owner.id}/global"
 
@@ -173,19 +176,19 @@ def _find(call: Call) -> Operation:
 
 
 def _get(call: Call) -> dict[str, Any]:
-    return dict(_find(call).document)
+    return _find(call).document
 
 
 def _wait(call: Call) -> dict[str, Any]:
     operation = _find(call)
     call.world.clock.wait_for(lambda: operation.done, call.world.part(Compute).settings.wait_s)
-    return dict(operation.document)
+    return operation.document
 
 
 def _list(call: Call) -> dict[str, Any]:
     compute = call.world.part(Compute)
     scope = scope_of(call)
-    items = [dict(o.document) for o in compute.operations.values() if o.scope == scope and _visible(o, call)]
+    items = [o.document for o in compute.operations.values() if o.scope == scope and _visible(o, call)]
     return filters.listing("compute#operationList", f"{scope}/operations", items, call.query)
 
 
@@ -213,7 +216,7 @@ def aggregated(call: Call) -> dict[str, Any]:
     compute = call.world.part(Compute)
     root = f"projects/{call.owner.id}/"
     items = [
-        (o.scope.removeprefix(root), dict(o.document))
+        (o.scope.removeprefix(root), o.document)
         for o in compute.operations.values()
         if o.scope.startswith(root)
     ]
