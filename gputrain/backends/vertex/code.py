@@ -15,7 +15,7 @@ from gputrain.backends.vertex import render
 from gputrain.backends.vertex.registry import pinned
 from gputrain.backends.vertex.settings import Settings
 from gputrain.entrypoint import zipapp
-from gputrain.errors import Fault, SpecError
+from gputrain.errors import Fault, PermissionDeniedError, SpecError
 from gputrain.gcp import Access
 from gputrain.spec import TrainingSpec
 from gputrain.staging.archive import Archive, pack
@@ -64,11 +64,14 @@ class Code:
         return body
 
     def holder(self, job_id: str) -> str:
-        """The number of the job that took the lock of an id; empty before one did."""
+        """The number of the job that took the lock of an id; empty before one did, or if we may not look."""
         bucket = self._settings.bucket
         if bucket is None:
             return ""
-        return (read_object(self._access, bucket, render.lock_of(bucket, job_id)) or b"").decode()
+        try:
+            return (read_object(self._access, bucket, render.lock_of(bucket, job_id)) or b"").decode()
+        except PermissionDeniedError:  # somebody who may watch jobs, but not read the bucket
+            return ""
 
     def _send(self, bucket: Bucket, name: str) -> int:
         data = self._archives[name.rpartition("/")[2]].data

@@ -302,3 +302,20 @@ def test_looks_that_come_too_fast_for_the_service_wait_for_their_turn(make, clou
     )
     cloud.clock.advance(5)
     assert job.refresh().state is State.PROVISIONING
+
+
+def test_somebody_who_may_only_watch_sees_the_end(make, cloud, code):
+    job = Trainer(make()).submit("train.py", source_dir=code, gpu="L4:2")
+    watcher = cloud.caller("watcher@example.com", permissions={GET, "aiplatform.customJobs.list"})
+    cloud.clock.advance(1000)
+    assert Trainer(make(credentials=cloud.credentials_of(watcher))).attach(job.uri).state is State.SUCCEEDED
+
+
+def test_somebody_who_may_not_read_logs_is_told_so_beside_the_reason(make, cloud, vertex, code):
+    vertex.set_fate(Fate(exits=(7,), run_s=60))
+    job = Trainer(make()).submit("train.py", source_dir=code, gpu="L4:2")
+    watcher = cloud.caller("watcher@example.com", permissions={GET, "aiplatform.customJobs.list"})
+    cloud.clock.advance(1000)
+    seen = Trainer(make(credentials=cloud.credentials_of(watcher))).attach(job.uri).refresh()
+    assert (seen.failure.kind, seen.failure.exit_code) == ("exit", 7)
+    assert "its logs could not be read" in seen.failure.message

@@ -52,7 +52,7 @@ def test_many_jobs_share_lists(submit, cloud, vertex):
     jobs = submit(120)
     cloud.clock.advance(200)
     start, began = len(cloud.requests), cloud.clock.now()
-    for _ in range(20):
+    for _ in range(8):
         for job in jobs:
             job.refresh()
         cloud.clock.advance(3)

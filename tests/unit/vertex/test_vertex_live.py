@@ -1,0 +1,99 @@
+"""Real ranks behind the real wire: a Spot job that is taken back, and two jobs of one key."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+import gputrain.emulator
+from gputrain import State, Trainer, VertexAI
+from gputrain.emulator import faults
+from gputrain.emulator.live import LiveMode
+from gputrain.emulator.storage import Storage
+from gputrain.emulator.vertex import Vertex
+
+SLOW = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
+time.sleep(4)
+print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def cloud():
+    with gputrain.emulator.start(wall_clock=True) as running:
+        running.attach(LiveMode(running.world))
+        running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        service = running.world.part(Vertex)
+        service.settings = replace(service.settings, provision_s=0.5, start_s=0.05, error_delay_s=1.0)
+        yield running
+
+
+@pytest.fixture
+def script(tmp_path):
+    (tmp_path / "train.py").write_text(SLOW)
+    return str(tmp_path / "train.py")
+
+
+def make(cloud):
+    return VertexAI(
+        cloud.project, "us-central1", bucket="gs://my-bucket",
+        endpoints=cloud.endpoints, credentials=cloud.credentials,
+    )  # fmt: skip
+
+
+def until(job, holds):
+    patience = time.monotonic() + 60
+    while not holds():
+        job.refresh()
+        assert time.monotonic() < patience, job.state
+        time.sleep(0.2)
+
+
+def said(job, words):
+    return [line for line in job.logs() if line.message.startswith(words)]
+
+
+def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, script):
+    job = Trainer(make(cloud)).submit(
+        script, gpu="L4:2", num_nodes=2, provisioning_model="spot", max_restarts=2, launcher="torchrun-env"
+    )
+    until(job, lambda: job.state is State.RUNNING and len(said(job, "rank")) == 4)
+    (theirs,) = cloud.world.part(Vertex).jobs.values()
+    cloud.world.part(Vertex).preempt(theirs)
+    until(job, lambda: job.state is State.INTERRUPTED)
+    until(job, lambda: job.state.is_terminal)
+    assert job.state is State.SUCCEEDED
+    assert len(said(job, "rank")) == 8
+    assert len(said(job, "done")) == 4
+
+
+def test_of_two_jobs_of_one_key_one_trains(cloud, script):
+    cloud.fail("aiplatform.customJobs.list", faults.Stale(seconds=3600), times=2)
+    jobs = [Trainer(make(cloud)).submit(script, gpu="L4:1", idempotency_key="k") for _ in range(2)]
+    assert len(cloud.world.part(Vertex).jobs) == 2
+    assert {job.result(timeout=60).state for job in jobs} == {State.SUCCEEDED}
+    names = {job.refresh().raw["name"] for job in jobs}
+    assert len(names) == 1
+    lines = [line.message for job in jobs for line in job.logs()]
+    assert lines.count("rank 0 of 1") == 2  # one job, told to both handles
+
+
+WORD = "travelled"
+
+
+def speak():
+    import os
+
+    print("function", WORD, os.environ["RANK"], flush=True)
+
+
+def test_a_function_runs_there_with_what_it_needs(cloud):
+    job = Trainer(make(cloud)).submit(speak, gpu="L4:2")
+    assert job.result(timeout=60).state is State.SUCCEEDED
+    assert {line.message for line in said(job, "function")} == {
+        "function travelled 0",
+        "function travelled 1",
+    }
