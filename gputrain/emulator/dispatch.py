@@ -98,15 +98,8 @@ class Dispatcher:
         except Dropped:
             self._log(request, url.path, method_id, caller, query, 0, b"")
             raise
-        self._log(
-            request,
-            url.path,
-            method_id,
-            caller,
-            query,
-            reply.status,
-            reply.body if isinstance(reply.body, bytes) else b"",
-        )
+        told = reply.body if isinstance(reply.body, bytes) else b""
+        self._log(request, url.path, method_id, caller, query, reply.status, told)
         if any(isinstance(fault, DropAfterCommit) for fault in wire):
             raise Dropped
         return Outcome(reply=reply, wire=wire)
@@ -128,9 +121,8 @@ class Dispatcher:
         if instead is not None:
             return [], instead
         call = self._read(method, params, query, request, who)
-        with (
-            self.world.lock
-        ):  # the answer may be a living document: it is written out before the world moves on
+        # The answer may be a living document: it is written out before the world moves on.
+        with self.world.lock:
             result = self.run(call)
             reply = result if isinstance(result, Reply) else Reply(body=result)
             wire, reply = self.after(method.id, who.email, reply)
@@ -252,7 +244,6 @@ class Dispatcher:
         status: int,
         reply: bytes,
     ) -> None:
-        kept, reply = request.body[: self.log_bytes], reply[: self.log_bytes]
         self.requests.append(
             Seen(
                 verb=request.verb,
@@ -260,9 +251,9 @@ class Dispatcher:
                 method=method,
                 caller=caller,
                 status=status,
-                body=kept,
+                body=request.body[: self.log_bytes],
                 query=query,
-                reply=reply,
+                reply=reply[: self.log_bytes],
             )
         )
 
@@ -300,7 +291,4 @@ def _location(call: Call) -> str:
 
 def _resource(call: Call) -> str:
     named = call.params.get("parent") or call.params.get("name")
-    if named:
-        return named
-    start = call.path.find("projects/")
-    return call.path[start:].partition(":")[0] if start >= 0 else call.path.lstrip("/")
+    return named or call.path[max(0, call.path.find("projects/")) :].partition(":")[0].lstrip("/")
