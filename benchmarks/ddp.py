@@ -21,9 +21,7 @@ sys.path.insert(0, sys.argv[2])
 from char_model import CharTransformer, Text
 from pathlib import Path
 
-def median(times): return statistics.median(times)
-
-with ddp.session(device="cpu", exact_resume=sys.argv[3] == "exact") as s:
+with ddp.session(device="cpu") as s:
     asked = []
     for _ in range(1000):
         begin = time.perf_counter()
@@ -31,12 +29,13 @@ with ddp.session(device="cpu", exact_resume=sys.argv[3] == "exact") as s:
         asked.append(time.perf_counter() - begin)
 
     text = Text(Path(sys.argv[2], "data", "shakespeare.txt"), window=64)
-    model = s.wrap(CharTransformer(len(text.characters), window=64))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    plain = iter(DataLoader(text, 8, sampler=DistributedSampler(text)))
-    ours = (batch for _, batch in s.steps(s.loader(text, 8), max_steps=100))
 
-    def step(batches):
+    def trained(**options):
+        model = s.wrap(CharTransformer(len(text.characters), window=64), **options)
+        return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(trained, batches):
+        model, optimizer = trained
         begin = time.perf_counter()
         x, y = next(batches)
         optimizer.zero_grad()
@@ -44,37 +43,32 @@ with ddp.session(device="cpu", exact_resume=sys.argv[3] == "exact") as s:
         optimizer.step()
         return time.perf_counter() - begin
 
-    times = {"plain": [], "ours": []}
+    default, exact = trained(), trained(find_unused_parameters=True)  # what exact_resume sets
+    plain = iter(DataLoader(text, 8, sampler=DistributedSampler(text)))
+    ours = (batch for _, batch in s.steps(s.loader(text, 8), max_steps=100))
+    kinds = {"plain": (default, plain), "ours": (default, ours), "exact": (exact, plain)}
+    times = {name: [] for name in kinds}
     for number in range(70):
-        for name, batches in (("plain", plain), ("ours", ours)):
-            took = step(batches)
+        for name, (model, batches) in kinds.items():
+            took = step(model, batches)
             if number >= 10:
                 times[name].append(took)
     if s.is_main:
-        Path(sys.argv[1]).write_text(json.dumps(
-            {"asked": median(asked), **{name: median(values) for name, values in times.items()}}))
+        medians = {name: statistics.median(values) for name, values in {"asked": asked, **times}.items()}
+        Path(sys.argv[1]).write_text(json.dumps(medians))
 """
 
 
 def measure() -> Iterator[Measure]:
-    """A plain loop and a session's loop take turns step by step in the same ranks."""
+    """Plain, session's and exact steps take turns in the same ranks, so that load falls on all alike."""
     yield Measure(what="import gputrain.ddp, warm byte code", value=1e3 * import_s(), target=30, unit="ms")
-    default, exact = ranks("default"), ranks("exact")
-    yield Measure(what="should_stop(), 4 ranks", value=1e3 * default["asked"], target=1.0, unit="ms")
-    note = f"{1e3 * default['ours']:.1f} ms / {1e3 * default['plain']:.1f} ms; 1.0 but for noise"
-    yield Measure(
-        what="step in a session / plain loop, 4 ranks",
-        value=default["ours"] / default["plain"],
-        target=1.1,
-        note=note,
-    )
-    note = f"{1e3 * exact['plain']:.1f} ms / {1e3 * default['plain']:.1f} ms, apart in time"
-    yield Measure(
-        what="step with exact_resume / without",
-        value=exact["plain"] / default["plain"],
-        target=1.15,
-        note=note,
-    )
+    took = {name: 1e3 * seconds for name, seconds in ranks().items()}
+    yield Measure(what="should_stop(), 4 ranks", value=took["asked"], target=1.0, unit="ms")
+    for name, what in (("ours", "in a session"), ("exact", "with exact_resume")):
+        note = f"{took[name]:.1f} ms / {took['plain']:.1f} ms; 1.0 but for noise"
+        yield Measure(
+            what=f"step {what} / plain DDP, 4 ranks", value=took[name] / took["plain"], target=1.1, note=note
+        )
 
 
 def import_s() -> float:
@@ -90,14 +84,12 @@ def import_s() -> float:
     return sorted(times[1:])[7]
 
 
-def ranks(mode: str) -> dict[str, float]:
-    """Median seconds of a question, a plain step and a session's step on four ranks."""
+def ranks() -> dict[str, float]:
+    """Median seconds of a question and of each kind of step on four ranks."""
     with tempfile.TemporaryDirectory() as folder:
         script, out = Path(folder, "train.py"), Path(folder, "out")
         script.write_text(SCRIPT)
         command = [sys.executable, "-m", "gputrain.entrypoint", "--nproc-per-node", "4", "--"]
-        subprocess.run(
-            [*command, str(script), str(out), str(EXAMPLES), mode], check=True, capture_output=True
-        )
+        subprocess.run([*command, str(script), str(out), str(EXAMPLES)], check=True, capture_output=True)
         found: dict[str, float] = json.loads(out.read_text())
         return found

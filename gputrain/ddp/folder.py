@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -92,6 +91,8 @@ class _Hashing:
     """A file that counts and hashes what passes, and keeps the disk's error that torch would hide."""
 
     def __init__(self, file: Any) -> None:
+        import hashlib
+
         self._file = file
         self.digest = hashlib.sha256()
         self.size = 0
@@ -126,6 +127,8 @@ def verify(path: str, name: str, expected: Tuple[int, str]) -> None:
     Raises:
         CheckpointError: it is missing, short, or holds other bytes.
     """
+    import hashlib
+
     digest, size = hashlib.sha256(), 0
     try:
         with open(os.path.join(path, name), "rb") as file:

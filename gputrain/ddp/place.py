@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import timedelta
 from typing import Any, Mapping, NamedTuple, Optional
 
 from gputrain.ddp.errors import SessionError
@@ -179,6 +178,8 @@ class World:
     """
 
     def __init__(self, place: Place, device: Any, timeout_s: float) -> None:
+        from datetime import timedelta
+
         import torch.distributed as dist
 
         self._ours = not dist.is_initialized()
@@ -211,6 +212,8 @@ class World:
 
 
 def _join(place: Place, device: Any, timeout_s: float) -> None:
+    from datetime import timedelta
+
     import torch.distributed as dist
 
     options = {"timeout": timedelta(seconds=timeout_s), "rank": place.rank, "world_size": place.world_size}  # type: dict[str, Any]
