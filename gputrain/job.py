@@ -100,6 +100,14 @@ class Job:
             self._seen = seen
         return seen
 
+    def resume(self) -> bool:
+        """Start the job again where it was interrupted and its platform leaves that to whoever watches.
+
+        `wait` does so by itself, in any process. True where this call started it.
+        """
+        start_again = getattr(self._backend, "resume", None)
+        return start_again is not None and self._state is State.INTERRUPTED and bool(start_again(self.ref))
+
     def wait(self, timeout: float | timedelta | None = None, *, progress: str | None = None) -> State:
         """Wait for the end, showing logs, metrics and cost while it comes.
 
@@ -132,6 +140,7 @@ class Job:
             pause = self._backend.poll_s
             try:
                 self.refresh()
+                self.resume()
                 if streams:
                     shown.lines(self._read_log())
                 last_sight = time.monotonic()

@@ -116,6 +116,22 @@ class Trainer:
         ]
         return Jobs(found)
 
+    def supervise(self) -> Jobs:
+        """Start every interrupted job again that may be; those that were. A service calls it now and then."""
+        return Jobs(job for job in self.jobs() if job.resume())
+
+    def orphans(self) -> tuple[Any, ...]:
+        """What bears our label and has no living job, with what it costs; nothing is removed."""
+        return self._of_all("orphans")
+
+    def sweep(self) -> tuple[Any, ...]:
+        """Remove the `orphans`; what was removed."""
+        return self._of_all("sweep")
+
+    def _of_all(self, question: str) -> tuple[Any, ...]:
+        asked = (getattr(backend, question, tuple) for backend in self._backends.values())
+        return tuple(one for ask in asked for one in ask())
+
     def _plan(self, spec: TrainingSpec, *, idempotency_key: str | None) -> Plan[Job]:
         supplies = [backend.supply for backend in self._backends.values()]
         wanted = candidates(spec, supplies)

@@ -110,7 +110,9 @@ class Backend(Protocol):
     """What every platform does.
 
     A backend that `gputrain.attach` can make by itself also has ``for_ref(ref)``, a class method that
-    makes it from the name of a job, with the default credentials.
+    makes it from the name of a job, with the default credentials. One whose platform starts no interrupted
+    job again has ``resume(ref)``, which does so where there is room, and says whether it did; one that may
+    leave something behind has ``orphans()`` and ``sweep()``.
     """
 
     @property

@@ -17,7 +17,7 @@ from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, Place, ref_of
-from gputrain.backends.compute.record import Records
+from gputrain.backends.compute.record import Record, Records
 from gputrain.backends.compute.settings import Settings, read_settings
 from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api, MissingError
@@ -197,15 +197,13 @@ class ComputeEngine:
     def resume(self, ref: JobRef) -> bool:
         """Start an interrupted job again, once, whoever else supervises it; whether this call did.
 
-        Raises:
-            CapacityError: there is no room for it in these regions now; try again later.
-            JobLostError: there is no such job.
+        False also where no zone of these regions has room: a later call tries again. Raises as `observe`.
         """
         record = self._records.known(ref)
         seen = self._looks.observe(record)
         if seen.state is not State.INTERRUPTED:
             return False
-        return ends.resume(self._gangs, self._looks, record, self._zones(record.zone, ref))
+        return ends.resume(self._gangs, self._looks, record, self._zones(record))
 
     def orphans(self) -> tuple[ends.Orphan, ...]:
         """VMs that bear our label and have no living job, with what each costs an hour.
@@ -250,12 +248,13 @@ class ComputeEngine:
             raise
         return "projects/" + str(found["selfLink"]).partition("/projects/")[2]
 
-    def _zones(self, first: str, ref: JobRef) -> tuple[str, ...]:
-        machine = self._records.known(ref).order["properties"]["machineType"]
+    def _zones(self, record: Record) -> tuple[str, ...]:
+        """Where an interrupted job may start again: where it was, then wherever its machine is."""
+        machine = record.order["properties"]["machineType"]
         places = (
             place for offer in self.supply.offers if offer.machine_type == machine for place in offer.places
         )
-        return tuple(dict.fromkeys([first, *places]))
+        return tuple(dict.fromkeys([record.zone, *places]))
 
 
 _SETTINGS = frozenset(field.name for field in attrs.fields(Settings))

@@ -20,6 +20,9 @@ from gputrain.retry import WRITE, retried
 
 log = logging.getLogger("gputrain")
 
+AGAIN_S = 60.0
+"""Between two tries to find room for an interrupted job; meanwhile another process may be at it."""
+
 _MODELS = {
     "STANDARD": ProvisioningModel.STANDARD,
     "SPOT": ProvisioningModel.SPOT,
@@ -59,20 +62,17 @@ def resume(gangs: Gangs, looks: Looks, record: Record, zones: Sequence[str]) -> 
     """Make the next attempt of an interrupted job, in the first zone with room; whether this call did.
 
     Whoever writes the record goes first; others see it and do nothing.
-
-    Raises:
-        CapacityError: no zone has room now; the next call tries again.
     """
+    if not record.ids and gangs.calls.access.now() < record.asked_at + AGAIN_S:
+        return False
     if record.ids:
         nodes = looks.nodes(record, {})
         used_s = record.used_s + looks.ran_s(nodes)
         gangs.clear(record)
         record = attrs.evolve(record, attempt=record.attempt + 1, used_s=used_s, ids={})
-    tried: list[str] = []
     queue = list(zones)
     while queue:
         zone = queue.pop(0)
-        tried.append(zone)
         wanted = attrs.evolve(record, order=_in_zone(record.order, zone), asked_at=gangs.calls.access.now())
         try:
             record = gangs.records.write(wanted)
@@ -85,12 +85,7 @@ def resume(gangs: Gangs, looks: Looks, record: Record, zones: Sequence[str]) -> 
             hinted = [one for one in full.zones_available if one in queue]
             queue = [*hinted, *(one for one in queue if one not in hinted)]
             log.info("no room to restart %s in %s: %s", record.job_id, zone, full.what)
-    raise CapacityError(
-        f"no room to restart {record.job_id}",
-        why=f"none of {', '.join(tried)} has any",
-        fix="it is tried again while somebody supervises the job",
-        place=tried[0],
-    )
+    return False
 
 
 def orphans(calls: Calls, records: Records, looks: Looks) -> tuple[Orphan, ...]:

@@ -78,12 +78,12 @@ class Logs:
             offset = max([at[rank][1], *(one.end for one in ready)])
             after.append((tail.serial if is_drained else at[rank][0], offset))
         shown.sort(key=lambda entry: (entry[0], entry[1], entry[2].end))
-        next_attempt = attempt
         if not shown and attempt < record.attempt:
-            next_attempt, after = attempt + 1, [(0, 0)] * len(at)
+            beginning = ",".join(["0.0"] * len(at))
+            return self.read(record, f"{attempt + 1}/{beginning}", is_over=is_over)
         return LogPage(
             lines=tuple(one.line for _, _, one in shown),
-            cursor=f"{next_attempt}/" + ",".join(f"{serial}.{offset}" for serial, offset in after),
+            cursor=f"{attempt}/" + ",".join(f"{serial}.{offset}" for serial, offset in after),
             missed_bytes=sum(tail.missed for tail in tails if tail.lines),
         )
 

@@ -1,0 +1,267 @@
+"""Why a gang ended: every way an attempt can end is told as itself, whatever stands beside it."""
+
+import pytest
+
+from gputrain.backends.compute import render
+from gputrain.backends.compute.causes import BY_PEOPLE, MEANINGS, OPERATIONS, Cause, Node, judge
+from gputrain.entrypoint import contract
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+from tests.road import Road
+
+_ID = "11111111-1111-4111-8111-111111111111"
+ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
+
+
+def result(state, code, *, cause=None, stop=None, at="2026-11-20T12:00:10.500000Z", node_rank=0):
+    return {
+        contract.R_STATE: state,
+        contract.R_EXIT_CODE: code,
+        contract.R_CAUSE: cause,
+        contract.R_STOP: stop,
+        contract.R_NODE_RANK: node_rank,
+        contract.R_ENDED_AT: at,
+    }
+
+
+def ended(rank=0, why="", code=0, told=None, message=""):
+    return {
+        "phase": "ended",
+        "node_rank": rank,
+        "why": why,
+        "exit_code": code,
+        "result": told,
+        "ended_at": "2026-11-20T12:00:11Z",
+        "message": message,
+    }
+
+
+def operation(kind, *, user="system@google.com", at="2026-11-20T04:00:10.000-08:00", codes=()):
+    errors = {"errors": [{"code": code} for code in codes]} if codes else None
+    return {"operationType": kind, "user": user, "insertTime": at, "error": errors}
+
+
+def rank_failure(kind="exception"):
+    return {"kind": kind, "rank": 1, "node_rank": 0, "exit_code": 1, "message": "ValueError: torn"}
+
+
+DONE = ended(told=result("done", 0))
+FAILED = ended(code=1, told=result("failed", 1, cause=rank_failure()))
+LOST_PEER = ended(code=69, told=result("failed", 69, cause={"kind": "node_lost", "node_rank": 1}))
+STOPPED = ended(code=75, told=result("stopped", 75, stop={"reason": "SIGTERM", "node_rank": 1}))
+NOTICED = ended(
+    code=75, rank=1, told=result("stopped", 75, stop={"reason": "preempted", "node_rank": 1}, node_rank=1)
+)
+SELF_DELETE = operation("delete", user=ACCOUNT, at="2026-11-20T04:00:12.000-08:00")
+
+ENDS = {
+    Cause.SUCCEEDED: [
+        ((DONE, [SELF_DELETE]), (DONE, [SELF_DELETE])),
+        ((DONE, []), (None, [operation("compute.instances.hostError", at="2026-11-20T04:00:12.000-08:00")])),
+    ],
+    Cause.USER_CODE: [
+        ((FAILED, [SELF_DELETE]), (FAILED, [SELF_DELETE])),
+        (
+            (FAILED, []),
+            (FAILED, [operation("compute.instances.preempted", at="2026-11-20T04:00:12.000-08:00")]),
+        ),
+    ],
+    Cause.PREEMPTED: [
+        ((LOST_PEER, []), (None, [operation("compute.instances.preempted")])),
+        ((STOPPED, []), (STOPPED, [operation("compute.instances.preempted")])),
+        ((STOPPED, []), (NOTICED, [])),
+        ((None, []), (None, [operation("compute.instances.baremetalCaretakerPreempted")])),
+        ((FAILED, []), (None, [operation("compute.instances.preempted")])),
+    ],
+    Cause.HOST_ERROR: [
+        ((LOST_PEER, []), (None, [operation("compute.instances.hostError")])),
+        ((LOST_PEER, []), (None, [operation("compute.instances.localSsdRecoveryError")])),
+    ],
+    Cause.MAINTENANCE: [
+        ((STOPPED, []), (STOPPED, [operation("compute.instances.terminateOnHostMaintenance")]))
+    ],
+    Cause.TIME_LIMIT: [
+        ((STOPPED, [operation("compute.instances.deferredDelete")]), (STOPPED, [])),
+        ((None, [operation("compute.instances.deferredStop")]), (None, [])),
+        ((ended(why="max_run_duration", code=75, told=result("stopped", 75)), []), (STOPPED, [])),
+    ],
+    Cause.STOPPED_BY_PERSON: [
+        ((LOST_PEER, []), (None, [operation("delete", user="alice@example.com")])),
+        ((STOPPED, []), (STOPPED, [operation("stop", user="alice@example.com")])),
+    ],
+    Cause.GUEST_SHUTDOWN: [((LOST_PEER, []), (None, [operation("compute.instances.guestTerminate")]))],
+    Cause.BOOT: [
+        ((ended(why="peer", code=69), []), (ended(rank=1, why="boot", code=64, message="no GPU"), []))
+    ],
+    Cause.REBOOTED: [((LOST_PEER, []), (ended(rank=1, why="restarted", code=64), []))],
+    Cause.PREEMPTED_IN_CREATION: [
+        ((None, []), (None, [operation("insert", user="me", codes=["UNSUPPORTED_OPERATION"])])),
+        ((None, []), (None, [operation("insert", user="me", codes=["RESOURCE_NOT_FOUND"])])),
+    ],
+    Cause.NO_CAPACITY: [
+        ((None, [operation("insert", user="me", codes=["ZONE_RESOURCE_POOL_EXHAUSTED"])]), (None, [])),
+    ],
+    Cause.CANCELLED: [
+        ((STOPPED, [operation("delete", user="me")]), (STOPPED, [operation("delete", user="me")]))
+    ],
+    Cause.VANISHED: [
+        ((LOST_PEER, []), (None, [])),
+        (
+            (None, [operation("insert", user="me")]),
+            (None, [operation("compute.instances.migrateOnHostMaintenance")]),
+        ),
+    ],
+}
+ALL = [(cause, number) for cause, ways in ENDS.items() for number in range(len(ways))]
+
+
+def judged(cause, number):
+    nodes = [
+        Node(rank=rank, status="", document=document, operations=tuple(operations))
+        for rank, (document, operations) in enumerate(ENDS[cause][number])
+    ]
+    return judge(nodes, account=ACCOUNT, is_cancelled=cause is Cause.CANCELLED)
+
+
+@pytest.mark.parametrize(("cause", "number"), ALL)
+def test_the_confusion_matrix_is_diagonal(cause, number):
+    assert judged(cause, number).cause is cause
+
+
+def test_every_cause_stands_in_the_matrix_and_in_the_table():
+    assert set(ENDS) == set(Cause) == set(MEANINGS)
+
+
+def test_every_operation_that_google_is_known_to_write_has_a_row():
+    known = {
+        "preempted",
+        "baremetalCaretakerPreempted",
+        "hostError",
+        "terminateOnHostMaintenance",
+        "guestTerminate",
+    }
+    known |= {"deferredStop", "deferredDelete", "migrateOnHostMaintenance", "automaticRestart"}
+    assert {name.rpartition(".")[2] for name in OPERATIONS} == known
+    assert {"stop", "delete"} <= BY_PEOPLE
+
+
+def test_only_what_is_nobodys_fault_may_start_again():
+    assert {cause for cause, meaning in MEANINGS.items() if meaning.may_restart} == {
+        Cause.PREEMPTED,
+        Cause.PREEMPTED_IN_CREATION,
+        Cause.HOST_ERROR,
+        Cause.MAINTENANCE,
+        Cause.REBOOTED,
+        Cause.VANISHED,
+    }
+
+
+def test_a_rank_that_failed_keeps_its_own_words():
+    verdict = judged(Cause.USER_CODE, 0)
+    assert (verdict.failure.kind, verdict.failure.rank, verdict.failure.exit_code) == ("exception", 1, 1)
+
+
+def test_a_person_is_named():
+    assert judged(Cause.STOPPED_BY_PERSON, 0).detail == "by alice@example.com"
+
+
+# against the emulated cloud, whose operations are not of our making
+
+
+def submitted(road, code, **fields):
+    spec = TrainingSpec(**{"script": code, "gpu": "L4:1", "num_nodes": 2, "max_run_duration": "1h", **fields})
+    return road.submit(spec, job_id="bert-1")
+
+
+@pytest.mark.parametrize(
+    ("happens", "state", "cause"),
+    [
+        ("preempt", State.FAILED, Cause.PREEMPTED),
+        ("host_error", State.FAILED, Cause.HOST_ERROR),
+        ("maintenance", State.FAILED, Cause.MAINTENANCE),
+        ("power_off", State.FAILED, Cause.GUEST_SHUTDOWN),
+    ],
+)
+def test_what_befalls_a_vm_is_told(cloud, road, code, happens, state, cause):
+    model = "spot" if happens == "preempt" else "standard"
+    cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
+    ref = submitted(road, code, num_nodes=1, provisioning_model=model)
+    getattr(cloud, happens)("bert-1-0-0")
+    cloud.clock.advance(300)
+    seen = road.backend.observe(ref)
+    assert (seen.state, seen.raw["cause"]) == (state, cause.value)
+    assert seen.failure.kind == cause.value
+
+
+def test_the_time_limit_is_googles_own_and_no_failure(cloud, road, code):
+    ref = submitted(road, code, num_nodes=1)
+    cloud.clock.advance(4000)
+    seen = road.backend.observe(ref)
+    assert seen.state is State.EXPIRED
+    assert "max_run_duration" in seen.detail
+    assert not cloud.compute.vms
+
+
+def test_a_vm_deleted_by_hand_is_told_with_who_did_it(cloud, road, code):
+    ref = submitted(road, code, num_nodes=1)
+    road.backend._gangs.remove("us-central1-a", "bert-1-0-0")
+    cloud.clock.advance(300)
+    seen = road.backend.observe(ref)
+    assert seen.state is State.CANCELLED
+    assert "by owner@my-project.example.com" in seen.detail
+
+
+def test_labels_edited_by_hand_do_not_lose_a_vm(cloud, road, code):
+    ref = submitted(road, code)
+    for vm in cloud.compute.vms.values():
+        vm.resource["labels"] = {"team": "other"}
+    assert road.backend.observe(ref).state is State.PROVISIONING
+
+
+def test_a_vm_of_the_same_name_in_another_life_is_not_ours(cloud, road, code):
+    ref = submitted(road, code, num_nodes=1)
+    road.backend._gangs.remove("us-central1-a", "bert-1-0-0")
+    cloud.clock.advance(300)
+    record = road.backend._records.read("bert-1")
+    operation = road.backend._calls.start(
+        record.zone, *render.call(record.order, "bert-1", 0, max_run_s=600), _ID
+    )
+    road.backend._calls.end_of(record.zone, operation)
+    assert [vm.name for vm in cloud.compute.vms.values()] == ["bert-1-0-0"]
+    assert road.backend.observe(ref).state is State.CANCELLED
+
+
+def test_a_list_that_is_incomplete_ends_no_job(cloud, road, code):
+    ref = submitted(road, code)
+    cloud.clock.advance(5)
+    cloud.fail("compute.instances.list", "C37", times=None)
+    seen = road.backend.observe(ref)
+    assert seen.state is None
+
+
+def test_a_preempted_job_with_restarts_left_is_interrupted_and_resumed_once(cloud, make, code):
+    cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
+    road = Road(make())
+    ref = submitted(road, code, provisioning_model="spot", max_restarts=1)
+    cloud.preempt("bert-1-0-1")
+    cloud.clock.advance(300)
+    for vm in list(cloud.compute.vms.values()):
+        road.backend._gangs.remove("us-central1-a", vm.name)
+    cloud.clock.advance(300)
+    assert road.backend.observe(ref).state is State.INTERRUPTED
+    supervisors = [make() for _ in range(3)]
+    assert [one.resume(ref) for one in supervisors].count(True) == 1
+    assert sorted(vm.name for vm in cloud.compute.vms.values()) == ["bert-1-1-0", "bert-1-1-1"]
+    assert make().observe(ref).attempt == 1
+
+
+def test_a_restart_goes_where_there_is_room(cloud, make, code):
+    cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
+    road = Road(make())
+    ref = submitted(road, code, num_nodes=1, provisioning_model="spot", max_restarts=1)
+    cloud.preempt("bert-1-0-0")
+    cloud.stock("us-central1-a", "g2-standard-4", 0)
+    cloud.clock.advance(300)
+    assert road.backend.resume(ref)
+    assert {vm.zone for vm in cloud.compute.vms.values()} <= {"us-central1-b", "us-central1-c"}
+    assert road.backend.observe(ref).state is State.PROVISIONING
