@@ -95,7 +95,7 @@ class LiveMode:
     def power_off(self, vm: Vm) -> None:
         if vm.key in self.vms:
             self.vms[vm.key].pull_the_plug()
-            if vm.dying:  # deleted, not merely lost
+            if vm.dying and not self._is_closed:  # deleted, not merely lost
                 live = self.vms.pop(vm.key)
                 self._burials = [thread for thread in self._burials if thread.is_alive()]
                 self._burials.append(threading.Thread(target=self._bury, args=(live,), name="burial"))
