@@ -172,7 +172,10 @@ class Cloud:
         """Google reclaims a Spot VM, named by name or resource name;
         its capacity is lost unless ``to_stock``."""
         with self.world.lock:
-            endings.preempt(self.compute, self.compute.find_vm(instance), to_stock=to_stock)
+            vm = self.compute.find_vm(instance)
+            if vm.model != "SPOT":
+                raise ValueError(f"Google preempts Spot VMs only, and {vm.name} is {vm.model}")
+            endings.preempt(self.compute, vm, to_stock=to_stock)
 
     def host_error(self, instance: str) -> None:
         """The VM's host is lost this instant."""

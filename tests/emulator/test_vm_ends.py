@@ -50,6 +50,14 @@ def test_the_capacity_of_a_preempted_vm_belongs_to_somebody_else(cloud: Cloud, c
     assert clients.status("vm-1") == "TERMINATED"
 
 
+def test_only_spot_vms_are_preempted(cloud: Cloud, clients: Clients) -> None:
+    clients.run(vm())
+    with pytest.raises(ValueError, match="preempts Spot VMs only"):
+        cloud.preempt("vm-1")
+    with pytest.raises(LookupError, match="0 VMs are called 'vm-9'"):
+        cloud.preempt("vm-9")
+
+
 def test_a_vm_reclaimed_while_it_is_made_fails_its_insert(cloud: Cloud, clients: Clients) -> None:
     insert = clients.insert(vm(scheduling=spot()))
     cloud.preempt("vm-1")
