@@ -22,10 +22,13 @@ _FREE = Price(usd_h=0.0, source="this machine", date="")
 
 
 def supply(gpus: Sequence[Gpu], place: str) -> Supply:
-    """CPU ranks first, which a spec without ``gpu`` asks for, then each kind and count of GPU."""
-    offers = [_offer(None, 0, place, MAX_CPU_NODES)]
-    for kind, number in Counter(gpu.kind for gpu in gpus).items():
-        offers += [_offer(kind, count, place, number // count) for count in range(1, number + 1)]
+    """Each kind and count of GPU, all of a kind first, as a spec without ``gpu`` asks; CPU ranks after them."""
+    offers = [
+        _offer(kind, count, place, number // count)
+        for kind, number in Counter(gpu.kind for gpu in gpus).items()
+        for count in range(number, 0, -1)
+    ]
+    offers.append(_offer(None, 0, place, MAX_CPU_NODES))
     return Supply(backend=NAME, offers=tuple(offers), limits=LIMITS)
 
 

@@ -59,17 +59,17 @@ def visible_to(road, ref):
 
 def test_cards_that_google_sells_go_by_the_catalogs_name(machine):
     machine("NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3")
-    assert shapes(Local()) == [("CPU", 16), ("1 x H100", 2), ("2 x H100", 1)]
+    assert shapes(Local()) == [("2 x H100", 1), ("1 x H100", 2), ("CPU", 16)]
 
 
 def test_cards_that_google_does_not_sell_keep_their_own_name(machine):
     machine("NVIDIA GeForce RTX 4090")
-    assert shapes(Local())[1:] == [("1 x NVIDIA GeForce RTX 4090", 1)]
+    assert shapes(Local())[:-1] == [("1 x NVIDIA GeForce RTX 4090", 1)]
 
 
 def test_different_cards_are_offered_apart(machine):
     machine("NVIDIA L4", "Tesla T4", "NVIDIA L4")
-    assert shapes(Local())[1:] == [("1 x L4", 2), ("2 x L4", 1), ("1 x T4", 1)]
+    assert shapes(Local())[:-1] == [("2 x L4", 1), ("1 x L4", 2), ("1 x T4", 1)]
 
 
 def test_an_offer_costs_nothing_and_is_sold_under_no_model(machine):
@@ -117,7 +117,7 @@ def test_cuda_visible_devices_may_name_beginnings_of_uuids(machine, monkeypatch)
 
 def test_gpus_caps_what_is_used(machine):
     machine(*["NVIDIA L4"] * 4)
-    assert shapes(Local(gpus=1))[1:] == [("1 x L4", 1)]
+    assert shapes(Local(gpus=1))[:-1] == [("1 x L4", 1)]
     assert shapes(Local(gpus=0)) == [("CPU", 16)]
 
 
@@ -149,9 +149,19 @@ def test_each_node_gets_gpus_of_its_own(machine, gpu_road, script, tmp_path):
     assert not by_node["0"] & by_node["1"]
 
 
+def test_a_spec_without_gpu_gets_all_of_them(machine, gpu_road, script, tmp_path):
+    uuids = machine("NVIDIA L4", "NVIDIA L4")
+    road = gpu_road()
+    (tmp_path / "go").touch()
+    ref = road.submit(TrainingSpec(script=script(HOLD), args=[str(tmp_path / "go")]))
+    assert road.end(ref).state is State.SUCCEEDED
+    cards = [sorted(shown.split(",")) for _, shown in visible_to(road, ref)]
+    assert cards == [sorted(uuids)] * 2
+
+
 def test_cpu_ranks_see_no_gpu(machine, gpu_road, script, tmp_path):
     machine("NVIDIA L4")
-    road = gpu_road()
+    road = gpu_road(gpus=0)
     (tmp_path / "go").touch()
     ref = road.submit(TrainingSpec(script=script(HOLD), args=[str(tmp_path / "go")]))
     assert road.end(ref).state is State.SUCCEEDED

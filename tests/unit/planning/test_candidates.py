@@ -136,5 +136,12 @@ def test_more_nodes_than_there_are_is_refused():
 
 def test_ranks_per_node_are_one_a_gpu_unless_said():
     assert wanted(OWN, gpu=2).candidates[0].nproc_per_node == 2
-    assert wanted(OWN, gpu=2, nproc_per_node=4).candidates[0].nproc_per_node == 4
+    assert wanted(OWN, gpu=2, nproc_per_node=1).candidates[0].nproc_per_node == 1
     assert wanted(OWN).candidates[0].nproc_per_node == 1
+
+
+def test_two_ranks_never_share_a_gpu():
+    found = wanted(OWN, gpu=2, nproc_per_node=4)
+    assert not found.candidates
+    assert asked_for(found)[0].fix == "nproc_per_node=2"
+    assert [one.gpu for one in wanted(OWN, nproc_per_node=4).candidates] == [None]
