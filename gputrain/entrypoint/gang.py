@@ -160,8 +160,8 @@ class Gang:
         """A node was asked to stop: all are. Ranks that agreed on it among themselves need no signal."""
         if self._stop is not None or self.verdict:
             return
-        if self.has_started and all(node.has_ended for node in self._nodes.values()):
-            return
+        if self.has_started and not is_agreed and all(node.has_ended for node in self._nodes.values()):
+            return  # asked of ranks that are done: there is nothing left to stop
         self._stop = {"reason": reason, "node_rank": rank}
         if not self.has_started:
             self._end(verdict(contract.STATE_STOPPED, contract.STOPPED, None, self._stop))

@@ -102,6 +102,11 @@ def test_ranks_that_agreed_to_leave_are_not_hurried(cluster):
     assert (node.code, node.result["state"]) == (75, "stopped"), node.out
 
 
+def test_the_only_rank_that_leaves_with_75_is_a_stop_too(cluster):
+    node = cluster.run(cluster.script("import sys; sys.exit(75)"), nproc=1)
+    assert (node.code, node.result["state"]) == (75, "stopped"), node.out
+
+
 def test_a_stop_does_not_undo_the_end_of_a_rank(cluster, until):
     script = cluster.script("""
         import atexit, os, time
