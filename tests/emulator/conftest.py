@@ -8,6 +8,8 @@ import pytest
 
 import gputrain.emulator
 from gputrain.emulator import Cloud
+from gputrain.emulator.live import LiveMode
+from gputrain.emulator.vertex import Settings, Vertex
 from tests.emulator import discovery
 
 
@@ -19,3 +21,16 @@ def cloud() -> Iterator[Cloud]:
         yield running
         assert running.dispatcher.failures == []
         assert discovery.judge(running) == []
+
+
+@pytest.fixture
+def live() -> Iterator[Cloud]:
+    """A cloud whose guests are real, and quick to get their machines."""
+    with gputrain.emulator.start(wall_clock=True) as cloud:
+        cloud.attach(LiveMode(cloud.world))
+        settings = cloud.compute.settings
+        settings.provision_s = settings.staging_s = settings.delete_s = settings.quick_s = 0.02
+        cloud.world.part(Vertex).settings = Settings(provision_s=0.02, start_s=0.02, cancel_s=10.0)
+        yield cloud
+        assert cloud.dispatcher.failures == []
+        assert discovery.judge(cloud) == []
