@@ -1,9 +1,9 @@
-"""Google Cloud's wire on this machine: Compute Engine, Vertex AI, Cloud Storage and friends, as strict as
-Google is.
+"""Google Cloud's wire on this machine: Compute Engine, Vertex AI, Cloud Storage and their friends.
 
-The official clients and ``gcloud`` work against it unmodified. It keeps projects, quotas, stock, a clock that
-tests advance, and a ledger of everything committed; it can be told to fail in every way a cloud fails. It
-binds to loopback only, needs no account, costs nothing, and imports nothing else of gputrain.
+It is as strict as Google is: the official clients and ``gcloud`` work against it unmodified. It keeps
+projects, quotas, stock, a clock that tests advance, and a ledger of everything committed; it can be told to
+fail in every way a cloud fails. It binds to loopback only, needs no account, costs nothing, and imports
+nothing else of gputrain.
 
 Example:
     >>> import gputrain.emulator

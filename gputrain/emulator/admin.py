@@ -1,5 +1,4 @@
-"""``POST /_emulator/COMMAND``: what the Python object can do,
-for those who start the emulator from a shell."""
+"""``POST /_emulator/COMMAND``: what the Python object can do, from a shell."""
 
 from __future__ import annotations
 

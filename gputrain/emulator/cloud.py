@@ -160,8 +160,7 @@ class Cloud:
             self.world.part(Quotas).set_limit(key, limit)
 
     def stock(self, zone: str, machine: str, count: int | None) -> None:
-        """``zone`` has ``count`` free VMs of a machine type (of an accelerator type, for N1);
-        None: plenty."""
+        """A zone has ``count`` free VMs of a machine type (for N1: accelerator type); None is plenty."""
         with self.world.lock:
             if count is None:
                 self.compute.stock.pop((zone, machine), None)
@@ -169,8 +168,7 @@ class Cloud:
                 self.compute.stock[(zone, machine)] = count
 
     def preempt(self, instance: str, *, to_stock: bool = False) -> None:
-        """Google reclaims a Spot VM, named by name or resource name;
-        its capacity is lost unless ``to_stock``."""
+        """Google reclaims a Spot VM; its capacity is lost unless ``to_stock``."""
         with self.world.lock:
             vm = self.compute.find_vm(instance)
             if vm.model != "SPOT":

@@ -1,5 +1,4 @@
-"""What the emulator knows of machines, zones, prices and quota names:
-its own data, read from ``data/*.csv``."""
+"""What the emulator knows of machines, zones, prices and quota names, read from its own ``data/``."""
 
 from __future__ import annotations
 

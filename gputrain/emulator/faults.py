@@ -232,8 +232,7 @@ class Faults:
         probability: float = 1.0,
         seed: int = 0,
     ) -> Order:
-        """``fault`` strikes calls of ``method`` (``*`` stands for anything) from ``caller``,
-        ``times`` times."""
+        """``fault`` strikes calls of ``method`` (``*`` stands for anything) ``times`` times."""
         order = Order(
             method=method,
             fault=fault,

@@ -31,8 +31,7 @@ GLOBAL_METRICS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """One limit: ``region`` is "global" for project-wide ones,
-    ``family`` is set for GPUS_PER_GPU_FAMILY only."""
+    """One limit; ``region`` is "global" for project-wide ones, ``family`` is GPUS_PER_GPU_FAMILY's."""
 
     project: str
     metric: str

@@ -16,12 +16,10 @@ class Runtime(Protocol):
         """The VM has reached RUNNING: power on, run its startup script."""
 
     def preempt(self, vm: Any) -> None:
-        """The metadata server says ``preempted`` TRUE from now on;
-        the ACPI signal follows as ``shut_down``."""
+        """``preempted`` turns TRUE in the metadata; the ACPI signal follows as ``shut_down``."""
 
     def maintain(self, vm: Any) -> None:
-        """The metadata server announces that host maintenance will terminate the VM;
-        the ACPI signal follows as ``shut_down``."""
+        """``maintenance-event`` announces the end; the ACPI signal follows as ``shut_down``."""
 
     def shut_down(self, vm: Any, grace_s: float) -> None:
         """The ACPI power button: SIGTERM now, SIGKILL after ``grace_s``; then ``Compute.halted(vm)``."""

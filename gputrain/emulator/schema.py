@@ -74,8 +74,7 @@ def read_message(descriptor: Descriptor, value: Any, at: str) -> dict[str, Any]:
 
 
 def read_query(descriptor: Descriptor, query: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Query parameters as a document of ``descriptor``; raises ApiError 400 for a name or value it has
-    not."""
+    """Query parameters as a document of ``descriptor``; raises ApiError 400 for what does not fit."""
     problems: Problems = []
     document: dict[str, Any] = {}
     ignored = SYSTEM_PARAMETERS | _BETA_PARAMETERS.get(descriptor.full_name.rpartition(".v")[0], frozenset())

@@ -1,5 +1,4 @@
-"""The HTTP side: a threaded standard-library server, fast, on loopback only,
-that nothing it is sent can stop."""
+"""The HTTP side: threads, loopback only, and nothing it is sent stops it."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ class Handler(BaseHTTPRequestHandler):
         """The request log is ``cloud.requests``."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002 - the base class passes it
-        """What the standard library refuses (garbage, over-long lines,
-        unknown verbs) is refused in Google's shape."""
+        """What the standard library refuses (garbage, unknown verbs) is refused in Google's shape."""
         self.close_connection = True
         status = 405 if code == 501 else code
         error = ApiError(status, message or "Bad Request")

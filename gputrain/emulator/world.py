@@ -1,5 +1,4 @@
-"""The state behind the wire: projects, callers, quotas of requests, faults,
-the ledger and each service's own part."""
+"""The state behind the wire: projects, callers, faults, the ledger and each service's own part."""
 
 from __future__ import annotations
 

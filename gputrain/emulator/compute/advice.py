@@ -16,8 +16,7 @@ Json = dict[str, Any]
 
 @COMPUTE.method("compute.advice.capacity", pool="compute.reads")
 def capacity(call: Call) -> Json:
-    """One recommendation for the machine asked about: the roomiest allowed zone,
-    and its obtainability (0 to 1)."""
+    """One recommendation: the roomiest allowed zone, and its obtainability (0 to 1)."""
     body, region = call.body, call.params["region"]
     size = int(body.get("size", 1))
     model = body.get("instanceProperties", {}).get("scheduling", {}).get("provisioningModel", "")

@@ -61,8 +61,7 @@ def region_bulk_insert(call: Call) -> Operation:
 
 
 def _pick_zone(call: Call, region: str) -> str:
-    """The first allowed zone with room; without any, the first allowed one,
-    where the operation then fails."""
+    """The first allowed zone with room, or else the first allowed one: the operation then fails."""
     compute = call.world.part(Compute)
     policy = call.body.get("locationPolicy", {})
     if policy.get("targetShape", "ANY_SINGLE_ZONE") == "BALANCED":

@@ -70,8 +70,7 @@ def metadata(value: Json, field: str) -> None:
 
 
 def machine_type(url: str, zone: str, at: str, *, bare: bool) -> facts.Machine:
-    """The machine that ``url`` names in ``zone``; bulkInsert wants the bare name and answers a URL with
-    503."""
+    """The machine that ``url`` names in ``zone``; bulkInsert (``bare``) answers a URL with 503."""
     field = f"{at}.machineType"
     if not url:
         raise refusals.invalid(field, "", "The machine type must be specified.")

@@ -214,8 +214,7 @@ def aggregated(
     query: Mapping[str, Any],
     scopes: Sequence[str],
 ) -> dict[str, Any]:
-    """An aggregated list: ``items`` by scope (``zones/us-central1-a``),
-    with a warning for each empty scope."""
+    """``items`` by scope (``zones/us-central1-a``), with a warning for each empty scope."""
     where = {id(item): scope for scope, item in items}
     chosen, token = page([item for _, item in items], query)
     by_scope: dict[str, dict[str, Any]] = {}

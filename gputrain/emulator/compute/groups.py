@@ -1,5 +1,4 @@
-"""Instance templates, managed instance groups and their resize requests,
-as far as a flex-start gang needs them."""
+"""Instance templates, managed instance groups and resize requests, as a flex-start gang needs them."""
 
 from __future__ import annotations
 

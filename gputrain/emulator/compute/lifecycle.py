@@ -18,8 +18,7 @@ HALTED = ("TERMINATED", "STOPPED", "SUSPENDED")
 
 
 def admit(compute: Compute, vm: Vm) -> OperationError | None:
-    """Take quota and capacity for ``vm``, or say what is missing;
-    capacity is looked at first, as seen in the field."""
+    """Take capacity and quota for ``vm``, looked at in this order, or say what is missing."""
     short = reserve.capacity_error(compute, vm)
     if short is None:
         exceeded = compute.quotas.exceeded(vm.needs)

@@ -1,5 +1,4 @@
-"""Resource names and the URLs that stand for them. URLs are compared by their path's tail,
-never by their host."""
+"""Resource names and their URLs, which are told by their path's tail and never by their host."""
 
 from __future__ import annotations
 

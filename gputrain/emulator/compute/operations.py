@@ -127,8 +127,7 @@ Mutation = Callable[[Call], Operation]
 
 
 def mutation(method_id: str, *, permission: str = "") -> Callable[[Mutation], Mutation]:
-    """Register a handler that begins an operation; a repeated ``requestId`` gets the first one's
-    operation."""
+    """Register a handler that begins an operation; a repeated ``requestId`` gets the first one."""
 
     def register(handler: Mutation) -> Mutation:
         @COMPUTE.method(method_id, permission=permission, pool="compute.writes")

@@ -1,5 +1,4 @@
-"""Compute Engine's refusals, word for word where the words are known (sources:
-public threads, read 2026-11-20)."""
+"""Compute Engine's refusals, in its words as far as public threads show them (read 2026-11-20)."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(kw_only=True)
 class Settings:
-    """Change them on ``cloud.compute.settings`` at any time;
-    all times are in seconds of the emulated clock."""
+    """``cloud.compute.settings``, to be changed at any time; seconds are of the emulated clock."""
 
     provision_s: float = 8.0
     """From insert to STAGING, or to the failure of the operation."""

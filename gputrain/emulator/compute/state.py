@@ -53,8 +53,7 @@ class Serial:
         del self.kept[:-SERIAL_RING]
 
     def read(self, start: int, size: int = SERIAL_RING) -> tuple[bytes, int, int]:
-        """Bytes from ``start`` (or from the oldest kept), where they really start,
-        and where the next read goes on."""
+        """Bytes from ``start``, where they really start, and where the next read goes on."""
         oldest = self.written - len(self.kept)
         begin = max(start if start >= 0 else max(oldest, self.written + start), oldest)
         data = bytes(self.kept[begin - oldest :][:size])
