@@ -9,75 +9,36 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # as typing's, without importing it
 if TYPE_CHECKING:
-    from gputrain.backends.local import Local as Local
     from gputrain.backends.compute import ComputeEngine as ComputeEngine
+    from gputrain.backends.local import Local as Local
     from gputrain.backends.vertex import VertexAI as VertexAI
     from gputrain.catalog import ProvisioningModel as ProvisioningModel
     from gputrain.errors import (
         AccessError as AccessError,
-    )
-    from gputrain.errors import (
         ApiDisabledError as ApiDisabledError,
-    )
-    from gputrain.errors import (
         AuthError as AuthError,
-    )
-    from gputrain.errors import (
         CapacityError as CapacityError,
-    )
-    from gputrain.errors import (
         GputrainError as GputrainError,
-    )
-    from gputrain.errors import (
         JobError as JobError,
-    )
-    from gputrain.errors import (
         JobFailedError as JobFailedError,
-    )
-    from gputrain.errors import (
         JobLostError as JobLostError,
-    )
-    from gputrain.errors import (
         JobTimeoutError as JobTimeoutError,
-    )
-    from gputrain.errors import (
         NoFitError as NoFitError,
-    )
-    from gputrain.errors import (
         NoPlacementError as NoPlacementError,
-    )
-    from gputrain.errors import (
         OrgPolicyError as OrgPolicyError,
-    )
-    from gputrain.errors import (
         PermissionDeniedError as PermissionDeniedError,
-    )
-    from gputrain.errors import (
         ProviderError as ProviderError,
-    )
-    from gputrain.errors import (
         QuotaExceededError as QuotaExceededError,
-    )
-    from gputrain.errors import (
         RequestError as RequestError,
-    )
-    from gputrain.errors import (
         SpecError as SpecError,
-    )
-    from gputrain.errors import (
         TransientError as TransientError,
-    )
-    from gputrain.errors import (
         UnknownGpuError as UnknownGpuError,
     )
     from gputrain.job import Job as Job
     from gputrain.lifecycle import State as State
-    from gputrain.planning import Candidate as Candidate
-    from gputrain.planning import Plan as Plan
-    from gputrain.planning import Refusal as Refusal
+    from gputrain.planning import Candidate as Candidate, Plan as Plan, Refusal as Refusal
     from gputrain.spec import TrainingSpec as TrainingSpec
-    from gputrain.trainer import Trainer as Trainer
-    from gputrain.trainer import attach as attach
+    from gputrain.trainer import Trainer as Trainer, attach as attach
 
 _ROOMS = {
     "errors": """
