@@ -22,7 +22,7 @@ _FREE = Price(usd_h=0.0, source="this machine", date="")
 
 
 def supply(gpus: Sequence[Gpu], place: str) -> Supply:
-    """Each kind and count of GPU, all of a kind first, as a spec without ``gpu`` asks; CPU ranks after them."""
+    """Each kind and count of GPU, most first, for that is what a spec without ``gpu`` gets; then CPU ranks."""
     offers = [
         _offer(kind, count, place, number // count)
         for kind, number in Counter(gpu.kind for gpu in gpus).items()
