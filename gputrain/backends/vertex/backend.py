@@ -11,6 +11,7 @@ from typing import Any
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
 from gputrain.backends.vertex import logs, offers, once, render
 from gputrain.backends.vertex.code import Code
+from gputrain.backends.vertex.elsewhere import Elsewhere, waiting
 from gputrain.backends.vertex.gcloud import GcloudJob, to_gcloud
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.outcome import Outcome
@@ -100,6 +101,7 @@ class VertexAI:
         self._code = Code(self._access, self._settings, progress)
         self._outcome = Outcome(self._access, self._code.holder)
         self._lock = threading.Lock()
+        self._elsewhere = Elsewhere(self._jobs, self._settings.regions, self._code.holder)
         self._resources: dict[str, str] = {}
         self._watches: dict[str, Watch] = {}
         self._turns = logs.Turns(now=now)
@@ -198,7 +200,21 @@ class VertexAI:
             with self._lock:
                 self._resources[ref.name] = resource
             seen = self._look(ref)
-        return self._outcome.observe(seen)
+        observation = self._outcome.observe(seen)
+        left = self._elsewhere.untried(seen)
+        return waiting(observation, seen.region, left[0]) if left else observation
+
+    def resume(self, ref: JobRef) -> bool:
+        """Make a job that found no machines again in the next region; True where that was done.
+
+        `Job.wait` does so by itself. The job keeps its id and its name; the region in the name is the first.
+        """
+        seen = self._look(ref)
+        made = self._elsewhere.move(seen)
+        if made is not None:
+            with self._lock:
+                self._resources[ref.name] = made.resource
+        return made is not None
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``, late ones included. Raises as `observe`."""
@@ -255,7 +271,8 @@ class VertexAI:
     def _resource(self, ref: JobRef) -> str:
         known = self._resources.get(ref.name)
         if known is None:
-            found = once.find_all(self._jobs, [ref.place], ref.name)
+            places = dict.fromkeys([ref.place, *self._settings.regions])  # it may have moved to the next
+            found = once.find_all(self._jobs, tuple(places), ref.name)
             seen = once.effective(found, ref.name, self._code.holder) or (found[0] if found else None)
             if seen is None:
                 raise self._lost(ref)

@@ -70,6 +70,25 @@ class Jobs:
 
         return self._read(once)
 
+    def document(self, resource: str) -> dict[str, Any]:
+        """The whole of one job as the REST API's JSON.
+
+        Raises:
+            MissingError: there is none of that name.
+        """
+
+        def once() -> dict[str, Any]:
+            from google.cloud.aiplatform_v1.types import CustomJob
+            from google.protobuf.json_format import MessageToDict
+
+            client = self._client(resource.split("/")[3])
+            with translated("read the job"):
+                job = client.get_custom_job(name=resource, timeout=TIMEOUT_S, retry=None)
+            found: dict[str, Any] = MessageToDict(CustomJob.pb(job))
+            return found
+
+        return self._read(once)
+
     def list(self, region: str, wanted: str) -> Listing[Seen]:
         """Every job of a region that a filter takes, newest first, read to the last page."""
 

@@ -11,12 +11,20 @@ from gputrain.emulator import faults
 from gputrain.emulator.live import LiveMode
 from gputrain.emulator.storage import Storage
 from gputrain.emulator.vertex import Vertex
+from gputrain.gcp import Access
+from gputrain.staging.bucket import Bucket
+from gputrain.staging.upload import upload
 
-SLOW = """
-import os, signal, sys, time
+WAIT_FOR_GO = """
+import os, signal, sys, time, urllib.error, urllib.request
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
-time.sleep(4)
+while True:
+    try:
+        urllib.request.urlopen(sys.argv[1] + "/storage/v1/b/my-bucket/o/go").read()
+        break
+    except urllib.error.HTTPError:
+        time.sleep(0.1)
 print("done", flush=True)
 """
 
@@ -27,13 +35,14 @@ def cloud():
         running.attach(LiveMode(running.world))
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         service = running.world.part(Vertex)
-        service.settings = replace(service.settings, provision_s=0.5, start_s=0.05, error_delay_s=1.0)
+        # machines take longer than a look at them, so that the wait for new ones is seen
+        service.settings = replace(service.settings, provision_s=3.0, start_s=0.05, error_delay_s=1.0)
         yield running
 
 
 @pytest.fixture
 def script(tmp_path):
-    (tmp_path / "train.py").write_text(SLOW)
+    (tmp_path / "train.py").write_text(WAIT_FOR_GO)
     return str(tmp_path / "train.py")
 
 
@@ -42,6 +51,12 @@ def make(cloud):
         cloud.project, "us-central1", bucket="gs://my-bucket",
         endpoints=cloud.endpoints, credentials=cloud.credentials,
     )  # fmt: skip
+
+
+def go(cloud):
+    """Let the ranks end."""
+    access = Access(project=cloud.project, credentials=cloud.credentials, endpoints=cloud.endpoints)
+    upload(access, Bucket(name="my-bucket"), "go", b"go")
 
 
 def until(job, holds):
@@ -58,12 +73,18 @@ def said(job, words):
 
 def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, script):
     job = Trainer(make(cloud)).submit(
-        script, gpu="L4:2", num_nodes=2, provisioning_model="spot", max_restarts=2, launcher="torchrun-env"
+        script,
+        gpu="L4:2",
+        num_nodes=2,
+        provisioning_model="spot",
+        max_restarts=2,
+        args=[cloud.endpoints.storage],
     )
     until(job, lambda: job.state is State.RUNNING and len(said(job, "rank")) == 4)
     (theirs,) = cloud.world.part(Vertex).jobs.values()
     cloud.world.part(Vertex).preempt(theirs)
     until(job, lambda: job.state is State.INTERRUPTED)
+    go(cloud)
     until(job, lambda: job.state.is_terminal)
     assert job.state is State.SUCCEEDED
     assert len(said(job, "rank")) == 8
@@ -72,7 +93,9 @@ def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, scri
 
 def test_of_two_jobs_of_one_key_one_trains(cloud, script):
     cloud.fail("aiplatform.customJobs.list", faults.Stale(seconds=3600), times=2)
-    jobs = [Trainer(make(cloud)).submit(script, gpu="L4:1", idempotency_key="k") for _ in range(2)]
+    go(cloud)
+    args = [cloud.endpoints.storage]
+    jobs = [Trainer(make(cloud)).submit(script, gpu="L4:1", args=args, idempotency_key="k") for _ in range(2)]
     assert len(cloud.world.part(Vertex).jobs) == 2
     assert {job.result(timeout=60).state for job in jobs} == {State.SUCCEEDED}
     names = {job.refresh().raw["name"] for job in jobs}

@@ -1,0 +1,120 @@
+"""A job that finds no machines in one region is made in the next, by whoever waits for it."""
+
+import pytest
+
+from gputrain.emulator import faults
+from gputrain.emulator.errors import ApiError
+from gputrain.emulator.vertex.states import Fate
+from gputrain.lifecycle import State
+from gputrain.trainer import Trainer
+
+REGIONS = ["us-central1", "europe-west4", "asia-southeast1"]
+
+
+@pytest.fixture
+def submit(make, vertex, code):
+    """Submits to regions whose first has no machines."""
+    vertex.set_stock("g2-standard-24", 0, region="us-central1")
+
+    def build(**settings):
+        backend = make(**{"regions": REGIONS, **settings})
+        return Trainer(backend).submit("train.py", source_dir=code, gpu="L4:2", idempotency_key="k")
+
+    return build
+
+
+def wait(job, cloud, *, until, rounds=100):
+    """What a waiting client does: look, start again where that is left to it, and let time pass."""
+    for _ in range(rounds):
+        job.refresh()
+        if job.state is State.INTERRUPTED:
+            job._backend.resume(job.ref)
+        if job.state is until:
+            return
+        cloud.clock.advance(30)
+    raise AssertionError(job)
+
+
+def places(vertex):
+    return [job.region for job in sorted(vertex.jobs.values(), key=lambda job: job.serial)]
+
+
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+def test_the_next_region_takes_the_job(submit, cloud, vertex, transport):
+    job = submit(transport=transport)
+    wait(job, cloud, until=State.SUCCEEDED)
+    assert places(vertex) == ["us-central1", "europe-west4"]
+
+
+def test_the_look_between_says_where_it_goes(submit, cloud):
+    job = submit()
+    cloud.clock.advance(1000)
+    seen = job.refresh()
+    assert (seen.state, seen.failure) == (State.INTERRUPTED, None)
+    assert seen.detail == "us-central1 has no machines; europe-west4 is next"
+
+
+def test_it_is_the_same_job_but_for_its_output_folder(submit, cloud, vertex):
+    job = submit()
+    wait(job, cloud, until=State.RUNNING)
+    first, second = (one.document for one in sorted(vertex.jobs.values(), key=lambda one: one.serial))
+    assert first["labels"] == second["labels"]
+    assert first["jobSpec"].pop("baseOutputDirectory")
+    assert "baseOutputDirectory" not in second["jobSpec"]
+    assert first["jobSpec"] == second["jobSpec"]
+
+
+def test_when_no_region_has_machines_it_has_failed(submit, cloud, vertex):
+    for region in REGIONS:
+        vertex.set_stock("g2-standard-24", 0, region=region)
+    job = submit()
+    wait(job, cloud, until=State.FAILED)
+    assert job.refresh().failure.kind == "capacity"
+    assert places(vertex) == REGIONS
+
+
+def test_a_region_that_refuses_at_once_is_passed_over(submit, cloud, vertex):
+    job = submit()
+    cloud.clock.advance(1000)
+    refusal = faults.Refuse(error=ApiError(400, 'Machine type "g2-standard-24" is not supported.'))
+    cloud.fail("aiplatform.customJobs.create", refusal)
+    wait(job, cloud, until=State.SUCCEEDED)
+    assert places(vertex) == ["us-central1", "asia-southeast1"]
+
+
+def test_two_who_wait_make_one_job(submit, make, cloud, vertex):
+    job = submit()
+    other = Trainer(make(regions=REGIONS)).attach(job.uri)
+    cloud.clock.advance(1000)
+    for one in (job, other):
+        one.refresh()
+    for one in (job, other):
+        one._backend.resume(one.ref)
+    assert places(vertex) == ["us-central1", "europe-west4"]
+    for one in (job, other):
+        wait(one, cloud, until=State.SUCCEEDED)
+
+
+def test_any_process_follows_it_by_its_first_name(submit, make, cloud):
+    job = submit()
+    wait(job, cloud, until=State.RUNNING)
+    assert Trainer(make(regions=REGIONS)).attach(job.uri).state is State.RUNNING
+
+
+def test_a_job_that_ran_is_not_moved(make, cloud, vertex, code):
+    vertex.set_fate(Fate(run_s=float("inf")))
+    backend = make(regions=REGIONS)
+    job = Trainer(backend).submit("train.py", source_dir=code, gpu="L4:2", provisioning_model="spot")
+    cloud.clock.advance(200)
+    (only,) = vertex.jobs.values()
+    vertex.preempt(only)
+    cloud.clock.advance(200)
+    assert job.refresh().state is State.FAILED
+    assert not backend.resume(job.ref)
+
+
+def test_with_one_region_it_has_failed(submit, cloud):
+    job = submit(regions=["us-central1"])
+    cloud.clock.advance(1000)
+    assert job.refresh().state is State.FAILED
+    assert not job._backend.resume(job.ref)
