@@ -13,8 +13,7 @@ from gputrain.emulator.compute import Compute, endings
 from gputrain.emulator.dispatch import Dispatcher, Seen
 from gputrain.emulator.faults import Fault, Order
 from gputrain.emulator.ledger import Ledger
-from gputrain.emulator.quotas import GLOBAL, GLOBAL_METRICS, Quotas
-from gputrain.emulator.quotas import Key as QuotaKey
+from gputrain.emulator.quotas import GLOBAL, GLOBAL_METRICS, Key as QuotaKey, Quotas
 from gputrain.emulator.runtime import Runtime
 from gputrain.emulator.server import Server, require_loopback
 from gputrain.emulator.storage import Storage

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gputrain.emulator.clock import Clock, compute_time, parse_time, zulu_time
 

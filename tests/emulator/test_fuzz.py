@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from google.cloud import compute_v1
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import gputrain.emulator
 from gputrain.emulator import Cloud

@@ -11,8 +11,7 @@ from typing import Any
 
 import google_crc32c
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from gputrain.emulator.errors import ApiError
 from gputrain.emulator.storage.conditions import Conditions

@@ -8,8 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hypothesis import given  # noqa: E402  # after the skip
-from hypothesis import strategies as st  # noqa: E402  # as above
+from hypothesis import (
+    given,  # noqa: E402  # after the skip
+    strategies as st,  # noqa: E402  # as above
+)
 
 from gputrain.ddp import SessionError, data  # noqa: E402  # as above
 from gputrain.ddp.data import ItemSeeded, ResumableSampler, batches, check_shared_memory, make_loader  # noqa: E402

@@ -1,7 +1,6 @@
 """The gang's book, without clock or network: laws over any order of events, and the corners."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.gang import Gang

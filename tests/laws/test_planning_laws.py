@@ -2,8 +2,7 @@
 that exist; and every shape on offer ends in exactly one of the two lists."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gputrain import TrainingSpec, catalog
 from gputrain.catalog import ProvisioningModel, Service

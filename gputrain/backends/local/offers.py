@@ -22,7 +22,7 @@ _FREE = Price(usd_h=0.0, source="this machine", date="")
 
 
 def supply(gpus: Sequence[Gpu], place: str) -> Supply:
-    """Each kind and count of GPU, most first, for that is what a spec without ``gpu`` gets; then CPU ranks."""
+    """Each kind and count of GPU, most first: a spec without ``gpu`` gets them all; then CPU ranks."""
     offers = [
         _offer(kind, count, place, number // count)
         for kind, number in Counter(gpu.kind for gpu in gpus).items()

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gputrain.emulator import facts
 from gputrain.emulator.clock import Event
 from gputrain.emulator.compute.settings import Settings
-from gputrain.emulator.quotas import Key as QuotaKey
-from gputrain.emulator.quotas import Quotas
+from gputrain.emulator.quotas import Key as QuotaKey, Quotas
 from gputrain.emulator.world import World
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ import os
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gputrain.backends.local import folder, logs
 from gputrain.entrypoint.lines import timestamp

@@ -1,8 +1,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gputrain.spec import format_duration, parse_duration
 

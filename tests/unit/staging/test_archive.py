@@ -7,8 +7,7 @@ import subprocess
 import tarfile
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gputrain.errors import SpecError
 from gputrain.staging.archive import pack

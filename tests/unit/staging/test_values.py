@@ -6,8 +6,7 @@ import re
 import threading
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gputrain.staging.values import CannotTravel, expression, modules_of
 
