@@ -11,9 +11,8 @@ from gputrain import Local, State, Trainer
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 RUN_ELSEWHERE = {
-    "demo.py": "make demo",
     "char_model.py": "a module of char_transformer.py",
-    "char_transformer.py": "run by the demo",
+    "char_transformer.py": "run by demo.py",
     "failing.py": "run by docs/reference/errors.md",
     "tensorflow_style.py": "below",
     "train_plain_ddp.py": "below",

@@ -43,5 +43,6 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert all(name.startswith(("gputrain/", "gputrain-")) for name in names)
     assert "gputrain/py.typed" in names
-    assert any(name.startswith("gputrain/catalog/data/") for name in names)
+    for data in ("gputrain/catalog/data/prices.tsv", "gputrain/emulator/data/machines.csv"):
+        assert data in names
     assert not [name for name in names if "__pycache__" in name]
