@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -91,7 +91,9 @@ class Gangs:
             self.clear(record)
             status = int(ended.get("httpErrorStatusCode") or 0)
             raise_first(errors or tuple(ended["error"]["errors"]), status, f"create the VMs in {record.zone}")
-        return self._arrived(record)
+        # Read from the operation: a VM whose job ends at once may have removed itself already.
+        ids = self._ids_of_members(record, ended)
+        return self._noted(record, ids) if len(ids) == len(record.names) else self._arrived(record)
 
     def clear(self, record: Record) -> None:
         """Remove every VM of an attempt, and wait until none is left: no half of a gang stays.
@@ -130,7 +132,9 @@ class Gangs:
         while not record.ids:
             vms = self._vms(record)
             if len(vms) == len(record.names) and all(vm["status"] in _THERE for vm in vms):
-                return self._noted(record, vms)
+                return self._noted(record, {str(vm["name"]): str(vm["id"]) for vm in vms})
+            if not vms and self.records.has_begun(record):
+                return record
             now = self.calls.access.now()
             if now > (deadline if vms else record.asked_at + TURN_S):
                 self.clear(record)
@@ -144,8 +148,7 @@ class Gangs:
             record = self.records.read(record.job_id) or record
         return record
 
-    def _noted(self, record: Record, vms: Sequence[Json]) -> Record:
-        ids = {str(vm["name"]): str(vm["id"]) for vm in vms}
+    def _noted(self, record: Record, ids: Mapping[str, str]) -> Record:
         try:
             return self.records.write(attrs.evolve(record, ids=ids))
         except PreconditionError:  # another process noted the same
@@ -181,15 +184,26 @@ class Gangs:
 
     def _errors_of_members(self, zone: str, operation: Json) -> tuple[Json, ...]:
         """What the parent's error hides: the cause stands in the operations of the members."""
+        return tuple(one for member in self._members(zone, operation) for one in errors_of(member))
+
+    def _ids_of_members(self, record: Record, operation: Json) -> dict[str, str]:
+        """Google's number of each VM that a bulkInsert has made."""
+        found = {
+            str(member.get("targetLink", "")).rpartition("/")[2]: str(member.get("targetId"))
+            for member in self._members(record.zone, operation)
+        }
+        return {name: found[name] for name in record.names if name in found}
+
+    def _members(self, zone: str, operation: Json) -> tuple[Json, ...]:
+        """The operations on the single VMs of a bulkInsert."""
         group = operation.get("operationGroupId")
         if not group:
             return ()
         try:
-            members = self.calls.operations(zone, f'operationGroupId="{group}"').items
-        except GputrainError as error:  # the parent's own words must do
+            return self.calls.operations(zone, f'operationGroupId="{group}"').items
+        except TransientError as error:  # the parent's own words must do
             log.info("could not look at the members of %s: %s", group, error)
             return ()
-        return tuple(one for member in members for one in errors_of(member))
 
     def _vms(self, record: Record) -> tuple[Json, ...]:
         wanted = f"{ours(label_value(record.job_id))} AND labels.{LABEL_ATTEMPT}={record.attempt}"

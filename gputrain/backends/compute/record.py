@@ -19,7 +19,7 @@ from gputrain.backends.compute.names import NAME, Objects, Place, ref_of, vm_nam
 from gputrain.errors import JobLostError
 from gputrain.gcp import Access, Api, MissingError, PreconditionError
 from gputrain.retry import WRITE, retried
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import Bucket, find_object
 
 _BOUNDARY = "gputrain-record"
 
@@ -102,6 +102,11 @@ class Records:
                 uri=ref.uri,
             )
         return found
+
+    def has_begun(self, record: Record) -> bool:
+        """Whether VMs of this attempt have booted, be they gone again: the first of them takes a lock."""
+        name = f"{self.objects(record.job_id).attempt(record.attempt)}lock"
+        return find_object(self.access, self.bucket, name) is not None
 
     def write(self, record: Record) -> Record:
         """Write the record over the one that was read, or anew where none was.

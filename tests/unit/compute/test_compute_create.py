@@ -4,6 +4,8 @@ import threading
 
 import pytest
 
+import gputrain.emulator
+from gputrain.backends.compute import ComputeEngine
 from gputrain.emulator.faults import DropAfterCommit, DropBeforeCommit, Stale
 from gputrain.emulator.storage import Storage
 from gputrain.errors import (
@@ -77,25 +79,49 @@ def test_a_submit_that_died_after_the_write_is_taken_up(cloud, make, code):
     assert make().observe(ref).state is State.PROVISIONING
 
 
+def test_a_job_that_ran_and_ended_meanwhile_is_not_run_again(cloud, make, code):
+    with pytest.raises(KeyboardInterrupt):
+        Road(make(sleep=_die)).submit(spec(code), job_id="once-1")
+    cloud.clock.advance(60)
+    for row in ("lock", "status-0.json"):
+        Road(make()).backend._access.rest(
+            "POST",
+            f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
+            action="say what a guest says",
+            params={"uploadType": "media", "name": f"jobs/once-1/attempt-0/{row}"},
+            data=b'{"phase": "ended"}',
+        )
+    for vm in list(cloud.compute.vms.values()):
+        make()._gangs.remove(vm.zone, vm.name)
+    cloud.clock.advance(300)
+    assert not cloud.compute.vms
+    Road(make()).submit(spec(code), job_id="once-1")
+    assert len(made(cloud)) == 2
+
+
 def _die(_seconds):
     raise KeyboardInterrupt
 
 
-def test_two_processes_that_submit_the_same_job_at_once_make_one_gang(cloud, make, code):
-    cloud.quota("NVIDIA_L4_GPUS", 100)
-    roads = [Road(make()) for _ in range(4)]
-    refs = []
-    threads = [
-        threading.Thread(target=lambda one=one: refs.append(one.submit(spec(code), job_id="once-1")))
-        for one in roads
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(refs)) == 1
-    assert len(refs) == 4
-    assert len(made(cloud)) == 2
+def test_four_clients_that_submit_the_same_job_at_once_make_one_gang(code):
+    with gputrain.emulator.start(wall_clock=True) as cloud:  # theirs must be one clock that nobody moves
+        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.1
+        reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
+        settings = {"regions": ["us-central1"], "bucket": "gs://my-bucket", **reach}
+        roads = [Road(ComputeEngine("my-project", **settings)) for _ in range(4)]
+        refs = []
+        threads = [
+            threading.Thread(target=lambda one=one: refs.append(one.submit(spec(code), job_id="once-1")))
+            for one in roads
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(refs) == 4
+        assert len(set(refs)) == 1
+        assert len(made(cloud)) == 2
 
 
 def test_a_full_zone_leaves_nothing_and_names_the_zones_that_have_room(cloud, road, code):

@@ -1,0 +1,149 @@
+"""What the guest does with a machine that is not as it should be; each VM boots the real startup script."""
+
+import json
+import time
+
+import pytest
+
+from gputrain.backends.compute import ComputeEngine
+from gputrain.emulator.storage import Storage
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+from tests.contract.emulated_compute import live_cloud
+from tests.road import Road
+
+ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
+HELLO = "print('hello', flush=True)"
+WAIT = "import time\nprint('waiting', flush=True)\ntime.sleep(600)"
+
+
+@pytest.fixture
+def cloud():
+    with live_cloud() as running:
+        yield running
+
+
+@pytest.fixture
+def road(cloud):
+    return Road(
+        ComputeEngine(
+            "my-project",
+            regions=["us-central1"],
+            bucket="gs://my-bucket",
+            endpoints=cloud.endpoints,
+            credentials=cloud.credentials,
+            poll_s=0.2,
+            driver_wait_s=0,
+        )
+    )
+
+
+@pytest.fixture
+def spec(tmp_path):
+    def build(text, **fields):
+        path = tmp_path / "code" / "train.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return TrainingSpec(**{"script": str(path), "gpu": "L4:1", "max_run_duration": "10m", **fields})
+
+    return build
+
+
+def wait_until(claim):
+    patience = time.monotonic() + 60
+    while not claim() and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert claim()
+
+
+def with_gpus(request, count):
+    """The request of a job that expects another number of GPUs than its machine has."""
+    from attrs import evolve
+
+    return evolve(request, body={**request.body, "job": {**request.body["job"], "gpus": count}})
+
+
+def test_a_machine_with_too_few_gpus_trains_nothing_and_says_what_it_saw(cloud, road, spec):
+    ref = road.backend.create(with_gpus(road.request(spec(HELLO)), 2))
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "boot")
+    assert "nvidia-smi sees 1 GPUs, and this machine should have 2" in seen.failure.message
+    assert "hello" not in road.text(ref)
+    wait_until(lambda: not cloud.compute.vms)
+
+
+def test_a_vm_that_boots_twice_does_not_train_twice(cloud, road, spec):
+    ref = road.submit(spec(WAIT), job_id="twice-1")
+    road.until_said(ref, "waiting")
+    access = road.backend._access
+    url = (
+        f"{cloud.endpoints.compute}/compute/v1/projects/my-project/zones/us-central1-a/instances/twice-1-0-0"
+    )
+    access.rest("POST", f"{url}/reset", action="press the reset button")
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "rebooted")
+    assert road.text(ref).count("waiting") == 1
+    wait_until(lambda: not cloud.compute.vms)
+
+
+def test_a_vm_that_may_not_delete_itself_powers_off_and_is_swept(cloud, road, spec):
+    buckets = {
+        "storage.objects.create",
+        "storage.objects.get",
+        "storage.objects.list",
+        "storage.objects.delete",
+    }
+    cloud.caller(ACCOUNT, buckets)
+    ref = road.submit(spec(HELLO), job_id="stays-1")
+    assert road.end(ref).state is State.SUCCEEDED
+    wait_until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
+    (orphan,) = road.backend.orphans()
+    assert (orphan.name, orphan.zone, orphan.job_id) == ("stays-1-0-0", "us-central1-a", "stays-1")
+    assert orphan.price.usd_h > 0
+    assert road.backend.sweep() == (orphan,)
+    wait_until(lambda: not cloud.compute.vms)
+
+
+def test_a_gang_that_comes_second_does_nothing(cloud, road, spec):
+    store = cloud.world.part(Storage).objects
+    held = json.dumps({"zone": "us-central1-f", "token": "x"}).encode()
+    road.backend._access.rest(
+        "POST",
+        f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
+        action="hold the lock",
+        params={"uploadType": "media", "name": "jobs/second-1/attempt-0/lock"},
+        data=held,
+    )
+    road.submit(spec(HELLO), job_id="second-1")
+    wait_until(lambda: not cloud.compute.vms)
+    names = [stored.name for stored in store.walk("my-bucket")]
+    assert not [name for name in names if "status-" in name]
+
+
+def test_a_living_job_is_no_orphan(cloud, road, spec):
+    ref = road.submit(spec(WAIT))
+    road.until_said(ref, "waiting")
+    assert road.backend.sweep() == ()
+    assert road.backend.observe(ref).state is State.RUNNING
+    assert "--tunnel-through-iap" in road.backend.ssh_command(ref)
+    road.backend.cancel(ref)
+    assert road.end(ref).state is State.CANCELLED
+
+
+def test_a_checkpoint_of_all_nodes_is_in_the_bucket_and_comes_back(cloud, road, spec):
+    write = (
+        "import os\n"
+        "folder = os.environ['GPUTRAIN_CHECKPOINT_DIR']\n"
+        "rank = os.environ['RANK']\n"
+        "print('found', sorted(os.listdir(folder)), flush=True)\n"
+        "open(os.path.join(folder, f'rank-{rank}.pt'), 'w').write(rank * 1000)\n"
+        "open(os.path.join(folder, 'empty-' + rank), 'w').close()\n"
+    )
+    fields = {"num_nodes": 2, "checkpoint_dir": "gs://my-bucket/ckpt"}
+    road.end(road.submit(spec(write, **fields)))
+    stored = {one.name: one.content.size for one in cloud.world.part(Storage).objects.walk("my-bucket")}
+    kept = {name: size for name, size in stored.items() if name.startswith("ckpt/")}
+    assert kept == {"ckpt/rank-0.pt": 1000, "ckpt/rank-1.pt": 1000, "ckpt/empty-0": 0, "ckpt/empty-1": 0}
+    second = road.submit(spec(write, **fields))
+    road.end(second)
+    assert "found ['empty-0', 'empty-1', 'rank-0.pt', 'rank-1.pt']" in road.text(second)
