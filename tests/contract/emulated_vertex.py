@@ -10,15 +10,12 @@ from gputrain.emulator.storage import Storage
 from gputrain.emulator.vertex import Vertex
 from tests.road import Road
 
-GPU = "L4:1"
-"""What stands for a machine: the suite's specs name no GPU, and Vertex AI sells nothing without one."""
-
 
 class VertexRoad(Road):
-    """The road of specs that say only what to run."""
+    """The road of specs that name no GPU: Vertex AI sells nothing without, so each rank is given one."""
 
     def candidate(self, spec):
-        return super().candidate(spec.replace(gpu=GPU))
+        return super().candidate(spec.replace(gpu=f"L4:{spec.nproc_per_node or 1}"))
 
 
 @contextmanager
