@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import Measure, _with_byte_code
+from measure import Measure, with_byte_code
 
 IMPORT = "import time; a = time.perf_counter(); import gputrain.ddp; print(time.perf_counter() - a)"
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -76,7 +76,7 @@ def import_s() -> float:
     times = [
         float(
             subprocess.run(
-                [sys.executable, "-c", IMPORT], env=_with_byte_code(), capture_output=True, check=True
+                [sys.executable, "-c", IMPORT], env=with_byte_code(), capture_output=True, check=True
             ).stdout
         )
         for _ in range(16)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from measure import Measure, _with_byte_code, medians
+from measure import Measure, with_byte_code, medians
 
 SCRIPT = """
 import json, os, sys, time
@@ -128,7 +128,7 @@ def torchrun(nodes: int, target: list[str]) -> Callable[[], Commands]:
 
 
 def environment() -> dict[str, str]:
-    return {**_with_byte_code(), "OMP_NUM_THREADS": "1"}
+    return {**with_byte_code(), "OMP_NUM_THREADS": "1"}
 
 
 def port() -> int:

@@ -54,11 +54,12 @@ def wall_s(command: Sequence[str], **kwargs: object) -> float:
 
 def python_s(code: str) -> float:
     """Seconds that a fresh interpreter takes, with byte code at hand as after an installation."""
-    return wall_s([sys.executable, "-c", code], env=_with_byte_code())
+    return wall_s([sys.executable, "-c", code], env=with_byte_code())
 
 
 @functools.cache
-def _with_byte_code() -> dict[str, str]:
+def with_byte_code() -> dict[str, str]:
+    """This environment, with a cache of byte code that lasts as long as this process."""
     cache = tempfile.mkdtemp(prefix="gputrain-byte-code-")
     atexit.register(shutil.rmtree, cache)
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
