@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from measure import Measure, with_byte_code, medians
+from measure import Measure, medians, with_byte_code
 
 SCRIPT = """
 import json, os, sys, time

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import Measure, with_byte_code, medians, wall_s
+from measure import Measure, medians, wall_s, with_byte_code
 
 from gputrain import Local, Trainer
 
