@@ -8,15 +8,12 @@ from gputrain.emulator.live import LiveMode
 from gputrain.emulator.storage import Storage
 from tests.road import Road
 
-GPU = "L4:1"
-"""What stands for a machine: the suite's specs name no GPU, and a VM without one is not for training."""
-
 
 class ComputeRoad(Road):
-    """The road of specs that say only what to run."""
+    """The road of specs that say only what to run: a GPU for each rank stands for the machine."""
 
     def candidate(self, spec):
-        return super().candidate(spec.replace(gpu=GPU))
+        return super().candidate(spec.replace(gpu=f"L4:{spec.nproc_per_node or 1}"))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ LOOK = Policy(budget_s=20.0)
 """A look that fails for longer is the watcher's to repeat."""
 
 OPERATION_EVERY_S = 1.0
-INSTANCE_FIELDS = "items(name,id,status,labels,creationTimestamp),nextPageToken,warning"
+INSTANCE_FIELDS = "name,id,status"
 OPERATION_FIELDS = (
     "items(name,operationType,targetId,targetLink,user,status,insertTime,operationGroupId,"
     "httpErrorStatusCode,error),nextPageToken,warning"
@@ -69,13 +69,13 @@ class Calls:
         """The zone's operations that a filter takes, of the last fortnight."""
         return self._list(f"zones/{zone}/operations", wanted, OPERATION_FIELDS)
 
-    def instances(self, zone: str, wanted: str) -> Listing[Json]:
+    def instances(self, zone: str, wanted: str, *, fields: str = INSTANCE_FIELDS) -> Listing[Json]:
         """The zone's VMs that a filter takes."""
-        return self._list(f"zones/{zone}/instances", wanted, INSTANCE_FIELDS)
+        return self._list(f"zones/{zone}/instances", wanted, f"items({fields}),nextPageToken,warning")
 
     def all_instances(self, wanted: str) -> Listing[Json]:
         """The project's VMs that a filter takes, each with its ``zone``."""
-        fields = f"items/*/instances({INSTANCE_FIELDS[6:].partition(')')[0]},zone,machineType,scheduling)"
+        fields = f"items/*/instances({INSTANCE_FIELDS},labels,zone,machineType,scheduling)"
         fields += ",nextPageToken,unreachables"
 
         def page(token: str) -> Page[Json]:

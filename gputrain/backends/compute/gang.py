@@ -179,7 +179,7 @@ class Gangs:
 
     def _strangers(self, record: Record) -> bool:
         label = label_value(record.job_id)
-        found = self.calls.instances(record.zone, f"name={record.names[0]}").items
+        found = self.calls.instances(record.zone, f"name={record.names[0]}", fields="labels").items
         return any(vm.get("labels", {}).get(LABEL_JOB) != label for vm in found)
 
     def _errors_of_members(self, zone: str, operation: Json) -> tuple[Json, ...]:
