@@ -183,9 +183,8 @@ def _weigh(
         return refuse(
             "reservation-bound needs a reservation", "reservation='my-reservation'", asked_for=False
         )
-    gpus = max(1, int(offer.gpu_count))
-    if offer.gpu and spec.nproc_per_node is not None and spec.nproc_per_node > gpus:
-        return refuse(f"{spec.nproc_per_node} ranks cannot share {offer.shape}", f"nproc_per_node={gpus}")
+    if not spec.gpu and offer.gpu and (spec.nproc_per_node or 1) > offer.gpu_count:
+        return refuse(f"{spec.nproc_per_node} ranks want a GPU each", asked_for=False)
     if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
         why = (
             offer.max_nodes_why
