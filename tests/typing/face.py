@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing_extensions import assert_type
 
 import gputrain
-from gputrain import Job, Local, Plan, State, Trainer, TrainingSpec, VertexAI
+from gputrain import ComputeEngine, Job, Local, Plan, State, Trainer, TrainingSpec, VertexAI
 from gputrain.backends.base import LogLine
 from gputrain.job import Result
 
@@ -20,6 +20,9 @@ assert_type(job.wait(timeout=10), State)
 assert_type(job.result(), Result)
 assert_type(job.logs(rank=0, follow=True), Iterator[LogLine])
 assert_type(Trainer([VertexAI("my-project", "us-central1"), Local()]).plan(spec), Plan[Job])
+assert_type(
+    Trainer(ComputeEngine("my-project", regions=["us-central1"], bucket="gs://b-1")).plan(spec), Plan[Job]
+)
 assert_type(trainer.run("train.py", gpu="L4:2"), Result)
 assert_type(gputrain.attach(job.uri), Job)
 assert_type(job.cost_usd, float | None)

@@ -94,6 +94,7 @@ _STOPS = {
     "boot": Cause.BOOT,
     "restarted": Cause.REBOOTED,
 }
+_MUTE = "it removed itself without a word: it could not write to the bucket"
 _NOTICES = {"preempted": Cause.PREEMPTED, "maintenance": Cause.MAINTENANCE}
 _ABOUT_NODES = frozenset({contract.NODE_LOSS, contract.NODE_MISSING})
 
@@ -162,7 +163,13 @@ def judge(nodes: Sequence[Node], *, account: str, is_cancelled: bool) -> Verdict
     if failed_at is not None:
         return Verdict(cause=Cause.USER_CODE, failure=of_ranks)
     gone = next((node for node in nodes if node.phase != "ended"), nodes[0])
-    return Verdict(cause=Cause.VANISHED, node_rank=gone.rank)
+    failure = _said(Cause.VANISHED, gone)
+    detail = _MUTE if _removed_itself(gone, account) else ""
+    return Verdict(cause=Cause.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
+
+
+def _removed_itself(node: Node, account: str) -> bool:
+    return any(one.get("operationType") == "delete" and one.get("user") == account for one in node.operations)
 
 
 def _events(nodes: Sequence[Node], account: str) -> Iterator[tuple[float, Cause, Node]]:

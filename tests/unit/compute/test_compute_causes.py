@@ -161,6 +161,13 @@ def test_a_rank_that_failed_keeps_its_own_words():
     assert (verdict.failure.kind, verdict.failure.rank, verdict.failure.exit_code) == ("exception", 1, 1)
 
 
+def test_a_vm_that_could_not_write_to_the_bucket_is_told_from_one_that_google_took():
+    nodes = [Node(rank=0, operations=(SELF_DELETE,))]
+    verdict = judge(nodes, account=ACCOUNT, is_cancelled=False)
+    assert (verdict.cause, verdict.failure.kind) == (Cause.VANISHED, "vanished")
+    assert "could not write to the bucket" in verdict.detail
+
+
 def test_a_person_is_named():
     assert judged(Cause.STOPPED_BY_PERSON, 0).detail == "by alice@example.com"
 

@@ -264,6 +264,12 @@ def main() -> None:
             Run(node).to_its_end(was_here)
         else:
             node.say("superseded: the job runs in another zone, and this VM does nothing", "NOTICE")
+    except OSError as error:
+        node.say(
+            f"the bucket cannot be reached ({error}): is there Private Google Access or Cloud NAT, and has"
+            " the VM's account roles/storage.objectUser?",
+            "ERROR",
+        )
     finally:
         remove_self(node)
 

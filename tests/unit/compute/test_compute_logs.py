@@ -1,0 +1,109 @@
+"""Lines from serial ports and log objects as one stream: in order, none twice, losses told by the byte."""
+
+import json
+
+import pytest
+
+from gputrain.backends.compute.guest.mirror import is_plain
+from gputrain.emulator.clock import zulu_time
+from gputrain.spec import TrainingSpec
+
+PREFIX = "Nov 20 12:00:00 host google_metadata_script_runner[2]: startup-script: "
+
+
+class Guest:
+    """Writes as the guest does: into its log, and to its serial port after the offset."""
+
+    def __init__(self, cloud, road, rank):
+        self.cloud, self.road, self.rank = cloud, road, rank
+        self.log = b""
+
+    def say(self, text, *, is_serial=True):
+        stamp = zulu_time(self.cloud.clock.now())
+        line = json.dumps({"severity": "INFO", "message": text, "rank": self.rank, "time": stamp})
+        self.log += line.encode() + b"\n"
+        if is_serial:
+            self.cloud.serial(f"bert-1-0-{self.rank}", f"{PREFIX}gputrain:{len(self.log)}:{line}\r\n")
+
+    def send(self):
+        self.road.backend._access.rest(
+            "POST",
+            f"{self.cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
+            action="send the log",
+            params={"uploadType": "media", "name": f"jobs/bert-1/attempt-0/node-{self.rank}.log"},
+            data=self.log,
+        )
+
+
+@pytest.fixture
+def job(cloud, road, code):
+    ref = road.submit(
+        TrainingSpec(script=code, gpu="L4:1", num_nodes=2, max_run_duration="1h"), job_id="bert-1"
+    )
+    return ref, [Guest(cloud, road, rank) for rank in range(2)]
+
+
+def test_lines_of_all_nodes_come_in_order_and_none_twice(cloud, road, job):
+    ref, guests = job
+    said, cursor = [], ""
+    for number in range(20):
+        guests[number % 2].say(f"line {number}")
+        cloud.clock.advance(0.4)
+        page = road.backend.logs(ref, cursor)
+        said += [line.message for line in page.lines]
+        cursor = page.cursor
+    cloud.clock.advance(5)
+    said += [line.message for line in road.backend.logs(ref, cursor).lines]
+    assert said == [f"line {number}" for number in range(20)]
+
+
+def test_what_the_kernel_writes_to_the_port_is_no_line_of_the_job(cloud, road, job):
+    ref, guests = job
+    cloud.serial("bert-1-0-0", "[    0.000000] Linux version 6.8.0\r\n")
+    guests[0].say("mine")
+    cloud.clock.advance(5)
+    assert [line.message for line in road.backend.logs(ref).lines] == ["mine"]
+
+
+def test_a_gap_in_the_ring_is_told_by_the_byte(cloud, road, job):
+    ref, guests = job
+    guests[0].say("first")
+    cloud.clock.advance(5)
+    page = road.backend.logs(ref)
+    lost_from = len(guests[0].log)
+    for number in range(12):
+        guests[0].say(f"{number} " + "x" * 100_000)
+    cloud.clock.advance(5)
+    after = road.backend.logs(ref, page.cursor)
+    shown = [int(line.message.split()[0]) for line in after.lines]
+    assert shown == list(range(shown[0], 12))
+    assert shown[0] > 0
+    lost = sum(len(line) + 1 for line in guests[0].log[lost_from:].split(b"\n")[: shown[0]])
+    assert after.missed_bytes == lost
+
+
+def test_the_log_object_goes_on_where_the_port_ended(cloud, road, job):
+    ref, guests = job
+    guests[0].say("seen on the port")
+    cloud.clock.advance(5)
+    page = road.backend.logs(ref)
+    guests[0].say("only in the object", is_serial=False)
+    guests[1].say("of the other node", is_serial=False)
+    for guest in guests:
+        guest.send()
+    road.backend.cancel(ref)
+    cloud.clock.advance(300)
+    after = road.backend.logs(ref, page.cursor)
+    assert sorted(line.message for line in after.lines) == ["of the other node", "only in the object"]
+    assert road.backend.logs(ref, after.cursor).lines == ()
+    whole = [line.message for line in road.backend.logs(ref).lines]
+    assert sorted(whole) == ["of the other node", "only in the object", "seen on the port"]
+
+
+@pytest.mark.parametrize("name", ["../up", "a/../../b", "", "a//b", "./a", "a/.", "x.part", "nul\0"])
+def test_a_name_in_the_bucket_that_could_lead_elsewhere_is_left_there(name):
+    assert not is_plain(name)
+
+
+def test_a_plain_name_comes_down():
+    assert is_plain("step-000000000100/rank-0.pt")
