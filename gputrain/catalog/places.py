@@ -61,13 +61,13 @@ def not_for_training(shape: Shape) -> tuple[str, ...]:
     return _places("vertex-not-training", shape.gpu.kind)
 
 
-def region_of(zone: str) -> str:
-    """The region a zone lies in.
+def region_of(place: str) -> str:
+    """The region a zone lies in; a region, whose name ends in a digit as no zone's does, is its own.
 
-    >>> region_of("us-central1-a")
-    'us-central1'
+    >>> region_of("us-central1-a"), region_of("us-central1")
+    ('us-central1', 'us-central1')
     """
-    return zone.rpartition("-")[0]
+    return place if place[-1:].isdigit() else place.rpartition("-")[0]
 
 
 def _places(table: str, name: str) -> tuple[str, ...]:

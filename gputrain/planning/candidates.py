@@ -33,6 +33,8 @@ class Candidate:
     """Price of one machine for an hour, a lower bound where it is not whole; None: unknown."""
     max_run_duration: timedelta
     """The user's limit, cut to what ``max_cost`` pays for."""
+    region_rank: int = 0
+    """Place of its region in the order that the user gave the regions in."""
     fact: Fact = Fact()
 
     @property
@@ -91,14 +93,14 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
         refusals += _nothing_like_it(spec, supply)
         for offer in supply.offers:
             for model in offer.provisioning_models or (None,):
-                outcome = _weigh(spec, supply.backend, offer, model)
+                outcome = _weigh(spec, supply, offer, model)
                 if isinstance(outcome, Refusal):
                     refusals.append(outcome)
                 elif blocked:
                     refusals.append(_blocked(supply.backend, offer, model, blocked))
                 else:
                     order = (_gpu_rank(spec, offer), _model_rank(spec, model), number)
-                    found += [((*order, place), one) for place, one in enumerate(outcome)]
+                    found += [((*order, one.region_rank, at), one) for at, one in enumerate(outcome)]
     found.sort(key=lambda pair: pair[0])
     return Wanted(candidates=tuple(one for _, one in found), refusals=tuple(refusals))
 
@@ -161,10 +163,11 @@ def _why_not_sold(kind: str) -> str:
 
 
 def _weigh(
-    spec: TrainingSpec, backend: str, offer: Offer, model: ProvisioningModel | None
+    spec: TrainingSpec, supply: Supply, offer: Offer, model: ProvisioningModel | None
 ) -> Refusal | list[Candidate]:
     def refuse(why: str, fix: str = "", *, asked_for: bool = True) -> Refusal:
-        return Refusal(backend=backend, subject=_subject(offer, model), why=why, fix=fix, asked_for=asked_for)
+        subject = _subject(offer, model)
+        return Refusal(backend=supply.backend, subject=subject, why=why, fix=fix, asked_for=asked_for)
 
     if not _fits_gpu(spec, offer):
         asked = ", ".join(str(request) for request in spec.gpu)
@@ -178,7 +181,7 @@ def _weigh(
     if not offer.places:
         return refuse("not to be had in the places you allow", "allow more regions")
     if model is not None and model not in allowed_models(spec):
-        return _model_refused(spec, backend, offer)
+        return _model_refused(spec, supply.backend, offer)
     if model is ProvisioningModel.RESERVATION_BOUND and not spec.reservation:
         return refuse(
             "reservation-bound needs a reservation", "reservation='my-reservation'", asked_for=False
@@ -191,7 +194,7 @@ def _weigh(
             or f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are"
         )
         return refuse(why, offer.max_nodes_fix or "fewer num_nodes")
-    return _priced(spec, backend, offer, model) or refuse(*_unaffordable(spec, offer, model))
+    return _priced(spec, supply, offer, model) or refuse(*_unaffordable(spec, offer, model))
 
 
 def _model_refused(spec: TrainingSpec, backend: str, offer: Offer) -> Refusal:
@@ -207,7 +210,7 @@ def _model_refused(spec: TrainingSpec, backend: str, offer: Offer) -> Refusal:
 
 
 def _priced(
-    spec: TrainingSpec, backend: str, offer: Offer, model: ProvisioningModel | None
+    spec: TrainingSpec, supply: Supply, offer: Offer, model: ProvisioningModel | None
 ) -> list[Candidate]:
     result = []
     for place in offer.places:
@@ -217,7 +220,7 @@ def _priced(
             continue
         result.append(
             Candidate(
-                backend=backend,
+                backend=supply.backend,
                 gpu=offer.gpu,
                 gpu_count=offer.gpu_count,
                 machine_type=offer.machine_type,
@@ -227,9 +230,15 @@ def _priced(
                 nproc_per_node=spec.nproc_per_node or max(1, int(offer.gpu_count)),
                 price=price,
                 max_run_duration=duration,
+                region_rank=_region_rank(supply, place),
             )
         )
     return result
+
+
+def _region_rank(supply: Supply, place: str) -> int:
+    region = catalog.region_of(place)
+    return supply.regions.index(region) if region in supply.regions else 0
 
 
 def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:

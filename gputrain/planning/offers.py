@@ -63,6 +63,8 @@ class Supply:
     backend: str
     offers: tuple[Offer, ...]
     limits: tuple[Limit, ...] = ()
+    regions: tuple[str, ...] = ()
+    """The regions in the user's order of preference; empty: no order."""
 
 
 class Verdict(enum.Enum):

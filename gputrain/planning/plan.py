@@ -22,8 +22,8 @@ _ORDER = (Verdict.FITS, Verdict.UNKNOWN, Verdict.SHORT)
 
 
 def rank(wanted: Wanted, facts: Mapping[Candidate, Fact]) -> tuple[Candidate, ...]:
-    """The candidates with their facts: the user's order stands, and within one choice of GPU, model and
-    backend the places go by quota verdict, then by the provider's advice, then by price.
+    """The candidates with their facts: the user's order of GPUs, models, backends and regions stands, and
+    within one region the zones go by quota verdict, then by the provider's advice, then by price.
     """
     known = [with_fact(one, facts[one]) if one in facts else one for one in wanted.candidates]
     groups: dict[tuple[object, ...], int] = {}
@@ -33,7 +33,7 @@ def rank(wanted: Wanted, facts: Mapping[Candidate, Fact]) -> tuple[Candidate, ..
 
 
 def _choice(one: Candidate) -> tuple[object, ...]:
-    return one.gpu, one.gpu_count, one.provisioning_model, one.backend
+    return one.gpu, one.gpu_count, one.provisioning_model, one.backend, one.region_rank
 
 
 def _merit(one: Candidate) -> tuple[float, ...]:

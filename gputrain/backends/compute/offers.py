@@ -20,7 +20,8 @@ MOST_NODES = 1000
 def supply(settings: Settings) -> Supply:
     """Every shape with GPUs in the zones of the allowed regions, in the order of the regions."""
     shapes = catalog.shapes(service=Service.COMPUTE)
-    return Supply(backend=NAME, offers=tuple(_offer(shape, settings) for shape in shapes), limits=LIMITS)
+    offers = tuple(_offer(shape, settings) for shape in shapes)
+    return Supply(backend=NAME, offers=offers, limits=LIMITS, regions=tuple(settings.regions))
 
 
 def shape_of(gpu: str | None, count: object, machine_type: str) -> Shape:

@@ -21,7 +21,8 @@ _ENV_MOST = 80
 def supply(regions: tuple[str, ...]) -> Supply:
     """Every shape with GPUs that trains on Vertex AI, in the regions the user allows, in that order."""
     shapes = catalog.shapes(service=Service.VERTEX)
-    return Supply(backend=NAME, offers=tuple(_offer(shape, regions) for shape in shapes), limits=LIMITS)
+    offers = tuple(_offer(shape, regions) for shape in shapes)
+    return Supply(backend=NAME, offers=offers, limits=LIMITS, regions=regions)
 
 
 def _offer(shape: Shape, regions: tuple[str, ...]) -> Offer:

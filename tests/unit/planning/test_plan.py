@@ -1,8 +1,9 @@
 from datetime import datetime, timedelta, timezone
 
+import attrs
 import pytest
 
-from gputrain import NoFitError, Plan, TrainingSpec
+from gputrain import NoFitError, Plan, TrainingSpec, catalog
 from gputrain.catalog import Service
 from gputrain.planning import Fact, Verdict, candidates, rank
 from tests.market import supply
@@ -40,6 +41,15 @@ def test_places_go_by_verdict_then_advice_then_price():
 def test_the_cheapest_place_comes_first_where_nothing_else_is_known():
     prices = [one.price_usd_h for one in plan(gpu="L4:2").candidates if one.price_usd_h is not None]
     assert prices == sorted(prices)
+
+
+def test_regions_keep_the_users_order_whatever_they_cost():
+    market = attrs.evolve(supply(Service.COMPUTE), regions=("us-east4", "us-central1"))
+    found = candidates(TrainingSpec(script="t.py", gpu="L4:2"), [market])
+    order = dict.fromkeys(
+        catalog.region_of(one.place) for one in rank(found, {}) if one.place.startswith("us-")
+    )
+    assert list(order).index("us-east4") < list(order).index("us-central1")
 
 
 def test_a_plan_without_candidates_refuses_to_submit_and_says_what_would_work():
