@@ -5,16 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+import torch
+from hypothesis import given, strategies as st
 
-torch = pytest.importorskip("torch")
-
-from hypothesis import (
-    given,  # noqa: E402  # after the skip
-    strategies as st,  # noqa: E402  # as above
-)
-
-from gputrain.ddp import SessionError, data  # noqa: E402  # as above
-from gputrain.ddp.data import ItemSeeded, ResumableSampler, batches, check_shared_memory, make_loader  # noqa: E402
+from gputrain.ddp import SessionError, data
+from gputrain.ddp.data import ItemSeeded, ResumableSampler, batches, check_shared_memory, make_loader
 
 MIB = 2**20
 

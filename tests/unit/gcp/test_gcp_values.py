@@ -2,8 +2,7 @@
 
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gputrain.gcp import Page, filter_text, label_value, our_labels, read_all
 from gputrain.gcp.paging import left_out_of

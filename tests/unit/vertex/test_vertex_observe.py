@@ -8,8 +8,7 @@ import pytest
 from gputrain.backends.base import JobRef
 from gputrain.emulator import faults
 from gputrain.emulator.vertex.endings import EndState
-from gputrain.emulator.vertex.states import Fate
-from gputrain.emulator.vertex.states import State as Theirs
+from gputrain.emulator.vertex.states import Fate, State as Theirs
 from gputrain.errors import JobFailedError, JobLostError, TransientError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
