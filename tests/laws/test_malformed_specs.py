@@ -33,7 +33,7 @@ print(touched)
 """
 
 
-@pytest.mark.parametrize(("field", "kwargs"), malformed())
+@pytest.mark.parametrize(("field", "kwargs"), list(malformed()))
 def test_each_of_500_is_a_typed_error_that_names_its_field(field, kwargs):
     with pytest.raises(SpecError) as caught:
         TrainingSpec(**kwargs)
