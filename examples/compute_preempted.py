@@ -33,7 +33,8 @@ def submit(trainer: Trainer, name: str) -> Job:
 with gputrain.emulator.start(wall_clock=True) as cloud:
     cloud.attach(LiveMode(cloud.world))
     cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-    cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.1
+    times = cloud.compute.settings
+    times.provision_s = times.staging_s = times.delete_s = times.stop_s = 0.1
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "poll_s": 0.5}
     trainer = Trainer(ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach))
 

@@ -247,9 +247,9 @@ def remove_self(node: Node) -> None:
     """Delete this VM; where its account may not, power it off, which ends the bill for all but its disk."""
     job = node.job
     url = "%s/compute/v1/projects/%s/zones/%s/instances/%s"
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # now: the button may be pressed before the reply comes
     try:
         call("DELETE", url % (job["compute"], job["project"], job["zone"], node.name))
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(BUTTON_S)
     except OSError as error:
         node.say(f"this VM may not delete itself ({error}): it is powered off, and swept later", "WARNING")
