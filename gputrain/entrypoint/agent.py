@@ -195,6 +195,7 @@ class Agent:
         for local_rank, environ in enumerate(environments):
             rank = Rank(place.base_rank + local_rank, local_rank, environ[contract.ERROR_FILE])
             self._ranks.append(rank)
+            time.sleep(launch.head_start_s(rank.rank, local_rank))
             try:
                 if options.target.kind == "script":
                     os.stat(options.target.argv[0])
