@@ -38,9 +38,8 @@ with gputrain.emulator.start(wall_clock=True) as cloud:
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "poll_s": 0.5}
     trainer = Trainer(ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach))
 
-    straight = submit(trainer, "straight")
-    straight.wait(timeout=240)
-    whole = dict(straight.result().metrics.series("loss"))
+    straight = submit(trainer, "straight").result(timeout=240)
+    whole = dict(straight.metrics.series("loss"))
 
     job = submit(trainer, "reclaimed")
     for _ in job.logs(rank=0, follow=True):
@@ -55,7 +54,7 @@ with gputrain.emulator.start(wall_clock=True) as cloud:
     print(f"{job.uri} ended in attempt {result.attempt}; the loss curves are {apart:g} apart")
     assert result.attempt == 1
     assert apart == 0
-    patience = time.monotonic() + 60
-    while cloud.compute.vms and time.monotonic() < patience:  # each VM deletes itself
+    patience = time.monotonic() + 60  # each VM deletes itself
+    while cloud.compute.vms and time.monotonic() < patience:
         time.sleep(0.2)
     assert not [*cloud.compute.vms, *cloud.compute.resources["disks"]]
