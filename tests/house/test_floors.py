@@ -14,6 +14,7 @@ FLOORS = (
     ("spec", "gcp"),
     ("planning", "staging", "quota"),
     ("backends.base", "backends.results"),
+    ("backends.lines",),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),
     ("metrics",),

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import attrs
 
+from gputrain.backends.lines import moment_of
 from gputrain.backends.results import first_cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure, State
@@ -234,12 +234,3 @@ def seconds_of(text: object) -> float:
     """Seconds since 1970 of an RFC 3339 time; 0 for none."""
     moment = moment_of(text)
     return moment.timestamp() if moment else 0.0
-
-
-def moment_of(text: object) -> datetime | None:
-    """An RFC 3339 time; None for anything else."""
-    try:
-        moment = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None

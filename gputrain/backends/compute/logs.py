@@ -7,7 +7,6 @@ known by the byte.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from datetime import datetime
@@ -16,8 +15,8 @@ import attrs
 
 from gputrain.backends.base import LogLine, LogPage
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.causes import moment_of
 from gputrain.backends.compute.record import Record, Records
+from gputrain.backends.lines import read_line
 from gputrain.gcp import MissingError
 from gputrain.staging.bucket import read_object
 
@@ -95,7 +94,7 @@ class Logs:
             data.splitlines(keepends=True) if b"\r" not in data else re.findall(rb"[^\n]*\n|[^\n]+$", data)
         ):
             offset += len(raw)
-            line = _line(raw.decode("utf-8", "backslashreplace").rstrip("\n"), rank)
+            line = read_line(raw.decode("utf-8", "backslashreplace").rstrip("\n"), rank)
             moment = max(moment, _seconds(line.time))
             lines.append(_Line(moment, offset, line))
         return _Tail(tuple(lines), 0)
@@ -113,7 +112,7 @@ class Logs:
                 continue
             size = len(found[2].encode("utf-8", "surrogateescape")) + 1
             missed += max(0, end - size - begin) if "\ufffd" not in found[2] else 0
-            line = _line(found[2], rank)
+            line = read_line(found[2], rank)
             moment, begin = max(moment, _seconds(line.time)), end
             lines.append(_Line(moment, end, line))
         is_whole = text.endswith("\n") or not text
@@ -127,23 +126,6 @@ def _read_cursor(cursor: str, nodes: int) -> tuple[int, list[tuple[int, int]]]:
     if found is None or len(pairs) != nodes:
         return 0, [(0, 0)] * nodes
     return int(found[1]), [(int(serial), int(offset)) for serial, offset in pairs]
-
-
-def _line(text: str, node_rank: int) -> LogLine:
-    try:
-        fields = json.loads(text) if text.startswith("{") else None
-    except (ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        return LogLine(message=text, node_rank=node_rank)
-    rank = fields.get("rank")
-    return LogLine(
-        message=str(fields.get("message", text)),
-        rank=rank if isinstance(rank, int) else None,
-        node_rank=node_rank,
-        severity=str(fields.get("severity", "INFO")).upper(),
-        time=moment_of(fields.get("time")),
-    )
 
 
 def _seconds(moment: datetime | None) -> float:

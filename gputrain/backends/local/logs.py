@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
-from datetime import datetime
 
 import attrs
 
 from gputrain.backends.base import LogLine, LogPage
+from gputrain.backends.lines import read_line
 from gputrain.backends.local import folder
 
 CHUNK_BYTES = 1 << 18
@@ -87,7 +86,7 @@ def _entries(data: bytes, node_rank: int, offset: int) -> Iterator[_Entry]:
     moment, now = 0.0, time.time()
     for raw in data.splitlines(keepends=True) if b"\r" not in data else _split(data):
         offset += len(raw)
-        line = _line(raw.rstrip(b"\n"), node_rank)
+        line = read_line(raw.rstrip(b"\n").decode("utf-8", "backslashreplace"), node_rank)
         stamp = line.time.timestamp() if line.time else 0.0
         # A rank may stamp its lines itself, with any clock; such a stamp must not hold up the others.
         moment = max(moment, stamp) if stamp <= now + _CLOCK_SLACK_S else moment
@@ -99,29 +98,3 @@ def _split(data: bytes) -> Iterator[bytes]:
     yield from (line + b"\n" for line in whole)
     if last:
         yield last
-
-
-def _line(raw: bytes, node_rank: int) -> LogLine:
-    text = raw.decode("utf-8", "backslashreplace")
-    try:
-        fields = json.loads(text) if text.startswith("{") else None
-    except (ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        return LogLine(message=text, node_rank=node_rank)
-    rank = fields.get("rank")
-    return LogLine(
-        message=str(fields.get("message", text)),
-        rank=rank if isinstance(rank, int) else None,
-        node_rank=node_rank,
-        severity=str(fields.get("severity", "INFO")).upper(),
-        time=_time(fields.get("time")),
-    )
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None

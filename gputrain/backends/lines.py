@@ -1,0 +1,39 @@
+"""Reads what node agents write: one JSON object a line, as the entrypoint's contract has it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from gputrain.backends.base import LogLine
+
+
+def read_line(text: str, node_rank: int) -> LogLine:
+    """One line of an agent's log; text that is no JSON object is a message as it stands.
+
+    >>> read_line('{"message": "loading", "rank": 3, "severity": "INFO"}', node_rank=1).rank
+    3
+    """
+    try:
+        fields = json.loads(text) if text.startswith("{") else None
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        return LogLine(message=text, node_rank=node_rank)
+    rank = fields.get("rank")
+    return LogLine(
+        message=str(fields.get("message", text)),
+        rank=rank if isinstance(rank, int) else None,
+        node_rank=node_rank,
+        severity=str(fields.get("severity", "INFO")).upper(),
+        time=moment_of(fields.get("time")),
+    )
+
+
+def moment_of(text: object) -> datetime | None:
+    """An RFC 3339 time; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
