@@ -12,7 +12,9 @@ FLOORS = (
     ("errors", "tables", "entrypoint"),
     ("catalog", "lifecycle", "retry", "ddp"),
     ("spec", "gcp"),
-    ("planning", "staging", "quota"),
+    ("quota",),
+    ("planning", "staging"),
+    ("preflight", "refresh"),
     ("backends.base", "backends.results"),
     ("backends.lines",),
     ("backends.local", "backends.vertex", "backends.compute"),
@@ -22,6 +24,7 @@ FLOORS = (
     ("job",),
     ("trainer",),
     ("",),
+    ("cli", "catalog.__main__"),
 )
 """From the ground up. A floor's rooms may import any room below it."""
 
@@ -32,6 +35,8 @@ OUTSIDE = {
     "entrypoint": {"torch"},
     "ddp": {"torch", "numpy"},
     "retry": {"attrs", "tenacity"},
+    "quota": {"attrs", "google", "requests"},
+    "cli": {"attrs", "rich"},
     "gcp": {"attrs", "google", "requests", "grpc", "proto"},
     "staging": {"attrs", "requests", "google"},
     "view": {"attrs", "rich"},
