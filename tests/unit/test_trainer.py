@@ -2,7 +2,7 @@ import pytest
 
 import gputrain
 from gputrain import JobFailedError, Local, NoFitError, SpecError, State, Trainer, TrainingSpec
-from gputrain.trainer import make_job_id, make_spec
+from gputrain.spec.entry import make_job_id, make_spec
 
 HELLO = """
 import os, sys

@@ -1,31 +1,21 @@
-"""`Trainer`: one road from what a user asks for to a running job, on every backend."""
+"""`Trainer`: plans, submits and finds jobs."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
-from importlib import import_module
 from typing import Any
 
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import CapacityError, Fault, NoPlacementError, SpecError
 from gputrain.job import Attempt, Job, Result
 from gputrain.planning import Plan, candidates, rank
-from gputrain.spec import EntryKind, TrainingSpec
-from gputrain.tables import Table
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import Entry, make_job_id, make_spec
+from gputrain.trainer.found import Jobs, taken_up
 
 log = logging.getLogger("gputrain")
-
-Entry = str | Sequence[str] | Callable[[], object] | TrainingSpec
-_HOMES = {
-    "local": ("gputrain.backends.local", "Local"),
-    "vertex": ("gputrain.backends.vertex", "VertexAI"),
-    "compute": ("gputrain.backends.compute", "ComputeEngine"),
-}
 
 
 class Trainer:
@@ -107,12 +97,12 @@ class Trainer:
             JobLostError: the job cannot be found.
         """
         ref = JobRef.parse(uri)
-        return _taken_up(ref, self._backend(ref.backend))
+        return taken_up(ref, self._backend(ref.backend))
 
     def jobs(self, *, name: str = "") -> Jobs:
         """Jobs that exist on these backends, newest first; those whose name starts with ``name``."""
         found = [
-            _taken_up(ref, backend) for backend in self._backends.values() for ref in backend.find(name=name)
+            taken_up(ref, backend) for backend in self._backends.values() for ref in backend.find(name=name)
         ]
         return Jobs(found)
 
@@ -193,84 +183,3 @@ class Trainer:
             )
             raise SpecError(f"this trainer has no backend {name!r}", faults=(fault,))
         return self._backends[name]
-
-
-class Jobs(list[Job]):
-    """Jobs that show themselves as a table."""
-
-    @property
-    def table(self) -> Table:
-        """One row a job."""
-        rows = [
-            (job.ref.name, job.ref.backend, job.state.value, str(job.duration or "").split(".")[0])
-            for job in self
-        ]
-        return Table(title="Jobs", columns=("name", "backend", "state", "running for"), rows=rows)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return self.table._repr_mimebundle_()
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield self.table
-
-
-def attach(uri: str, *, backend: Backend | None = None) -> Job:
-    """Take up a job by its name, in any process, on any day.
-
-    Args:
-        uri: what ``job.uri`` said: ``gputrain://backend/project/place/name``.
-        backend: the backend to use, where it needs credentials of its own; made from the uri unless said.
-
-    Raises:
-        SpecError: the uri names no job.
-        JobLostError: the job cannot be found.
-    """
-    ref = JobRef.parse(uri)
-    return _taken_up(ref, backend or _backend_of(ref))
-
-
-def _backend_of(ref: JobRef) -> Backend:
-    if ref.backend not in _HOMES:
-        known = ", ".join(_HOMES)
-        fault = Fault(field="uri", value=ref.backend, allowed=f"one of {known}", fix="copy it from job.uri")
-        raise SpecError(f"no backend is called {ref.backend!r}; there are {known}", faults=(fault,))
-    module, name = _HOMES[ref.backend]
-    backend: Backend = getattr(import_module(module), name).for_ref(ref)
-    return backend
-
-
-def _taken_up(ref: JobRef, backend: Backend) -> Job:
-    job = Job(ref, backend)
-    job.refresh()
-    return job
-
-
-def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
-    """The spec that an entry and fields say: a text is a script, a list a command, a callable a function."""
-    if isinstance(entry, TrainingSpec):
-        return entry.replace(**fields) if fields else entry
-    if entry is None:
-        return TrainingSpec(**fields)
-    kind = EntryKind.SCRIPT if isinstance(entry, str) else EntryKind.COMMAND
-    if callable(entry):
-        kind = EntryKind.FUNCTION
-    given = [one.value for one in EntryKind if fields.get(one.value) is not None]
-    if given:
-        fault = Fault(
-            field="entry", value=repr(entry)[:80], allowed="one entry", fix=f"drop it, or {given[0]}="
-        )
-        raise SpecError(f"two entries at once: {entry!r} and {', '.join(given)}", faults=(fault,))
-    return TrainingSpec(**{**fields, kind.value: entry})
-
-
-def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:
-    """``bert-x1y2z``: the job's name and a suffix, random or drawn from the key; fit for an instance."""
-    title = spec.name or re.sub(r"[^a-z0-9]+", "-", spec.title.rpartition("/")[2].removesuffix(".py").lower())
-    stem = title.strip("-")[:49].strip("-")
-    if not stem or not stem[0].isalpha():
-        stem = f"job-{stem}".strip("-")[:49]
-    if idempotency_key is None:
-        suffix = secrets.token_hex(3)
-    else:
-        suffix = hashlib.sha256(idempotency_key.encode()).hexdigest()[:10]
-    return f"{stem}-{suffix}"

@@ -1,0 +1,46 @@
+"""From what a user hands over (a script, a list, a function) to a spec, and from a spec to a job's name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gputrain.errors import Fault, SpecError
+from gputrain.spec.training import TrainingSpec
+from gputrain.spec.words import EntryKind
+
+Entry = str | Sequence[str] | Callable[[], object] | TrainingSpec
+
+
+def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
+    """The spec that an entry and fields say: a text is a script, a list a command, a callable a function."""
+    if isinstance(entry, TrainingSpec):
+        return entry.replace(**fields) if fields else entry
+    if entry is None:
+        return TrainingSpec(**fields)
+    kind = EntryKind.SCRIPT if isinstance(entry, str) else EntryKind.COMMAND
+    if callable(entry):
+        kind = EntryKind.FUNCTION
+    given = [one.value for one in EntryKind if fields.get(one.value) is not None]
+    if given:
+        fault = Fault(
+            field="entry", value=repr(entry)[:80], allowed="one entry", fix=f"drop it, or {given[0]}="
+        )
+        raise SpecError(f"two entries at once: {entry!r} and {', '.join(given)}", faults=(fault,))
+    return TrainingSpec(**{**fields, kind.value: entry})
+
+
+def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:
+    """``bert-x1y2z``: the job's name and a suffix, random or drawn from the key; fit for an instance."""
+    title = spec.name or re.sub(r"[^a-z0-9]+", "-", spec.title.rpartition("/")[2].removesuffix(".py").lower())
+    stem = title.strip("-")[:49].strip("-")
+    if not stem or not stem[0].isalpha():
+        stem = f"job-{stem}".strip("-")[:49]
+    if idempotency_key is None:
+        suffix = secrets.token_hex(3)
+    else:
+        suffix = hashlib.sha256(idempotency_key.encode()).hexdigest()[:10]
+    return f"{stem}-{suffix}"
