@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ProviderError as ProviderError,
         QuotaExceededError as QuotaExceededError,
         RequestError as RequestError,
+        Scope as Scope,
         SpecError as SpecError,
         TransientError as TransientError,
         UnknownGpuError as UnknownGpuError,
@@ -46,7 +47,7 @@ _ROOMS = {
         GputrainError JobError JobFailedError JobLostError
         JobTimeoutError NoFitError NoPlacementError OrgPolicyError
         PermissionDeniedError ProviderError QuotaExceededError RequestError
-        SpecError TransientError UnknownGpuError
+        Scope SpecError TransientError UnknownGpuError
     """,
     "catalog": "ProvisioningModel",
     "lifecycle": "State",

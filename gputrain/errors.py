@@ -22,27 +22,61 @@
     │  └─ JobTimeoutError
     └─ ProviderError           unknown answer (raw code and body)
 
-Each carries ``what`` happened, ``why``, a ``fix`` to try today and the provider's ``raw`` payload.
+Each carries ``what`` happened, ``why``, a ``fix`` to try today and the provider's ``raw`` payload;
+its ``kind`` names the case, ``scope``, ``retryable`` and ``try_elsewhere`` tell a program what may help.
 Each pickles.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 
+class Scope(enum.Enum):
+    """How far an error reaches: everything that shares its fate with the call that met it.
+
+    >>> CapacityError("no H100 left").scope
+    <Scope.ZONE: 'zone'>
+    """
+
+    CALL = "call"
+    """This call alone: the next one may go through."""
+    REQUEST = "request"
+    """The same request, wherever it is sent."""
+    ZONE = "zone"
+    REGION = "region"
+    PROJECT = "project"
+    """The project's use of this one service, in all regions: another backend may do."""
+    ACCOUNT = "account"
+    """Whoever calls: the credentials, or what was granted to them."""
+    JOB = "job"
+    """A job that was made; submitting is not to blame."""
+
+
 class GputrainError(Exception):
     """Root of all errors of this package.
+
+    ``kind`` is a stable word for the case, the anchor of its entry on the page of errors. ``scope`` says
+    how far it reaches; ``retryable`` that the same call may succeed by itself later, if it may be
+    repeated at all; ``try_elsewhere`` that another place of the same project may do better now.
+    A class has its own, and a case may know better.
 
     Args:
         what: one sentence saying what happened.
         why: the cause, where it is known.
         fix: something the reader can do today.
         raw: the provider's own answer, kept word for word; not shown by ``str()``.
+        facts: what else the class declares; ``kind``, ``scope``, ``retryable`` and ``try_elsewhere`` too.
     """
+
+    kind: str = "error"
+    scope: Scope = Scope.CALL
+    retryable: bool = False
+    try_elsewhere: bool = False
 
     def __init__(self, what: str, *, why: str = "", fix: str = "", raw: Any = None, **facts: Any) -> None:
         super().__init__(what)
@@ -76,6 +110,9 @@ def _rebuild(kind: type[GputrainError], what: str, kwargs: Mapping[str, Any]) ->
 class RequestError(GputrainError):
     """The request itself must be mended; sending it again changes nothing."""
 
+    kind = "request"
+    scope = Scope.REQUEST
+
 
 @attrs.frozen(kw_only=True)
 class Fault:
@@ -94,12 +131,14 @@ class Fault:
 class SpecError(RequestError, ValueError):
     """A spec has faults; ``faults`` holds all of them, each naming its field."""
 
+    kind = "spec"
     faults: tuple[Fault, ...] = ()
 
 
 class UnknownGpuError(SpecError):
     """No GPU goes by this name; ``nearest`` holds the names that come closest."""
 
+    kind = "unknown_gpu"
     nearest: tuple[str, ...] = ()
 
 
@@ -109,6 +148,7 @@ class NoFitError(RequestError):
     ``counts`` holds the GPU counts that exist, ``nearest`` the machine types whose names come closest.
     """
 
+    kind = "no_fit"
     refusals: tuple[Any, ...] = ()
     counts: tuple[Any, ...] = ()
     nearest: tuple[str, ...] = ()
@@ -117,26 +157,36 @@ class NoFitError(RequestError):
 class AccessError(GputrainError):
     """The account, project or policy must be mended."""
 
+    kind = "access"
+    scope = Scope.ACCOUNT
+
 
 class AuthError(AccessError):
     """No usable credentials."""
+
+    kind = "credentials"
 
 
 class PermissionDeniedError(AccessError):
     """The caller lacks a permission (``permission``, where the provider names it)."""
 
+    kind = "permission"
     permission: str = ""
 
 
 class ApiDisabledError(AccessError):
     """An API of the project is switched off (``api``)."""
 
+    kind = "api_disabled"
+    scope = Scope.PROJECT
     api: str = ""
 
 
 class OrgPolicyError(AccessError):
     """An organization policy forbids the request (``constraint``)."""
 
+    kind = "org_policy"
+    scope = Scope.PROJECT
     constraint: str = ""
 
 
@@ -146,6 +196,9 @@ class QuotaExceededError(AccessError):
     A figure that the provider did not tell is None.
     """
 
+    kind = "quota"
+    scope = Scope.REGION
+    try_elsewhere = True
     metric: str = ""
     limit: float | None = None
     usage: float | None = None
@@ -156,6 +209,9 @@ class QuotaExceededError(AccessError):
 class CapacityError(GputrainError):
     """No machines left at ``place``; ``zones_available`` holds the zones the provider names instead."""
 
+    kind = "stockout"
+    scope = Scope.ZONE
+    try_elsewhere = True
     place: str = ""
     zones_available: tuple[str, ...] = ()
 
@@ -163,12 +219,16 @@ class CapacityError(GputrainError):
 class TransientError(GputrainError):
     """A passing failure; only `gputrain.retry` looks at ``retry_after_s``."""
 
+    kind = "transient"
+    retryable = True
     retry_after_s: float | None = None
 
 
 class NoPlacementError(GputrainError):
     """Every candidate was refused; ``plan`` and the ledger of ``attempts`` tell the story."""
 
+    kind = "no_placement"
+    scope = Scope.REQUEST
     plan: Any = None
     attempts: tuple[Any, ...] = ()
 
@@ -176,6 +236,8 @@ class NoPlacementError(GputrainError):
 class JobError(GputrainError):
     """The job ran into something; ``uri`` names it."""
 
+    kind = "job"
+    scope = Scope.JOB
     uri: str = ""
 
 
@@ -187,7 +249,7 @@ class JobFailedError(JobError):
     and ``last_lines``.
     """
 
-    kind: str = ""
+    kind = "failed"
     rank: int | None = None
     node_rank: int | None = None
     exit_code: int | None = None
@@ -206,12 +268,17 @@ class JobFailedError(JobError):
 class JobLostError(JobError):
     """The job vanished: neither it nor its traces can be found."""
 
+    kind = "job_lost"
+
 
 class JobTimeoutError(JobError):
     """The client's wait ended before the job did; the job goes on."""
+
+    kind = "job_timeout"
 
 
 class ProviderError(GputrainError):
     """An answer nobody foresaw, kept in ``code`` and ``raw``; never guessed at, never blindly retried."""
 
+    kind = "unknown"
     code: str = ""

@@ -5,7 +5,18 @@ from collections.abc import Iterator
 from typing_extensions import assert_type
 
 import gputrain
-from gputrain import ComputeEngine, Job, Local, Plan, State, Trainer, TrainingSpec, VertexAI
+from gputrain import (
+    CapacityError,
+    ComputeEngine,
+    Job,
+    Local,
+    Plan,
+    Scope,
+    State,
+    Trainer,
+    TrainingSpec,
+    VertexAI,
+)
 from gputrain.backends.base import LogLine
 from gputrain.job import Result
 
@@ -26,3 +37,8 @@ assert_type(
 assert_type(trainer.run("train.py", gpu="L4:2"), Result)
 assert_type(gputrain.attach(job.uri), Job)
 assert_type(job.cost_usd, float | None)
+
+full = CapacityError("no room")
+assert_type(full.scope, Scope)
+assert_type(full.kind, str)
+assert_type(full.retryable or full.try_elsewhere, bool)

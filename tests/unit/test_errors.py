@@ -51,3 +51,21 @@ def test_a_failed_job_without_traceback_shows_its_last_lines():
 def test_a_spec_error_is_a_value_error():
     with pytest.raises(ValueError, match="bad"):
         raise errors.SpecError("bad")
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_error_tells_a_program_what_may_help(kind):
+    error = kind("it broke")
+    assert error.kind
+    assert isinstance(error.scope, errors.Scope)
+    assert error.retryable == issubclass(kind, errors.TransientError)
+    assert not (error.retryable and error.try_elsewhere)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_case_may_know_better_than_its_class_and_it_pickles(kind):
+    told = {"kind": "a_case", "scope": errors.Scope.PROJECT, "retryable": False, "try_elsewhere": True}
+    error = pickle.loads(pickle.dumps(kind("it broke", **told)))
+    assert {name: getattr(error, name) for name in told} == told
+    assert repr(error) == f"{kind.__name__}('it broke')"
+    assert kind("another").kind == kind.kind
