@@ -78,7 +78,7 @@ def check_bucket(access: Access, bucket: Bucket, region: str) -> None:
     if place != region:
         raise RequestError(
             f"gs://{bucket.name} does not suit {region}",
-            why=f"it lies in {place}; Vertex AI wants the bucket in the region of the job",
+            why=f"it lies in {place}; code and results are kept in the region where jobs start",
             fix=f"gcloud storage buckets create gs://NEW-NAME --location {region} --project {access.project}"
             f", or put {place} first in regions" * ("-" in place),
         )

@@ -37,15 +37,18 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> Source:
     Args:
         spec: what to run.
         installed: whether modules and programs of this machine will be there when the job runs,
-            as they are when it runs on this machine.
+            as they are when it runs on this machine. Otherwise the folder will be sent somewhere.
 
     Raises:
-        SpecError: a file, folder, module or program is not there, or a function cannot travel.
+        SpecError: a file, folder, module or program is not there, a function cannot travel, or the folder
+            that would be sent is a home directory.
     """
     folder = folder_of(spec)
     if not os.path.isdir(folder):
         fix = f"check the path; it starts at {os.getcwd()}"
         _refuse(_fault("source_dir", folder, "a folder that exists", fix))
+    if not installed:
+        _check_modest(folder)
     _check_requirements(spec, folder)
     match spec.entry_kind:
         case EntryKind.SCRIPT:
@@ -77,6 +80,15 @@ def _home_of(function: Callable[..., object]) -> str:
     for _ in range(inner.__module__.count(".") + is_package):
         file = os.path.dirname(file)
     return os.path.dirname(file)
+
+
+def _check_modest(folder: str) -> None:
+    """A home directory, or a folder above it, holds keys and other people's files: none of that travels."""
+    home, inside = os.path.realpath(os.path.expanduser("~")), os.path.realpath(folder)
+    if os.path.commonpath([home, inside]) == inside:
+        what = "/" if inside == os.sep else "a home directory" if inside == home else "folders of others"
+        fix = "put the code into a folder of its own and name that: source_dir='my-project'"
+        _refuse(_fault("source_dir", folder, f"a folder of code, not {what}: all in it would be sent", fix))
 
 
 def _check_requirements(spec: TrainingSpec, folder: str) -> None:

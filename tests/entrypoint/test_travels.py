@@ -53,8 +53,9 @@ def test_the_zipapp_is_small_enough_for_one_variable(pyz):
 
 def test_what_travels_is_what_lies_here(pyz):
     with zipfile.ZipFile(pyz) as archive:
-        here = {str(path.relative_to(ROOT)): path.read_bytes() for path in SOURCES if path.name != "zipapp.py"}
-        assert {name: archive.read(name) for name in archive.namelist() if name != "__main__.py"} == here
+        travels = {name: archive.read(name) for name in archive.namelist() if name != "__main__.py"}
+    stays = PACKAGE / "entrypoint" / "zipapp.py"
+    assert travels == {str(path.relative_to(ROOT)): path.read_bytes() for path in SOURCES if path != stays}
 
 
 SHOW = """

@@ -12,7 +12,6 @@ import attrs
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
 from gputrain.backends.compute import ends, offers, render
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.code import Code
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
@@ -25,6 +24,7 @@ from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.spec import TrainingSpec
 from gputrain.staging.bucket import Progress
+from gputrain.staging.parcels import Parcels
 
 
 class ComputeEngine:
@@ -104,7 +104,7 @@ class ComputeEngine:
         self._gangs = Gangs(calls=self._calls, records=self._records)
         self._looks = Looks(self._calls, self._records, self._settings.service_account)
         self._logs = Logs(calls=self._calls, records=self._records, now=now)
-        self._code = Code(access, home, self._settings.home, progress)
+        self._parcels = Parcels(access, progress)
 
     def __repr__(self) -> str:
         return f"ComputeEngine({self._settings.project!r}, regions={list(self._settings.regions)!r})"
@@ -142,7 +142,8 @@ class ComputeEngine:
             SpecError: something in the folder cannot travel.
             RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
         """
-        return self._code.pack(spec)
+        parcel = self._parcels.pack(spec, self._settings.bucket, self._settings.home)
+        return Bundle(location=parcel.location, argv=parcel.argv, sha256=parcel.sha256)
 
     def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
         """The VMs that would be made. Pure."""
@@ -231,7 +232,7 @@ class ComputeEngine:
     def _completed(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The order with what only the cloud knows: the code's generation, the image's own name."""
         order = body["job"]["order"]
-        generation = self._code.send(order["object"], order["sha256"])
+        generation = self._parcels.send(self._settings.bucket, order["object"])
         disk = body["properties"]["disks"][0]
         path = disk["initializeParams"]["sourceImage"]
         image = self._access.once(f"image {path}", lambda: self._image(path))

@@ -147,3 +147,29 @@ def test_a_function_becomes_a_file_that_has_to_be_written(code):
     (name,) = source.made_files
     assert source.argv == (name, "a")
     assert 'print("hello")' in source.made_files[name]
+
+
+@pytest.mark.parametrize(
+    "entry", [{"command": ["true"]}, {"script": "train.py"}, {"command": ["true"], "source_dir": "~"}]
+)
+def test_a_home_directory_is_never_sent(code, monkeypatch, entry):
+    monkeypatch.setenv("HOME", str(code))
+    monkeypatch.chdir(code)
+    refused = fault(installed=False, **entry)
+    assert (refused.field, "source_dir=" in refused.fix) == ("source_dir", True)
+    assert "a home directory" in refused.allowed
+    assert found(**entry)[0] == str(code), "a job of this machine may run anywhere"
+
+
+def test_no_folder_above_home_is_sent_and_one_below_is(code, monkeypatch):
+    monkeypatch.setenv("HOME", str(code))
+    for above in ("/", str(code.parent)):
+        assert fault(installed=False, command=["true"], source_dir=above).field == "source_dir"
+    below = str(code / "pkg")
+    assert found(installed=False, command=["true"], source_dir=below) == (below, ("true",))
+
+
+def test_a_link_to_a_home_directory_is_one(code, monkeypatch):
+    monkeypatch.setenv("HOME", str(code))
+    (code.parent / "link").symlink_to(code)
+    fault(installed=False, command=["true"], source_dir=str(code.parent / "link"))

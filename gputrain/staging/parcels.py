@@ -1,0 +1,83 @@
+"""The code of jobs on its way into the project's bucket, for every platform that fetches it from there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+import attrs
+
+from gputrain.entrypoint import zipapp
+from gputrain.gcp import Access
+from gputrain.spec import TrainingSpec
+from gputrain.staging.archive import Archive, pack
+from gputrain.staging.bucket import Bucket, Progress, check_bucket
+from gputrain.staging.source import resolve
+from gputrain.staging.upload import upload
+
+
+@attrs.frozen(kw_only=True)
+class Parcel:
+    """Code that is packed and not yet sent."""
+
+    location: str
+    """The ``gs://`` object that will hold it, named by its content."""
+    sha256: str
+    argv: tuple[str, ...]
+    """What follows ``--`` on the entrypoint's command line."""
+
+
+class Parcels:
+    """Packs code together with the node agent, and sends it where the bucket lacks it."""
+
+    def __init__(self, access: Access, progress: Progress | None = None) -> None:
+        self._access = access
+        self._progress = {} if progress is None else {"progress": progress}
+        self._lock = threading.Lock()
+        self._packed: dict[str, Archive] = {}
+        self._sent: dict[str, int] = {}
+
+    def pack(self, spec: TrainingSpec, bucket: Bucket, home: str) -> Parcel:
+        """Check the bucket and pack the code; nothing is written.
+
+        Args:
+            spec: whose code.
+            bucket: where it will go.
+            home: the region that the bucket must lie in.
+
+        Raises:
+            SpecError: the entry is not there, or something in its folder cannot travel.
+            RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
+        """
+        source = resolve(spec, installed=False)
+        check_bucket(self._access, bucket, home)
+        made = {name: text.encode() for name, text in source.made_files.items()}
+        archive = pack(source.folder, made={**made, **_companions()})
+        name = bucket.object_name("code", archive.name)
+        with self._lock:
+            self._packed[name] = archive
+        return Parcel(location=f"gs://{bucket.name}/{name}", sha256=archive.sha256, argv=source.argv)
+
+    def send(self, bucket: Bucket, object_name: str) -> int:
+        """The generation of the object with the code, which is sent first where the bucket lacks it.
+
+        What was sent is not kept in memory; packing it again looks again whether it is still there.
+        """
+        with self._lock:
+            archive = self._packed.get(object_name)
+            if archive is None:
+                return self._sent[object_name]
+        generation = upload(self._access, bucket, object_name, archive.data, **self._progress)
+        with self._lock:
+            self._sent[object_name] = generation
+            self._packed.pop(object_name, None)
+        return generation
+
+
+@cache
+def _companions() -> Mapping[str, bytes]:
+    """What travels with the user's files: the prelude and the node agent."""
+    prelude = (files("gputrain.staging") / "prelude.py").read_bytes()
+    return {".gputrain/prelude.py": prelude, ".gputrain/agent.pyz": zipapp.build()}
