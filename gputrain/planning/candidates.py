@@ -14,6 +14,7 @@ from gputrain.planning.offers import Fact, Offer, Supply
 from gputrain.spec import GpuRequest, TrainingSpec
 
 SHORTEST_RUN = timedelta(minutes=1)
+_RESERVED = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
 
 
 @attrs.frozen(kw_only=True)
@@ -35,6 +36,8 @@ class Candidate:
     """The user's limit, cut to what ``max_cost`` pays for."""
     region_rank: int = 0
     """Place of its region in the order that the user gave the regions in."""
+    reservation: str | None = None
+    """The reservation it would use; None: none."""
     fact: Fact = Fact()
 
     @property
@@ -231,6 +234,7 @@ def _priced(
                 price=price,
                 max_run_duration=duration,
                 region_rank=_region_rank(supply, place),
+                reservation=spec.reservation if model in _RESERVED else None,
             )
         )
     return result

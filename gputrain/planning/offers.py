@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from fractions import Fraction
 
 import attrs
 
 from gputrain.catalog import Price, ProvisioningModel
+from gputrain.quota import Reading, Verdict
 from gputrain.spec import TrainingSpec
 
 
@@ -67,19 +67,18 @@ class Supply:
     """The regions in the user's order of preference; empty: no order."""
 
 
-class Verdict(enum.Enum):
-    """Whether the quota at a place carries the job. A quota nobody could read is UNKNOWN, never SHORT."""
-
-    FITS = "fits"
-    UNKNOWN = "unknown"
-    SHORT = "short"
-
-
 @attrs.frozen(kw_only=True)
 class Fact:
-    """What was read about one candidate's place: its quota, and the provider's advice on capacity."""
+    """What was read about one candidate's place: its quotas, whether it has the machine, and advice."""
 
     verdict: Verdict = Verdict.UNKNOWN
     obtainability: float | None = None
     """The provider's own estimate from 0 to 1 that the machines can be had now."""
     note: str = ""
+    """What could not be read, and why; or what else to know."""
+    readings: tuple[Reading, ...] = attrs.field(default=(), hash=False)
+    """Limit, usage and need of every quota the job counts against, with who told it and when."""
+    absent_why: str = ""
+    """Why the machines cannot be had there: the live answer says so. Empty: nothing says that."""
+    availability: str = ""
+    """Who says that the place has the machine: an API with its time, or the catalog with its date."""

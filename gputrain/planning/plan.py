@@ -10,8 +10,9 @@ import attrs
 
 from gputrain.errors import NoFitError
 from gputrain.planning.candidates import Candidate, Refusal, Wanted, with_fact
-from gputrain.planning.offers import Fact, Verdict
+from gputrain.planning.offers import Fact
 from gputrain.planning.warnings import warnings
+from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.tables import Table
 

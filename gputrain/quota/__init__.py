@@ -1,0 +1,26 @@
+"""Whether a project's quotas carry a job: limits and usage as Google tells them, before anything is made.
+
+A quota that nobody could read is unknown: never 0, never a block.
+"""
+
+from gputrain.quota.values import (
+    EVERYWHERE,
+    Reading,
+    Source,
+    Standing,
+    Verdict,
+    contradictions,
+    deciding,
+    verdict_of,
+)
+
+__all__ = [
+    "EVERYWHERE",
+    "Reading",
+    "Source",
+    "Standing",
+    "Verdict",
+    "contradictions",
+    "deciding",
+    "verdict_of",
+]
