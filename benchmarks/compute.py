@@ -102,7 +102,7 @@ def look() -> tuple[float, float]:
             },
             "perInstanceProperties": {f"bert-x1y2-0-{number}": {} for number in range(VMS)},
         }
-        calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
+        calls.official.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
         before = len(cloud.requests)
         found, _ = Watch(calls, ZONE).look()
         assert len(found) == VMS

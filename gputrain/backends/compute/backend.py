@@ -243,7 +243,7 @@ class ComputeEngine:
 
     def _image(self, path: str) -> str:
         try:
-            found = self._calls.image(path)
+            found = self._calls.official.image(path)
         except MissingError as error:
             error.fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
             raise

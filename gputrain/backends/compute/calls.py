@@ -1,28 +1,26 @@
-"""The calls to Compute Engine, over REST: Google's JSON in, Google's JSON out.
+"""The calls to Compute Engine: lists over plain REST, everything on which money hangs through `official`.
 
-The official client is not used for them: a request is sent as the plan shows it, a list asks for the few
-fields that are looked at (1,000 VMs in 80 KB), and an operation that is DONE with errors cannot pass for a
-success, as it can in google-cloud-compute 1.56.0 (measured 2026-11-20).
+A list asks for the few fields that are looked at (``fields=``), so that 1,000 VMs are 80 KB; the official
+client cannot ask for less than everything. See ``docs/design/decisions/`` for the figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-from gputrain.errors import TransientError
+from gputrain.backends.compute.official import Json, Official
+from gputrain.backends.compute.operations import Operations
+from gputrain.errors import CapacityError, TransientError
 from gputrain.gcp import LABEL_JOB, Access, Answer, Api, Listing, Page, read_all, to_error
 from gputrain.gcp.paging import left_out_of
-from gputrain.retry import READ, WRITE, Policy, retried
-
-Json = dict[str, Any]
+from gputrain.retry import READ, Policy, retried
 
 LOOK = Policy(budget_s=20.0)
 """A look that fails for longer is the watcher's to repeat."""
 
-OPERATION_EVERY_S = 1.0
 INSTANCE_FIELDS = "name,id,status"
 OPERATION_FIELDS = (
     "items(name,operationType,targetId,targetLink,user,status,insertTime,operationGroupId,"
@@ -35,39 +33,24 @@ class Calls:
     """Compute Engine as one project sees it."""
 
     access: Access
+    official: Official = attrs.field(init=False)
+    _awaited: Operations = attrs.field(init=False)
 
-    def start(self, zone: str, method: str, body: Mapping[str, Any], request_id: str) -> Json:
-        """The one write that makes VMs, ``insert`` or ``bulkInsert``; the operation. Repeatable by its id.
+    @official.default
+    def _make_official(self) -> Official:
+        return Official(access=self.access)
 
-        Raises:
-            PreconditionError: a VM of one of the names exists.
-            CapacityError, AccessError, RequestError: as Compute Engine answers at once.
-            TransientError: no answer came for two minutes.
-        """
-        url = self._url(f"zones/{zone}/instances") + ("/bulkInsert" if method == "bulkInsert" else "")
-        return self._write("POST", url, f"create the VMs in {zone}", request_id, json=body)
-
-    def delete(self, zone: str, name: str, request_id: str) -> Json:
-        """Delete a VM; the operation.
-
-        Raises:
-            MissingError: there is none of that name.
-        """
-        return self._write(
-            "DELETE", self._url(f"zones/{zone}/instances/{name}"), f"delete {name}", request_id
-        )
+    @_awaited.default
+    def _make_awaited(self) -> Operations:
+        return Operations(self.official, lambda zone, wanted: self.operations(zone, wanted, policy=READ))
 
     def end_of(self, zone: str, operation: Json) -> Json:
         """The operation once it is done, well or with errors; its end is seen within a second."""
-        url = self._url(f"zones/{zone}/operations/{operation['name']}")
-        while operation.get("status") != "DONE":
-            self.access.sleep(OPERATION_EVERY_S)
-            operation = self._read(url, f"look at the operation {operation['name']}", READ)
-        return operation
+        return self._awaited.end_of(zone, operation)
 
-    def operations(self, zone: str, wanted: str) -> Listing[Json]:
+    def operations(self, zone: str, wanted: str, *, policy: Policy = LOOK) -> Listing[Json]:
         """The zone's operations that a filter takes, of the last fortnight."""
-        return self._list(f"zones/{zone}/operations", wanted, OPERATION_FIELDS)
+        return self._list(f"zones/{zone}/operations", wanted, OPERATION_FIELDS, policy)
 
     def instances(self, zone: str, wanted: str, *, fields: str = INSTANCE_FIELDS) -> Listing[Json]:
         """The zone's VMs that a filter takes."""
@@ -97,19 +80,10 @@ class Calls:
         params = {"port": "1", "start": str(start), "fields": "contents,start,next"}
         return self._read(url, f"read the serial port of {name}", LOOK, params)
 
-    def image(self, path: str) -> Json:
-        """An image, or the newest of a family, by the name a disk uses.
-
-        Raises:
-            MissingError: there is none.
-        """
-        url = f"{self.access.url(Api.COMPUTE)}/compute/v1/{path}"
-        return self._read(url, "look for the boot image", READ, {"fields": "name,selfLink,architecture"})
-
-    def _list(self, collection: str, wanted: str, fields: str) -> Listing[Json]:
+    def _list(self, collection: str, wanted: str, fields: str, policy: Policy = LOOK) -> Listing[Json]:
         def page(token: str) -> Page[Json]:
             params = {"filter": wanted, "maxResults": "500", "pageToken": token, "fields": fields}
-            body = self._read(self._url(collection), f"list {collection}", LOOK, params)
+            body = self._read(self._url(collection), f"list {collection}", policy, params)
             return Page(
                 items=tuple(body.get("items", ())),
                 next_token=body.get("nextPageToken", ""),
@@ -121,18 +95,13 @@ class Calls:
     def _url(self, path: str) -> str:
         return f"{self.access.url(Api.COMPUTE)}/compute/v1/projects/{self.access.project}/{path}"
 
-    def _read(self, url: str, action: str, policy: Policy, params: Mapping[str, str] | None = None) -> Json:
-        sent = {name: value for name, value in (params or {}).items() if value}
-        return self._tried(lambda: self.access.rest_json("GET", url, action=action, params=sent), policy)
-
-    def _write(self, method: str, url: str, action: str, request_id: str, **options: Any) -> Json:
-        params = {"requestId": request_id}
-        return self._tried(
-            lambda: self.access.rest_json(method, url, action=action, params=params, **options), WRITE
+    def _read(self, url: str, action: str, policy: Policy, params: Mapping[str, str]) -> Json:
+        sent = {name: value for name, value in params.items() if value}
+        return retried(
+            lambda: self.access.rest_json("GET", url, action=action, params=sent),
+            policy=policy,
+            sleep=self.access.sleep,
         )
-
-    def _tried(self, call: Callable[[], Json], policy: Policy) -> Json:
-        return retried(call, policy=policy, sleep=self.access.sleep)
 
 
 def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
@@ -168,7 +137,7 @@ def raise_first(errors: tuple[Json, ...], status: int, action: str) -> None:
     """
     found = [to_error(answer_of(one, status), action) for one in errors]
     passing = [error for error in found if isinstance(error, TransientError)]
-    capacity = [error for error in found if type(error).__name__ == "CapacityError"]
+    capacity = [error for error in found if isinstance(error, CapacityError)]
     grave = [error for error in found if error not in passing and error not in capacity]
     for error in (*grave, *capacity, *passing):
         raise error

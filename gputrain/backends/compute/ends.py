@@ -9,9 +9,10 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.backends.compute.calls import Calls, Json, ours
+from gputrain.backends.compute.calls import Calls, ours
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.look import Looks
+from gputrain.backends.compute.official import Json
 from gputrain.backends.compute.record import Record, Records
 from gputrain.catalog import Price, ProvisioningModel
 from gputrain.errors import CapacityError, GputrainError, TransientError

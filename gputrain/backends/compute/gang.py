@@ -17,8 +17,9 @@ from typing import Any
 import attrs
 
 from gputrain.backends.compute import render
-from gputrain.backends.compute.calls import Calls, Json, errors_of, ours, raise_first
+from gputrain.backends.compute.calls import Calls, errors_of, ours, raise_first
 from gputrain.backends.compute.names import LABEL_ATTEMPT
+from gputrain.backends.compute.official import Json
 from gputrain.backends.compute.record import Record, Records
 from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_JOB, MissingError, PreconditionError, label_value
@@ -79,7 +80,7 @@ class Gangs:
         method, body = render.call(record.order, record.job_id, record.attempt, max_run_s=record.left_s)
         request_id = str(uuid.uuid4())
         try:
-            operation = self.calls.start(record.zone, method, body, request_id)
+            operation = self.calls.official.start(record.zone, method, body, request_id)
         except PreconditionError as error:
             return self._taken(record, method, body, error)
         if record.order["queue_s"]:
@@ -114,7 +115,7 @@ class Gangs:
     def remove(self, zone: str, name: str) -> bool:
         """Delete a VM; False where that cannot be done now. One that is gone is gone."""
         try:
-            self.calls.delete(zone, name, str(uuid.uuid4()))
+            self.calls.official.delete(zone, name, str(uuid.uuid4()))
         except MissingError:
             return True
         except (RequestError, TransientError) as error:  # it is on its way out already, or comes next time
@@ -170,7 +171,7 @@ class Gangs:
                 ) from error
             self.calls.access.sleep(SETTLE_EVERY_S)
             with contextlib.suppress(PreconditionError):
-                operation = self.calls.start(record.zone, method, body, str(uuid.uuid4()))
+                operation = self.calls.official.start(record.zone, method, body, str(uuid.uuid4()))
                 ended = self.calls.end_of(record.zone, operation)
                 if errors_of(ended):
                     self.clear(record)

@@ -10,8 +10,9 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.compute.calls import Calls, Json
+from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.causes import MEANINGS, Cause, Node, Verdict, judge, seconds_of
+from gputrain.backends.compute.official import Json
 from gputrain.backends.compute.record import Record, Records
 from gputrain.backends.compute.watch import Watch
 from gputrain.backends.lines import moment_of

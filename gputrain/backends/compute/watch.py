@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from gputrain.backends.compute.calls import Calls, Json, ours
+from gputrain.backends.compute.calls import Calls, ours
+from gputrain.backends.compute.official import Json
 
 FRESH_S = 0.5
 PAGE_COSTS_S = 2.0

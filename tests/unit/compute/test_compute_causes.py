@@ -230,7 +230,7 @@ def test_a_vm_of_the_same_name_in_another_life_is_not_ours(cloud, road, code):
     road.backend._gangs.remove("us-central1-a", "bert-1-0-0")
     cloud.clock.advance(300)
     record = road.backend._records.read("bert-1")
-    operation = road.backend._calls.start(
+    operation = road.backend._calls.official.start(
         record.zone, *render.call(record.order, "bert-1", 0, max_run_s=600), _ID
     )
     road.backend._calls.end_of(record.zone, operation)
