@@ -1,8 +1,8 @@
 """What a user asks for, as one frozen value."""
 
+from gputrain.secrets import looks_secret, redact
 from gputrain.spec.durations import format_duration, parse_duration
 from gputrain.spec.gpu import GpuRequest, parse_gpu
-from gputrain.spec.secrets import looks_secret, redact
 from gputrain.spec.training import TrainingSpec
 from gputrain.spec.words import EntryKind, Launcher
 

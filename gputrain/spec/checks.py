@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from gputrain.catalog import ProvisioningModel
+from gputrain.secrets import HIDDEN
 from gputrain.spec.faults import FaultCollector
-from gputrain.spec.secrets import HIDDEN
 from gputrain.spec.words import EntryKind, Launcher
 
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")

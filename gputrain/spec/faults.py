@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gputrain.errors import Fault, SpecError, UnknownGpuError
-from gputrain.spec.secrets import HIDDEN, looks_secret
+from gputrain.secrets import HIDDEN, looks_secret
 
 T = TypeVar("T")
 _SHOWN = 80

@@ -13,11 +13,11 @@ from typing import Any
 import attrs
 
 from gputrain.catalog import ProvisioningModel
+from gputrain.secrets import HIDDEN, looks_secret
 from gputrain.spec import read
 from gputrain.spec.durations import format_duration
 from gputrain.spec.faults import FaultCollector
 from gputrain.spec.gpu import GpuRequest
-from gputrain.spec.secrets import HIDDEN, looks_secret
 from gputrain.spec.words import EntryKind, Launcher
 
 
@@ -55,7 +55,8 @@ class TrainingSpec:
         output_dir: where results go.
         max_run_duration: hard limit on running, all attempts together: ``"90m"``, ``"12h"``, ``"1d"``
             or a timedelta. The platform enforces it.
-        max_wait_duration: hard limit on waiting for capacity.
+        max_wait_duration: hard limit on waiting for capacity. Where it is given, a submit that finds no room
+            anywhere waits and goes round again until then; otherwise it tells so at once.
         max_cost: US dollars for the whole job, compiled into ``max_run_duration`` at the dated price.
         max_restarts: restarts after preemption or infrastructure failure.
         labels: put on everything that is made.
@@ -93,7 +94,7 @@ class TrainingSpec:
     checkpoint_dir: str | None
     output_dir: str | None
     max_run_duration: timedelta
-    max_wait_duration: timedelta
+    max_wait_duration: timedelta | None
     max_cost: float | None
     max_restarts: int
     labels: Mapping[str, str]
@@ -122,7 +123,7 @@ class TrainingSpec:
         checkpoint_dir: str | None = None,
         output_dir: str | None = None,
         max_run_duration: str | timedelta = "1d",
-        max_wait_duration: str | timedelta = "1d",
+        max_wait_duration: str | timedelta | None = None,
         max_cost: float | None = None,
         max_restarts: int = 0,
         labels: Mapping[str, str] | None = None,
@@ -159,6 +160,11 @@ class TrainingSpec:
             case EntryKind.FUNCTION:
                 return str(value.__name__)
         return str(value)
+
+    @property
+    def longest_queue(self) -> timedelta:
+        """How long a platform that queues jobs may let it wait: ``max_wait_duration``, or a day."""
+        return timedelta(days=1) if self.max_wait_duration is None else self.max_wait_duration
 
     def replace(self, **changes: Any) -> TrainingSpec:
         """This spec with some fields changed, checked anew as a whole."""

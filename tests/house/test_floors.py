@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "gputrain"
 
 FLOORS = (
-    ("errors", "tables", "entrypoint"),
+    ("errors", "secrets", "tables", "entrypoint"),
     ("catalog", "lifecycle", "retry", "ddp"),
     ("spec", "gcp"),
     ("quota",),

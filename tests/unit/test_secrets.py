@@ -1,0 +1,40 @@
+import pytest
+
+from gputrain.secrets import HIDDEN, redact, redacted
+
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\nAAAA\n-----END PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("the token ya29.c.Kp8BCgi0lxWtUt-_aaaaaaaaaaaa is old", "Kp8BCgi0lxWtUt"),
+        ("1//0gdnAaaaaaaaaaCgYIARAAGBASNwF", "0gdnA"),
+        ("GOCSPX-aaaaaaaaaaaaaaaaaaaaaaaaaaaa", "aaaa"),
+        (f"a key:\n{KEY}\nand more", "MIIEvQ"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIEvQ cut off", "MIIEvQ"),
+        ("eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJhQGIifQ.c2lnbmF0dXJl", "c2lnbmF0dXJl"),
+        ("Authorization: Bearer opaque", "opaque"),
+        ("POST /token?refresh_token=opaque&alt=json", "opaque"),
+        ("PUT /upload?upload_id=opaque&alt=json", "opaque"),
+    ],
+)
+def test_what_opens_a_door_is_hidden(text, secret):
+    assert secret not in redact(text)
+    assert HIDDEN in redact(text)
+
+
+def test_a_document_keeps_all_but_its_secrets():
+    document = {
+        "code": 403,
+        "token": "opaque",
+        "why": ["a ya29.aaaaaaaaaaaaaaaaaaaaaaaa", {"Authorization": "x"}],
+    }
+    kept = {"code": 403, "token": HIDDEN, "why": [f"a {HIDDEN}", {"Authorization": HIDDEN}]}
+    assert redacted(document) == kept
+
+
+def test_a_document_without_end_is_cut():
+    document: dict = {}
+    document["again"] = document
+    assert str(redacted(document)).count("again") < 100
