@@ -36,7 +36,7 @@ WRONG = {
     "checkpoint_dir": ["", 1],
     "output_dir": ["", {}],
     "max_run_duration": ["-1h", "0s", "1.5h", "soon", 3600, None, "29d", ""],
-    "max_wait_duration": ["-1h", 60, None, "1 h"],
+    "max_wait_duration": ["-1h", 60, "", "1 h"],
     "max_cost": [0, -1, "400", float("nan"), float("inf"), True],
     "max_restarts": [-1, 1.5, "3", None, True],
     "labels": [["a"], "a=b", 3],

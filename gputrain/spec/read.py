@@ -193,7 +193,6 @@ _OPTIONAL = frozenset(_ROWS) - {
     "num_nodes",
     "requirements",
     "max_run_duration",
-    "max_wait_duration",
     "max_restarts",
     "gpu",
     "provisioning_model",

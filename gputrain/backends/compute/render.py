@@ -79,7 +79,7 @@ def body(
         "count": candidate.num_nodes,
         "max_restarts": spec.max_restarts,
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
-        "queue_s": min(int(spec.max_wait_duration.total_seconds()), LONGEST_QUEUE_S) if queues else 0,
+        "queue_s": min(int(spec.longest_queue.total_seconds()), LONGEST_QUEUE_S) if queues else 0,
         "price_usd_h": candidate.price_usd_h,
         "properties": _properties(spec, candidate, job_id, settings),
         "job": _job(spec, candidate, job_id, bundle, settings, addresses),

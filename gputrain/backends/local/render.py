@@ -39,7 +39,7 @@ def order(
         "checkpoint_dir": spec.checkpoint_dir,
         "output_dir": spec.output_dir,
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
-        "max_wait_s": int(spec.max_wait_duration.total_seconds()),
+        "max_wait_s": int(spec.longest_queue.total_seconds()),
         "max_restarts": spec.max_restarts,
         "labels": dict(spec.labels),
     }

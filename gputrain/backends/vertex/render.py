@@ -213,7 +213,7 @@ def _scheduling(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
     else:
         scheduling["restartJobOnWorkerRestart"] = True  # a gang cannot take one worker back by itself
     if model is ProvisioningModel.FLEX_START:
-        scheduling["maxWaitDuration"] = _seconds(spec.max_wait_duration)
+        scheduling["maxWaitDuration"] = _seconds(spec.longest_queue)
     return scheduling
 
 
