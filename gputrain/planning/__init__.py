@@ -1,15 +1,24 @@
 """Decides where a spec could run. Pure: no clock, network, randomness, environment or logging."""
 
+from gputrain.planning.attempts import Attempt, Ledger, Outcome
+from gputrain.planning.blocks import Blocks
 from gputrain.planning.candidates import Candidate, Refusal, Wanted, allowed_models, candidates
+from gputrain.planning.ladder import Ladder
 from gputrain.planning.offers import Fact, Limit, Offer, Supply
-from gputrain.planning.plan import Plan, rank
+from gputrain.planning.plan import Plan
+from gputrain.planning.ranking import rank, weigh
 from gputrain.quota import Verdict
 
 __all__ = [
+    "Attempt",
+    "Blocks",
     "Candidate",
     "Fact",
+    "Ladder",
+    "Ledger",
     "Limit",
     "Offer",
+    "Outcome",
     "Plan",
     "Refusal",
     "Supply",
@@ -18,4 +27,5 @@ __all__ = [
     "allowed_models",
     "candidates",
     "rank",
+    "weigh",
 ]

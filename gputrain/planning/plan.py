@@ -9,38 +9,15 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from gputrain.errors import NoFitError
-from gputrain.planning.candidates import Candidate, Refusal, Wanted, with_fact
-from gputrain.planning.offers import Fact
+from gputrain.planning.candidates import Candidate, Refusal
+from gputrain.planning.explain import explain
 from gputrain.planning.warnings import warnings
-from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.tables import Table
 
 JobT = TypeVar("JobT")
 STALE_AFTER = timedelta(minutes=10)
 SHOWN_CANDIDATES = 12
-_ORDER = (Verdict.FITS, Verdict.UNKNOWN, Verdict.SHORT)
-
-
-def rank(wanted: Wanted, facts: Mapping[Candidate, Fact]) -> tuple[Candidate, ...]:
-    """The candidates with their facts: the user's order of GPUs, models, backends and regions stands, and
-    within one region the zones go by quota verdict, then by the provider's advice, then by price.
-    """
-    known = [with_fact(one, facts[one]) if one in facts else one for one in wanted.candidates]
-    groups: dict[tuple[object, ...], int] = {}
-    for one in known:
-        groups.setdefault(_choice(one), len(groups))
-    return tuple(sorted(known, key=lambda one: (groups[_choice(one)], *_merit(one))))
-
-
-def _choice(one: Candidate) -> tuple[object, ...]:
-    return one.gpu, one.gpu_count, one.provisioning_model, one.backend, one.region_rank
-
-
-def _merit(one: Candidate) -> tuple[float, ...]:
-    advice = 0.5 if one.fact.obtainability is None else one.fact.obtainability
-    price = float("inf") if one.price_usd_h is None else one.price_usd_h
-    return _ORDER.index(one.fact.verdict), -advice, price
 
 
 @attrs.frozen(kw_only=True)
@@ -57,13 +34,20 @@ class Plan(Generic[JobT]):
     made_at: datetime
     requests_of: Callable[[Plan[JobT]], tuple[Mapping[str, Any], ...]] = attrs.field(eq=False, repr=False)
     submit_with: Callable[[Plan[JobT]], JobT] = attrs.field(eq=False, repr=False)
+    clock: Callable[[], datetime] | None = attrs.field(default=None, eq=False, repr=False)
+    """By which the plan tells its age when it is shown; None: it tells none."""
 
     def submit(self) -> JobT:
         """Start the job on the best candidate that has room.
 
+        A stale plan reads the facts of its candidates anew first; the order of choices stays what it was
+        (GPUs, provisioning models, backends, regions), and within a region the zones are ranked again.
+
         Raises:
             NoFitError: no candidate is left; it carries the refusals.
-            CapacityError, AccessError, ...: as the backend answers.
+            NoPlacementError: no place had room; it carries the ledger of what was tried.
+            QuotaExceededError: every quota is too small; nothing was tried.
+            AccessError, RequestError, TransientError: as the only place that was tried answers.
         """
         self.check_fits()
         return self.submit_with(self)
@@ -101,20 +85,18 @@ class Plan(Generic[JobT]):
         """True when the facts are older than ten minutes: quota and capacity may have changed since."""
         return now - self.made_at > STALE_AFTER
 
+    @property
+    def age(self) -> str:
+        """When the facts were read, and until when they count."""
+        until = self.made_at + STALE_AFTER
+        read = f"facts read {self.made_at:%Y-%m-%d %H:%M} UTC"
+        if self.clock is not None and self.is_stale(self.clock()):
+            return f"{read}, stale since {until:%H:%M}: submit() reads them anew"
+        return f"{read}, good until {until:%H:%M}"
+
     def explain(self) -> str:
-        """The plan in plain words."""
-        lines = []
-        if self.candidates:
-            best = self.candidates[0]
-            lines.append(f"{self.spec.title} would run on {best.gpus} ({best.machine_type}) at {best.place}.")
-            lines.append(_cost_sentence(best))
-            if len(self.candidates) > 1:
-                lines.append(f"If there is no room, {len(self.candidates) - 1} more ways are tried in order.")
-        else:
-            lines.append(f"{self.spec.title} cannot run as asked.")
-        lines += [f"Warning: {one}." for one in self.warnings]
-        lines += [_refusal_sentence(one) for one in self.asked_for]
-        return "\n".join(lines)
+        """The plan in plain words: what would run where, at what price, by which quotas, and what cannot."""
+        return "\n".join(explain(self))
 
     @property
     def table(self) -> Table:
@@ -122,7 +104,7 @@ class Plan(Generic[JobT]):
         shown = self.candidates[:SHOWN_CANDIDATES]
         hidden = len(self.candidates) - len(shown)
         caption = [f"and {hidden} more"] if hidden else []
-        caption += filter(None, [_source_line(shown)])
+        caption += filter(None, [_source_line(shown), self.age])
         return Table(
             title=f"Plan for {self.spec.title}",
             columns=(
@@ -185,24 +167,6 @@ def _row(number: int, one: Candidate) -> tuple[str, ...]:
 
 def _at_least(one: Candidate) -> str:
     return "" if one.price is None or one.price.is_whole else "≥ "
-
-
-def _cost_sentence(one: Candidate) -> str:
-    ends = f"it ends after {format_duration(one.max_run_duration)} at the latest"
-    if one.price is None:
-        return f"Its price is unknown; {ends}."
-    if one.price.usd_h == 0:
-        return f"It costs nothing here; {ends}."
-    source = f"({one.price.source}, {one.price.date})"
-    if one.cost_at_most_usd is None:
-        left_out = " and ".join(one.price.leaves_out)
-        return f"It costs ${one.price_usd_h:,.2f} an hour {source} and, unknown, {left_out}; {ends}."
-    return f"It costs ${one.price_usd_h:,.2f} an hour {source}, at most ${one.cost_at_most_usd:,.2f}; {ends}."
-
-
-def _refusal_sentence(one: Refusal) -> str:
-    remedy = f" What would work: {one.fix}." if one.fix else ""
-    return f"Not {one.subject} on {one.backend}: {one.why}.{remedy}"
 
 
 def _source_line(shown: Sequence[Candidate]) -> str:

@@ -1,0 +1,195 @@
+"""What was tried, and what was answered: the ledger that the ladder decides by and a person reads. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+import attrs
+
+from gputrain.catalog import region_of
+from gputrain.errors import (
+    AccessError,
+    CapacityError,
+    GputrainError,
+    QuotaExceededError,
+    Scope,
+    TransientError,
+)
+from gputrain.planning.candidates import Candidate
+from gputrain.tables import Table
+
+PROJECT_WIDE = frozenset({"GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS"})
+"""Quotas of all regions together. Source: compute v1 Quota.Metric, read 2026-11-20."""
+
+LONGEST_ANSWER = 110
+
+
+class Outcome(enum.Enum):
+    """What came of an attempt."""
+
+    ACCEPTED = "accepted"
+    NO_ROOM = "no room"
+    NO_QUOTA = "no quota"
+    NO_ACCESS = "no access"
+    NOT_HERE = "not here"
+    """The request does not suit this place, but may suit another."""
+    UNCLEAR = "no clear answer"
+    """Nobody knows yet whether the job was made: the same place must answer before another is tried."""
+    REFUSED = "refused"
+    """The request itself is at fault, or the answer is unknown: no other place is tried."""
+    WITHDRAWN = "withdrawn"
+    """Somebody interrupted the submit."""
+
+
+@attrs.frozen(kw_only=True)
+class Attempt:
+    """One candidate that was tried: when, and what was answered."""
+
+    candidate: Candidate
+    at: datetime
+    outcome: Outcome
+    answer: str
+    """For people, in one line."""
+    scope: Scope = Scope.CALL
+    """How far a refusal reaches."""
+    zones_available: tuple[str, ...] = ()
+    """The zones that Google named instead."""
+    limit: float | None = None
+    """Of the quota that was too small; None: it was not told."""
+    error: GputrainError | None = attrs.field(default=None, eq=False, repr=False)
+    """The whole refusal, Google's payload in its ``raw``."""
+
+    @property
+    def is_final(self) -> bool:
+        """True for a refusal that waiting does not mend: no access, say, or a quota of nothing."""
+        return self.outcome in _FINAL or (self.outcome is Outcome.NO_QUOTA and self.limit == 0)
+
+
+_FINAL = frozenset({Outcome.NO_ACCESS, Outcome.NOT_HERE, Outcome.REFUSED})
+
+
+def refused(candidate: Candidate, error: GputrainError, at: datetime) -> Attempt:
+    """The attempt that ended in an error, read by its class, its scope and its facts."""
+    outcome = _outcome_of(error)
+    return Attempt(
+        candidate=candidate,
+        at=at,
+        outcome=outcome,
+        answer=_answer(candidate, error, outcome),
+        scope=_scope_of(error),
+        zones_available=getattr(error, "zones_available", ()),
+        limit=getattr(error, "limit", None),
+        error=error,
+    )
+
+
+def accepted(candidate: Candidate, at: datetime, answer: str = "accepted") -> Attempt:
+    """The attempt that made the job, or found it made."""
+    return Attempt(candidate=candidate, at=at, outcome=Outcome.ACCEPTED, answer=answer)
+
+
+def _outcome_of(error: GputrainError) -> Outcome:
+    if isinstance(error, CapacityError):
+        return Outcome.NO_ROOM
+    if isinstance(error, QuotaExceededError):
+        return Outcome.NO_QUOTA
+    if isinstance(error, AccessError):
+        return Outcome.NO_ACCESS
+    if isinstance(error, TransientError):
+        return Outcome.UNCLEAR
+    return Outcome.NOT_HERE if error.try_elsewhere else Outcome.REFUSED
+
+
+def _scope_of(error: GputrainError) -> Scope:
+    if isinstance(error, QuotaExceededError) and error.metric.rpartition("/")[2].upper() in PROJECT_WIDE:
+        return Scope.PROJECT
+    return error.scope
+
+
+def _answer(candidate: Candidate, error: GputrainError, outcome: Outcome) -> str:
+    if isinstance(error, CapacityError):
+        named = ", ".join(error.zones_available)
+        return "no room" + (f"; Google names {named}" if named else "")
+    if isinstance(error, QuotaExceededError):
+        return _quota_sentence(candidate, error)
+    said = " ".join((error.why or error.what).split())
+    return f"{outcome.value}: {said if len(said) <= LONGEST_ANSWER else said[: LONGEST_ANSWER - 3] + '...'}"
+
+
+def _quota_sentence(candidate: Candidate, error: QuotaExceededError) -> str:
+    where = "all regions" if _scope_of(error) is Scope.PROJECT else error.where or region_of(candidate.place)
+    metric = error.metric.rpartition("/")[2] or "a quota"
+    limit = "is too small" if error.limit is None else f"is {error.limit:g}"
+    return f"{metric} {limit} in {where}; the job needs {need_of(candidate):g} GPUs"
+
+
+def need_of(candidate: Candidate) -> float:
+    """GPUs of the whole job."""
+    return float(candidate.gpu_count * candidate.num_nodes)
+
+
+class Ledger(tuple[Attempt, ...]):
+    """Attempts, oldest first. It shows itself as a table: in a terminal, in a notebook, and by ``print``."""
+
+    __slots__ = ()
+
+    @property
+    def table(self) -> Table:
+        """One row an attempt."""
+        rows = [(str(number), *_row(one)) for number, one in enumerate(self, start=1)]
+        return Table(title="Attempts", columns=("#", *_COLUMNS), rows=rows, right=("#",), caption=self._span)
+
+    @property
+    def summary(self) -> Table:
+        """As `table`, with places of the same answer in one row."""
+        return Table(
+            title="Attempts", columns=_COLUMNS, rows=[_joint_row(group) for group in _alike(self)],
+            caption=self._span,
+        )  # fmt: skip
+
+    @property
+    def _span(self) -> str:
+        if not self:
+            return "nothing was tried"
+        return f"{len(self)} {'try' if len(self) == 1 else 'tries'} on {self[0].at:%Y-%m-%d}, times in UTC"
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return self.table._repr_mimebundle_()
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield self.table
+
+
+_COLUMNS = ("at", "backend", "place", "runs on", "model", "answer")
+
+
+def _row(one: Attempt) -> tuple[str, ...]:
+    model = one.candidate.provisioning_model
+    return (
+        f"{one.at:%H:%M:%S}",
+        one.candidate.backend,
+        one.candidate.place,
+        one.candidate.gpus,
+        model.value if model else "own",
+        one.answer,
+    )
+
+
+def _alike(attempts: Sequence[Attempt]) -> Iterator[list[tuple[str, ...]]]:
+    """Neighbouring rows that differ in time and place only."""
+    for _, group in groupby(map(_row, attempts), key=lambda row: (row[1], *row[3:])):
+        yield list(group)
+
+
+def _joint_row(group: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    first = group[0]
+    places = list(dict.fromkeys(row[2] for row in group))
+    shown = ", ".join(places[:4]) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
+    return first[0], first[1], shown, *first[3:]

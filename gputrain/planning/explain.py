@@ -1,0 +1,110 @@
+"""A plan in plain words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gputrain.planning.candidates import Candidate, Refusal
+from gputrain.planning.ladder import is_open
+from gputrain.quota import Reading, Verdict, contradictions, deciding
+from gputrain.spec import format_duration
+
+
+def explain(plan: Any) -> Iterator[str]:
+    """The sentences that tell a `Plan`: the best candidate first, then the others, then what cannot be."""
+    open_ones = [one for one in plan.candidates if is_open(one)]
+    short = [one for one in plan.candidates if not is_open(one)]
+    if open_ones:
+        yield from _best(plan.spec.title, open_ones)
+    elif short:
+        yield f"{plan.spec.title} would not start anywhere: every quota is too small."
+    else:
+        yield f"{plan.spec.title} cannot run as asked."
+    yield from dict.fromkeys(_short_sentence(one) for one in short)
+    yield from (f"Warning: {one}." for one in plan.warnings)
+    yield from map(refusal_sentence, plan.asked_for)
+    yield f"{plan.age[0].upper()}{plan.age[1:]}."
+
+
+def _best(title: str, ones: Sequence[Candidate]) -> Iterator[str]:
+    best = ones[0]
+    sold = f" as {best.provisioning_model.value}" if best.provisioning_model else ""
+    yield f"{title} would run on {best.gpus} ({best.machine_type}){sold} at {best.place}, by {best.backend}."
+    yield _cost_sentence(best)
+    if best.provisioning_model is not None:
+        yield from _quota_sentences(best)
+        yield from _place_sentences(best)
+    if len(ones) > 1:
+        yield f"If there is no room, {len(ones) - 1} more ways are tried in order, {_ways(ones[1:])}."
+
+
+def _ways(ones: Sequence[Candidate]) -> str:
+    """``3 spot in us-central1 by compute, then ...``: the choices, in order."""
+    groups: dict[str, int] = {}
+    for one in ones:
+        model = f" {one.provisioning_model.value}" if one.provisioning_model else ""
+        key = f"{one.gpu_count} x {one.gpu}{model} by {one.backend}" if one.gpu else f"CPU by {one.backend}"
+        groups[key] = groups.get(key, 0) + 1
+    return ", then ".join(f"{key} at {count} {_places(count)}" for key, count in groups.items())
+
+
+def _places(count: int) -> str:
+    return "place" if count == 1 else "places"
+
+
+def _quota_sentences(one: Candidate) -> Iterator[str]:
+    reading = deciding(one.fact.readings)
+    if reading is None:
+        yield "Whether the quota is enough is unknown: no API was asked, or none told."
+    elif one.fact.verdict is Verdict.UNKNOWN:
+        yield f"Whether the quota is enough is unknown: nobody told {reading.metric} in {reading.where}."
+    else:
+        yield f"The quota is enough: {_figures(reading)}."
+    for group in contradictions(one.fact.readings):
+        yield f"Two APIs differ, and the stricter is obeyed: {'; '.join(map(_figures, group))}."
+
+
+def _short_sentence(one: Candidate) -> str:
+    reading = deciding(one.fact.readings)
+    what = f"Not tried: {one.gpus} in {one.place} by {one.backend}"
+    if reading is None:
+        return f"{what}: its quota is too small."
+    return f"{what}: {_figures(reading)}. What would work: a higher quota, or fewer GPUs."
+
+
+def _figures(reading: Reading) -> str:
+    limit = "unknown" if reading.limit is None else f"{reading.limit:g}"
+    used = "" if reading.usage is None else f" with {reading.usage:g} in use"
+    told = [reading.source.value] if reading.source else []
+    told += [f"{reading.read_at:%Y-%m-%d %H:%M} UTC"] if reading.read_at else []
+    by = f" ({', '.join(told)})" if told else ""
+    return f"{reading.metric} in {reading.where} is {limit}{used}, the job needs {reading.need:g}{by}"
+
+
+def _place_sentences(one: Candidate) -> Iterator[str]:
+    if one.fact.availability:
+        yield f"That {one.place} has such machines is told by {one.fact.availability}."
+    if one.fact.obtainability is not None:
+        yield f"Google puts the chance to get them now at {one.fact.obtainability:.0%}."
+    if one.fact.note:
+        yield f"{one.fact.note[0].upper()}{one.fact.note[1:]}."
+
+
+def _cost_sentence(one: Candidate) -> str:
+    ends = f"it ends after {format_duration(one.max_run_duration)} at the latest"
+    if one.price is None:
+        return f"Its price is unknown; {ends}."
+    if one.price.usd_h == 0:
+        return f"It costs nothing here; {ends}."
+    source = f"({one.price.source}, {one.price.date})"
+    if one.cost_at_most_usd is None:
+        left_out = " and ".join(one.price.leaves_out)
+        return f"It costs ${one.price_usd_h:,.2f} an hour {source} and, unknown, {left_out}; {ends}."
+    return f"It costs ${one.price_usd_h:,.2f} an hour {source}, at most ${one.cost_at_most_usd:,.2f}; {ends}."
+
+
+def refusal_sentence(one: Refusal) -> str:
+    """What cannot be, why, and what would work."""
+    remedy = f" What would work: {one.fix}." if one.fix else ""
+    return f"Not {one.subject} on {one.backend}: {one.why}.{remedy}"

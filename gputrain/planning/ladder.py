@@ -1,0 +1,213 @@
+"""Which candidate is tried next, when to wait, and when to give up. Pure: a clock is handed in.
+
+::
+
+    step ──> Try(candidate) ──> the answer goes into the ledger ──> step ──> ...
+         ──> Rest(until)    ──> a new round, with facts read anew
+         ──> GiveUp(reason)
+
+The order is the plan's. Zones that Google named after a stockout come first; places that were lately out of
+stock come last; what a quota, a permission or a fact rules out is not tried at all.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import attrs
+
+from gputrain.catalog import ProvisioningModel, region_of
+from gputrain.errors import Scope, TransientError
+from gputrain.planning.attempts import Attempt, Ledger, Outcome, need_of
+from gputrain.planning.blocks import Blocks, Market, market_of
+from gputrain.planning.candidates import Candidate
+from gputrain.quota import Verdict
+
+FIRST_REST = timedelta(seconds=30)
+LONGEST_REST = timedelta(minutes=10)
+"""Rests between rounds double from the first to the longest."""
+
+UNCLEAR_TRIES = 4
+"""How often one place is asked before an unclear answer goes to the caller."""
+UNCLEAR_PAUSE = timedelta(seconds=5)
+
+_PREEMPTIBLE = frozenset({ProvisioningModel.SPOT, ProvisioningModel.FLEX_START})
+
+
+class Reason(enum.Enum):
+    """Why nothing more is tried."""
+
+    NOWHERE_LEFT = "every place was tried or is ruled out"
+    TIME_UP = "max_wait_duration has passed"
+    UNCLEAR = "no clear answer came, so no other place may be tried"
+    REFUSED = "the request was refused"
+
+
+@attrs.frozen(kw_only=True)
+class Try:
+    """Ask this candidate's place, not before the time said."""
+
+    candidate: Candidate
+    not_before: datetime | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Rest:
+    """Wait, then go round again."""
+
+    until: datetime
+
+
+@attrs.frozen(kw_only=True)
+class GiveUp:
+    """The end of the ladder."""
+
+    reason: Reason
+
+
+Step = Try | Rest | GiveUp
+Pool = tuple[str, str, str | None, bool]
+_EVERYWHERE = ""
+
+
+@attrs.frozen(kw_only=True)
+class Ladder:
+    """The candidates in the plan's order, and what has been answered so far."""
+
+    candidates: tuple[Candidate, ...]
+    attempts: Ledger = Ledger()
+    give_up_at: datetime | None = None
+    """When waiting for room ends; None: one round."""
+    round: int = 0
+    first_of_round: int = 0
+    """The attempts before this one belong to earlier rounds."""
+
+    def after(self, attempt: Attempt) -> Ladder:
+        """The ladder with one more answer."""
+        return attrs.evolve(self, attempts=Ledger((*self.attempts, attempt)))
+
+    def again(self, candidates: Sequence[Candidate]) -> Ladder:
+        """A new round over the candidates, whose facts were read anew."""
+        return attrs.evolve(
+            self, candidates=tuple(candidates), round=self.round + 1, first_of_round=len(self.attempts)
+        )
+
+    def step(self, now: datetime, blocks: Blocks = Blocks()) -> Step:  # noqa: B008  # a frozen value
+        """What to do next."""
+        last = self.attempts[-1] if self.attempts else None
+        if last is not None and last.outcome is Outcome.UNCLEAR:
+            return self._settle(last)
+        if last is not None and last.outcome is Outcome.REFUSED:
+            return GiveUp(reason=Reason.REFUSED)
+        if last is not None and self.give_up_at is not None and now > self.give_up_at:
+            return GiveUp(reason=Reason.TIME_UP)
+        following = self._best(now, blocks)
+        return Try(candidate=following) if following is not None else self._rest(now)
+
+    @property
+    def untried(self) -> tuple[Candidate, ...]:
+        """The candidates that no attempt of any round went to: a fact or a refusal rules them out."""
+        tried = {market_of(one.candidate) for one in self.attempts}
+        return tuple(one for one in self.candidates if market_of(one) not in tried)
+
+    def _settle(self, last: Attempt) -> Step:
+        """Never two gangs: the place whose answer was lost is asked again before any other."""
+        tries = 0
+        for one in reversed(self.attempts):
+            if one.outcome is not Outcome.UNCLEAR or one.candidate != last.candidate:
+                break
+            tries += 1
+        if tries >= UNCLEAR_TRIES:
+            return GiveUp(reason=Reason.UNCLEAR)
+        asked_s = last.error.retry_after_s if isinstance(last.error, TransientError) else None
+        pause = UNCLEAR_PAUSE if asked_s is None else timedelta(seconds=asked_s)
+        return Try(candidate=last.candidate, not_before=last.at + pause)
+
+    def _best(self, now: datetime, blocks: Blocks) -> Candidate | None:
+        answers = self.attempts[self.first_of_round :]
+        ruled_out = _ruled_out([*answers, *self._final])
+        left = [one for one in self.candidates if is_open(one) and not ruled_out(one)]
+        named = _named(answers)
+
+        def turn(number: int) -> tuple[bool, int, int]:
+            market = market_of(left[number])
+            is_late = market not in named and blocks.hold(left[number], now)
+            return is_late, named.get(market, len(named)), number
+
+        return left[min(range(len(left)), key=turn)] if left else None
+
+    def _rest(self, now: datetime) -> Step:
+        ruled_out = _ruled_out(self._final)
+        may_come = any(_may_come(one) and not ruled_out(one) for one in self.candidates)
+        if self.give_up_at is None or not may_come:
+            return GiveUp(reason=Reason.NOWHERE_LEFT)
+        if now >= self.give_up_at:
+            return GiveUp(reason=Reason.TIME_UP)
+        pause = min(FIRST_REST * 2 ** min(self.round, 10), LONGEST_REST)
+        return Rest(until=min(now + pause, self.give_up_at))
+
+    @property
+    def _final(self) -> list[Attempt]:
+        return [one for one in self.attempts if one.is_final]
+
+
+def is_open(candidate: Candidate) -> bool:
+    """Whether a candidate may be tried as far as the facts say: one whose quota is short would be refused."""
+    return candidate.fact.verdict is not Verdict.SHORT and not candidate.fact.absent_why
+
+
+def _may_come(candidate: Candidate) -> bool:
+    """Whether waiting can help: a place without the machine, or with a quota of nothing, stays so."""
+    return not candidate.fact.absent_why and all(one.limit != 0 for one in candidate.fact.readings)
+
+
+def _named(answers: Sequence[Attempt]) -> dict[Market, int]:
+    """The turn of each place that Google named as having room, the newest answer first."""
+    named: dict[Market, int] = {}
+    for answer in reversed(answers):
+        for zone in answer.zones_available:
+            named.setdefault(market_of(answer.candidate, zone), len(named))
+    return named
+
+
+def _ruled_out(answers: Sequence[Attempt]) -> Callable[[Candidate], bool]:
+    """What the answers rule out beyond doubt."""
+    markets: set[Market] = set()
+    places: set[tuple[str, str]] = set()
+    least: dict[Pool, float] = {}
+    for one in answers:
+        if one.outcome is Outcome.NO_ROOM:
+            markets |= {market_of(one.candidate), market_of(one.candidate, _reach(one))}
+        elif one.outcome is Outcome.NO_QUOTA:
+            pool = _pools(one.candidate)[one.scope is Scope.PROJECT]
+            need = 0.0 if one.limit == 0 else need_of(one.candidate)
+            least[pool] = min(need, least.get(pool, need))
+        elif one.outcome in (Outcome.NO_ACCESS, Outcome.NOT_HERE):
+            places.add((one.candidate.backend, _reach(one)))
+
+    def is_out(one: Candidate) -> bool:
+        region = region_of(one.place)
+        if any((one.backend, place) in places for place in (one.place, region, _EVERYWHERE)):
+            return True
+        if market_of(one) in markets or market_of(one, region) in markets:
+            return True
+        # a quota that was too small for a job is too small for every job that needs as much of it
+        return any(pool in least and need_of(one) >= least[pool] for pool in _pools(one))
+
+    return is_out
+
+
+def _reach(one: Attempt) -> str:
+    """The zone, the region, or the whole backend that a refusal speaks of."""
+    place = one.candidate.place
+    if one.scope is Scope.REGION:
+        return region_of(place)
+    return place if one.scope is Scope.ZONE or one.outcome is Outcome.NO_ROOM else _EVERYWHERE
+
+
+def _pools(one: Candidate) -> tuple[Pool, Pool]:
+    """The quotas that a candidate draws from: the region's for its GPU and model, and the project's."""
+    is_preemptible = one.provisioning_model in _PREEMPTIBLE
+    return (one.backend, region_of(one.place), one.gpu, is_preemptible), (one.backend, "", None, False)
