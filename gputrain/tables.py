@@ -97,7 +97,8 @@ class Table:
             caption_justify="left",
         )
         for name in self.columns:
-            table.add_column(Text(name), justify="right" if name in self.right else "left")
+            # folded, not cut off: names and commands are there to be copied
+            table.add_column(Text(name), justify="right" if name in self.right else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))
         yield table

@@ -22,10 +22,13 @@ class Api(enum.Enum):
 
     AIPLATFORM = "aiplatform"
     AIPLATFORM_GRPC = "aiplatform_grpc"
+    CLOUDBILLING = "cloudbilling"
     CLOUDQUOTAS = "cloudquotas"
     COMPUTE = "compute"
+    IAM = "iam"
     LOGGING = "logging"
     REGISTRY = "registry"
+    RESOURCEMANAGER = "resourcemanager"
     SECRETMANAGER = "secretmanager"
     SERVICEUSAGE = "serviceusage"
     STORAGE = "storage"
@@ -42,10 +45,13 @@ class Endpoints:
 
     aiplatform: str = "https://{region}-aiplatform.googleapis.com"
     aiplatform_grpc: str = "{region}-aiplatform.googleapis.com:443"
+    cloudbilling: str = "https://cloudbilling.googleapis.com"
     cloudquotas: str = "https://cloudquotas.googleapis.com"
     compute: str = "https://compute.googleapis.com"
+    iam: str = "https://iam.googleapis.com"
     logging: str = "https://logging.googleapis.com"
     registry: str = "https://{host}"
+    resourcemanager: str = "https://cloudresourcemanager.googleapis.com"
     secretmanager: str = "https://secretmanager.googleapis.com"
     serviceusage: str = "https://serviceusage.googleapis.com"
     storage: str = "https://storage.googleapis.com"
@@ -108,6 +114,26 @@ class Access:
 
         with translated("find credentials"):
             return self.once("credentials", lambda: locked(self.credentials))
+
+    def sign_in(self) -> str:
+        """Have a token ready; the word for whoever it speaks for, as `member` says it.
+
+        Raises:
+            AuthError: there are no credentials, or no token is given for them.
+            TransientError: nobody answered.
+        """
+        from google.auth.transport.requests import Request
+
+        credentials = self.locked_credentials()
+        with translated("get a token"):
+            credentials.before_request(Request(), "GET", "", {})
+        return self.member
+
+    @property
+    def member(self) -> str:
+        """Who calls, as IAM policies name it; ``user:YOU`` where the credentials do not tell."""
+        account = self.locked_credentials().account
+        return f"serviceAccount:{account}" if account else "user:YOU"
 
     def rest(
         self,

@@ -46,6 +46,12 @@ class LockedCredentials(google.auth.credentials.Credentials):  # type: ignore[mi
         """Google's word for the cloud they belong to."""
         return str(self._inner.universe_domain)
 
+    @property
+    def account(self) -> str:
+        """The e-mail of the service account that they are of; empty for a person's, or where not told."""
+        email = str(getattr(self._inner, "service_account_email", None) or "")
+        return email if "@" in email else ""
+
     def before_request(
         self,
         request: Any,

@@ -12,7 +12,7 @@ import attrs
 
 from gputrain.errors import Fault, PermissionDeniedError, RequestError, SpecError
 from gputrain.gcp import Access, Api, MissingError
-from gputrain.retry import READ, retried
+from gputrain.retry import READ, Policy, retried
 
 _URI = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(.*))?", re.DOTALL)
 
@@ -67,14 +67,14 @@ class Found:
     md5: str
 
 
-def check_bucket(access: Access, bucket: Bucket, region: str) -> None:
+def check_bucket(access: Access, bucket: Bucket, region: str, *, policy: Policy = READ) -> None:
     """Make sure that the bucket exists, belongs to our project and lies in the region. One read.
 
     Raises:
         PermissionDeniedError: it is somebody else's, or we may not look.
         RequestError: it does not exist, or lies elsewhere.
     """
-    place = _location(access, bucket.name)
+    place = _location(access, bucket.name, region, policy)
     if place != region:
         raise RequestError(
             f"gs://{bucket.name} does not suit {region}",
@@ -84,32 +84,35 @@ def check_bucket(access: Access, bucket: Bucket, region: str) -> None:
         )
 
 
-def _location(access: Access, name: str) -> str:
+def _location(access: Access, name: str, region: str, policy: Policy) -> str:
     """Where a bucket of our project lies. Only the list of our own buckets proves whose it is."""
     action = f"look for gs://{name} among the buckets of {access.project}"
     url = access.url(Api.STORAGE) + "/storage/v1/b"
     params = {"project": access.project, "prefix": name, "fields": "items(name,location)"}
     body = retried(
-        lambda: access.rest_json("GET", url, action=action, params=params), policy=READ, sleep=access.sleep
+        lambda: access.rest_json("GET", url, action=action, params=params), policy=policy, sleep=access.sleep
     )
     for item in body.get("items", ()):
         if item["name"] == name:
             return str(item["location"]).lower()
-    raise _not_ours(access, name)
+    raise _not_ours(access, name, region, policy)
 
 
-def _not_ours(access: Access, name: str) -> RequestError | PermissionDeniedError:
+def _not_ours(
+    access: Access, name: str, region: str, policy: Policy
+) -> RequestError | PermissionDeniedError:
     url = f"{access.url(Api.STORAGE)}/storage/v1/b/{name}"
     try:
         retried(
             lambda: access.rest("GET", url, action=f"look at gs://{name}", params={"fields": "name"}),
+            policy=policy,
             sleep=access.sleep,
         )
     except MissingError as missing:
         return RequestError(
             f"there is no bucket gs://{name}",
             why=missing.why,
-            fix=f"gcloud storage buckets create gs://{name} --project {access.project} --location REGION",
+            fix=f"gcloud storage buckets create gs://{name} --project {access.project} --location {region}",
             raw=missing.raw,
         )
     except PermissionDeniedError:

@@ -11,8 +11,10 @@ from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import CapacityError, Fault, NoPlacementError, SpecError
 from gputrain.job import Attempt, Job, Result
 from gputrain.planning import Plan, candidates, rank
+from gputrain.preflight import Checks
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_job_id, make_spec
+from gputrain.trainer.doctor import examined
 from gputrain.trainer.found import Jobs, taken_up
 
 log = logging.getLogger("gputrain")
@@ -63,6 +65,29 @@ class Trainer:
             SpecError: with all faults of the spec.
         """
         return self._plan(make_spec(entry, fields), idempotency_key=None)
+
+    def doctor(
+        self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Any
+    ) -> Checks:
+        """Look at all that jobs need, before one is made: every fault at once, with what mends it.
+
+        Without a spec, what every job of these backends needs: credentials, project, APIs, permissions,
+        bucket, network... With one, also its code, its image and its name. Nothing is made or changed.
+
+        Args:
+            entry, **fields: as for `plan`; none at all to look without a spec.
+            idempotency_key: as for `submit`, to look whether that very job's names are free.
+
+        Raises:
+            SpecError: with all faults of the spec.
+
+        >>> Trainer().doctor("examples/train_plain_ddp.py", nproc_per_node=2).is_ok
+        True
+        """
+        if entry is None and not fields:
+            return examined(self._backends.values(), None, "")
+        spec = make_spec(entry, fields)
+        return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key))
 
     def submit(self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Job:
         """Start a job on the best place that has room, and return at once.

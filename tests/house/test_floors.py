@@ -25,6 +25,7 @@ FLOORS = (
     ("trainer",),
     ("",),
     ("cli", "catalog.__main__"),
+    ("__main__",),
 )
 """From the ground up. A floor's rooms may import any room below it."""
 
@@ -36,7 +37,8 @@ OUTSIDE = {
     "ddp": {"torch", "numpy"},
     "retry": {"attrs", "tenacity"},
     "quota": {"attrs", "google", "requests"},
-    "cli": {"attrs", "rich"},
+    "cli": {"attrs", "rich", "tomli"},
+    "preflight": {"attrs", "rich"},
     "gcp": {"attrs", "google", "requests", "grpc", "proto"},
     "staging": {"attrs", "requests", "google"},
     "view": {"attrs", "rich"},

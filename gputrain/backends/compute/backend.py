@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
-from gputrain.backends.compute import ends, offers, render
+from gputrain.backends.compute import ends, offers, preflight, render
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.logs import Logs
@@ -22,6 +22,7 @@ from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
+from gputrain.preflight import Checks
 from gputrain.spec import TrainingSpec
 from gputrain.staging.bucket import Progress
 from gputrain.staging.parcels import Parcels
@@ -134,6 +135,10 @@ class ComputeEngine:
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:  # noqa: ARG002
         """Nothing is read yet: the operation that makes the VMs tells quota and stock."""
         return {}
+
+    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:
+        """What jobs need, or this one: looked at all at once; nothing is made."""
+        return preflight.preflight(self._calls, self._settings, spec, wanted, job_id)
 
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
         """Pack the code; it is sent when the job is created, and only if the bucket does not have it.

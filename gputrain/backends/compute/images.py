@@ -61,11 +61,9 @@ def choose(shape: Shape, settings: Settings, image: str | None) -> str:
     Raises:
         SpecError: no known family suits the machine.
     """
-    if settings.boot_image is not None:
-        return settings.boot_image
-    if settings.image_family is not None:
-        project, _, name = settings.image_family.partition("/")
-        return f"projects/{project}/global/images/family/{name}"
+    named = path_of(settings)
+    if named:
+        return named
     for family in FAMILIES:
         if _suits(family, shape, native=image is None):
             return family.path
@@ -78,6 +76,14 @@ def choose(shape: Shape, settings: Settings, image: str | None) -> str:
         fix="image='REGION-docker.pkg.dev/PROJECT/REPO/IMAGE@sha256:...' or image_family='PROJECT/FAMILY'",
     )
     raise SpecError(f"no known boot image runs {shape.gpu.kind} on {cpu}: {fault}", faults=(fault,))
+
+
+def path_of(settings: Settings) -> str:
+    """The image that the settings name, as a disk names it; empty where they name none."""
+    if settings.boot_image is not None or settings.image_family is None:
+        return settings.boot_image or ""
+    project, _, name = settings.image_family.partition("/")
+    return f"projects/{project}/global/images/family/{name}"
 
 
 def _suits(family: Family, shape: Shape, *, native: bool) -> bool:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from gputrain import staging
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
-from gputrain.backends.local import devices, folder, gpus, logs, offers, render, start, states
+from gputrain.backends.local import devices, folder, gpus, logs, offers, preflight, render, start, states
 from gputrain.errors import Fault, JobLostError, SpecError
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
+from gputrain.preflight import Checks
 from gputrain.spec import TrainingSpec
 
 POLL_S = 0.03
@@ -78,6 +79,10 @@ class Local:
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """This machine is here: what it offers, it has. Jobs wait for GPUs that other jobs hold."""
         return {one: Fact(verdict=Verdict.FITS) for one in wanted}
+
+    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:  # noqa: ARG002
+        """What this machine has for jobs, or for this one; nothing is made."""
+        return preflight.preflight(self.root, self._gpus, spec)
 
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # the code stays where it lies
         """Find the code, which runs where it lies; only a function is written down, beside the jobs.

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
-from gputrain.backends.vertex import logs, offers, once, render
+from gputrain.backends.vertex import logs, offers, once, preflight, render
 from gputrain.backends.vertex.code import Code
 from gputrain.backends.vertex.elsewhere import Elsewhere, waiting
 from gputrain.backends.vertex.gcloud import GcloudJob, to_gcloud
@@ -22,6 +22,7 @@ from gputrain.errors import CapacityError, JobLostError, RequestError
 from gputrain.gcp import LABEL_JOB, Access, Api, MissingError
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply
+from gputrain.preflight import Checks
 from gputrain.spec import TrainingSpec
 from gputrain.staging.bucket import Progress
 
@@ -133,6 +134,10 @@ class VertexAI:
         """Nothing is known before a job is made: Vertex AI publishes no capacity."""
         return {}
 
+    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:  # noqa: ARG002
+        """What jobs need, or this one: looked at all at once; nothing is made."""
+        return preflight.preflight(self._access, self._settings, spec, wanted)
+
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
         """Pack the code; it is sent when the job is created, and only if the bucket does not have it.
 
@@ -145,10 +150,8 @@ class VertexAI:
     def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
         """The custom job that would be made. Pure."""
         project, place = self._settings.project, candidate.place
-        addresses = {
-            "storage": self._access.url(Api.STORAGE),
-            "secretmanager": self._access.url(Api.SECRETMANAGER),
-        }
+        apis = {"storage": Api.STORAGE, "secretmanager": Api.SECRETMANAGER}
+        addresses = {name: self._access.url(api) for name, api in apis.items()}
         job = render.custom_job(spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses)
         return Request(
             ref=JobRef(backend=self.name, project=project, place=place, name=job_id),

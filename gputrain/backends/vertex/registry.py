@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 
 from gputrain.errors import GputrainError
-from gputrain.gcp import Access, Api
+from gputrain.gcp import Access
+from gputrain.gcp.registry import ImageName, find_manifest
 
 log = logging.getLogger("gputrain")
-
-TIMEOUT_S = 5.0
-_IMAGE = re.compile(
-    r"(?P<host>[a-z0-9.-]+\.pkg\.dev|(?:[a-z]+\.)?gcr\.io)/(?P<path>[^@:]+)(?::(?P<tag>[\w.-]+))?"
-)
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_TYPES = ", ".join(
-    (
-        "application/vnd.oci.image.index.v1+json",
-        "application/vnd.docker.distribution.manifest.list.v2+json",
-        "application/vnd.oci.image.manifest.v1+json",
-        "application/vnd.docker.distribution.manifest.v2+json",
-    )
-)
 
 
 def pinned(access: Access, image: str) -> str:
@@ -31,27 +17,16 @@ def pinned(access: Access, image: str) -> str:
     The job then runs what the tag meant when it was submitted, on every node and after every restart.
     A registry that does not answer is no obstacle: who pulls is Vertex AI, not we.
     """
-    found = _IMAGE.fullmatch(image)
-    if found is None:
+    name = ImageName.parse(image)
+    if name is None or "@" in image:
         return image
-    return access.once(f"image {image}", lambda: _asked(access, image, found))
+    return access.once(f"image {image}", lambda: _asked(access, image, name))
 
 
-def _asked(access: Access, image: str, found: re.Match[str]) -> str:
-    host, path, tag = found["host"], found["path"], found["tag"] or "latest"
-    base = access.url(Api.REGISTRY).replace("{host}", host)
-    if not base:
-        return image
+def _asked(access: Access, image: str, name: ImageName) -> str:
     try:
-        response = access.rest(
-            "HEAD",
-            f"{base}/v2/{path}/manifests/{tag}",
-            action=f"look up {image}",
-            headers={"Accept": _TYPES},
-            timeout_s=TIMEOUT_S,
-        )
+        found = find_manifest(access, name)
     except GputrainError as error:
         log.info("%s stays a tag: %s", image, error.why)
         return image
-    digest = response.headers.get("Docker-Content-Digest", "")
-    return f"{host}/{path}@{digest}" if _DIGEST.fullmatch(digest) else image
+    return name.by_digest(found.digest) if found is not None and found.digest else image

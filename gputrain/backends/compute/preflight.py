@@ -1,0 +1,217 @@
+"""What is looked at before VMs are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gputrain.backends.compute import images, offers
+from gputrain.backends.compute.calls import Calls
+from gputrain.backends.compute.names import NAME, vm_names
+from gputrain.backends.compute.settings import Settings
+from gputrain.catalog import Shape, region_of
+from gputrain.errors import SpecError
+from gputrain.gcp import LABEL_JOB, Access, label_value
+from gputrain.planning import Candidate
+from gputrain.preflight import Check, Checks, Finding, Question, examine
+from gputrain.preflight.images import image
+from gputrain.preflight.networks import find, network
+from gputrain.preflight.permissions import Need, On, permissions
+from gputrain.preflight.places import account, bucket, code
+from gputrain.preflight.project import NeededApi, apis, credentials, project
+from gputrain.spec import TrainingSpec
+
+_ADMIN = "roles/compute.instanceAdmin.v1"
+_OBJECTS = "roles/storage.objectUser"
+NEEDS: tuple[Need, ...] = (
+    Need(permission="compute.instances.create", call="make the VMs", role=_ADMIN),
+    Need(permission="compute.instances.setMetadata", call="hand the VMs their job", role=_ADMIN),
+    Need(permission="compute.instances.setLabels", call="label the VMs, to find them again", role=_ADMIN),
+    Need(permission="compute.instances.setServiceAccount", call="give the VMs an account", role=_ADMIN),
+    Need(permission="compute.instances.list", call="watch the VMs", role=_ADMIN),
+    Need(permission="compute.instances.delete", call="remove the VMs", role=_ADMIN),
+    Need(permission="compute.instances.getSerialPortOutput", call="read what ranks write", role=_ADMIN),
+    Need(permission="compute.disks.create", call="make the VMs' disks", role=_ADMIN),
+    Need(permission="compute.subnetworks.use", call="put the VMs into the network", role=_ADMIN),
+    Need(permission="compute.zoneOperations.get", call="see how making the VMs goes", role=_ADMIN),
+    Need(permission="compute.zoneOperations.list", call="see why a VM ended", role=_ADMIN),
+    Need(
+        permission="storage.buckets.list",
+        call="see that the bucket is ours",
+        role="roles/storage.bucketViewer",
+    ),
+    Need(permission="storage.objects.create", call="send the code", role=_OBJECTS, on=On.BUCKET),
+    Need(permission="storage.objects.get", call="read how a job stands", role=_OBJECTS, on=On.BUCKET),
+    Need(permission="storage.objects.list", call="find jobs", role=_OBJECTS, on=On.BUCKET),
+    Need(permission="storage.objects.delete", call="note how a job goes on", role=_OBJECTS, on=On.BUCKET),
+    Need(
+        permission="iam.serviceAccounts.actAs",
+        call="run VMs as that account",
+        role="roles/iam.serviceAccountUser",
+        on=On.ACCOUNT,
+    ),
+)
+"""Every permission that submitting, watching, stopping and sweeping needs; a test takes each one away.
+
+Source of the roles: Google's IAM reference by general knowledge, not re-read.
+"""
+_TAGS = Need(permission="compute.instances.setTags", call="put network_tags on the VMs", role=_ADMIN)
+_EXTERNAL = Need(
+    permission="compute.subnetworks.useExternalIp", call="give the VMs external addresses", role=_ADMIN
+)
+
+_APIS = (
+    NeededApi(name="compute.googleapis.com", purpose="make VMs"),
+    NeededApi(name="storage.googleapis.com", purpose="bring the code to them"),
+)
+_SECRETS = NeededApi(name="secretmanager.googleapis.com", purpose="resolve the spec's secrets")
+
+
+def preflight(
+    calls: Calls,
+    settings: Settings,
+    spec: TrainingSpec | None,
+    candidates: Sequence[Candidate],
+    job_id: str,
+) -> Checks:
+    """What a job would need; with a spec, also its code, its images on each machine, and its VMs' names."""
+    access = calls.access
+    secrets = (_SECRETS,) if spec is not None and spec.secrets else ()
+    regions = tuple(dict.fromkeys(region_of(one.place) for one in candidates)) or settings.regions
+    asked = permissions(
+        access, _needs(settings), bucket=settings.bucket.name, account=settings.service_account
+    )
+    things = (
+        apis(access, (*_APIS, *secrets)),
+        *asked,
+        bucket(access, settings.bucket, settings.home),
+        account(access, settings.service_account),
+        *_networks(access, settings, regions),
+        *code(spec, installed=False),
+        *_boot_images(access, settings, spec, candidates),
+        *_container(access, spec, candidates),
+        *_names(calls, candidates, job_id),
+    )
+    return examine(NAME, (credentials(access),), (project(access),), things)
+
+
+def _needs(settings: Settings) -> tuple[Need, ...]:
+    more = ((_TAGS, settings.network_tags), (_EXTERNAL, settings.external_ip))
+    return (*NEEDS, *(need for need, is_asked in more if is_asked))
+
+
+def _networks(access: Access, settings: Settings, regions: Sequence[str]) -> tuple[Question, ...]:
+    name = settings.network
+    fix = f"gcloud compute networks create {name} --project {access.project} --subnet-mode auto"
+    path = f"projects/{access.project}/global/networks/{name}"
+    first = () if settings.subnetwork is not None else (network(access, path, fix),)
+    named = (settings.subnetwork or name, *settings.gpu_subnetworks)
+    return (
+        *first,
+        *(_subnetwork(access, settings, region, each) for region in regions for each in named),
+    )
+
+
+def _subnetwork(access: Access, settings: Settings, region: str, name: str) -> Question:
+    subject = f"subnetwork {name} in {region}"
+
+    def ask() -> Iterator[Check]:
+        path = f"projects/{access.project}/regions/{region}/subnetworks/{name}"
+        if find(access, path, f"look at {path}") is None:
+            fix = (
+                f"gcloud compute networks subnets create {name} --project {access.project}"
+                f" --network {settings.network} --region {region} --range 10.0.0.0/20"
+            )
+            yield Check(subject=subject, finding=Finding.FAULT, why=f"there is no {path}", fix=fix)
+        else:
+            yield Check(subject=subject, finding=Finding.OK, why="there")
+
+    return Question(subject=subject, ask=ask)
+
+
+def _boot_images(
+    access: Access, settings: Settings, spec: TrainingSpec | None, candidates: Sequence[Candidate]
+) -> tuple[Question, ...]:
+    """The image of each machine the job may get; without a spec, those of the settings, or all we know."""
+    if spec is None:
+        own = settings.boot_image or settings.image_family
+        paths = (images.path_of(settings),) if own else tuple(one.path for one in images.FAMILIES)
+        return tuple(_boot_image(access, path, ()) for path in paths)
+    chosen: dict[str | Question, list[Shape]] = {}
+    for shape in _shapes(candidates):
+        chosen.setdefault(_chosen(shape, settings, spec.image), []).append(shape)
+    return tuple(
+        one if isinstance(one, Question) else _boot_image(access, one, fit) for one, fit in chosen.items()
+    )
+
+
+def _chosen(shape: Shape, settings: Settings, container: str | None) -> str | Question:
+    """The boot image of a machine; where none suits it, the question that says so."""
+    try:
+        return images.choose(shape, settings, container)
+    except SpecError as error:
+        fault, subject = error.faults[0], f"boot image for {shape.machine_type}"
+        found = Check(subject=subject, finding=Finding.FAULT, why=fault.allowed, fix=fault.fix)
+        return Question(subject=subject, ask=lambda: (found,))
+
+
+def _boot_image(access: Access, path: str, shapes: Sequence[Shape]) -> Question:
+    subject = f"boot image {path.rpartition('/')[2]}"
+
+    def ask() -> Iterator[Check]:
+        found = find(access, path, f"look at {path}")
+        if found is None:
+            owner = path.split("/")[1]
+            fix = f"gcloud compute images list --project {owner} --no-standard-images --show-deprecated"
+            yield Check(subject=subject, finding=Finding.FAULT, why=f"there is no {path}", fix=fix)
+            return
+        built = str(found.get("architecture", "")).lower()
+        wrong = [shape for shape in shapes if built and shape.machine.cpu_architecture != built]
+        for shape in wrong:
+            why = f"it is for {built}, and {shape.machine_type} is {shape.machine.cpu_architecture}"
+            fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
+            yield Check(subject=subject, finding=Finding.FAULT, why=why, fix=fix)
+        if not wrong:
+            yield Check(subject=subject, finding=Finding.OK, why=str(found.get("name", "")))
+
+    return Question(subject=subject, ask=ask)
+
+
+def _container(
+    access: Access, spec: TrainingSpec | None, candidates: Sequence[Candidate]
+) -> tuple[Question, ...]:
+    if spec is None or spec.image is None:
+        return ()
+    return image(access, spec.image, _shapes(candidates))
+
+
+def _names(calls: Calls, candidates: Sequence[Candidate], job_id: str) -> tuple[Question, ...]:
+    """Whether the VMs' names are free, or taken by this very job."""
+    if not job_id or not candidates:
+        return ()
+    name = vm_names(job_id, 0, candidates[0].num_nodes)[0]
+    subject = f"name {name}"
+
+    def ask() -> Iterator[Check]:
+        zones = {one.place for one in candidates}
+        found = [vm for vm in calls.all_instances(f"name={name}").items if _zone(vm) in zones]
+        strangers = [vm for vm in found if vm.get("labels", {}).get(LABEL_JOB) != label_value(job_id)]
+        if strangers:
+            zone = _zone(strangers[0])
+            fix = f"submit under another name, or gcloud compute instances delete {name} --zone {zone}"
+            why = f"a VM in {zone} that is not of this job bears it"
+            yield Check(subject=subject, finding=Finding.FAULT, why=why, fix=fix)
+        else:
+            why = "the job is there already: submitting takes it up" if found else "free"
+            yield Check(subject=subject, finding=Finding.OK, why=why)
+
+    return (Question(subject=subject, ask=ask),)
+
+
+def _zone(vm: dict[str, object]) -> str:
+    return str(vm.get("zone", "")).rpartition("/")[2]
+
+
+def _shapes(candidates: Sequence[Candidate]) -> tuple[Shape, ...]:
+    return tuple(
+        dict.fromkeys(offers.shape_of(one.gpu, one.gpu_count, one.machine_type) for one in candidates)
+    )

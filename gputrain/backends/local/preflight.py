@@ -1,0 +1,107 @@
+"""What is looked at before a job runs on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gputrain import staging
+from gputrain.backends.local import requirements
+from gputrain.backends.local.gpus import Gpu
+from gputrain.backends.local.offers import NAME
+from gputrain.preflight import Check, Checks, Finding, Question, examine
+from gputrain.preflight.places import code
+from gputrain.spec import TrainingSpec
+
+_PATIENCE_S = 60.0
+_LEAST_BYTES = 1 << 30
+"""Logs and a checkpoint or two; below it a job is likely to end with a full disk."""
+_ASK_TORCH = """
+import json, torch
+print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.device_count()]))
+"""
+
+
+def preflight(root: Path, gpus: Sequence[Gpu], spec: TrainingSpec | None) -> Checks:
+    """Python, torch, GPUs, disk and ports; with a spec, also its code and what it requires."""
+    things = (
+        Question(subject="torch", ask=lambda: _torch(gpus)),
+        Question(subject="GPUs", ask=lambda: _gpus(gpus)),
+        Question(subject="folder of jobs", ask=lambda: _disk(root)),
+        Question(subject="ports", ask=_ports),
+        *code(spec, installed=True),
+        *(() if spec is None else (Question(subject="requirements", ask=lambda: _required(spec)),)),
+    )
+    return examine(NAME, things)
+
+
+def _torch(gpus: Sequence[Gpu]) -> Iterator[Check]:
+    """As the ranks will see it: in a process of its own, as importing torch here would never be undone."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _ASK_TORCH], capture_output=True, timeout=_PATIENCE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        why = f"importing it took longer than {_PATIENCE_S:.0f} s"
+        yield Check(subject="torch", finding=Finding.UNKNOWN, why=why)
+        return
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        install = f"{sys.executable} -m pip install torch"
+        yield Check(subject="torch", finding=Finding.FAULT, why=said[-1] if said else "it ended", fix=install)
+        return
+    version, cuda, seen = json.loads(done.stdout)
+    if len(gpus) > seen:
+        why = f"torch {version} sees {seen} GPUs, and nvidia-smi {len(gpus)}"
+        fix = "install a torch built with CUDA that suits the driver: https://pytorch.org/get-started/locally"
+        yield Check(subject="torch", finding=Finding.FAULT, why=why, fix=fix)
+    else:
+        built = f"CUDA {cuda}" if cuda else "CPU"
+        yield Check(subject="torch", finding=Finding.OK, why=f"{version}, built for {built}")
+
+
+def _gpus(gpus: Sequence[Gpu]) -> Iterator[Check]:
+    kinds = ", ".join(gpu.kind for gpu in gpus)
+    yield Check(subject="GPUs", finding=Finding.OK, why=kinds or "none: ranks run on the CPU, with gloo")
+
+
+def _disk(root: Path) -> Iterator[Check]:
+    there = next(path for path in (root, *root.parents) if path.exists())
+    subject = f"folder {root}"
+    free = shutil.disk_usage(there).free
+    if not os.access(there, os.W_OK | os.X_OK):
+        why = f"{there} cannot be written"
+        yield Check(subject=subject, finding=Finding.FAULT, why=why, fix="export GPUTRAIN_HOME=FOLDER")
+    elif free < _LEAST_BYTES:
+        why = f"{free / 2**20:.0f} MiB are free"
+        yield Check(subject=subject, finding=Finding.FAULT, why=why, fix="export GPUTRAIN_HOME=FOLDER")
+    else:
+        yield Check(subject=subject, finding=Finding.OK, why=f"{free / 2**30:.0f} GiB are free")
+
+
+def _ports() -> Iterator[Check]:
+    """Whether ranks of this machine can find each other: one listens, another connects."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=5.0).close()
+    except OSError as error:
+        why = f"nothing can be reached at 127.0.0.1: {error.strerror or error}"
+        yield Check(subject="ports", finding=Finding.FAULT, why=why, fix="ip link set lo up")
+    else:
+        yield Check(subject="ports", finding=Finding.OK, why="ranks can reach each other at 127.0.0.1")
+
+
+def _required(spec: TrainingSpec) -> Iterator[Check]:
+    missing = requirements.missing(spec.requirements, staging.folder_of(spec))
+    if missing:
+        named = ", ".join(missing)
+        fix = f"{sys.executable} -m pip install {' '.join(repr(one) for one in missing)}"
+        yield Check(subject="requirements", finding=Finding.FAULT, why=f"not there: {named}", fix=fix)
+    else:
+        yield Check(subject="requirements", finding=Finding.OK, why="all there")

@@ -1,0 +1,102 @@
+"""Google's registries of container images: what a name means there today."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from gputrain.gcp.access import Access, Api
+
+TIMEOUT_S = 5.0
+_IMAGE = re.compile(
+    r"(?P<host>[a-z0-9.-]+\.pkg\.dev|(?:[a-z]+\.)?gcr\.io)/(?P<path>[^@:]+)"
+    r"(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_LISTS = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+_ACCEPTED = ", ".join(
+    (
+        *_LISTS,
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+
+
+@attrs.frozen(kw_only=True)
+class ImageName:
+    """An image in one of Google's registries.
+
+    >>> ImageName.parse("us-docker.pkg.dev/p/train/image:1").reference
+    '1'
+    """
+
+    host: str
+    path: str
+    reference: str
+    """A digest, or a tag."""
+
+    @classmethod
+    def parse(cls, image: str) -> ImageName | None:
+        """The parts of a name; None for an image of another registry, which no token of ours may go to."""
+        found = _IMAGE.fullmatch(image)
+        if found is None:
+            return None
+        reference = found["digest"] or found["tag"] or "latest"
+        return cls(host=found["host"], path=found["path"], reference=reference)
+
+    def by_digest(self, digest: str) -> str:
+        """The same image under its digest."""
+        return f"{self.host}/{self.path}@{digest}"
+
+
+@attrs.frozen(kw_only=True)
+class Manifest:
+    """What a registry tells of an image."""
+
+    digest: str
+    """Empty where it is not told."""
+    has_platforms: bool
+    """True for a list of images, one a platform."""
+
+
+def find_manifest(access: Access, image: ImageName) -> Manifest | None:
+    """What the registry tells of the image; None where these endpoints have no registry. One read.
+
+    Raises:
+        MissingError: there is no such image.
+        AccessError, TransientError: as the registry answers.
+    """
+    url = _url(access, image)
+    if not url:
+        return None
+    response = access.rest(
+        "HEAD", url, action=f"look up {image.path}", headers={"Accept": _ACCEPTED}, timeout_s=TIMEOUT_S
+    )
+    digest = response.headers.get("Docker-Content-Digest", "")
+    kind = response.headers.get("Content-Type", "")
+    return Manifest(digest=digest if _DIGEST.fullmatch(digest) else "", has_platforms=kind in _LISTS)
+
+
+def read_architectures(access: Access, image: ImageName) -> frozenset[str]:
+    """The CPU architectures of an image that is a list, in Google's words: ``x86_64``, ``arm64``. Raises as
+    `find_manifest`.
+    """
+    body = access.rest_json(
+        "GET",
+        _url(access, image),
+        action=f"read the manifest of {image.path}",
+        headers={"Accept": _ACCEPTED},
+        timeout_s=TIMEOUT_S,
+    )
+    named = (str((one.get("platform") or {}).get("architecture", "")) for one in body.get("manifests", ()))
+    return frozenset(name.replace("amd64", "x86_64") for name in named if name not in ("", "unknown"))
+
+
+def _url(access: Access, image: ImageName) -> str:
+    base = access.url(Api.REGISTRY).replace("{host}", image.host)
+    return f"{base}/v2/{image.path}/manifests/{image.reference}" if base else ""
