@@ -41,9 +41,23 @@ ALL_REGIONS = Quota(
     note="all GPUs of the project together; read with projects.get",
 )  # fmt: skip
 
-CPUS = Quota(service=Service.COMPUTE, metric="CPUS", quota_id=None, note="N1 hosts need it, counted in vCPUs")
-PREEMPTIBLE_CPUS = Quota(service=Service.COMPUTE, metric="PREEMPTIBLE_CPUS", quota_id=None, note=CPUS.note)
-"""By Google's text A2, A3, A4, G2 and G4 need no CPU quota; one user met A2_CPUS as a limit (2026-08)."""
+CPUS = Quota(
+    service=Service.COMPUTE, metric="CPUS", quota_id="CPUS-per-project-region", confidence=Confidence.MEDIUM,
+    note="N1 hosts need it, counted in vCPUs",
+)  # fmt: skip
+PREEMPTIBLE_CPUS = Quota(
+    service=Service.COMPUTE, metric="PREEMPTIBLE_CPUS", quota_id="PREEMPTIBLE-CPUS-per-project-region",
+    confidence=Confidence.MEDIUM, note=CPUS.note,
+)  # fmt: skip
+CPUS_ALL_REGIONS = Quota(
+    service=Service.COMPUTE, metric="CPUS_ALL_REGIONS", quota_id="CPUS-ALL-REGIONS-per-project",
+    confidence=Confidence.MEDIUM, note="the vCPUs of all N1 hosts together; read with projects.get",
+)  # fmt: skip
+A2_CPUS = Quota(
+    service=Service.COMPUTE, metric="A2_CPUS", quota_id="A2-CPUS-per-project-region",
+    confidence=Confidence.LOW,
+    note="by Google's text A2 needs no CPU quota; one user met this one as a limit (2026-08)",
+)  # fmt: skip
 
 _MODEL_STEMS = ("T4", "V100", "P4", "P100", "L4", "A100", "A100_80GB")
 """GPUs with a metric of their own, on demand and preemptible. There is none called NVIDIA_H100_GPUS."""

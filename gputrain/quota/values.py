@@ -62,6 +62,8 @@ class Reading:
     """Its id in Cloud Quotas, by which an increase is asked for; empty: none is known."""
     api: str = ""
     """The service it is filed under: ``compute.googleapis.com``."""
+    project: str = ""
+    """Whose it is."""
     dimensions: tuple[tuple[str, str], ...] = ()
     """What an increase of it names: ``(("region", "us-central1"),)``."""
     is_gate: bool = True

@@ -1,0 +1,173 @@
+"""All that was read of one service's quotas in one minute, and what it means for any job. No calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from gputrain.catalog import PREEMPTIBLE_CPUS, ProvisioningModel, Service, Shape
+from gputrain.errors import ApiDisabledError, AuthError, GputrainError, PermissionDeniedError, TransientError
+from gputrain.gcp.lookups import Found
+from gputrain.quota import infos
+from gputrain.quota.counts import Count, counts
+from gputrain.quota.values import EVERYWHERE, Reading, Source, Standing
+
+Figures = tuple["float | None", "float | None"]
+"""Limit and usage."""
+
+_COUNTED_BEFORE = "machines of a reservation were counted when it was made"
+
+
+class Book:
+    """What was told, by source; a lookup is a few dictionary reads, and each standing is worked out once.
+
+    Args:
+        project, service: whose quotas.
+        told: by source, what its question found.
+    """
+
+    def __init__(self, project: str, service: Service, told: Mapping[Source, Found]) -> None:
+        self.project = project
+        self.service = service
+        self._told = told
+        self._rows: dict[str, tuple[infos.Row, ...]] = {}
+        self._standings: dict[Any, Standing] = {}
+        self._readers: dict[Source, Callable[[Count], Figures | None]] = {
+            Source.REGIONS: self._in_a_region,
+            Source.PROJECT: self._in_the_project,
+            Source.CLOUD_QUOTAS: self._in_cloud_quotas,
+        }
+
+    def standing(
+        self,
+        shape: Shape,
+        num_nodes: int,
+        model: ProvisioningModel,
+        region: str,
+        *,
+        is_reserved: bool = False,
+    ) -> Standing:
+        """How a job of ``num_nodes`` such machines stands with the quotas of a region."""
+        key = (shape.gpu.kind, shape.gpu_count, shape.machine_type, num_nodes, model, region, is_reserved)
+        if key not in self._standings:
+            self._standings[key] = self._standing(shape, num_nodes, model, region, is_reserved)
+        return self._standings[key]
+
+    @property
+    def unread(self) -> Mapping[Source, GputrainError]:
+        """The sources that could not be read, with the error of each."""
+        return {source: found.error for source, found in self._told.items() if found.error}
+
+    @property
+    def note(self) -> str:
+        """The sources that could not be read, in a few words; empty: all were."""
+        return "; ".join(f"{source.value}: {in_short(error)}" for source, error in self.unread.items())
+
+    def info(self, *, quota_id: str = "", metric: str = "") -> Mapping[str, Any]:
+        """The QuotaInfo of an id or of a metric as Cloud Quotas listed it; empty: it is not there."""
+        listed: Mapping[str, Mapping[str, Any]] = self._value(Source.CLOUD_QUOTAS)
+        if quota_id:
+            return listed.get(quota_id, {})
+        return next((one for one in listed.values() if metric and one.get("metric") == metric), {})
+
+    def _standing(
+        self, shape: Shape, num_nodes: int, model: ProvisioningModel, region: str, is_reserved: bool
+    ) -> Standing:
+        is_reserved = is_reserved or model is ProvisioningModel.RESERVATION_BOUND
+        found = () if is_reserved else counts(shape, num_nodes, model, self.service, region)
+        readings = tuple(reading for count in found for reading in self._readings(count))
+        gpus = shape.api_gpu_count * num_nodes
+        if not found and not is_reserved:
+            readings = (self._unnamed(shape.gpu.kind, gpus, region),)
+        return Standing(
+            service=self.service,
+            gpu=shape.gpu.kind,
+            gpus=gpus,
+            provisioning_model=model,
+            region=region,
+            readings=readings,
+            note=_COUNTED_BEFORE if is_reserved else self.note,
+        )
+
+    def _readings(self, count: Count) -> Iterator[Reading]:
+        """What each source told of it; one that says unknown, and why, where none told a limit."""
+        told = [
+            self._reading(count, source, figures)
+            for source, read in self._readers.items()
+            if (figures := read(count)) is not None
+        ]
+        yield from told
+        if count.is_gate and not any(one.limit is not None for one in told):
+            yield attrs.evolve(self._blank(count), note=self._why_unknown(count))
+
+    def _reading(self, count: Count, source: Source, figures: Figures) -> Reading:
+        limit, usage = figures
+        found = attrs.evolve(
+            self._blank(count), limit=limit, usage=usage, source=source, read_at=self._told[source].read_at
+        )
+        if count.quota is PREEMPTIBLE_CPUS and limit == 0:
+            # A project that never asked for any may count Spot VMs against CPUS: unverified, so no block.
+            return attrs.evolve(found, limit=None, note="0 may mean that they count against CPUS instead")
+        return found
+
+    def _blank(self, count: Count) -> Reading:
+        return Reading(
+            metric=count.quota.name,
+            where=count.where,
+            need=count.need,
+            quota_id=count.quota.quota_id or "",
+            api=count.quota.api,
+            dimensions=tuple(count.dimensions.items()),
+            project=self.project,
+            is_gate=count.is_gate,
+        )
+
+    def _unnamed(self, kind: str, gpus: int, region: str) -> Reading:
+        note = "no quota is known by name"
+        return Reading(metric=f"GPUs: {kind}", where=region, need=gpus, project=self.project, note=note)
+
+    def _why_unknown(self, count: Count) -> str:
+        asked = [Source.CLOUD_QUOTAS] if count.quota.quota_id else []
+        if count.quota.metric and self.service is Service.COMPUTE:
+            asked.insert(0, Source.PROJECT if count.where == EVERYWHERE else Source.REGIONS)
+        words = []
+        for source in asked:
+            error = self.unread.get(source)
+            words.append(f"{source.value}: {in_short(error) if error else 'does not tell it'}")
+        return "; ".join(words)
+
+    def _in_a_region(self, count: Count) -> Figures | None:
+        found: Figures | None = self._value(Source.REGIONS).get((count.quota.metric, count.where))
+        return found
+
+    def _in_the_project(self, count: Count) -> Figures | None:
+        if count.where != EVERYWHERE:
+            return None
+        found: Figures | None = self._value(Source.PROJECT).get(count.quota.metric)
+        return found
+
+    def _in_cloud_quotas(self, count: Count) -> Figures | None:
+        ident = count.quota.quota_id or ""
+        if ident not in self._rows:
+            self._rows[ident] = infos.rows(self.info(quota_id=ident) if ident else {})
+        limit = infos.limit_at(self._rows[ident], count.dimensions)
+        return None if limit is None else (limit, None)
+
+    def _value(self, source: Source) -> Mapping[Any, Any]:
+        found = self._told.get(source)
+        return found.value if found and found.value is not None else {}
+
+
+def in_short(error: GputrainError) -> str:
+    """Why something could not be read, in a few words for a cell of a table."""
+    if isinstance(error, ApiDisabledError):
+        return f"{error.api or 'the API'} is switched off"
+    if isinstance(error, PermissionDeniedError):
+        return f"no permission {error.permission}".rstrip()
+    if isinstance(error, AuthError):
+        return "no usable credentials"
+    if isinstance(error, TransientError):
+        return "no answer in time"
+    return error.what

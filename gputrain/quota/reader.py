@@ -1,0 +1,126 @@
+"""Reads the quotas of one project: three calls for Compute Engine, one for Vertex AI, for all regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gputrain.catalog import Service
+from gputrain.gcp import Access, Api, Page, read_all
+from gputrain.gcp.lookups import WAIT_S, Found, Lookups, lookups_of
+from gputrain.gcp.paging import left_out_of
+from gputrain.quota.book import Book, Figures
+from gputrain.quota.infos import number
+from gputrain.quota.values import Source
+from gputrain.retry import Policy, retried
+
+Json = Mapping[str, Any]
+
+SOON = Policy(first_s=0.3, most_s=1.0, budget_s=2.0)
+"""A passing failure is tried again for a moment: a plan that is made offline should not wait for long."""
+
+_HOSTS = {Service.COMPUTE: "compute.googleapis.com", Service.VERTEX: "aiplatform.googleapis.com"}
+_QUOTA_FIELDS = "quotas(metric,limit,usage)"
+
+
+class Reader:
+    """Reads one service's quotas, at most once a minute, for all threads of one `Access`.
+
+    Nothing is raised for what cannot be read: it is unknown in the `Book`, which says why.
+    """
+
+    def __init__(self, access: Access, service: Service) -> None:
+        self._access = access
+        self._service = service
+        self._lookups: Lookups = lookups_of(access)
+        self._last: tuple[tuple[Found, ...], Book] | None = None
+
+    def read(self) -> Book:
+        """Everything, read now or within the last minute."""
+        return self.book(self._lookups.ask(self.questions()))
+
+    def questions(self) -> dict[str, Callable[[], Any]]:
+        """The calls by their keys, to be asked side by side with others of the same plan."""
+        asked: dict[str, Callable[[], Any]] = {}
+        if self._access.url(Api.CLOUDQUOTAS):
+            asked[self._key(Source.CLOUD_QUOTAS)] = self._infos
+        if self._service is Service.COMPUTE:
+            asked[self._key(Source.REGIONS)] = self._regions
+            asked[self._key(Source.PROJECT)] = self._project
+        return asked
+
+    def book(self, found: Mapping[str, Found]) -> Book:
+        """The book of what those questions found; the same one as long as nothing was read anew."""
+        told = {source: found[key] for source in Source if (key := self._key(source)) in found}
+        answers = tuple(told.values())
+        last = self._last
+        if last is not None and len(last[0]) == len(answers) and all(map(_is, last[0], answers)):
+            return last[1]
+        book = Book(self._access.project, self._service, told)
+        self._last = (answers, book)
+        return book
+
+    def forget(self) -> None:
+        """Read anew next time: a quota was met that the last reading did not foresee."""
+        self._lookups.forget()
+
+    def _key(self, source: Source) -> str:
+        return f"quota {self._service.value} {source.value}"
+
+    def _regions(self) -> dict[tuple[str, str], Figures]:
+        found: dict[tuple[str, str], Figures] = {}
+        fields = f"items(name,{_QUOTA_FIELDS}),nextPageToken,warning"
+        for region in self._pages("regions", "items", fields, size={"maxResults": "500"}):
+            name = str(region.get("name", ""))
+            found |= {(metric, name): figures for metric, figures in _figures(region).items()}
+        return found
+
+    def _project(self) -> dict[str, Figures]:
+        url = f"{self._access.url(Api.COMPUTE)}/compute/v1/projects/{self._access.project}"
+        return _figures(self._get(url, {"fields": _QUOTA_FIELDS}))
+
+    def _infos(self) -> dict[str, Json]:
+        fields = "quotaInfos(quotaId,metric,dimensionsInfos,quotaIncreaseEligibility,isFixed),nextPageToken"
+        path = f"locations/global/services/{_HOSTS[self._service]}/quotaInfos"
+        # Google may cut a list into shorter pages than asked for: one more call for each.
+        listed = self._pages(path, "quotaInfos", fields, size={"pageSize": "1000"})
+        return {str(info["quotaId"]): info for info in listed if info.get("quotaId")}
+
+    def _pages(self, path: str, items: str, fields: str, *, size: Mapping[str, str]) -> tuple[Json, ...]:
+        is_compute = items == "items"
+        host = self._access.url(Api.COMPUTE if is_compute else Api.CLOUDQUOTAS)
+        url = f"{host}/{'compute/' if is_compute else ''}v1/projects/{self._access.project}/{path}"
+
+        def page(token: str) -> Page[Json]:
+            body = self._get(url, {**size, "fields": fields, "pageToken": token})
+            listed = body.get(items)
+            return Page(
+                items=tuple(one for one in listed if isinstance(one, dict)) if listed else (),
+                next_token=str(body.get("nextPageToken", "")),
+                left_out=left_out_of(body),
+            )
+
+        return read_all(page).items  # what a partial list leaves out is unknown by itself
+
+    def _get(self, url: str, params: Mapping[str, str]) -> Json:
+        sent = {name: value for name, value in params.items() if value}
+
+        def call() -> Json:
+            return self._access.rest_json("GET", url, action="read the quotas", params=sent, timeout_s=WAIT_S)
+
+        body = retried(call, policy=SOON, sleep=self._access.sleep)
+        return body if isinstance(body, dict) else {}
+
+
+def _figures(place: Json) -> dict[str, Figures]:
+    """Limit and usage by metric, of a region or a project; what cannot be read is left out."""
+    listed = place.get("quotas")
+    found: dict[str, Figures] = {}
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict) and number(one.get("limit")) is not None:
+            found[str(one.get("metric", ""))] = (number(one["limit"]), number(one.get("usage")))
+    return found
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other

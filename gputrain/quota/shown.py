@@ -1,0 +1,191 @@
+"""`Quotas`: how a project stands, as a table that shows itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import attrs
+
+from gputrain import catalog
+from gputrain.catalog import ProvisioningModel, Service, Shape
+from gputrain.quota.book import Book
+from gputrain.quota.values import Reading, Standing, contradictions
+from gputrain.spec import GpuRequest
+from gputrain.tables import Table
+
+_COLUMNS = (
+    "backend",
+    "GPU",
+    "model",
+    "region",
+    "limit",
+    "in use",
+    "need",
+    "verdict",
+    "quota",
+    "told by",
+    "note",
+)
+
+
+@attrs.frozen(kw_only=True)
+class Quotas:
+    """How jobs of some sizes stand with the quotas of one project, one `Standing` each.
+
+    It shows itself as a table: in a terminal, in a notebook, and by ``print``.
+    """
+
+    standings: tuple[Standing, ...]
+    unread: tuple[str, ...] = ()
+    """What could not be read, and why."""
+
+    def __iter__(self) -> Iterator[Standing]:
+        return iter(self.standings)
+
+    def __len__(self) -> int:
+        return len(self.standings)
+
+    def __add__(self, other: Quotas) -> Quotas:
+        unread = tuple(dict.fromkeys([*self.unread, *other.unread]))
+        return Quotas(standings=(*self.standings, *other.standings), unread=unread)
+
+    @property
+    def table(self) -> Table:
+        """One row a standing: the figures that decided, who told them, and what the other API says."""
+        rows = list(_rows(self.standings))
+        times = [reading.read_at for one in self for reading in one.readings if reading.read_at]
+        caption = [f"read at {min(times):%Y-%m-%d %H:%M:%S} UTC"] if times else []
+        caption += [f"not read: {one}" for one in self.unread]
+        right = ("limit", "in use", "need")
+        return Table(title="Quotas", columns=_COLUMNS, rows=rows, right=right, caption="; ".join(caption))
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The standings in JSON types, with all their readings; a limit of -1 is none, as Google writes."""
+        return [_as_json(one) for one in self.standings]
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return self.table._repr_mimebundle_()
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield self.table
+
+
+def quotas(
+    book: Book,
+    service: Service,
+    *,
+    gpus: Sequence[GpuRequest] = (),
+    num_nodes: int = 1,
+    models: Sequence[ProvisioningModel] = (),
+    regions: Sequence[str],
+) -> Quotas:
+    """How jobs stand in some regions: of the GPUs asked for, or of the smallest machine of every kind.
+
+    Args:
+        book: what was read.
+        service: whose machines.
+        gpus: kinds, each with its count a node; empty: all.
+        num_nodes: machines a job.
+        models: provisioning models; empty: all that count against a quota.
+        regions: where, in this order; those that the catalog lists for a GPU.
+    """
+    found = tuple(
+        book.standing(shape, num_nodes, model, region)
+        for shape, model in _sizes(service, gpus)
+        if not models or model in models
+        for region in regions
+        if region in catalog.regions(shape, service)
+    )
+    return Quotas(standings=found, unread=tuple(filter(None, [book.note])))
+
+
+def _sizes(service: Service, gpus: Sequence[GpuRequest]) -> Iterator[tuple[Shape, ProvisioningModel]]:
+    """What to ask for: the first machine of each request or kind that is sold under each model."""
+    asked = [catalog.shapes(one.kind, one.count, service=service) for one in gpus]
+    listed = asked if gpus else [catalog.shapes(service=service)]  # smallest counts first
+    seen: set[object] = set()
+    for shape in chain.from_iterable(listed):
+        for model in shape.sold_as(service):
+            key = (shape.gpu.kind, shape.gpu_count if gpus else None, model)
+            if key not in seen and model is not ProvisioningModel.RESERVATION_BOUND:
+                seen.add(key)
+                yield shape, model
+
+
+def _rows(standings: Iterable[Standing]) -> Iterator[tuple[str, ...]]:
+    """One row for all provisioning models that count against the same quotas."""
+    merged: dict[object, list[Standing]] = {}
+    for one in standings:
+        key = (one.service, one.gpu, one.gpus, one.region, one.readings)
+        merged.setdefault(key, []).append(one)
+    for same in merged.values():
+        yield _row(same[0], ", ".join(one.provisioning_model.value for one in same))
+
+
+def _row(one: Standing, models: str) -> tuple[str, ...]:
+    decided = one.deciding
+    head = (one.service.value, f"{one.gpus} x {one.gpu}", models, one.region)
+    if decided is None:
+        return (*head, "", "", "", one.verdict.value, "", "", one.note)
+    source = decided.source.value if decided.source else ""
+    metric = decided.metric.rpartition("/")[2] + (f", {decided.where}" if decided.where != one.region else "")
+    figures = (figure(decided.limit), figure(decided.usage), figure(decided.need))
+    note = "; ".join(filter(None, [decided.note, *_disagreements(one.readings)]))
+    return (*head, *figures, one.verdict.value, metric, source, note)
+
+
+def _disagreements(readings: Iterable[Reading]) -> Iterator[str]:
+    """What each API says where two contradict each other: both are shown."""
+    for group in contradictions(tuple(readings)):
+        words = (f"{one.source.value if one.source else '?'} says {figure(one.limit)}" for one in group)
+        yield f"{group[0].metric}: {', '.join(words)}"
+
+
+def figure(value: float | None) -> str:
+    """A limit or usage for people: nothing where nobody told it."""
+    if value is None:
+        return "?"
+    return "no limit" if value == float("inf") else f"{value:g}"
+
+
+def _as_json(one: Standing) -> dict[str, Any]:
+    decided = one.deciding
+    return {
+        "service": one.service.value,
+        "gpu": one.gpu,
+        "gpus": one.gpus,
+        "provisioning_model": one.provisioning_model.value,
+        "region": one.region,
+        "verdict": one.verdict.value,
+        "metric": decided.metric if decided else None,
+        "limit": _number(decided.limit) if decided else None,
+        "usage": _number(decided.usage) if decided else None,
+        "need": decided.need if decided else None,
+        "readings": [_reading_as_json(reading) for reading in one.readings],
+        "note": one.note,
+    }
+
+
+def _reading_as_json(one: Reading) -> dict[str, Any]:
+    return {
+        "metric": one.metric,
+        "where": one.where,
+        "limit": _number(one.limit),
+        "usage": _number(one.usage),
+        "need": one.need,
+        "verdict": one.verdict.value,
+        "source": one.source.value if one.source else None,
+        "read_at": one.read_at.isoformat() if one.read_at else None,
+        "quota_id": one.quota_id,
+        "counts": one.is_gate,
+        "note": one.note,
+    }
+
+
+def _number(value: float | None) -> float | None:
+    return -1 if value == float("inf") else value
