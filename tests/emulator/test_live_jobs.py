@@ -156,3 +156,28 @@ def test_a_command_is_needed_where_there_is_no_image_to_run(live: Cloud) -> None
 def test_live_mode_refuses_a_clock_that_stands_still(cloud: Cloud) -> None:
     with pytest.raises(ValueError, match="wall_clock=True"):
         LiveMode(cloud.world)
+
+
+@needs_walls
+def test_what_a_replica_wrote_under_gcs_outlives_a_preemption(live: Cloud) -> None:
+    live.world.part(Storage).add_bucket("my-bucket")
+    vertex = live.world.part(Vertex)
+    script = "cd /gcs/my-bucket; cat saved && exit 0; (echo step 5 > draft; mv draft saved); sleep 72"
+    job = submit(live, (1, script), scheduling={"strategy": "SPOT"})
+    stored = vertex.world.part(Storage).objects
+    assert until(live, lambda: "saved" in [one.name for one in stored.walk("my-bucket")])
+    vertex.preempt(job)
+    assert ends(live, job, State.SUCCEEDED)
+    assert "step 5" in text(lines(live, job))
+    assert stored.get("my-bucket", "saved").content.read() == b"step 5\n"
+    assert until(live, lambda: not running("sleep 72"))
+
+
+@needs_walls
+def test_replicas_share_what_they_see_under_gcs(live: Cloud) -> None:
+    live.world.part(Storage).add_bucket("my-bucket")
+    wait = "until [ -e /gcs/my-bucket/word ]; do sleep 0.05; done; cat /gcs/my-bucket/word"
+    job = submit(live, (1, wait), (1, "echo hello > /gcs/my-bucket/word; sleep 73"))
+    assert ends(live, job, State.SUCCEEDED)
+    assert "hello" in text(lines(live, job, "workerpool0-0"))
+    assert until(live, lambda: not running("sleep 73"))

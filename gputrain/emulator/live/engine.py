@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 ASK_S = 10.0
 
@@ -32,11 +33,14 @@ class Engine:
         environment: Mapping[str, str],
         environment_file: Path,
         entrypoint: Sequence[str] = (),
+        volumes: Mapping[str, str] = MappingProxyType({}),
     ) -> list[str]:
         """The command line that runs `image` as a replica.
 
         The environment travels in a file, as a command line can be read by every user of this computer. It
         shares the computer's network, so that every replica has its own loopback address.
+
+        volumes: folders of this computer -> where the container sees them.
         """
         lines = [f"{key}={value}" for key, value in environment.items() if "\n" not in value]
         environment_file.touch(mode=0o600)
@@ -45,6 +49,7 @@ class Engine:
         words += [f"--hostname={hostname}", f"--env-file={environment_file}", "--stop-timeout=30"]
         words += [f"--add-host={host}:{address}" for host, address in hosts.items()]
         words += [f"--env={key}" for key in long_values(environment)]
+        words += [f"--volume={source}:{target}" for source, target in volumes.items()]
         if Path("/dev/nvidia0").exists():
             words += (
                 ["--gpus=all"] if Path(self.program).name == "docker" else ["--device=nvidia.com/gpu=all"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputrain.emulator.live.addresses import serve_metadata
 from gputrain.emulator.live.engine import Engine
+from gputrain.emulator.live.gcs_folder import GcsFolder
 from gputrain.emulator.live.gpus import gpus
 from gputrain.emulator.live.replica import Line, LiveReplica, Program
 from gputrain.emulator.live.vertex_environment import Place, environment, service_name
@@ -33,6 +34,7 @@ class LiveJob:
         shared: Mapping[str, str],
         by_service: bool,
         engine: Callable[[], Engine | None],
+        buckets: GcsFolder,
     ) -> None:
         self.vertex = vertex
         self.job = job
@@ -40,6 +42,7 @@ class LiveJob:
         self._shared = shared
         self._by_service = by_service
         self._engine = engine
+        self._buckets = buckets
         self._servers: dict[str, MetadataServer] = {}
         self._replicas: dict[str, LiveReplica] = {}
         self._all: list[LiveReplica] = []
@@ -100,6 +103,8 @@ class LiveJob:
             environment=self._environment(mine, container.get("env", ())),
             gpus=gpus(kind, int(machine.get("acceleratorCount", 0))),
             engine=self._engine,
+            buckets=self._buckets,
+            after=[one for one in self._all if one.task == task],
             write=lambda line: self._write(task, line),
             ended=lambda status: self._ended(task, status),
             gone=self._gone,

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from gputrain.emulator.live import vm_metadata
 from gputrain.emulator.live.engine import Engine, find
 from gputrain.emulator.live.folders import remove
+from gputrain.emulator.live.gcs_folder import GcsFolder
 from gputrain.emulator.live.guest_process import why_no_walls
 from gputrain.emulator.live.job import LiveJob
 from gputrain.emulator.live.vm import LiveVm
+from gputrain.emulator.storage import Storage
 
 if TYPE_CHECKING:
     from gputrain.emulator.compute.state import Compute, Vm
@@ -120,6 +122,7 @@ class LiveMode:
                 shared=self._environment(),
                 by_service=self.cluster_names is ClusterNames.SERVICES and self._refusal is None,
                 engine=self._find_engine,
+                buckets=self._buckets,
             )
         live.start(job.starting)
 
@@ -139,6 +142,8 @@ class LiveMode:
             job.close()
         for burial in burials:
             burial.join()
+        if jobs:
+            self._buckets.close()
         remove(self.folder)
 
     @cached_property
@@ -191,6 +196,10 @@ class LiveMode:
             f"{stem}LOGGING": f"{url}/",
             f"{stem}STORAGE": f"{url}/storage/v1/",
         }
+
+    @cached_property
+    def _buckets(self) -> GcsFolder:
+        return GcsFolder(self.world.part(Storage), self.folder / "gcs")
 
     def _find_engine(self) -> Engine | None:
         with self._engine_lock:

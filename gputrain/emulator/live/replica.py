@@ -14,11 +14,13 @@ from typing import Any
 from gputrain.emulator.live import standins
 from gputrain.emulator.live.engine import Engine, long_values
 from gputrain.emulator.live.folders import remove
+from gputrain.emulator.live.gcs_folder import GcsFolder
 from gputrain.emulator.live.guest_process import PATH, Guest, GuestError, Setup, why_no_walls
 from gputrain.emulator.logging.entries import SEVERITIES
 
 MAX_LINE = 256 * 1024  # what a log entry holds; the log agent cuts longer lines
 EXIT_NO_START = 127
+GCS = "/gcs"  # where a replica sees every bucket. Source: Vertex AI code requirements, read 2026-11-20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,8 @@ class LiveReplica:
 
     Args:
         task: `workerpool0-0`.
+        buckets: what it sees under /gcs.
+        after: earlier replicas of the task, whose machine is gone before this one's is there.
         write: takes each line of output.
         ended: takes the exit status, once, unless the replica was told to end.
         gone: called when the last process is gone, in any case.
@@ -73,6 +77,8 @@ class LiveReplica:
         environment: Mapping[str, str],
         gpus: Sequence[Mapping[str, Any]],
         engine: Callable[[], Engine | None],
+        buckets: GcsFolder,
+        after: Sequence[LiveReplica],
         write: Callable[[Line], None],
         ended: Callable[[int], None],
         gone: Callable[[], None],
@@ -87,6 +93,8 @@ class LiveReplica:
         self._environment = environment
         self._gpus = gpus
         self._engine = engine
+        self._buckets = buckets
+        self._after = after
         self._write = write
         self._ended = ended
         self._gone = gone
@@ -112,8 +120,12 @@ class LiveReplica:
         self._thread.join()
 
     def _live(self) -> None:
+        for earlier in self._after:
+            earlier.join()
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._buckets.sync()
         status = self._run()
+        self._buckets.sync()
         remove(self._folder)
         self.is_gone = True
         if not self.told_to_end:
@@ -181,7 +193,7 @@ class LiveReplica:
             hosts=hosts,
             environment={"HOME": "/root" if walls else str(disk), "LANG": "C.UTF-8"}
             | {**self._environment, "PATH": f"{first}:{self._environment.get('PATH', PATH)}"},
-            replaced=replaced if walls else {},
+            replaced={**replaced, GCS: str(self._buckets.path)} if walls else {},
             walls=walls,
             argv=[*self._program.command, *self._program.args],
             directory="/workspace" if walls else str(disk),
@@ -198,6 +210,7 @@ class LiveReplica:
             environment=self._environment,
             environment_file=self._folder / "environment",
             entrypoint=self._program.command,
+            volumes={str(self._buckets.path): GCS},
         )
         return Setup(
             kind="container",
