@@ -15,20 +15,11 @@ from gputrain.backends.base import Backend, JobRef, LogLine
 from gputrain.errors import JobError, JobFailedError, JobTimeoutError, TransientError
 from gputrain.lifecycle import Failure, Observation, State, advance
 from gputrain.metrics import Metrics
-from gputrain.planning import Candidate
+from gputrain.planning import Candidate, Ledger
 from gputrain.tables import Table
 
 BLIND_FOR_AT_MOST_S = 300.0
 """How long every look may fail, one after the other, before `Job.wait` gives up."""
-
-
-@attrs.frozen(kw_only=True)
-class Attempt:
-    """One candidate that was tried, and what was answered."""
-
-    candidate: Candidate
-    at: datetime
-    answer: str
 
 
 @attrs.frozen(kw_only=True)
@@ -58,7 +49,7 @@ class Job:
         backend: Backend,
         *,
         candidate: Candidate | None = None,
-        attempts: tuple[Attempt, ...] = (),
+        attempts: Ledger = Ledger(),  # noqa: B008  # a tuple
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -66,7 +57,7 @@ class Job:
         self.candidate = candidate
         """Where it was placed; None for a job taken up by its name."""
         self.attempts = attempts
-        """What was tried before it was placed, oldest first."""
+        """The ledger: every place that was tried, oldest first, and what it answered."""
         self._backend = backend
         self._now = now
         self._sleep = sleep

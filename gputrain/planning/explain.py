@@ -60,9 +60,9 @@ def _quota_sentences(one: Candidate) -> Iterator[str]:
     elif one.fact.verdict is Verdict.UNKNOWN:
         yield f"Whether the quota is enough is unknown: nobody told {reading.metric} in {reading.where}."
     else:
-        yield f"The quota is enough: {_figures(reading)}."
+        yield f"The quota is enough: {figures(reading)}."
     for group in contradictions(one.fact.readings):
-        yield f"Two APIs differ, and the stricter is obeyed: {'; '.join(map(_figures, group))}."
+        yield f"Two APIs differ, and the stricter is obeyed: {'; '.join(map(figures, group))}."
 
 
 def _short_sentence(one: Candidate) -> str:
@@ -70,10 +70,12 @@ def _short_sentence(one: Candidate) -> str:
     what = f"Not tried: {one.gpus} in {one.place} by {one.backend}"
     if reading is None:
         return f"{what}: its quota is too small."
-    return f"{what}: {_figures(reading)}. What would work: a higher quota, or fewer GPUs."
+    return f"{what}: {figures(reading)}. What would work: a higher quota, or fewer GPUs."
 
 
-def _figures(reading: Reading) -> str:
+def figures(reading: Reading) -> str:
+    """A quota in one clause: its limit, what is in use, what the job needs, and who told it when."""
+    """A quota in one clause: its limit, what is in use, what the job needs, and who told it when."""
     limit = "unknown" if reading.limit is None else f"{reading.limit:g}"
     used = "" if reading.usage is None else f" with {reading.usage:g} in use"
     told = [reading.source.value] if reading.source else []

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from gputrain.backends.base import Backend, JobRef
-from gputrain.errors import CapacityError, Fault, NoPlacementError, SpecError
-from gputrain.job import Attempt, Job, Result
-from gputrain.planning import Plan, candidates, rank
+from gputrain.errors import Fault, SpecError
+from gputrain.job import Job, Result
+from gputrain.planning import Plan
 from gputrain.preflight import Checks
-from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.trainer.doctor import examined
 from gputrain.trainer.found import Jobs, taken_up
-
-log = logging.getLogger("gputrain")
+from gputrain.trainer.road import Road
 
 
 class Trainer:
@@ -25,6 +23,7 @@ class Trainer:
 
     Args:
         backends: one backend, or several in order of preference; `Local` (this machine) unless said.
+        now, sleep: the clock that plans age by, and that waiting for room uses.
 
     >>> trainer = Trainer()
     >>> plan = trainer.plan("examples/train_plain_ddp.py", nproc_per_node=2)
@@ -37,6 +36,7 @@ class Trainer:
         backends: Backend | Sequence[Backend] | None = None,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if backends is None:
             from gputrain.backends.local import Local
@@ -52,7 +52,7 @@ class Trainer:
             raise SpecError(
                 f"a trainer takes one or more backends, each kind once; got {names}", faults=(fault,)
             )
-        self._now = now
+        self._road = Road(self._backends, now, sleep)
 
     def plan(self, entry: Entry | None = None, **fields: Any) -> Plan[Job]:
         """Every way the spec could run, best first, and why the others cannot; nothing is created.
@@ -64,7 +64,7 @@ class Trainer:
         Raises:
             SpecError: with all faults of the spec.
         """
-        return self._plan(make_spec(entry, fields), idempotency_key=None)
+        return self._road.plan(make_spec(entry, fields), None)
 
     def doctor(
         self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Any
@@ -90,7 +90,12 @@ class Trainer:
         return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key))
 
     def submit(self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Job:
-        """Start a job on the best place that has room, and return at once.
+        """Start a job at the first place of the plan that takes it.
+
+        A place that is out of stock sends it to the next, those first that Google names; a regional quota
+        to the next region; a permission or a project-wide quota to the next backend. Where
+        ``max_wait_duration`` is given and no place has room, it waits and goes round again until then.
+        ``job.attempts`` is the ledger. Ctrl-C meanwhile withdraws what was being made.
 
         Args:
             entry: as for `plan`.
@@ -100,9 +105,11 @@ class Trainer:
         Raises:
             SpecError: with all faults of the spec, before anything is touched.
             NoFitError: nothing on offer has that shape; it names what exists.
-            NoPlacementError: every candidate was out of capacity; it carries the ledger of attempts.
+            NoPlacementError: no place took it; it carries the ledger of attempts.
+            QuotaExceededError: every quota is too small, and nothing was tried; or as below.
+            AccessError, RequestError, TransientError: as the only place that was tried answers.
         """
-        return self._plan(make_spec(entry, fields), idempotency_key=idempotency_key).submit()
+        return self._road.plan(make_spec(entry, fields), idempotency_key).submit()
 
     def run(self, entry: Entry | None = None, *, progress: str | None = None, **fields: Any) -> Result:
         """Submit, show and wait; as `submit`, `Job.wait` and `Job.result` one after the other.
@@ -146,57 +153,6 @@ class Trainer:
     def _of_all(self, question: str) -> tuple[Any, ...]:
         asked = (getattr(backend, question, tuple) for backend in self._backends.values())
         return tuple(one for ask in asked for one in ask())
-
-    def _plan(self, spec: TrainingSpec, *, idempotency_key: str | None) -> Plan[Job]:
-        supplies = [backend.supply for backend in self._backends.values()]
-        wanted = candidates(spec, supplies)
-        facts = {
-            candidate: fact
-            for name, backend in self._backends.items()
-            for candidate, fact in backend.availability(
-                [one for one in wanted.candidates if one.backend == name]
-            ).items()
-        }
-        job_id = make_job_id(spec, idempotency_key)
-        return Plan(
-            spec=spec,
-            candidates=rank(wanted, facts),
-            refusals=wanted.refusals,
-            made_at=self._now(),
-            requests_of=lambda plan: self._requests(plan, job_id),
-            submit_with=lambda plan: self._submit(plan, job_id),
-        )
-
-    def _requests(self, plan: Plan[Job], job_id: str) -> tuple[Mapping[str, Any], ...]:
-        best = plan.candidates[0]
-        backend = self._backends[best.backend]
-        bundle = backend.stage(plan.spec, job_id)
-        return (backend.render(plan.spec, best, job_id, bundle).body,)
-
-    def _submit(self, plan: Plan[Job], job_id: str) -> Job:
-        attempts: list[Attempt] = []
-        bundles: dict[str, Any] = {}
-        for candidate in plan.candidates:
-            backend = self._backends[candidate.backend]
-            if candidate.backend not in bundles:
-                bundles[candidate.backend] = backend.stage(plan.spec, job_id)
-            request = backend.render(plan.spec, candidate, job_id, bundles[candidate.backend])
-            try:
-                ref = backend.create(request)
-            except CapacityError as error:
-                log.info("no room for %s at %s: %s", job_id, candidate.place, error.what)
-                attempts.append(Attempt(candidate=candidate, at=self._now(), answer=error.what))
-                continue
-            attempts.append(Attempt(candidate=candidate, at=self._now(), answer="accepted"))
-            log.info("submitted %s", ref.uri)
-            return Job(ref, backend, candidate=candidate, attempts=tuple(attempts))
-        raise NoPlacementError(
-            f"no room for {plan.spec.title} at any of {len(attempts)} places",
-            why="; ".join(dict.fromkeys(attempt.answer for attempt in attempts)),
-            fix="allow more GPU kinds, provisioning models or regions, or try again later",
-            plan=plan,
-            attempts=tuple(attempts),
-        )
 
     def _backend(self, name: str) -> Backend:
         if name not in self._backends:

@@ -1,0 +1,173 @@
+"""Goes where there is room: does what the ladder says, one place at a time, and writes down every answer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from gputrain.backends.base import Backend, Bundle, JobRef, Request
+from gputrain.errors import GputrainError, JobLostError
+from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger, Plan
+from gputrain.planning.attempts import accepted, refused
+from gputrain.planning.ladder import GiveUp, Rest, Try
+from gputrain.trainer.nowhere import placement_error
+
+log = logging.getLogger("gputrain")
+
+
+class Memory:
+    """What the submits of one trainer learn from each other: where there was no room. Shared by threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._blocks = Blocks()
+
+    @property
+    def blocks(self) -> Blocks:
+        """The places that come last for now."""
+        return self._blocks
+
+    def learn(self, attempt: Attempt) -> None:
+        """Take in one answer."""
+        with self._lock:
+            self._blocks = self._blocks.after(attempt)
+
+
+@attrs.frozen(kw_only=True)
+class Placed:
+    """Where the job is, and how it came there."""
+
+    ref: JobRef
+    backend: Backend
+    candidate: Candidate | None
+    """None for a job that was found, where several candidates could be it."""
+    attempts: Ledger
+
+
+@attrs.frozen(kw_only=True)
+class Surroundings:
+    """What a climb needs of its trainer."""
+
+    backends: Mapping[str, Backend]
+    memory: Memory
+    read_anew: Callable[[Sequence[Candidate]], tuple[Candidate, ...]]
+    """The candidates with facts of now, ranked."""
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+
+
+class Climb:
+    """One submit: never two gangs at once, and none left where it ends without a job."""
+
+    def __init__(self, around: Surroundings, plan: Plan[Any], job_id: str) -> None:
+        self._around = around
+        self._plan = plan
+        self._job_id = job_id
+        self._bundles: dict[str, Bundle] = {}
+        longest = plan.spec.max_wait_duration
+        give_up_at = None if longest is None else around.now() + longest
+        self._ladder = Ladder(candidates=plan.candidates, give_up_at=give_up_at)
+
+    def known(self) -> Placed | None:
+        """The job of this id that is there already, on whichever backend; its quota is in use, by itself."""
+        for backend in self._around.backends.values():
+            look = getattr(backend, "known", None)
+            ref = look(self._job_id) if look is not None else None
+            if ref is not None:
+                return self._found(backend, ref)
+        return None
+
+    def run(self) -> Placed:
+        """Climb until some place takes the job.
+
+        Raises:
+            NoPlacementError, QuotaExceededError: no place does.
+            AccessError, RequestError, TransientError: as the only place that was tried answers.
+            KeyboardInterrupt: Ctrl-C: what was being made is withdrawn; the message says so.
+        """
+        while True:
+            step = self._ladder.step(self._around.now(), self._around.memory.blocks)
+            match step:
+                case Try():
+                    placed = self._try(step)
+                    if placed is not None:
+                        return placed
+                case Rest():
+                    self._rest(step)
+                case GiveUp():
+                    raise placement_error(self._plan, self._ladder, step.reason)
+
+    def _rest(self, step: Rest) -> None:
+        log.info("no room for %s anywhere; going round again at %s", self._job_id, step.until)
+        self._sleep_until(step.until)
+        self._ladder = self._ladder.again(self._around.read_anew(self._ladder.candidates))
+
+    def _try(self, step: Try) -> Placed | None:
+        if step.not_before is not None:
+            self._sleep_until(step.not_before)
+        candidate = step.candidate
+        backend = self._around.backends[candidate.backend]
+        request: Request | None = None
+        try:
+            request = self._request(backend, candidate)
+            ref = backend.create(request)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._withdraw(backend, candidate, request)) from None
+        except GputrainError as error:
+            self._note(refused(candidate, error, self._around.now()))
+            return None
+        if ref != request.ref:
+            return self._found(backend, ref)
+        self._note(accepted(candidate, self._around.now()))
+        return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self._ladder.attempts)
+
+    def _found(self, backend: Backend, ref: JobRef) -> Placed:
+        """The job was made before, elsewhere: by an earlier submit of the same key, or another process."""
+        same = [one for one in self._plan.candidates if one.backend == backend.name]
+        there = [one for one in same if self._request(backend, one).ref == ref]
+        if there:
+            self._note(accepted(there[0], self._around.now(), "found there: an earlier submit made it"))
+        candidate = there[0] if len(there) == 1 else None  # of several, nobody knows which it was
+        return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self._ladder.attempts)
+
+    def _request(self, backend: Backend, candidate: Candidate) -> Request:
+        if backend.name not in self._bundles:
+            self._bundles[backend.name] = backend.stage(self._plan.spec, self._job_id)
+        return backend.render(self._plan.spec, candidate, self._job_id, self._bundles[backend.name])
+
+    def _note(self, attempt: Attempt) -> None:
+        place = f"{attempt.candidate.backend} {attempt.candidate.place}"
+        log.info("%s at %s: %s", self._job_id, place, attempt.answer)
+        self._ladder = self._ladder.after(attempt)
+        self._around.memory.learn(attempt)
+
+    def _sleep_until(self, when: datetime) -> None:
+        pause_s = (when - self._around.now()).total_seconds()
+        try:
+            self._around.sleep(max(0.0, pause_s))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"submit was interrupted while it waited; {self._so_far}") from None
+
+    @property
+    def _so_far(self) -> str:
+        tried = len(self._ladder.attempts)
+        return f"nothing was made at the {tried} {'place' if tried == 1 else 'places'} tried so far"
+
+    def _withdraw(self, backend: Backend, candidate: Candidate, request: Request | None) -> str:
+        what = f"submit was interrupted while {backend.name} was asked for {candidate.place}; "
+        if request is None:
+            return f"{what}{self._so_far}"
+        by_hand = f"it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
+        try:
+            withdraw = getattr(backend, "withdraw", backend.cancel)
+            withdraw(request.ref)
+        except JobLostError:
+            return f"{what}nothing was made there, and {self._so_far}"
+        except (GputrainError, KeyboardInterrupt):
+            return f"{what}{by_hand}"
+        return f"{what}what was being made there was withdrawn, and {self._so_far}"

@@ -1,0 +1,94 @@
+"""The error of a submit that found no place: what was tried, what was ruled out, what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError
+from gputrain.planning import Candidate, Ladder, Outcome, Plan
+from gputrain.planning.explain import figures
+from gputrain.planning.ladder import Reason, is_open
+from gputrain.quota import deciding
+
+_MORE_PLACES = "allow more GPU kinds, provisioning models or regions"
+_CONSOLE = "https://console.cloud.google.com/iam-admin/quotas"
+_WAIT = "give max_wait_duration to wait for room"
+
+
+def placement_error(plan: Plan[Any], ladder: Ladder, reason: Reason) -> GputrainError:
+    """What to raise: the one answer there was, where there was one, or the whole story."""
+    attempts = ladder.attempts
+    if reason in (Reason.UNCLEAR, Reason.REFUSED) and attempts[-1].error is not None:
+        return attempts[-1].error
+    if not attempts:
+        return _every_quota_short(plan, ladder.candidates)
+    only = attempts[0]
+    if len(attempts) == 1 and only.outcome is not Outcome.NO_ROOM and only.error is not None:
+        return only.error
+    tries = f"{len(attempts)} {'try' if len(attempts) == 1 else 'tries'}"
+    error = NoPlacementError(
+        f"no place for {plan.spec.title} after {tries}: {reason.value}",
+        why="\n".join(_story(ladder)),
+        fix="; or ".join(_fixes(plan, ladder)),
+        plan=plan,
+        attempts=attempts,
+    )
+    error.__cause__ = attempts[-1].error
+    return error
+
+
+def _story(ladder: Ladder) -> Iterator[str]:
+    yield "what was tried"
+    table = str(ladder.attempts.summary).splitlines()[1:]
+    yield from (f"    {line}" for line in table)
+    groups: dict[str, list[str]] = {}
+    for one in ladder.untried:
+        what = f"{one.gpus} by {one.backend}: {_why_not(one)}"
+        groups.setdefault(what, []).append(one.place)
+    for what, places in groups.items():
+        yield f"    not tried: {_few(places)} for {what}"
+
+
+def _why_not(one: Candidate) -> str:
+    if is_open(one):
+        return "ruled out by an answer above, or time was up"
+    reading = deciding(one.fact.readings)
+    if reading is None:
+        return one.fact.absent_why or "its quota is too small"
+    return figures(reading)
+
+
+def _few(places: Sequence[str]) -> str:
+    return ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+
+
+def _fixes(plan: Plan[Any], ladder: Ladder) -> Iterator[str]:
+    """What to do, the surest first, each once."""
+    errors = [one.error for one in ladder.attempts if one.error is not None]
+    others = [one for one in errors if not isinstance(one, CapacityError)]
+    yield from dict.fromkeys(one.fix for one in others if one.fix)
+    yield _MORE_PLACES
+    if plan.spec.max_wait_duration is None and len(others) < len(errors):
+        yield _WAIT
+
+
+def _every_quota_short(plan: Plan[Any], candidates: Sequence[Candidate]) -> GputrainError:
+    """No place was tried, because each would refuse: the first one's quota, in figures."""
+    readings = [found for one in candidates if (found := deciding(one.fact.readings)) is not None]
+    if not readings:
+        title = plan.spec.title
+        return NoPlacementError(
+            f"nowhere to try {title}: every place is ruled out", fix=_MORE_PLACES, plan=plan
+        )
+    first = readings[0]
+    return QuotaExceededError(
+        f"every quota is too small for {plan.spec.title}; nothing was tried",
+        why="\n       ".join(dict.fromkeys(map(figures, readings))),
+        fix=f"ask for more of {first.metric} at {_CONSOLE}, or {_MORE_PLACES}",
+        metric=first.metric,
+        limit=first.limit,
+        usage=first.usage,
+        need=first.need,
+        where=first.where,
+    )

@@ -1,0 +1,76 @@
+"""The road of one spec: from what is on offer to a plan, and from a plan to a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from gputrain.backends.base import Backend
+from gputrain.job import Job
+from gputrain.planning import Candidate, Fact, Plan, Wanted, candidates, rank, weigh
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import make_job_id
+from gputrain.trainer.climb import Climb, Memory, Surroundings
+
+
+class Road:
+    """Plans and submits on some backends; what one submit learns of stockouts helps the next."""
+
+    def __init__(
+        self, backends: Mapping[str, Backend], now: Callable[[], datetime], sleep: Callable[[float], None]
+    ) -> None:
+        self._backends = backends
+        self._now = now
+        self._around = Surroundings(
+            backends=backends, memory=Memory(), read_anew=self._read_anew, now=now, sleep=sleep
+        )
+
+    def plan(self, spec: TrainingSpec, idempotency_key: str | None) -> Plan[Job]:
+        """Every way the spec could run, with the facts of now."""
+        wanted = candidates(spec, [backend.supply for backend in self._backends.values()])
+        wanted = weigh(wanted, self._facts(wanted.candidates))
+        job_id = make_job_id(spec, idempotency_key)
+        fresh = [] if idempotency_key else [True]  # an id drawn just now is nobody's, once
+        return Plan(
+            spec=spec,
+            candidates=wanted.candidates,
+            refusals=wanted.refusals,
+            made_at=self._now(),
+            requests_of=lambda plan: self._requests(plan, job_id),
+            submit_with=lambda plan: self._submit(plan, job_id, is_new=bool(fresh and fresh.pop())),
+            clock=self._now,
+        )
+
+    def _requests(self, plan: Plan[Job], job_id: str) -> tuple[Mapping[str, Any], ...]:
+        best = plan.candidates[0]
+        backend = self._backends[best.backend]
+        bundle = backend.stage(plan.spec, job_id)
+        return (backend.render(plan.spec, best, job_id, bundle).body,)
+
+    def _submit(self, plan: Plan[Job], job_id: str, *, is_new: bool) -> Job:
+        if plan.is_stale(self._now()):
+            plan = attrs.evolve(plan, candidates=self._read_anew(plan.candidates), made_at=self._now())
+        climb = Climb(self._around, plan, job_id)
+        placed = (None if is_new else climb.known()) or climb.run()
+        return Job(
+            placed.ref,
+            placed.backend,
+            candidate=placed.candidate,
+            attempts=placed.attempts,
+            now=self._now,
+            sleep=self._around.sleep,
+        )
+
+    def _read_anew(self, ones: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        bare = tuple(attrs.evolve(one, fact=Fact()) for one in ones)
+        return rank(Wanted(candidates=bare, refusals=()), self._facts(bare))
+
+    def _facts(self, ones: Sequence[Candidate]) -> dict[Candidate, Fact]:
+        return {
+            candidate: fact
+            for name, backend in self._backends.items()
+            for candidate, fact in backend.availability([one for one in ones if one.backend == name]).items()
+        }
