@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import tempfile
 import threading
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,9 @@ class LiveMode:
     Args:
         world: of an emulator with a wall clock.
         cluster_names: how CLUSTER_SPEC spells replicas.
+        hosts: more names that virtual machines find, with their addresses on this computer; a registry's.
+        in_images: folders of this computer, Python packages for one, that every container of a virtual
+            machine sees read-only, as if its image held them.
 
     Example:
         >>> import gputrain.emulator
@@ -51,11 +55,20 @@ class LiveMode:
         ...     cloud.attach(LiveMode(cloud.world))
     """
 
-    def __init__(self, world: World, *, cluster_names: ClusterNames = ClusterNames.ADDRESSES) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        cluster_names: ClusterNames = ClusterNames.ADDRESSES,
+        hosts: Mapping[str, str] | None = None,
+        in_images: Sequence[str] = (),
+    ) -> None:
         if not world.clock.wall:
             raise ValueError("real processes take real time: start the emulator with wall_clock=True")
         self.world = world
         self.cluster_names = cluster_names
+        self.hosts = dict(hosts or {})
+        self.in_images = tuple(in_images)
         self.vms: dict[tuple[str, str, str], LiveVm] = {}
         self.jobs: dict[str, LiveJob] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="gputrain-emulator-"))
@@ -166,6 +179,7 @@ class LiveMode:
             folder=self.folder / f"vm-{vm.resource['id']}",
             environment=self._environment(),
             hosts_changed=self._write_hosts,
+            in_images=self.in_images,
         )
 
     def _tell(self, vm: Vm, **seen: Any) -> None:
@@ -174,7 +188,7 @@ class LiveMode:
 
     def _write_hosts(self) -> None:
         """Every machine finds every other by its internal DNS name, and its own metadata server."""
-        shared = "127.0.0.1 localhost\n"
+        shared = "127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in self.hosts.items())
         for live in self.vms.values():
             if live.address:
                 full = vm_metadata.hostname(live.vm.resource, live.vm.project)

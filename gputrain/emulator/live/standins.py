@@ -50,14 +50,17 @@ fi
 """
 
 
-def write(folder: Path, *, gpus: Sequence[Mapping[str, object]]) -> dict[str, str]:
+def write(folder: Path, *, gpus: Sequence[Mapping[str, object]], docker: str = "") -> dict[str, str]:
     """Write the stand-ins into `folder`; which path of a guest each of them replaces.
 
     gpus: one mapping a GPU with `name` and `memory_mib`, what nvidia-smi will tell of.
+    docker: the text of that program; "" leaves this computer's own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     texts = dict.fromkeys(POWER_COMMANDS, POWER)
     texts["nvidia-smi"] = _nvidia_smi(gpus)
+    if docker:
+        texts["docker"] = docker
     for name, text in {**texts, "python": _PYTHON, "python3": _PYTHON}.items():
         (folder / name).write_text(text, encoding="utf-8")
         (folder / name).chmod(0o755)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gputrain.emulator.live import standins, vm_metadata
+from gputrain.emulator.live import podman, standins, vm_metadata
 from gputrain.emulator.live.addresses import serve_metadata
 from gputrain.emulator.live.gpus import gpus
 from gputrain.emulator.live.guest_process import EXIT_REBOOT, PATH, Guest, GuestError, Setup
@@ -50,6 +50,7 @@ class LiveVm:
         folder: its own; the disk in it outlives stops and reboots.
         environment: what every script sees beside the machine's own variables.
         hosts_changed: called when the machine's address becomes known.
+        in_images: folders of this computer that its containers see as if their images held them.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LiveVm:
         folder: Path,
         environment: Mapping[str, str],
         hosts_changed: Callable[[], None],
+        in_images: Sequence[str] = (),
     ) -> None:
         self.compute = compute
         self.vm = vm
@@ -73,6 +75,7 @@ class LiveVm:
         )
         self._environment = environment
         self._hosts_changed = hosts_changed
+        self._in_images = in_images
         self._server: MetadataServer | None = None
         self._session: _Session | None = None
         (folder / "disk").mkdir(parents=True, exist_ok=True)
@@ -163,7 +166,16 @@ class LiveVm:
         with self.compute.world.lock:
             scripts = vm_metadata.items(self.vm.resource)
             now = self.compute.world.clock.now()
-        replaced = standins.write(self.folder / "standins", gpus=gpus(self.vm.accelerator, self.vm.gpus))
+        machine = str(self.vm.resource["id"])
+        replaced = standins.write(
+            self.folder / "standins",
+            gpus=gpus(self.vm.accelerator, self.vm.gpus),
+            docker=podman.client(machine, self.vm.gpus),
+        )
+        has_engine = podman.why_no_engine() is None
+        if has_engine:
+            images = self.folder / "images"
+            replaced |= podman.write(self.folder / "engine", images, in_images=self._in_images)
         assert self._server is not None
         return Setup(
             kind="vm",
@@ -180,6 +192,7 @@ class LiveVm:
                 "GCE_METADATA_IP": self._server.host,
             },
             replaced=replaced,
+            engine=podman.settings(machine) if has_engine else None,
             startup_script=scripts.get("startup-script"),
             shutdown_script=scripts.get("shutdown-script"),
             booted_at=now,

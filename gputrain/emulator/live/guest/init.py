@@ -14,7 +14,7 @@ import select
 import signal
 from typing import Any
 
-from . import kernel, walls
+from . import cgroups, engine, kernel, walls
 from .boot import Container, Machine, descendants, send
 
 
@@ -26,6 +26,7 @@ def main(path: str) -> None:
         config["failed_fd"], "w", closefd=True
     )  # read by the emulator: empty and closed is success
     os.set_inheritable(failed.fileno(), False)
+    groups = cgroups.hierarchies() if config["engine"] else []
     try:
         if config["walls"]:
             walls.enter()
@@ -36,9 +37,14 @@ def main(path: str) -> None:
     wake = _wakeups()
     child = os.fork()
     if child == 0:
+        for descriptor in groups:
+            os.close(descriptor)
         _inner(config, failed)
     failed.close()
-    _outer(child, wake, walls_stand=config["walls"])
+    status = _outer(child, wake, walls_stand=config["walls"])
+    if config["engine"]:
+        cgroups.remove(config["engine"]["cgroup"], groups)
+    os._exit(status)
 
 
 def _inner(config: dict[str, Any], failed: Any) -> None:
@@ -47,6 +53,9 @@ def _inner(config: dict[str, Any], failed: Any) -> None:
         os.setsid()
         if config["walls"]:
             walls.build(config)
+            if config["engine"]:
+                config["engine_pid"] = engine.start(config["engine"], failed.fileno())
+            kernel.drop_capabilities()
         else:
             kernel.adopt_orphans()
         machine = Machine(config) if config["kind"] == "vm" else Container(config)
@@ -61,7 +70,8 @@ def _inner(config: dict[str, Any], failed: Any) -> None:
     os._exit(machine.run(wake))
 
 
-def _outer(child: int, wake: int, walls_stand: bool) -> None:
+def _outer(child: int, wake: int, walls_stand: bool) -> int:
+    """Listen until the machine is down; its status."""
     listening = [0, wake]
     while True:
         ready, _, _ = select.select(listening, [], [])
@@ -69,7 +79,7 @@ def _outer(child: int, wake: int, walls_stand: bool) -> None:
             os.read(wake, 4096)
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
-                os._exit(max(os.waitstatus_to_exitcode(status), 0) if os.WIFEXITED(status) else 137)
+                return max(os.waitstatus_to_exitcode(status), 0) if os.WIFEXITED(status) else 137
         if 0 in ready:
             text = os.read(0, 4096)
             if text:

@@ -40,11 +40,11 @@ def enter() -> None:
 
 
 def build(config: dict[str, Any]) -> None:
-    """Lay out the machine's root on its disk, move into it, and give up what could reach beyond it.
+    """Lay out the machine's root on its disk, and move into it.
 
-    Called in the machine's first process. config: `disk` (its folder), `hostname`, `hosts` (a file that
-    becomes /etc/hosts), `replaced` (paths inside that are other files than this computer's), `visible`
-    (paths to be seen although they lie under /tmp or /run).
+    Called in the machine's first process, which then gives up what could reach beyond. config: `disk` (its
+    folder), `hostname`, `hosts` (a file that becomes /etc/hosts), `replaced` (paths inside that are other
+    files than this computer's), `visible` (paths to be seen although they lie under /tmp or /run).
     """
     disk = config["disk"]
     root = os.path.join(disk, "root")
@@ -64,7 +64,6 @@ def build(config: dict[str, Any]) -> None:
         _bind(old + source, inside)  # only now, when a link such as poweroff -> /bin/systemctl ends inside
     kernel.detach(old)
     socket.sethostname(config["hostname"])
-    kernel.drop_capabilities()
 
 
 def _top(disk: str, root: str, name: str) -> None:

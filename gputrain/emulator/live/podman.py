@@ -1,0 +1,110 @@
+"""The container engine of virtual machines: this computer's Podman, run by each machine for itself.
+
+What works (Debian 12: podman 4.3.1, runc 1.1.5, 2026-11-21) is written below: runc, as crun refuses computers
+with both kinds of control groups; control groups by hand, as there is no systemd; and the machine's own
+/etc/hosts in every container, as it changes when machines come and go.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gputrain.emulator.live.guest_process import PATH, why_no_walls
+
+INSIDE = "/run/emulated-machine/engine"  # where a machine sees its engine's configuration
+STORAGE = "/var/lib/containers"
+SOCKET = "/run/docker.sock"
+NEEDED = ("podman", "runc", "conmon", "catatonit", "netavark")
+PLACES = f"{PATH}:/usr/libexec/podman:/usr/lib/podman"
+
+
+@cache
+def why_no_engine() -> str | None:
+    """Why virtual machines cannot run containers here; None where they can."""
+    refusal = why_no_walls()
+    if refusal is not None:
+        return refusal
+    if os.geteuid() != 0:
+        return "containers in live virtual machines need root's rights"
+    missing = [name for name in NEEDED if shutil.which(name, path=PLACES) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)} (`make engine` installs them on Debian)"
+    return None
+
+
+def write(folder: Path, images: Path, *, in_images: Sequence[str]) -> dict[str, str]:
+    """Write a machine's configuration into `folder`; which paths inside it and `images` stand at.
+
+    images: an empty folder that keeps what the machine pulls; of a file system that carries overlays.
+    in_images: folders of this computer that every image is taken to hold.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    images.mkdir(parents=True, exist_ok=True)
+    for name, text in _files(in_images).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return {INSIDE: str(folder), STORAGE: str(images)}
+
+
+def settings(machine: str) -> dict[str, Any]:
+    """What the machine's first process needs to know to start the engine."""
+    return {
+        "program": shutil.which("podman", path=PLACES),
+        "socket": SOCKET,
+        "cgroup": cgroup(machine),
+        "environment": environment(),
+    }
+
+
+def cgroup(machine: str) -> str:
+    """The control group above all containers of a machine."""
+    return f"gputrain-emulator-{os.getpid()}-{machine}"
+
+
+def environment() -> dict[str, str]:
+    """Where the engine and its client find their configuration."""
+    return {
+        "PATH": PATH,
+        "HOME": "/root",
+        "CONTAINERS_CONF": f"{INSIDE}/containers.conf",
+        "CONTAINERS_STORAGE_CONF": f"{INSIDE}/storage.conf",
+        "CONTAINERS_REGISTRIES_CONF": f"{INSIDE}/registries.conf",
+    }
+
+
+def client(machine: str, gpus: int) -> str:
+    """The text of the program `docker` of a machine with that many GPUs."""
+    program = Path(__file__).with_name("docker.py")
+    own = {"gpus": gpus, "socket": SOCKET, "cgroup": cgroup(machine), "environment": environment()}
+    own["program"] = shutil.which("podman", path=PLACES)
+    own["refusal"] = why_no_engine()
+    return f"#!{sys.executable} -IS\n{program.read_text(encoding='utf-8')}\nmain({own!r}, sys.argv[1:])\n"
+
+
+def _files(in_images: Sequence[str]) -> Mapping[str, str]:
+    volumes = ["/etc/hosts:/etc/hosts:ro", *(f"{path}:{path}:ro" for path in in_images)]
+    return {
+        "containers.conf": f"""[containers]
+cgroups = "no-conmon"
+log_driver = "k8s-file"
+volumes = {json.dumps(volumes)}
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+[network]
+network_backend = "netavark"
+""",
+        "storage.conf": f"""[storage]
+driver = "overlay"
+graphroot = "{STORAGE}/storage"
+runroot = "/run/containers/storage"
+""",
+        "registries.conf": "unqualified-search-registries = []\n",
+    }
