@@ -66,7 +66,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "fail": _fail,
     "instances": _instances,
     **{name: _verb(name) for name in ("quota", "stock", "preempt", "host_error", "maintenance", "power_off")},
-    **{name: _verb(name) for name in ("add_project", "add_bucket", "enable_api", "rate_limit")},
+    **{name: _verb(name) for name in ("add_project", "add_bucket", "add_image", "enable_api", "rate_limit")},
 }
 """Each takes the arguments of the ``Cloud`` method of its name."""
 

@@ -14,6 +14,7 @@ from gputrain.emulator.dispatch import Dispatcher, Seen
 from gputrain.emulator.faults import Fault, Order
 from gputrain.emulator.ledger import Ledger
 from gputrain.emulator.quotas import GLOBAL, GLOBAL_METRICS, Key as QuotaKey, Quotas
+from gputrain.emulator.registry import Registry
 from gputrain.emulator.runtime import Runtime
 from gputrain.emulator.server import Server, require_loopback
 from gputrain.emulator.storage import Storage
@@ -27,7 +28,7 @@ class Endpoints:
     def __init__(self, url: str, dispatcher: Dispatcher) -> None:
         self.url = url
         self.compute = self.aiplatform = self.storage = self.logging = url
-        self.cloudquotas = self.serviceusage = self.resourcemanager = self.iam = url
+        self.cloudquotas = self.serviceusage = self.resourcemanager = self.iam = self.registry = url
         self.token_uri = f"{url}/token"
         self._dispatcher = dispatcher
         self._grpc: tuple[str, Any] | None = None
@@ -139,6 +140,11 @@ class Cloud:
         """A Cloud Storage bucket, of the first project unless another is named."""
         with self.world.lock:
             self.storage.add_bucket(name, location=location, project=project)
+
+    def add_image(self, name: str, platforms: Iterable[str] = ("linux/amd64",)) -> None:
+        """A container image in Artifact Registry, ``HOST/PROJECT/REPOSITORY/IMAGE:TAG``."""
+        with self.world.lock:
+            self.world.part(Registry).add(name, tuple(platforms))
 
     def rate_limit(self, pool: str, per_minute: int) -> None:
         """Set a pool's calls a minute (see ``rates.DEFAULT_PER_MINUTE``)."""

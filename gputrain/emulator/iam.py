@@ -27,11 +27,12 @@ SECRETS = Service(name="secretmanager", style=Style.PLATFORM)
 
 
 class Accounts:
-    """Service accounts that do not exist, and secrets that do."""
+    """Service accounts that do not exist or are switched off, and secrets that exist."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.missing: set[str] = set()
+        self.disabled: set[str] = set()
         self.secrets: dict[tuple[str, str], list[bytes]] = {}
 
     def add_secret(self, name: str, data: bytes, *, project: str = "") -> None:
@@ -120,6 +121,7 @@ def get_account(call: Call) -> dict[str, Any]:
         "displayName": email.partition("@")[0],
         "etag": base64.b64encode(unique.encode()).decode(),
         "oauth2ClientId": unique,
+        **({"disabled": True} if email in call.world.part(Accounts).disabled else {}),
     }
 
 

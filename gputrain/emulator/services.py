@@ -13,6 +13,7 @@ MODULES = (
     "logging",
     "serviceusage",
     "iam",
+    "registry",
     "compute",
     "cloudquotas",
     "vertex",

@@ -46,9 +46,9 @@ def _is_there(access: Access, name: str, shapes: Sequence[Shape]) -> Iterator[Ch
         return
     try:
         found = retried(lambda: find_manifest(access, parsed), policy=LOOK, sleep=access.sleep)
-    except MissingError as error:
+    except MissingError:
         fix = f"gcloud artifacts docker images list {parsed.host}/{parsed.path} --include-tags"
-        yield Check(subject=subject, finding=Finding.FAULT, why=error.why, fix=fix)
+        yield Check(subject=subject, finding=Finding.FAULT, why=f"{parsed.host} has no such image", fix=fix)
         return
     if found is None:
         yield Check(subject=subject, finding=Finding.UNKNOWN, why="these endpoints have no registry")

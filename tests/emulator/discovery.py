@@ -32,10 +32,11 @@ SERVICES = (
     "oauth2.v2",
 )
 
-# Served by Google without a document in the package: the token endpoint, Cloud Quotas, and a path that the
-# operations client of google-cloud-aiplatform asks for although nothing is published there.
+# Served by Google without a document in the package: the token endpoint, Cloud Quotas, manifests of images,
+# and a path that the operations client of google-cloud-aiplatform asks for although nothing is published there.
 UNDOCUMENTED = re.compile(
     r"/token|/v1(beta)?/projects/[^/]+/locations/global/(services/[^/]+/)?quota\w+(/.+)?|/ui/.+"
+    r"|/v2/.+/manifests/.+"
 )
 
 # What real clients send although the v1 documents do not list it.

@@ -76,6 +76,6 @@ def test_no_token_goes_to_a_host_that_only_looks_like_googles(registry):
     assert asked == []
 
 
-def test_endpoints_without_a_registry_ask_nobody(make, code):
-    backend = make()
-    assert pinned(backend._access, IMAGE) == IMAGE
+def test_endpoints_without_a_registry_ask_nobody():
+    nowhere = Access(project="p", credentials=Credentials(token="t"), endpoints=object())
+    assert pinned(nowhere, IMAGE) == IMAGE
