@@ -17,6 +17,7 @@ from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, Place, ref_of
 from gputrain.backends.compute.record import Record, Records
+from gputrain.backends.compute.remains import Remains
 from gputrain.backends.compute.settings import Settings, read_settings
 from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api, MissingError
@@ -104,6 +105,7 @@ class ComputeEngine:
         self._records = Records(access=access, bucket=home)
         self._gangs = Gangs(calls=self._calls, records=self._records)
         self._looks = Looks(self._calls, self._records, self._settings.service_account)
+        self._remains = Remains(self._gangs.remove, now)
         self._logs = Logs(calls=self._calls, records=self._records, now=now)
         self._parcels = Parcels(access, progress)
 
@@ -177,11 +179,16 @@ class ComputeEngine:
     def observe(self, ref: JobRef) -> Observation:
         """One look at the job; all jobs of a zone share a list, and one that runs costs no call of its own.
 
+        What is left of a gang that cannot go on is removed by whoever looks.
+
         Raises:
             JobLostError: there is no such job.
         """
         seen = self._looks.undisturbed(ref.name)
-        return seen if seen is not None else self._looks.observe(self._records.known(ref))
+        if seen is not None:
+            return seen
+        record = self._records.known(ref)
+        return self._remains.end(record, self._looks.observe(record))
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``. Raises as `observe`."""
@@ -255,12 +262,18 @@ class ComputeEngine:
         return "projects/" + str(found["selfLink"]).partition("/projects/")[2]
 
     def _zones(self, record: Record) -> tuple[str, ...]:
-        """Where an interrupted job may start again: where it was, then wherever its machine is."""
-        machine = record.order["properties"]["machineType"]
-        places = (
-            place for offer in self.supply.offers if offer.machine_type == machine for place in offer.places
-        )
-        return tuple(dict.fromkeys([record.zone, *places]))
+        """Where an interrupted job may start again: where it was, then wherever its machine is.
+
+        A reservation is of one zone, a placement policy of one region.
+        """
+        asked = record.order["properties"]
+        if asked["reservationAffinity"]["consumeReservationType"] == "SPECIFIC_RESERVATION":
+            return (record.zone,)
+        offers = (one for one in self.supply.offers if one.machine_type == asked["machineType"])
+        places = dict.fromkeys([record.zone, *(place for one in offers for place in one.places)])
+        home = region_of(record.zone)
+        is_bound = bool(asked.get("resourcePolicies"))
+        return tuple(place for place in places if not is_bound or region_of(place) == home)
 
 
 _SETTINGS = frozenset(field.name for field in attrs.fields(Settings))

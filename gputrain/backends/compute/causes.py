@@ -92,8 +92,12 @@ _STOPS = {
     "max_run_duration": Cause.TIME_LIMIT,
     "cancelled": Cause.CANCELLED,
     "boot": Cause.BOOT,
+    "absent": Cause.BOOT,
     "restarted": Cause.REBOOTED,
 }
+UNABLE = frozenset({"absent", "boot", "restarted"})
+"""Why a node ended that never trained: the agents of the others may not know."""
+
 _MUTE = "it removed itself without a word: it could not write to the bucket"
 _NOTICES = {"preempted": Cause.PREEMPTED, "maintenance": Cause.MAINTENANCE}
 _ABOUT_NODES = frozenset({contract.NODE_LOSS, contract.NODE_MISSING})
@@ -156,16 +160,42 @@ def judge(nodes: Sequence[Node], *, account: str, is_cancelled: bool) -> Verdict
         return Verdict(cause=Cause.USER_CODE, failure=of_ranks)
     if is_cancelled:
         return Verdict(cause=Cause.CANCELLED)
+    traceless = [node for node in nodes if _is_traceless(node)]
     for _, cause, node in events:
+        if cause is Cause.STOPPED_BY_PERSON and traceless and node not in traceless:
+            break  # the rest of a gang was deleted after a VM had vanished
         return Verdict(
             cause=cause, node_rank=node.rank, detail=_detail(cause, node), failure=_said(cause, node)
         )
     if failed_at is not None:
         return Verdict(cause=Cause.USER_CODE, failure=of_ranks)
-    gone = next((node for node in nodes if node.phase != "ended"), nodes[0])
+    gone = next((node for node in (*traceless, *nodes) if node.phase != "ended"), nodes[0])
     failure = _said(Cause.VANISHED, gone)
     detail = _MUTE if _removed_itself(gone, account) else ""
     return Verdict(cause=Cause.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
+
+
+def is_half(nodes: Sequence[Node]) -> bool:
+    """Whether the gang cannot go on, though VMs of it still run: one is gone, or could not start.
+
+    One that ended in order does not count: the agents of the others know why, and end by themselves.
+    """
+    dead = [node for node in nodes if node.is_over and not _ended_in_order(node)]
+    return bool(dead) and not all(node.is_over for node in nodes)
+
+
+def _ended_in_order(node: Node) -> bool:
+    return node.phase == "ended" and (node.document or {}).get("why") not in UNABLE
+
+
+def _is_traceless(node: Node) -> bool:
+    """Gone, and neither Google nor its guest says how."""
+    said = [one for one in node.operations if one.get("operationType") not in ("insert", "bulkInsert")]
+    return not node.status and node.phase != "ended" and not any(map(_says_an_end, said))
+
+
+def _says_an_end(operation: Document) -> bool:
+    return OPERATIONS.get(str(operation.get("operationType", "")), Cause.VANISHED) is not None
 
 
 def _removed_itself(node: Node, account: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -11,7 +11,7 @@ import attrs
 from gputrain import catalog
 from gputrain.backends.compute.calls import Calls, ours
 from gputrain.backends.compute.gang import Gangs
-from gputrain.backends.compute.look import Looks
+from gputrain.backends.compute.look import SHORTEST_RESTART_S, Looks
 from gputrain.backends.compute.official import Json
 from gputrain.backends.compute.record import Record, Records
 from gputrain.catalog import Price, ProvisioningModel
@@ -67,14 +67,20 @@ def resume(gangs: Gangs, looks: Looks, record: Record, zones: Sequence[str]) -> 
     if not record.ids and gangs.calls.access.now() < record.asked_at + AGAIN_S:
         return False
     if record.ids:
-        nodes = looks.nodes(record, {})
-        used_s = record.used_s + looks.ran_s(nodes)
+        nodes = looks.joined(record, looks.nodes(record, {}))
+        spent = record.spent(looks.ran_s(record, nodes))
         gangs.clear(record)
-        record = attrs.evolve(record, attempt=record.attempt + 1, used_s=used_s, ids={})
+        record = attrs.evolve(spent, attempt=record.attempt + 1, ids={})
     queue = list(zones)
     while queue:
         zone = queue.pop(0)
         wanted = attrs.evolve(record, order=_in_zone(record.order, zone), asked_at=gangs.calls.access.now())
+        if wanted.order["max_cost"] is not None and wanted.order["price_usd_h"] is None:
+            log.info("%s does not go to %s: what that costs is unknown", record.job_id, zone)
+            continue
+        if wanted.left_s < SHORTEST_RESTART_S:
+            log.info("%s does not go to %s: the money that is left buys no minute", record.job_id, zone)
+            continue
         try:
             record = gangs.records.write(wanted)
         except PreconditionError:
@@ -127,7 +133,8 @@ def _orphan(job_id: str, vm: Json) -> Orphan:
     return Orphan(name=vm["name"], zone=zone, job_id=job_id, status=vm["status"], price=_price(vm, zone))
 
 
-def _price(vm: Json, zone: str) -> Price | None:
+def _price(vm: Mapping[str, Any], zone: str) -> Price | None:
+    """Of one VM for an hour; takes Google's VMs and what they are made from."""
     machine = str(vm.get("machineType", "")).rpartition("/")[2]
     model = _MODELS.get(vm.get("scheduling", {}).get("provisioningModel", ""))
     shapes = catalog.shapes(machine_type=machine) if machine else ()
@@ -136,5 +143,20 @@ def _price(vm: Json, zone: str) -> Price | None:
     return catalog.price(shapes[0], catalog.region_of(zone), model)
 
 
-def _in_zone(order: Any, zone: str) -> dict[str, Any]:
-    return {**order, "zone": zone, "job": {**order["job"], "zone": zone}}
+def _in_zone(order: Mapping[str, Any], zone: str) -> dict[str, Any]:
+    """The order as it is sent to another zone, at that zone's price."""
+    if zone == order["zone"]:
+        return dict(order)
+    price = _price(order["properties"], zone)
+    usd_h = price.usd_h * int(order["count"]) if price is not None and price.is_whole else None
+    here, there = (f"regions/{catalog.region_of(one)}/" for one in (order["zone"], zone))
+    nics = [
+        {
+            field: value.replace(here, there) if field == "subnetwork" else value
+            for field, value in nic.items()
+        }
+        for nic in order["properties"]["networkInterfaces"]
+    ]
+    properties = {**order["properties"], "networkInterfaces": nics}
+    job = {**order["job"], "zone": zone}
+    return {**order, "zone": zone, "price_usd_h": usd_h, "properties": properties, "job": job}

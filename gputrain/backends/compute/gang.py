@@ -58,11 +58,12 @@ class Gangs:
             with contextlib.suppress(CapacityError):  # it came to nothing: now it is our turn
                 return self._arrived(there)
             there = self.records.read(job_id)
-        fresh = Record(job_id=job_id, order=order, asked_at=self.calls.access.now())
-        if there is not None:
+        if there is None:
+            fresh = Record(job_id=job_id, order=order, asked_at=self.calls.access.now())
+        else:
             fresh = attrs.evolve(
-                fresh, generation=there.generation, attempt=there.attempt, used_s=there.used_s
-            )
+                there, order=order, asked_at=self.calls.access.now(), ids={}
+            )  # its attempt and what was spent go on
         try:
             record = self.records.write(fresh)
         except PreconditionError:  # another process was quicker: it is its turn

@@ -25,6 +25,9 @@ UNSTARTED_S = 900.0
 SHORTEST_RESTART_S = 60
 """What must be left of the time limit for another start to be worth its while."""
 
+NOTICE_S = 150.0
+"""From Google's word that a VM ends to its end, at most: a Spot VM's notice and its 30 s of shutdown."""
+
 _PREPARING = frozenset({"PROVISIONING", "STAGING", "REPAIRING"})
 _UNSTARTED = "its creator ended before it could start it; submit it again under the same key"
 
@@ -77,16 +80,19 @@ class Looks:
             found.append(Node(rank=rank, status=str(vms.get(name, {}).get("status", "")), document=document))
         return tuple(found)
 
-    def verdict(self, record: Record, nodes: tuple[Node, ...]) -> Verdict:
-        """Why a gang that is over ended; asks Google unless the guests have said it all."""
-        told = all(node.phase == "ended" for node in nodes)
+    def told(self, record: Record, nodes: tuple[Node, ...]) -> tuple[Verdict, tuple[Node, ...]]:
+        """Why a gang that is over ended, and its nodes; asks Google unless the guests have said it all."""
         is_cancelled = self._is_cancelled(record)
         plain = judge(nodes, account=self._account, is_cancelled=is_cancelled)
-        if told and plain.cause is Cause.SUCCEEDED:
-            return plain
+        if plain.cause is Cause.SUCCEEDED and all(node.phase == "ended" for node in nodes):
+            return plain, nodes
+        joined = self.joined(record, nodes)
+        return judge(joined, account=self._account, is_cancelled=is_cancelled), joined
+
+    def joined(self, record: Record, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The nodes with Google's operations on them."""
         operations = self._operations(record)
-        joined = [attrs.evolve(node, operations=tuple(operations.get(node.rank, ()))) for node in nodes]
-        return judge(joined, account=self._account, is_cancelled=is_cancelled)
+        return tuple(attrs.evolve(node, operations=tuple(operations.get(node.rank, ()))) for node in nodes)
 
     def _operations(self, record: Record) -> dict[int, list[Json]]:
         """Google's operations on the VMs of the attempt, told by number from those on others of the name."""
@@ -117,11 +123,11 @@ class Looks:
         )
 
     def _ended_one(self, record: Record, nodes: tuple[Node, ...]) -> Observation:
-        verdict = self.verdict(record, nodes)
+        verdict, nodes = self.told(record, nodes)
         meaning = MEANINGS[verdict.cause]
-        used_s = self.ran_s(nodes)
         may_restart = meaning.may_restart and record.restarts_left > 0
-        may_restart = may_restart and record.left_s - used_s >= SHORTEST_RESTART_S
+        spent = record.spent(self.ran_s(record, nodes))
+        may_restart = may_restart and spent.left_s >= SHORTEST_RESTART_S
         detail = ": ".join(filter(None, [meaning.text, verdict.detail]))
         failure = verdict.failure
         code = next((one.document.get("exit_code") for one in nodes if one.document), None)
@@ -136,12 +142,23 @@ class Looks:
             raw={**_raw(nodes), "cause": verdict.cause.value},
         )
 
-    def ran_s(self, nodes: tuple[Node, ...]) -> int:
-        """Seconds that an attempt has taken of the time limit."""
-        ends = [seconds_of((node.document or {}).get("ended_at")) for node in nodes]
-        starts = [seconds_of((node.document or {}).get("booted_at")) for node in nodes]
-        began = min((start for start in starts if start), default=0.0)
-        return int(max(0.0, (max(ends, default=0.0) or self._calls.access.now()) - began)) if began else 0
+    def ran_s(self, record: Record, nodes: tuple[Node, ...]) -> int:
+        """Seconds that an attempt has taken of the time limit: rather too many than too few.
+
+        A VM that Google took may never have written when it began or ended; then the time of the order
+        counts, and Google's own word on its end with all the notice that it may have had.
+        """
+        documents = [node.document or {} for node in nodes]
+        starts = [start for one in documents if (start := seconds_of(one.get("booted_at")))]
+        if not starts and record.order["queue_s"]:
+            return 0  # what it waited in Google's queue was free
+        began = min(starts, default=record.asked_at)
+        ends = [seconds_of(one.get("ended_at")) for one in documents]
+        for node in nodes:
+            ends += [seconds_of(one.get("insertTime")) + NOTICE_S for one in node.operations]
+        now = self._calls.access.now()
+        until = max(ends, default=0.0) if all(node.is_over for node in nodes) else now
+        return int(min(max(0.0, (until or now) - began), record.left_s))
 
     def _unstarted(self, record: Record) -> Observation:
         is_late = self._calls.access.now() > record.asked_at + UNSTARTED_S

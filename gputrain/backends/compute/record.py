@@ -34,6 +34,8 @@ class Record:
     attempt: int = 0
     used_s: int = 0
     """Seconds that earlier attempts have run."""
+    used_usd: float = 0.0
+    """What they have cost, at the dated prices."""
     asked_at: float = 0.0
     """When this attempt's VMs were asked for, in seconds since 1970."""
     ids: Mapping[str, str] = attrs.field(factory=dict)
@@ -58,8 +60,17 @@ class Record:
 
     @property
     def left_s(self) -> int:
-        """What is left of the time limit."""
-        return max(0, int(self.order["max_run_s"]) - self.used_s)
+        """What is left of the time limit, and of the money at the price of the present zone."""
+        left = int(self.order["max_run_s"]) - self.used_s
+        price, most = self.order["price_usd_h"], self.order["max_cost"]
+        if most is not None and price:
+            left = min(left, int((most - self.used_usd) / price * 3600))
+        return max(0, left)
+
+    def spent(self, seconds: int) -> Record:
+        """The record after an attempt that ran so long."""
+        usd = seconds / 3600 * (self.order["price_usd_h"] or 0.0)
+        return attrs.evolve(self, used_s=self.used_s + seconds, used_usd=self.used_usd + usd)
 
 
 @attrs.frozen(kw_only=True)

@@ -14,17 +14,15 @@ from importlib.resources import files
 from typing import Any
 
 from gputrain.backends.base import Bundle
-from gputrain.backends.compute import images, networks
-from gputrain.backends.compute.names import LABEL_ATTEMPT, Objects, vm_names
+from gputrain.backends.compute import document, images, networks
+from gputrain.backends.compute.names import LABEL_ATTEMPT, vm_names
 from gputrain.backends.compute.offers import shape_of
 from gputrain.backends.compute.settings import Settings
 from gputrain.catalog import Placement, ProvisioningModel, Shape
-from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import our_labels
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import Bucket
 
 MODELS: Mapping[ProvisioningModel, str] = {
     ProvisioningModel.STANDARD: "STANDARD",
@@ -46,10 +44,8 @@ SPOT_NOTICE_S = 120
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 JOB_KEY = "gputrain-job"
-GUEST = ("cloud", "node", "run", "mirror")
+GUEST = ("cloud", "node", "container", "run", "mirror")
 """What the startup script brings from the metadata; the text is the same for every job."""
-
-SCHEMA = 1
 
 
 def body(
@@ -70,19 +66,21 @@ def body(
 
     Returns:
         ``job``: the document that every VM reads; ``properties``: Google's ``InstanceProperties``;
-        ``queue_s``: how long Google may let it wait, 0 unless flex-start.
+        ``queue_s``: how long Google may let it wait, 0 unless flex-start; ``price_usd_h``, ``max_cost``:
+        what the gang costs an hour there, and what all attempts together may cost.
     """
     queues = candidate.provisioning_model is ProvisioningModel.FLEX_START
     return {
-        "schema": SCHEMA,
+        "schema": document.SCHEMA,
         "zone": candidate.place,
         "count": candidate.num_nodes,
         "max_restarts": spec.max_restarts,
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
         "queue_s": min(int(spec.longest_queue.total_seconds()), LONGEST_QUEUE_S) if queues else 0,
         "price_usd_h": candidate.price_usd_h,
+        "max_cost": spec.max_cost,
         "properties": _properties(spec, candidate, job_id, settings),
-        "job": _job(spec, candidate, job_id, bundle, settings, addresses),
+        "job": document.job(spec, candidate, job_id, bundle, settings, addresses),
     }
 
 
@@ -97,12 +95,12 @@ def call(
         max_run_s: what is left of the limit.
     """
     names = vm_names(job_id, attempt, order["count"])
-    document = {**order["job"], "attempt": attempt, "names": names, "max_run_s": max_run_s}
+    told = {**order["job"], "attempt": attempt, "names": names, "max_run_s": max_run_s}
     properties = dict(order["properties"])
     properties["labels"] = {**properties["labels"], LABEL_ATTEMPT: str(attempt)}
     limit = {"seconds": str(max(max_run_s, SHORTEST_LIMIT_S))}
     properties["scheduling"] = {**properties["scheduling"], "maxRunDuration": limit}
-    properties["metadata"] = {"items": _metadata(document)}
+    properties["metadata"] = {"items": _metadata(told)}
     if order["queue_s"]:
         return "insert", _instance(properties, names[0], order)
     return "bulkInsert", {
@@ -124,13 +122,13 @@ def _loader() -> str:
     return (files("gputrain.staging") / "loader.py").read_text("utf-8")
 
 
-def _metadata(document: Mapping[str, Any]) -> list[dict[str, str]]:
+def _metadata(told: Mapping[str, Any]) -> list[dict[str, str]]:
     values = {
         "startup-script": guest_text("startup.py"),
         **{f"gputrain-{part}": guest_text(f"{part}.py") for part in GUEST},
         "gputrain-loader": _loader(),
-        JOB_KEY: json.dumps(document, sort_keys=True),
-        "enable-oslogin": "TRUE" if document["os_login"] else "FALSE",
+        JOB_KEY: json.dumps(told, sort_keys=True),
+        "enable-oslogin": "TRUE" if told["os_login"] else "FALSE",
         "block-project-ssh-keys": "TRUE",
         "serial-port-enable": "FALSE",
         images.INSTALL_DRIVER: "True",
@@ -241,59 +239,3 @@ def _placement(shape: Shape, candidate: Candidate, settings: Settings) -> str:
     if candidate.num_nodes == 1 or wants is Placement.BY_RESERVATION:
         return ""
     return settings.placement_policy or ""
-
-
-def _job(
-    spec: TrainingSpec,
-    candidate: Candidate,
-    job_id: str,
-    bundle: Bundle,
-    settings: Settings,
-    addresses: Mapping[str, str],
-) -> dict[str, Any]:
-    """The document that the guest reads. Nothing in it is a secret: whoever may see the VM may read it."""
-    shape = shape_of(candidate.gpu, candidate.gpu_count, candidate.machine_type)
-    bucket = settings.bucket
-    objects = Objects(bucket=bucket, job_id=job_id)
-    return {
-        "schema": SCHEMA,
-        "job_id": job_id,
-        "zone": candidate.place,
-        "project": settings.project,
-        "gpus": shape.api_gpu_count,
-        "driver_wait_s": settings.driver_wait_s,
-        "image": spec.image,
-        "python": settings.python,
-        "os_login": settings.os_login,
-        "storage": addresses["storage"],
-        "compute": addresses["compute"],
-        "bucket": bucket.name,
-        "folder": objects.attempts,
-        "cancel": objects.cancel,
-        "checkpoints": spec.checkpoint_dir or bucket.uri("jobs", job_id, "checkpoints"),
-        "output": spec.output_dir or bucket.uri("jobs", job_id, "output"),
-        "order": _code(spec, bundle, bucket, addresses),
-        "env": {
-            **spec.env,
-            contract.JOB_ID: job_id,
-            contract.NUM_NODES: str(candidate.num_nodes),
-            contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
-            contract.LAUNCHER: spec.launcher.value,
-            contract.LOG_FORMAT: "json",
-        },
-    }
-
-
-def _code(spec: TrainingSpec, bundle: Bundle, bucket: Bucket, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """What the loader and the prelude of every backend are told."""
-    return {
-        "storage": addresses["storage"],
-        "secretmanager": addresses["secretmanager"],
-        "bucket": bucket.name,
-        "object": bundle.location.removeprefix(f"gs://{bucket.name}/"),
-        "sha256": bundle.sha256,
-        "generation": bundle.generation,
-        "argv": list(bundle.argv),
-        "requirements": list(spec.requirements),
-        "secrets": dict(spec.secrets),
-    }

@@ -4,8 +4,10 @@ import json
 import time
 
 import pytest
+from attrs import evolve
 
 from gputrain.backends.compute import ComputeEngine
+from gputrain.emulator.live import LiveMode
 from gputrain.emulator.storage import Storage
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
@@ -58,8 +60,6 @@ def wait_until(claim):
 
 def with_gpus(request, count):
     """The request of a job that expects another number of GPUs than its machine has."""
-    from attrs import evolve
-
     return evolve(request, body={**request.body, "job": {**request.body["job"], "gpus": count}})
 
 
@@ -95,13 +95,21 @@ def test_a_vm_that_may_not_delete_itself_powers_off_and_is_swept(cloud, road, sp
     }
     cloud.caller(ACCOUNT, buckets)
     ref = road.submit(spec(HELLO), job_id="stays-1")
-    assert road.end(ref).state is State.SUCCEEDED
     wait_until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
     (orphan,) = road.backend.orphans()
     assert (orphan.name, orphan.zone, orphan.job_id) == ("stays-1-0-0", "us-central1-a", "stays-1")
     assert orphan.price.usd_h > 0
     assert road.backend.sweep() == (orphan,)
     wait_until(lambda: not cloud.compute.vms)
+    assert road.end(ref).state is State.SUCCEEDED
+
+
+def test_a_vm_that_is_only_halted_is_removed_by_whoever_sees_the_end(cloud, road, spec):
+    ref = road.submit(spec(WAIT), job_id="halts-1")
+    road.until_said(ref, "waiting")
+    cloud.host_error("halts-1-0-0")
+    assert road.end(ref).failure.kind == "host_error"
+    wait_until(lambda: not cloud.compute.vms and not cloud.compute.resources["disks"])
 
 
 def test_a_gang_that_comes_second_does_nothing(cloud, road, spec):
@@ -147,3 +155,63 @@ def test_a_checkpoint_of_all_nodes_is_in_the_bucket_and_comes_back(cloud, road, 
     second = road.submit(spec(write, **fields))
     road.end(second)
     assert "found ['empty-0', 'empty-1', 'rank-0.pt', 'rank-1.pt']" in road.text(second)
+
+
+class Mute(LiveMode):
+    """Machines of which one never boots."""
+
+    def boot(self, vm):
+        if not vm.name.endswith("-1"):
+            super().boot(vm)
+
+
+class Clock:
+    """Real time, ahead of which a test may jump."""
+
+    ahead_s = 0.0
+
+    def now(self):
+        return time.time() + self.ahead_s
+
+
+@pytest.fixture
+def hurried(cloud):
+    """A road whose clock can jump."""
+    clock = Clock()
+    backend = ComputeEngine(
+        "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
+        credentials=cloud.credentials, poll_s=0.2, driver_wait_s=0, now=clock.now,
+    )  # fmt: skip
+    return Road(backend), clock
+
+
+def test_when_a_vm_dies_before_the_nodes_have_met_the_rest_does_not_live_on(cloud, hurried, spec):
+    road, clock = hurried
+    ref = road.submit(spec(HELLO, num_nodes=2), job_id="half-1")
+    cloud.host_error("half-1-0-1")
+    seen = road.until(ref, lambda seen: "half-1-0-1 is gone" in seen.detail)
+    assert seen.state is not State.FAILED
+    clock.ahead_s += 200
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind, seen.failure.node_rank) == (State.FAILED, "host_error", 1)
+    wait_until(lambda: not cloud.compute.vms and not cloud.compute.resources["disks"])
+
+
+def test_a_node_that_never_boots_is_named_and_holds_nobody(cloud, hurried, spec):
+    cloud.attach(Mute(cloud.world))
+    cloud.compute.settings.acpi_s = 0.2  # nothing in it hears the power button
+    road, clock = hurried
+    request = road.request(spec(HELLO, num_nodes=2), job_id="mute-1")
+    job = {**request.body["job"], "boot_wait_s": 0}
+    ref = road.backend.create(evolve(request, body={**request.body, "job": job}))
+    seen = road.until(ref, lambda seen: "the rest is ended in" in seen.detail)
+    clock.ahead_s += 200
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "boot")
+    assert "mute-1-0-1 never booted" in seen.failure.message
+    wait_until(lambda: not cloud.compute.vms)
+
+
+def test_two_gangs_of_one_machine_do_not_meet(cloud, road, spec):
+    refs = [road.submit(spec(HELLO, num_nodes=2), job_id=f"pair-{number}") for number in range(2)]
+    assert [road.end(ref).state for ref in refs] == [State.SUCCEEDED] * 2

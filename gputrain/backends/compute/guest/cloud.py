@@ -1,5 +1,4 @@
 # ruff: noqa: S310  # addresses come from our own job document
-# addresses come from the job document of our own
 """The VM's own metadata, and Google's APIs under the VM's own identity."""
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ class Node:
             "zone": job["zone"],
         }
         self.token = ""
+        self.absent = ", ".join(job["names"])
+        self.patience = time.monotonic() + job["boot_wait_s"]
         self.offset = 0
         self.writing = threading.Lock()
         os.makedirs(os.path.join(self.home, "tmp"), exist_ok=True)
@@ -63,7 +65,7 @@ class Node:
         body = json.dumps(self.status).encode()
         try:
             self.bucket.put(f"{self.folder}status-{self.rank}.json", body)
-            if more.get("why") in ("boot", "restarted"):
+            if more.get("why") in ("absent", "boot", "restarted"):
                 self.bucket.put(self.folder + "failed", body, only_if_absent=True)
         except OSError as error:
             self.say(f"the bucket cannot be written: {error}", "ERROR")
@@ -73,9 +75,19 @@ class Node:
         try:
             if self.bucket.exists(self.job["cancel"]):
                 return "cancelled"
-            return "peer" if self.bucket.exists(self.folder + "failed") else ""
+            if self.bucket.exists(self.folder + "failed"):
+                return "peer"
+            if self.absent:
+                self.absent = self.not_booted()
+            return "absent" if self.absent and time.monotonic() > self.patience else ""
         except OSError:
             return ""  # without the network the ranks go on; the time limit holds
+
+    def not_booted(self) -> str:
+        """The nodes of the gang that have not said a word yet."""
+        there = self.bucket.list(self.folder + "status-")
+        names = enumerate(self.job["names"])
+        return ", ".join(name for rank, name in names if f"{self.folder}status-{rank}.json" not in there)
 
     def say(self, message: str, severity: str = "INFO") -> None:
         """A line of this script's own, in the log as well."""

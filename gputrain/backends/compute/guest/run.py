@@ -16,14 +16,15 @@ import sys
 import threading
 import time
 
-from .cloud import access_token, call, metadata
+from . import container
+from .cloud import call, metadata
+from .container import Failed
 from .node import ROOT, Node
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 BAD_ENVIRONMENT = 64
+KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
+"""How docker tells of signals: the agent was there, and nobody let it finish."""
+
 PYTHONS = ("python3", "/opt/conda/bin/python3", "/opt/venv/bin/python3", "/usr/bin/python3")
 PEERS_EVERY_S = 10.0
 LOG_EVERY_S = 300.0
@@ -32,10 +33,6 @@ LEAD_S = 30
 
 BUTTON_S = 600
 """How long the power button may take after this VM was deleted."""
-
-
-class Failed(Exception):
-    """This node cannot run the job; the text says why and what to do."""
 
 
 class Run:
@@ -71,7 +68,8 @@ class Run:
         finally:
             self.end_mirrors()
         node.send_logs()
-        node.tell("ended", exit_code=code, why=self.why, result=node.result())
+        told = {"message": f"{node.absent} never booted"} if self.why == "absent" else {}
+        node.tell("ended", exit_code=code, why=self.why, result=node.result(), **told)
 
     def check_gpus(self) -> None:
         """Wait for the driver, and count what it sees."""
@@ -95,12 +93,17 @@ class Run:
         for variable, name in (("GPUTRAIN_CHECKPOINT_DIR", "checkpoints"), ("GPUTRAIN_OUTPUT_DIR", "output")):
             env[variable] = self.mirrored(self.job[name], name)
         argv = ["-c", metadata("attributes/gputrain-loader"), json.dumps(self.job["order"])]
-        command = self.in_container(argv, env) if self.job["image"] else [self.python(), *argv]
+        image, home = self.job["image"], self.node.home
+        if image:
+            container.fetch(image)
+            command = container.words(image, self.job["python"], argv, env, ROOT, home)
+        else:
+            command = [self.python(), *argv]
         self.node.tell("running")
         self.agent = subprocess.Popen(
             command,
-            env=env,
-            cwd=self.node.home,
+            env=None if image else {**os.environ, **env},
+            cwd=home,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -108,13 +111,24 @@ class Run:
         if self.why:  # the button was pressed before there was an agent
             self.stop(self.why)
         threading.Thread(target=self.watch, daemon=True).start()
-        assert self.agent.stdout is not None
-        for line in self.agent.stdout:
+        return self.follow(self.agent)
+
+    def follow(self, agent: subprocess.Popen[bytes]) -> int:
+        """Pass on the agent's lines until it ends; its exit code."""
+        assert agent.stdout is not None
+        last = b""
+        for line in agent.stdout:
             self.node.write(line)
-        return self.agent.wait()
+            last = line
+        code = agent.wait()
+        if code > 0 and code not in KILLED and not self.why and self.node.result() is None:
+            said = last.decode("utf-8", "replace").strip()[-2000:]
+            where = "in {}".format(self.job["image"]) if self.job["image"] else "on the boot image"
+            raise Failed(f"the node agent did not start {where}, exit code {code}: {said}")
+        return code
 
     def environment(self) -> dict[str, str]:
-        """The image's own variables, the user's, and where this node stands in the gang."""
+        """The user's variables, and where this node stands in the gang."""
         job, address = self.job, metadata("network-interfaces/0/ip")
         first = "{}.{}.c.{}.internal".format(job["names"][0], job["zone"], job["project"])
         own = {
@@ -128,7 +142,8 @@ class Run:
             "GPUTRAIN_LOG_DIR": os.path.join(self.node.home, "ranks"),
             "TMPDIR": os.path.join(self.node.home, "tmp"),
         }
-        return {**os.environ, **job["env"], **own}
+        host = {name: os.environ[name] for name in ("GCE_METADATA_HOST",) if name in os.environ}
+        return {**host, **job["env"], **own}
 
     def python(self) -> str:
         """A Python that has torch, or else any."""
@@ -137,24 +152,6 @@ class Run:
         found = [path for path in map(shutil.which, PYTHONS) if path]
         probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
         return next((path for path in found if subprocess.call([path, "-c", probe]) == 0), found[0])
-
-    def in_container(self, argv: list[str], env: dict[str, str]) -> list[str]:
-        """The words that run the agent in the user's image; values of variables stay off the command line."""
-        image, registry = self.job["image"], self.job["image"].partition("/")[0]
-        if registry.endswith(("pkg.dev", "gcr.io")):
-            login = ["docker", "login", "-u", "oauth2accesstoken", "--password-stdin", "https://" + registry]
-            must(login, input=access_token().encode())
-        must(["docker", "pull", "--quiet", image])
-        names = sorted(
-            (set(env) - set(os.environ)) | set(self.job["env"]) | ({"GCE_METADATA_HOST"} & set(env))
-        )
-        return [
-            *["docker", "run", "--rm", "--init", "--gpus", "all", "--network", "host", "--ipc", "host"],
-            *["--ulimit", "memlock=-1", "--ulimit", "stack=67108864", "--stop-timeout", "90"],
-            *["--volume", f"{ROOT}:{ROOT}", "--workdir", self.node.home],
-            *[word for name in names for word in ("--env", name)],
-            *["--entrypoint", self.job["python"] or "python3", image, *argv],
-        ]
 
     def mirrored(self, place: str, name: str) -> str:
         """The folder that is kept like a ``gs://`` place, filled with what is there already."""
@@ -226,21 +223,6 @@ def visible_gpus() -> int | None:
     return (
         sum(line.startswith(b"GPU ") for line in done.stdout.splitlines()) if done.returncode == 0 else None
     )
-
-
-def must(command: list[str], **options: Any) -> None:
-    """Run a program of the image that has to succeed."""
-    try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options
-        )
-    except OSError as error:
-        raise Failed(
-            f"{command[0]}: {error.strerror}; take a boot image with docker and NVIDIA's toolkit"
-        ) from None
-    if done.returncode != 0:
-        said = done.stdout.decode("utf-8", "replace").strip()[-2000:]
-        raise Failed("{} failed: {}".format(" ".join(command[:2]), said))
 
 
 def remove_self(node: Node) -> None:

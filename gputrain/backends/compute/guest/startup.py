@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # ruff: noqa: S310, S606  # the address is the machine's own, exec is the purpose
-# the address is the machine's own, exec is the purpose
 """The startup script of every VM of a gputrain job: the same text for all of them.
 
 It brings the rest of the guest from the VM's own metadata, the same text for all as well, and goes on
@@ -14,7 +13,7 @@ import sys
 import urllib.request
 
 ROOT = "/var/lib/gputrain"
-PARTS = ("cloud", "node", "run", "mirror")
+PARTS = ("cloud", "node", "container", "run", "mirror")
 
 
 def attribute(name: str) -> bytes:
