@@ -43,6 +43,8 @@ class Blocks:
 
     def hold(self, candidate: Candidate, now: datetime) -> bool:
         """Whether the candidate's zone or region was out of stock a short while ago."""
+        if not self.until:
+            return False
         places = (candidate.place, region_of(candidate.place))
         return any(self.until.get(market_of(candidate, place), now) > now for place in places)
 

@@ -189,12 +189,12 @@ def _ruled_out(answers: Sequence[Attempt]) -> Callable[[Candidate], bool]:
 
     def is_out(one: Candidate) -> bool:
         region = region_of(one.place)
-        if any((one.backend, place) in places for place in (one.place, region, _EVERYWHERE)):
+        if places and any((one.backend, place) in places for place in (one.place, region, _EVERYWHERE)):
             return True
-        if market_of(one) in markets or market_of(one, region) in markets:
+        if markets and (market_of(one) in markets or market_of(one, region) in markets):
             return True
         # a quota that was too small for a job is too small for every job that needs as much of it
-        return any(pool in least and need_of(one) >= least[pool] for pool in _pools(one))
+        return bool(least) and any(pool in least and need_of(one) >= least[pool] for pool in _pools(one))
 
     return is_out
 

@@ -1,0 +1,79 @@
+"""Over random clouds: room is found wherever there is any, with no more creates than a patient person needs,
+and nothing is asked once the whole project is known to have no quota."""
+
+from datetime import datetime, timedelta, timezone
+
+import attrs
+import pytest
+
+from gputrain import QuotaExceededError
+from gputrain.errors import Scope
+from gputrain.planning import Fact, Ladder
+from gputrain.planning.attempts import accepted, refused
+from gputrain.planning.blocks import Blocks
+from gputrain.planning.ladder import GiveUp, Rest, Try
+from gputrain.quota import Verdict
+from tests.laws.capacity_maps import draw, oracle
+
+NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
+SEEDS = range(2000)
+
+
+def climb(cloud, plan, *, give_up_at=None):
+    """Every step of the ladder against a cloud; the candidates tried, and whether one took the job."""
+    ladder, blocks, now, tried = Ladder(candidates=tuple(plan), give_up_at=give_up_at), Blocks(), NOW, []
+    while True:
+        step = ladder.step(now, blocks)
+        if isinstance(step, GiveUp):
+            return tried, False
+        if isinstance(step, Rest):
+            now, ladder = step.until, ladder.again(plan)
+            continue
+        tried.append(step.candidate)
+        error = cloud.refusal(attrs.evolve(step.candidate, fact=Fact()))
+        now += timedelta(seconds=10)
+        answer = accepted(step.candidate, now) if error is None else refused(step.candidate, error, now)
+        ladder, blocks = ladder.after(answer), blocks.after(answer)
+        if error is None:
+            return tried, True
+
+
+@pytest.mark.parametrize("first", range(0, len(SEEDS), 250))
+def test_room_is_found_wherever_there_is_any_with_no_more_creates_than_the_oracle(first):
+    for seed in SEEDS[first : first + 250]:
+        cloud, plan = draw(seed)
+        tried, found = climb(cloud, plan)
+        by_hand, _ = oracle(cloud, plan)
+        assert found == any(cloud.takes(one) for one in cloud.candidates), seed
+        assert len(tried) <= len(by_hand), seed
+        assert len(set(tried)) == len(tried), seed
+        assert all(one.fact.verdict is not Verdict.SHORT for one in tried), seed
+
+
+@pytest.mark.parametrize("first", range(0, len(SEEDS), 500))
+def test_nothing_is_asked_of_a_backend_after_a_project_wide_zero(first):
+    for seed in SEEDS[first : first + 500]:
+        cloud, plan = draw(seed)
+        backends = sorted({one.backend for one in plan})
+        cloud = attrs.evolve(cloud, project_limits={backends[0]: 0}, shut=frozenset(), stock_first=False)
+        tried, _ = climb(cloud, [attrs.evolve(one, fact=Fact()) for one in plan])
+        assert sum(one.backend == backends[0] for one in tried) <= 1, seed
+
+
+def test_a_permission_that_is_missing_and_a_quota_of_nothing_are_not_waited_for():
+    for seed in SEEDS[:200]:
+        cloud, plan = draw(seed)
+        cloud = attrs.evolve(cloud, project_limits={one.backend: 0 for one in plan}, stock_first=False)
+        tried, found = climb(cloud, plan, give_up_at=NOW + timedelta(days=1))
+        assert not found
+        assert len(tried) <= len({one.backend for one in plan}), seed
+
+
+def test_a_project_wide_zero_stops_its_backend_alone():
+    _, plan = draw(5)
+    error = QuotaExceededError("q", metric="GPUS_ALL_REGIONS", limit=0.0, scope=Scope.PROJECT)
+    ladder = Ladder(candidates=tuple(plan)).after(refused(plan[0], error, NOW))
+    step = ladder.step(NOW)
+    others = [one for one in plan if one.backend != plan[0].backend]
+    assert step == (Try(candidate=others[0]) if others else step)
+    assert others or isinstance(step, GiveUp)

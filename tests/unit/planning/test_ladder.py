@@ -1,0 +1,193 @@
+"""One step at a time: what the ladder decides after each kind of answer."""
+
+from datetime import datetime, timedelta, timezone
+
+import attrs
+import pytest
+
+from gputrain import (
+    ApiDisabledError,
+    AuthError,
+    CapacityError,
+    OrgPolicyError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RequestError,
+    TransientError,
+)
+from gputrain.catalog import ProvisioningModel
+from gputrain.errors import Scope
+from gputrain.planning import Fact, Ladder
+from gputrain.planning.attempts import Outcome, accepted, refused
+from gputrain.planning.blocks import BLOCKED_FOR, Blocks
+from gputrain.planning.ladder import LONGEST_REST, UNCLEAR_TRIES, GiveUp, Reason, Rest, Try
+from gputrain.quota import Reading, Verdict
+from tests.laws.capacity_maps import candidate
+
+NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
+STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
+
+
+def l4(place, backend="compute", count=2, model=STANDARD, **fields):
+    return candidate(backend, place, "L4", count, f"g2-{count}", model, **fields)
+
+
+PLAN = (l4("us-east4", "vertex"), l4("us-central1-a"), l4("us-central1-b"), l4("europe-west4-a"))
+
+
+def after(*errors, plan=PLAN, give_up_at=None, at=NOW):
+    """The ladder after these errors, each of the candidate that was next."""
+    ladder = Ladder(candidates=plan, give_up_at=give_up_at)
+    for error in errors:
+        ladder = ladder.after(refused(ladder.step(at).candidate, error, at))
+    return ladder
+
+
+def following(ladder, now=NOW, blocks=Blocks()):
+    step = ladder.step(now, blocks)
+    return (step.candidate.backend, step.candidate.place) if isinstance(step, Try) else step
+
+
+def test_the_plans_order_is_kept():
+    assert following(after()) == ("vertex", "us-east4")
+    assert following(after(CapacityError("x"))) == ("compute", "us-central1-a")
+    assert following(after(*[CapacityError("x")] * 4)) == GiveUp(reason=Reason.NOWHERE_LEFT)
+
+
+def test_zones_that_google_names_come_first_in_its_order_within_what_the_plan_allows():
+    plan = tuple(l4(f"us-central1-{zone}") for zone in "abcdef")
+    hint = CapacityError("x", zones_available=("us-west1-a", "us-central1-f", "us-central1-c"))
+    assert following(after(hint, plan=plan)) == ("compute", "us-central1-f")
+    assert following(after(hint, CapacityError("x"), plan=plan)) == ("compute", "us-central1-c")
+    assert following(after(hint, *[CapacityError("x")] * 2, plan=plan)) == ("compute", "us-central1-b")
+
+
+def test_a_hint_speaks_of_its_own_machine_and_model_only():
+    plan = (l4("us-central1-a"), l4("us-central1-b", model=SPOT), l4("us-central1-c"))
+    hint = CapacityError("x", zones_available=("us-central1-b",))
+    assert following(after(hint, plan=(plan[0], plan[2], plan[1]))) == ("compute", "us-central1-c")
+
+
+def test_a_regional_quota_hops_regions_not_zones():
+    plan = (*PLAN[1:3], l4("us-central1-c", model=SPOT), PLAN[3])
+    quota = QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=8, where="us-central1")
+    first = after(quota, plan=plan)
+    assert following(first) == ("compute", "us-central1-c")  # spot counts against another quota
+    assert following(first.after(refused(plan[2], CapacityError("x"), NOW))) == ("compute", "europe-west4-a")
+
+
+def test_a_quota_too_small_for_eight_is_still_tried_for_two():
+    plan = (l4("us-central1-a", count=8), l4("us-central1-b", count=8), l4("us-central1-a", count=2))
+    quota = QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=4)
+    assert after(quota, plan=plan).step(NOW) == Try(candidate=plan[2])
+    assert isinstance(after(attrs_limit(quota, 0), plan=plan).step(NOW), GiveUp)
+
+
+def attrs_limit(error, limit):
+    return QuotaExceededError(error.what, metric=error.metric, limit=limit)
+
+
+@pytest.mark.parametrize("kind", [PermissionDeniedError, ApiDisabledError, AuthError, OrgPolicyError])
+def test_what_concerns_the_whole_project_stops_its_backend(kind):
+    assert following(after(CapacityError("x"), kind("x"))) == GiveUp(reason=Reason.NOWHERE_LEFT)
+    assert following(after(kind("x"))) == ("compute", "us-central1-a")
+
+
+def test_all_gpus_of_the_project_is_a_project_wide_quota_whatever_scope_it_comes_with():
+    quota = QuotaExceededError("x", metric="compute.googleapis.com/gpus_all_regions", limit=0)
+    plan = PLAN[1:]
+    assert after(quota, plan=plan).step(NOW) == GiveUp(reason=Reason.NOWHERE_LEFT)
+
+
+def test_a_whole_region_without_room_is_left_at_once():
+    error = CapacityError("x", scope=Scope.REGION)
+    assert following(after(CapacityError("x"), error)) == ("compute", "europe-west4-a")
+
+
+def test_a_request_that_suits_another_region_goes_there():
+    error = RequestError("no subnetwork", scope=Scope.REGION, try_elsewhere=True)
+    assert following(after(CapacityError("x"), error)) == ("compute", "europe-west4-a")
+
+
+def test_a_request_at_fault_goes_nowhere():
+    assert following(after(RequestError("x"))) == GiveUp(reason=Reason.REFUSED)
+
+
+def test_an_unclear_answer_is_settled_where_it_was_asked_before_any_other_place():
+    ladder = after(CapacityError("x"), TransientError("x", retry_after_s=7.0))
+    for _ in range(UNCLEAR_TRIES - 1):
+        step = ladder.step(NOW)
+        assert step == Try(candidate=PLAN[1], not_before=NOW + timedelta(seconds=7))
+        ladder = ladder.after(refused(step.candidate, TransientError("x", retry_after_s=7.0), NOW))
+    assert ladder.step(NOW) == GiveUp(reason=Reason.UNCLEAR)
+
+
+def test_a_settled_answer_lets_the_ladder_go_on():
+    ladder = after(CapacityError("x"), TransientError("x"), CapacityError("x"))
+    assert following(ladder) == ("compute", "us-central1-b")
+
+
+def test_a_short_quota_is_not_tried_and_a_place_without_the_machine_neither():
+    short = Fact(verdict=Verdict.SHORT, readings=(Reading(metric="q", where="r", need=2, limit=1),))
+    plan = (attrs.evolve(PLAN[1], fact=short), attrs.evolve(PLAN[2], fact=Fact(absent_why="no")), PLAN[3])
+    assert following(after(plan=plan)) == ("compute", "europe-west4-a")
+    assert after(plan=plan[:2]).step(NOW) == GiveUp(reason=Reason.NOWHERE_LEFT)
+
+
+def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_named():
+    blocks = Blocks().after(refused(PLAN[1], CapacityError("x"), NOW))
+    plan = PLAN[1:]
+    assert following(after(plan=plan), NOW, blocks) == ("compute", "us-central1-b")
+    assert following(after(plan=plan[:1]), NOW, blocks) == ("compute", "us-central1-a")
+    assert following(after(plan=plan), NOW + BLOCKED_FOR, blocks) == ("compute", "us-central1-a")
+    named = blocks.after(refused(plan[2], CapacityError("x", zones_available=(plan[0].place,)), NOW))
+    assert following(after(plan=plan), NOW, named) == ("compute", "us-central1-a")
+    assert not blocks.after(accepted(PLAN[1], NOW)).until
+
+
+def test_a_region_that_was_lately_full_comes_last_with_all_its_zones():
+    blocks = Blocks().after(refused(PLAN[1], CapacityError("x", scope=Scope.REGION), NOW))
+    assert following(after(plan=PLAN[1:]), NOW, blocks) == ("compute", "europe-west4-a")
+
+
+def test_without_a_time_to_wait_one_round_is_all():
+    assert isinstance(after(*[CapacityError("x")] * 4).step(NOW), GiveUp)
+
+
+def test_rests_grow_and_end_with_the_time_to_wait():
+    end = NOW + timedelta(hours=1)
+    ladder, now, rests = Ladder(candidates=PLAN[:1], give_up_at=end), NOW, []
+    while not isinstance(step := ladder.step(now), GiveUp):
+        if isinstance(step, Rest):
+            rests.append(step.until - now)
+            now, ladder = step.until, ladder.again(PLAN[:1])
+        else:
+            ladder = ladder.after(refused(step.candidate, CapacityError("x"), now))
+    assert (step.reason, now) == (Reason.TIME_UP, end)
+    assert rests[:3] == [timedelta(seconds=30), timedelta(minutes=1), timedelta(minutes=2)]
+    assert max(rests) <= LONGEST_REST
+    assert ladder.attempts[-1].at == end
+
+
+def test_what_waiting_cannot_mend_is_not_waited_for():
+    quota = QuotaExceededError("x", limit=0)
+    end = NOW + timedelta(hours=1)
+    assert isinstance(after(quota, plan=PLAN[1:3], give_up_at=end).step(NOW), GiveUp)
+    assert isinstance(after(PermissionDeniedError("x"), plan=PLAN[1:], give_up_at=end).step(NOW), GiveUp)
+    used_up = QuotaExceededError("x", limit=8)
+    assert isinstance(after(used_up, plan=PLAN[1:3], give_up_at=end).step(NOW), Rest)
+
+
+def test_a_ledger_shows_itself_with_places_of_one_answer_together():
+    ledger = after(
+        *[CapacityError("x")] * 3, QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=0)
+    ).attempts
+    assert [one.outcome for one in ledger] == [Outcome.NO_ROOM] * 3 + [Outcome.NO_QUOTA]
+    assert len(ledger.table.rows) == 4
+    assert [row[2] for row in ledger.summary.rows] == [
+        "us-east4",
+        "us-central1-a, us-central1-b",
+        "europe-west4-a",
+    ]
+    assert "NVIDIA_L4_GPUS is 0 in europe-west4; the job needs 2 GPUs" in str(ledger)
+    assert "<table>" in ledger._repr_mimebundle_()["text/html"]
