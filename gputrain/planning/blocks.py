@@ -61,3 +61,6 @@ class Blocks:
         for zone in attempt.zones_available:
             until.pop(market_of(one, zone), None)
         return Blocks(until=until)
+
+
+NO_BLOCKS = Blocks()

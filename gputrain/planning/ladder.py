@@ -21,7 +21,7 @@ import attrs
 from gputrain.catalog import ProvisioningModel, region_of
 from gputrain.errors import Scope, TransientError
 from gputrain.planning.attempts import Attempt, Ledger, Outcome, need_of
-from gputrain.planning.blocks import Blocks, Market, market_of
+from gputrain.planning.blocks import NO_BLOCKS, Blocks, Market, market_of
 from gputrain.planning.candidates import Candidate
 from gputrain.quota import Verdict
 
@@ -94,7 +94,7 @@ class Ladder:
             self, candidates=tuple(candidates), round=self.round + 1, first_of_round=len(self.attempts)
         )
 
-    def step(self, now: datetime, blocks: Blocks = Blocks()) -> Step:  # noqa: B008  # a frozen value
+    def step(self, now: datetime, blocks: Blocks = NO_BLOCKS) -> Step:
         """What to do next."""
         last = self.attempts[-1] if self.attempts else None
         if last is not None and last.outcome is Outcome.UNCLEAR:

@@ -19,7 +19,7 @@ from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Scope
 from gputrain.planning import Fact, Ladder
 from gputrain.planning.attempts import Outcome, accepted, refused
-from gputrain.planning.blocks import BLOCKED_FOR, Blocks
+from gputrain.planning.blocks import BLOCKED_FOR, NO_BLOCKS, Blocks
 from gputrain.planning.ladder import LONGEST_REST, UNCLEAR_TRIES, GiveUp, Reason, Rest, Try
 from gputrain.quota import Reading, Verdict
 from tests.laws.capacity_maps import candidate
@@ -43,7 +43,7 @@ def after(*errors, plan=PLAN, give_up_at=None, at=NOW):
     return ladder
 
 
-def following(ladder, now=NOW, blocks=Blocks()):
+def following(ladder, now=NOW, blocks=NO_BLOCKS):
     step = ladder.step(now, blocks)
     return (step.candidate.backend, step.candidate.place) if isinstance(step, Try) else step
 
@@ -80,11 +80,8 @@ def test_a_quota_too_small_for_eight_is_still_tried_for_two():
     plan = (l4("us-central1-a", count=8), l4("us-central1-b", count=8), l4("us-central1-a", count=2))
     quota = QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=4)
     assert after(quota, plan=plan).step(NOW) == Try(candidate=plan[2])
-    assert isinstance(after(attrs_limit(quota, 0), plan=plan).step(NOW), GiveUp)
-
-
-def attrs_limit(error, limit):
-    return QuotaExceededError(error.what, metric=error.metric, limit=limit)
+    nothing = QuotaExceededError("x", metric="NVIDIA_L4_GPUS", limit=0)
+    assert isinstance(after(nothing, plan=plan).step(NOW), GiveUp)
 
 
 @pytest.mark.parametrize("kind", [PermissionDeniedError, ApiDisabledError, AuthError, OrgPolicyError])
