@@ -68,8 +68,7 @@ class Run:
         finally:
             self.end_mirrors()
         node.send_logs()
-        told = {"message": f"{node.absent} never booted"} if self.why == "absent" else {}
-        node.tell("ended", exit_code=code, why=self.why, result=node.result(), **told)
+        node.tell("ended", exit_code=code, why=self.why, result=node.result())
 
     def check_gpus(self) -> None:
         """Wait for the driver, and count what it sees."""

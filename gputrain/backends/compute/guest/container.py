@@ -1,0 +1,97 @@
+"""The user's image on this VM: login by the VM's identity, pull, and the words that run the agent in it.
+
+Values of variables reach the container in a file: not on a command line, which everybody on the VM can read,
+and not in the environment of docker itself, which would take a PATH or a DOCKER_HOST for its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from .cloud import access_token
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME = "gputrain"
+GOOGLES = (".pkg.dev", ".gcr.io")
+"""Registries that take the VM's token; no other may see it."""
+
+PULL_PAUSES_S = (1, 4, 0)
+ENTER = (
+    "import json, os, sys; os.environ.update(json.load(open(sys.argv[1])));"
+    " os.execv(sys.executable, [sys.executable] + sys.argv[2:])"
+)
+LIMITS = ("memlock=-1", "stack=67108864")
+"""What NVIDIA's images ask for: locked memory for RDMA, and deep stacks."""
+
+
+class Failed(Exception):
+    """This node cannot run the job; the text says why and what to do."""
+
+
+def fetch(image: str) -> None:
+    """Bring an image onto this VM; the login is forgotten afterwards."""
+    registry = image.partition("/")[0]
+    folder = tempfile.mkdtemp(prefix="gputrain-docker-")
+    try:
+        env = {**os.environ, "DOCKER_CONFIG": folder}
+        if ("." + registry).endswith(GOOGLES):
+            login = ["docker", "login", "-u", "oauth2accesstoken", "--password-stdin", "https://" + registry]
+            said = call(login, env=env, input=access_token().encode())
+            if said is not None:
+                raise Failed(f"docker login at {registry} failed: {said}")
+        pull(image, env)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def pull(image: str, env: Any) -> None:
+    said = None
+    for pause_s in PULL_PAUSES_S:
+        said = call(["docker", "pull", "--quiet", image], env=env)
+        if said is None:
+            return
+        time.sleep(pause_s)
+    raise Failed(
+        f"the image {image} cannot be pulled: {said}\nIs its name right, has the VM's account"
+        " roles/artifactregistry.reader on its repository, and is there Private Google Access or Cloud NAT?"
+    )
+
+
+def words(
+    image: str, python: str | None, argv: list[str], env: dict[str, str], root: str, home: str
+) -> list[str]:
+    """The command that runs Python with ``argv`` in the image, ``env`` added to the image's own variables.
+
+    ``root`` is a folder that the container shares with this VM, ``home`` one below it for this attempt.
+    """
+    path = os.path.join(home, "environment.json")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(env, file)
+    return [
+        *["docker", "run", "--rm", "--init", "--name", NAME, "--gpus", "all", "--network", "host"],
+        *["--ipc", "host"],  # the VM's own shared memory, half of its RAM: data loaders pass batches in it
+        *[word for limit in LIMITS for word in ("--ulimit", limit)],
+        *["--stop-timeout", "90", "--user", "0:0", "--volume", f"{root}:{root}", "--workdir", home],
+        *["--entrypoint", python or "python3", image, "-c", ENTER, path, *argv],
+    ]
+
+
+def call(command: list[str], **options: Any) -> str | None:
+    """Run a program that has to succeed; None, or what it said where it did not."""
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options
+        )
+    except OSError as error:
+        raise Failed(
+            f"{command[0]}: {error.strerror}; take a boot image with docker and NVIDIA's toolkit"
+        ) from None
+    return done.stdout.decode("utf-8", "replace").strip()[-2000:] if done.returncode else None
