@@ -54,6 +54,12 @@ NEEDS: tuple[Need, ...] = (
 
 Source of the roles: Google's IAM reference by general knowledge, not re-read.
 """
+_IMAGE = (
+    Need(permission="compute.images.get", call="look at the boot image", role=_ADMIN),
+    Need(permission="compute.images.getFromFamily", call="look at the boot image's family", role=_ADMIN),
+    Need(permission="compute.images.useReadOnly", call="boot from the image", role=_ADMIN),
+)
+"""Of images of one's own project; Google's are for everybody."""
 _TAGS = Need(permission="compute.instances.setTags", call="put network_tags on the VMs", role=_ADMIN)
 _EXTERNAL = Need(
     permission="compute.subnetworks.useExternalIp", call="give the VMs external addresses", role=_ADMIN
@@ -95,8 +101,13 @@ def preflight(
 
 
 def _needs(settings: Settings) -> tuple[Need, ...]:
-    more = ((_TAGS, settings.network_tags), (_EXTERNAL, settings.external_ip))
-    return (*NEEDS, *(need for need, is_asked in more if is_asked))
+    own_image = images.path_of(settings).startswith(f"projects/{settings.project}/")
+    more = (
+        (_IMAGE, own_image),
+        ((_TAGS,), bool(settings.network_tags)),
+        ((_EXTERNAL,), settings.external_ip),
+    )
+    return (*NEEDS, *(need for needs, is_asked in more if is_asked for need in needs))
 
 
 def _networks(access: Access, settings: Settings, regions: Sequence[str]) -> tuple[Question, ...]:

@@ -88,26 +88,31 @@ def _document(project: str, name: str, family: str, size_gb: int) -> dict[str, A
     }
 
 
-def _owner(call: Call) -> str:
-    return call.params["project"]
+def _owner(call: Call, permission: str) -> str:
+    """The project whose images are asked for; Google's own are for everybody."""
+    owner = call.params["project"]
+    if owner not in FAMILIES and not call.caller.may(permission):
+        raise refusals.permission(permission, f"projects/{owner}/global/images")
+    return owner
 
 
-@COMPUTE.method("compute.images.getFromFamily", pool="compute.reads", needs_api=False)
+@COMPUTE.method("compute.images.getFromFamily", permission="-", pool="compute.reads", needs_api=False)
 def get_from_family(call: Call) -> dict[str, Any]:
     """The newest image of a family."""
-    return family_image(call.world.part(Compute), _owner(call), call.params["family"])
+    owner = _owner(call, "compute.images.getFromFamily")
+    return family_image(call.world.part(Compute), owner, call.params["family"])
 
 
-@COMPUTE.method("compute.images.get", pool="compute.reads", needs_api=False)
+@COMPUTE.method("compute.images.get", permission="-", pool="compute.reads", needs_api=False)
 def get(call: Call) -> dict[str, Any]:
     """One image by name."""
-    return named_image(call.world.part(Compute), _owner(call), call.params["image"])
+    return named_image(call.world.part(Compute), _owner(call, "compute.images.get"), call.params["image"])
 
 
-@COMPUTE.method("compute.images.list", pool="compute.reads", needs_api=False)
+@COMPUTE.method("compute.images.list", permission="-", pool="compute.reads", needs_api=False)
 def list_images(call: Call) -> dict[str, Any]:
     """The images a project made itself."""
-    prefix = f"projects/{_owner(call)}/global/images/"
+    prefix = f"projects/{_owner(call, 'compute.images.list')}/global/images/"
     items = [
         d
         for n, d in call.world.part(Compute).resources["images"].items()

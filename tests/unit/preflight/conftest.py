@@ -1,0 +1,78 @@
+"""A cloud of one's own, callers with chosen permissions, and trainers that look at it."""
+
+import pytest
+
+import gputrain.emulator
+from gputrain import ComputeEngine, Trainer, VertexAI
+from gputrain.backends.compute import preflight as compute
+from gputrain.backends.vertex import preflight as vertex
+from tests.emulator import discovery
+
+REGION = "us-central1"
+ACCOUNT = "train@my-project.iam.gserviceaccount.com"
+LOOKS = {
+    "resourcemanager.projects.get",
+    "serviceusage.services.get",
+    "iam.serviceAccounts.get",
+    "compute.networks.get",
+    "compute.subnetworks.get",
+    "compute.images.get",
+    "compute.images.getFromFamily",
+    "artifactregistry.repositories.downloadArtifacts",
+}
+"""What looking itself needs; without one, that look is unknown."""
+KINDS = {"vertex": VertexAI, "compute": ComputeEngine}
+NEEDS = {
+    "vertex": {need.permission for need in vertex.NEEDS},
+    "compute": {need.permission for need in compute.NEEDS},
+}
+
+
+@pytest.fixture
+def cloud():
+    """The test fails if anything that was said departs from Google's published documents."""
+    with gputrain.emulator.start() as running:
+        running.dispatcher.log_bytes = 1 << 30
+        running.add_bucket("my-bucket", location=REGION)
+        yield running
+        assert not running.dispatcher.failures
+        assert discovery.judge(running) == []
+
+
+@pytest.fixture
+def backend_of(cloud):
+    """Makes backends; ``permissions`` leaves the caller with just those."""
+
+    def make(kind, permissions=None, **settings):
+        caller = cloud.caller("someone@example.com", permissions)
+        given = {
+            "project": "my-project",
+            "regions": [REGION],
+            "bucket": "gs://my-bucket",
+            "service_account": ACCOUNT,
+            "endpoints": cloud.endpoints,
+            "credentials": cloud.credentials_of(caller),
+            "sleep": cloud.clock.advance,
+            "now": cloud.clock.now,
+        }
+        return KINDS[kind](**{**given, **settings})
+
+    return make
+
+
+@pytest.fixture
+def doctor(backend_of):
+    """Looks, for one backend; fields make a spec."""
+
+    def look(kind, *, spec=None, permissions=None, **settings):
+        return Trainer(backend_of(kind, permissions, **settings)).doctor(**spec or {})
+
+    return look
+
+
+@pytest.fixture
+def code(tmp_path):
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "train.py").write_text("print('hello')\n")
+    return str(folder / "train.py")

@@ -1,0 +1,112 @@
+"""The tables of permissions: enough for all that a backend does, and nothing in them that is not needed."""
+
+import pytest
+
+from gputrain import PermissionDeniedError
+from gputrain.emulator.compute import images
+from gputrain.spec import TrainingSpec
+from tests.road import Road
+from tests.unit.preflight.conftest import ACCOUNT, LOOKS, NEEDS
+
+EVERY = [(kind, permission) for kind, needs in NEEDS.items() for permission in sorted(needs)]
+SPARE = {("vertex", "aiplatform.customJobs.get")}
+"""Needed only where a job ends in the moment that it is cancelled."""
+
+
+def story(cloud, backend, code):
+    """What people do with a backend, from the first submit to the sweep."""
+    road = Road(backend)
+    spec = TrainingSpec(script=code, gpu="L4:1", provisioning_model="spot", max_run_duration="1h")
+    ref = road.submit(spec, job_id="bert-1")
+    backend.observe(ref)
+    backend.logs(ref)
+    assert backend.find() == (ref,)
+    if backend.name == "compute":
+        cloud.clock.advance(60)
+        cloud.serial("bert-1-0-0", "hello\n")
+        backend.logs(ref)
+        cloud.preempt("bert-1-0-0")
+        cloud.clock.advance(120)
+        backend.observe(ref)
+        backend.resume(ref)
+    backend.cancel(ref)
+    if backend.name == "compute":
+        backend.sweep()
+
+
+@pytest.mark.parametrize("kind", NEEDS)
+def test_the_table_holds_all_that_a_backend_needs(cloud, backend_of, code, kind):
+    story(cloud, backend_of(kind, NEEDS[kind]), code)
+
+
+@pytest.mark.parametrize(("kind", "missing"), [one for one in EVERY if one not in SPARE])
+def test_the_table_holds_nothing_that_is_not_needed(cloud, backend_of, code, kind, missing):
+    with pytest.raises(PermissionDeniedError) as caught:
+        story(cloud, backend_of(kind, NEEDS[kind] - {missing}), code)
+    assert missing in f"{caught.value} {caught.value.permission}"
+
+
+@pytest.mark.parametrize(("kind", "missing"), EVERY)
+def test_each_missing_permission_is_one_fault_with_the_command_that_grants_it(doctor, kind, missing):
+    checks = doctor(kind, permissions=(NEEDS[kind] | LOOKS) - {missing})
+    (fault,) = checks.faults
+    assert fault.subject == missing
+    assert "it is needed to" in fault.why
+    granted_on = {
+        "storage.objects": "storage buckets add-iam-policy-binding gs://my-bucket",
+        "iam.serviceAccounts": f"iam service-accounts add-iam-policy-binding {ACCOUNT} --project my-project",
+    }
+    command = granted_on.get(missing.rpartition(".")[0], "projects add-iam-policy-binding my-project")
+    assert fault.fix.startswith(f"gcloud {command} --member user:YOU --role roles/")
+
+
+@pytest.mark.parametrize("kind", NEEDS)
+def test_a_caller_without_any_permission_reads_all_of_them_in_one_report(doctor, kind):
+    checks = doctor(kind, permissions=set())
+    assert {fault.subject for fault in checks.faults} == NEEDS[kind]
+
+
+@pytest.mark.parametrize(
+    ("settings", "more"),
+    [
+        ({"network_tags": ["ssh"]}, "compute.instances.setTags"),
+        ({"external_ip": True}, "compute.subnetworks.useExternalIp"),
+        ({"image_family": "my-project/mine"}, "compute.images.useReadOnly"),
+    ],
+)
+def test_settings_ask_for_the_permissions_that_they_need(cloud, doctor, settings, more):
+    images.add_image(cloud.compute, "my-project", "mine-1", "mine", 20)
+    checks = doctor("compute", permissions=NEEDS["compute"] | LOOKS, **settings)
+    assert [fault.subject for fault in checks.faults] == [more]
+    assert doctor("compute", permissions=NEEDS["compute"] | LOOKS).is_ok
+
+
+@pytest.mark.parametrize("missing", sorted(LOOKS - {"artifactregistry.repositories.downloadArtifacts"}))
+def test_what_may_not_be_looked_at_is_unknown_and_no_fault(doctor, missing):
+    checks = doctor("compute", permissions=(NEEDS["compute"] | LOOKS) - {missing})
+    assert checks.is_ok
+    assert all("may not be seen" in one.why or missing in one.why for one in checks.unknowns)
+
+
+def test_a_service_account_is_called_by_its_name_in_the_commands(cloud, backend_of):
+    from google.oauth2 import service_account
+
+    class Robot(service_account.Credentials):
+        """A key's credentials with a token from our cloud: nothing is signed here."""
+
+        def __init__(self, token):
+            super().__init__(None, "robot@my-project.iam.gserviceaccount.com", "uri")
+            self.token = token
+
+        @property
+        def valid(self):
+            return True
+
+        def with_scopes(self, *_, **__):
+            return self
+
+    token = cloud.world.callers.issue(cloud.caller("robot@my-project.iam.gserviceaccount.com", set()))
+    checks = backend_of("vertex", credentials=Robot(token)).preflight(None, (), "")
+    member = "--member serviceAccount:robot@my-project.iam.gserviceaccount.com"
+    assert checks.faults
+    assert all(member in fault.fix for fault in checks.faults)
