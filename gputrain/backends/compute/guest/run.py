@@ -68,7 +68,8 @@ class Run:
         finally:
             self.end_mirrors()
         node.send_logs()
-        node.tell("ended", exit_code=code, why=self.why, result=node.result())
+        told = {"message": f"{node.absent} never booted"} if self.why == "absent" else {}
+        node.tell("ended", exit_code=code, why=self.why, result=node.result(), **told)
 
     def check_gpus(self) -> None:
         """Wait for the driver, and count what it sees."""
