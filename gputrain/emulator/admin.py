@@ -65,7 +65,10 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "ledger": _ledger,
     "fail": _fail,
     "instances": _instances,
-    **{name: _verb(name) for name in ("quota", "stock", "preempt", "host_error", "maintenance", "power_off")},
+    **{
+        name: _verb(name)
+        for name in ("quota", "stock", "offer", "price", "preempt", "host_error", "maintenance", "power_off")
+    },
     **{name: _verb(name) for name in ("add_project", "add_bucket", "add_image", "enable_api", "rate_limit")},
 }
 """Each takes the arguments of the ``Cloud`` method of its name."""

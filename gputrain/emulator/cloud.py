@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from types import TracebackType
 from typing import Any
 
-from gputrain.emulator import failures, services
+from gputrain.emulator import facts, failures, services
 from gputrain.emulator.admin import run_command
 from gputrain.emulator.clock import Clock
+from gputrain.emulator.cloudbilling import PriceList
 from gputrain.emulator.compute import Compute, endings
 from gputrain.emulator.dispatch import Dispatcher, Seen
 from gputrain.emulator.faults import Fault, Order
@@ -28,7 +30,9 @@ class Endpoints:
     def __init__(self, url: str, dispatcher: Dispatcher) -> None:
         self.url = url
         self.compute = self.aiplatform = self.storage = self.logging = url
-        self.cloudquotas = self.serviceusage = self.resourcemanager = self.iam = self.registry = url
+        self.cloudbilling = self.cloudquotas = self.serviceusage = self.resourcemanager = self.iam = (
+            self.registry
+        ) = url
         self.token_uri = f"{url}/token"
         self._dispatcher = dispatcher
         self._grpc: tuple[str, Any] | None = None
@@ -171,6 +175,25 @@ class Cloud:
                 self.compute.stock.pop((zone, machine), None)
             else:
                 self.compute.stock[(zone, machine)] = count
+
+    def offer(self, what: str | facts.Machine, zone: str, *, offered: bool = True) -> None:
+        """A zone sells a machine type, or has an accelerator type, from now on; or no longer.
+
+        A `facts.Machine` of your own is listed from now on, and cannot be made.
+        """
+        with self.world.lock:
+            self.compute.offer(what, zone, offered=offered)
+
+    def price(self, part: str, region: str, model: str, usd: float | None) -> None:
+        """The list price of a part of machines from now on; None takes its SKU off the list.
+
+        ``part`` is an accelerator type, ``G2 core``, ``G2 ram`` or ``local SSD`` (see data/skus.csv),
+        ``model`` STANDARD, SPOT or FLEX_START. What runs is metered at the price it was made for.
+        """
+        with self.world.lock:
+            self.world.part(PriceList).set_price(
+                part, region, model, None if usd is None else Decimal(str(usd))
+            )
 
     def preempt(self, instance: str, *, to_stock: bool = False) -> None:
         """Google reclaims a Spot VM; its capacity is lost unless ``to_stock``."""

@@ -6,6 +6,7 @@ import csv
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from importlib import resources
 
 BASE_REGIONS = {
@@ -165,3 +166,16 @@ def price_usd_h(machine: str, region: str, provisioning_model: str) -> float:
     """
     standard, spot = _prices().get((machine, region), (0.0, 0.0))
     return spot if provisioning_model in ("SPOT", "FLEX_START") else standard
+
+
+@functools.cache
+def part_prices() -> dict[tuple[str, str], tuple[Decimal | None, ...]]:
+    """US dollars by (part, region) as standard, spot and flex-start; parts are an accelerator type,
+    ``G2 core``, ``G2 ram`` and ``local SSD``.
+    """
+    return {
+        (row["part"], row["region"]): tuple(
+            Decimal(row[model]) if row[model] else None for model in ("standard", "spot", "flex_start")
+        )
+        for row in _rows("skus.csv")
+    }

@@ -15,6 +15,7 @@ MODULES = (
     "iam",
     "registry",
     "compute",
+    "cloudbilling",
     "cloudquotas",
     "vertex",
     "unanswered",

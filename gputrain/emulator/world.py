@@ -23,6 +23,7 @@ DEFAULT_APIS = frozenset(
         "aiplatform",
         "storage",
         "logging",
+        "cloudbilling",
         "cloudquotas",
         "serviceusage",
         "cloudresourcemanager",
@@ -31,7 +32,12 @@ DEFAULT_APIS = frozenset(
     ]
 )
 
-TITLES = {"compute": "Compute Engine API", "aiplatform": "Vertex AI API", "cloudquotas": "Cloud Quotas API"}
+TITLES = {
+    "compute": "Compute Engine API",
+    "aiplatform": "Vertex AI API",
+    "cloudbilling": "Cloud Billing API",
+    "cloudquotas": "Cloud Quotas API",
+}
 
 
 @dataclass(kw_only=True)

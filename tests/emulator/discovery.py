@@ -27,6 +27,7 @@ SERVICES = (
     "serviceusage.v1",
     "cloudresourcemanager.v1",
     "cloudresourcemanager.v3",
+    "cloudbilling.v1",
     "iam.v1",
     "secretmanager.v1",
     "oauth2.v2",

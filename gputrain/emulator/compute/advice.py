@@ -18,6 +18,7 @@ Json = dict[str, Any]
 def capacity(call: Call) -> Json:
     """One recommendation: the roomiest allowed zone, and its obtainability (0 to 1)."""
     body, region = call.body, call.params["region"]
+    compute = call.world.part(Compute)
     size = int(body.get("size", 1))
     model = body.get("instanceProperties", {}).get("scheduling", {}).get("provisioningModel", "")
     if model not in ("SPOT", "FLEX_START"):
@@ -37,7 +38,7 @@ def capacity(call: Call) -> Json:
         for machine in machines
         for zone in facts.zones()
         if facts.region_of(zone) == region
-        and facts.offered(machine, zone)
+        and compute.offered(machine, zone)
         and (not allowed or zone in allowed)
     ]
     return {"recommendations": [_recommendation(call, places, size, model)]} if places else {}

@@ -76,7 +76,7 @@ def _pick_zone(call: Call, region: str) -> str:
         zone
         for zone in facts.zones()
         if facts.region_of(zone) == region
-        and facts.offered(machine, zone)
+        and compute.offered(machine, zone)
         and preferences.get(zone) != "DENY"
         and (not allowed_only or zone in allowed_only)
     ]

@@ -12,6 +12,7 @@ from typing import Any
 from gputrain.emulator import facts
 from gputrain.emulator.compute import refusals
 from gputrain.emulator.compute.links import last, segment
+from gputrain.emulator.compute.state import Compute
 from gputrain.emulator.errors import ApiError
 
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
@@ -69,7 +70,7 @@ def metadata(value: Json, field: str) -> None:
         raise ApiError(400, sentence, reason="invalid")
 
 
-def machine_type(url: str, zone: str, at: str, *, bare: bool) -> facts.Machine:
+def machine_type(compute: Compute, url: str, zone: str, at: str, *, bare: bool) -> facts.Machine:
     """The machine that ``url`` names in ``zone``; bulkInsert (``bare``) answers a URL with 503."""
     field = f"{at}.machineType"
     if not url:
@@ -81,20 +82,22 @@ def machine_type(url: str, zone: str, at: str, *, bare: bool) -> facts.Machine:
     if not bare and segment(url, "zones") != zone:
         raise refusals.invalid(field, url, f"The resource must be in zone '{zone}'.")
     wanted = last(url)
-    if not facts.offered(wanted, zone):
+    if not compute.offered(wanted, zone):
         shown = url if bare else f"zones/{zone}/machineTypes/{wanted}"
         sentence = f"Machine type with name '{wanted}' does not exist in zone '{zone}'."
         raise refusals.invalid(field, shown, sentence)
     return facts.machines()[wanted]
 
 
-def accelerators(project: str, zone: str, machine: facts.Machine, wanted: list[Json]) -> tuple[str, int]:
+def accelerators(
+    compute: Compute, project: str, zone: str, machine: facts.Machine, wanted: list[Json]
+) -> tuple[str, int]:
     """Accelerator type and count of the VM."""
     if not wanted:
         return machine.accelerator, machine.gpus
     kind = last(str(wanted[0].get("acceleratorType", "")))
     count = int(wanted[0].get("acceleratorCount", 0))
-    if zone not in facts.accelerator_zones().get(kind, ()):
+    if not compute.has_accelerator(kind, zone):
         raise refusals.not_found(f"projects/{project}/zones/{zone}/acceleratorTypes/{kind}")
     if machine.accelerator:
         if (kind, count) != (machine.accelerator, machine.gpus):

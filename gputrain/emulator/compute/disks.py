@@ -54,8 +54,9 @@ def insert_reservation(call: Call) -> Operation:
             "resource.specificReservation.count", count, "Must be greater than or equal to 1."
         )
     zone = call.params["zone"]
-    checks.machine_type(machine, zone, "resource.specificReservation.instanceProperties", bare=True)
     compute = call.world.part(Compute)
+    at = "resource.specificReservation.instanceProperties"
+    checks.machine_type(compute, machine, zone, at, bare=True)
     free = compute.free(zone, machine)
     if free is not None and free < count:
         raise refusals.insufficient_capacity()

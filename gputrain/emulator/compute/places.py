@@ -142,22 +142,21 @@ def _accelerator(project: str, zone: str, kind: str) -> Json:
     path = f"projects/{project}/zones/{zone}/acceleratorTypes/{kind}"
     most = max(
         [m.gpus for m in facts.machines().values() if m.accelerator == kind]
-        + [count for name, count in facts.attach_limits() if name == kind]
+        + [count for name, count in facts.attach_limits() if name == kind],
+        default=8,
     )
     zone_link = link(f"projects/{project}/zones/{zone}")
     return _document("acceleratorType", path, description=kind, zone=zone_link, maximumCardsPerInstance=most)
 
 
-def _machines_in(project: str, zone: str) -> list[Json]:
-    return [_machine(project, zone, m) for m in facts.machines().values() if facts.offered(m.name, zone)]
+def _machines_in(compute: Compute, project: str, zone: str) -> list[Json]:
+    return [_machine(project, zone, machine) for machine in compute.listed_machines(zone)]
 
 
-def _accelerators_in(project: str, zone: str) -> list[Json]:
-    return [
-        _accelerator(project, zone, kind)
-        for kind, zones in facts.accelerator_zones().items()
-        if zone in zones
-    ]
+def _accelerators_in(compute: Compute, project: str, zone: str) -> list[Json]:
+    new = (machine.accelerator for machine in compute.new_machines.values())
+    kinds = dict.fromkeys((*facts.accelerator_zones(), *new))
+    return [_accelerator(project, zone, kind) for kind in kinds if compute.has_accelerator(kind, zone)]
 
 
 _SOLD = {
@@ -171,7 +170,7 @@ def _register(collection: str) -> None:
 
     @COMPUTE.method(f"compute.{collection}.get", pool="compute.reads")
     def get(call: Call) -> Json:
-        for document in sold_in(call.owner.id, call.params["zone"]):
+        for document in sold_in(call.world.part(Compute), call.owner.id, call.params["zone"]):
             if document["name"] == call.params[parameter]:
                 return document
         raise refusals.not_found(
@@ -184,16 +183,17 @@ def _register(collection: str) -> None:
         if zone not in facts.zones():
             raise refusals.invalid("zone", zone, f"Unknown zone '{zone}'.")
         name = f"projects/{call.owner.id}/zones/{zone}/{collection}"
-        return filters.listing(f"compute#{kind}List", name, sold_in(call.owner.id, zone), call.query)
+        items = sold_in(call.world.part(Compute), call.owner.id, zone)
+        return filters.listing(f"compute#{kind}List", name, items, call.query)
 
     @COMPUTE.method(f"compute.{collection}.aggregatedList", permission=f"compute.{collection}.list", pool="compute.heavy_reads")  # fmt: skip  # noqa: E501
     def aggregated(call: Call) -> Json:
-        project = call.owner.id
-        items = [(f"zones/{zone}", document) for zone in facts.zones() for document in sold_in(project, zone)]
-        scopes = [f"zones/{zone}" for zone in facts.zones()]
+        project, compute = call.owner.id, call.world.part(Compute)
+        scopes = {zone: f"zones/{zone}" for zone in facts.zones()}
+        items = [(scopes[zone], one) for zone in scopes for one in sold_in(compute, project, zone)]
         name = f"projects/{project}/aggregated/{collection}"
         return filters.aggregated(
-            f"compute#{kind}AggregatedList", name, collection, items, call.query, scopes
+            f"compute#{kind}AggregatedList", name, collection, items, call.query, list(scopes.values())
         )
 
 

@@ -152,11 +152,46 @@ class Compute:
         self._kept_ids = 1000
         self.stock: dict[tuple[str, str], int] = {}
         """Free VMs by (zone, machine or accelerator type); what is missing is plentiful."""
+        self.offers: dict[tuple[str, str], bool] = {}
+        """By (zone, machine or accelerator type): what is otherwise than the tables have it."""
+        self.new_machines: dict[str, facts.Machine] = {}
+        """Machine types besides those of the tables."""
         self.resources: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         """By collection (``disks``, ``resourcePolicies``, ...): documents by relative name."""
         self.addresses = itertools.count(2)
         self.org_policies: set[str] = set()
         """Constraints in force, such as ``constraints/compute.vmExternalIpAccess``."""
+
+    def offer(self, what: str | facts.Machine, zone: str, *, offered: bool = True) -> None:
+        """From now on ``zone`` sells a machine type or has an accelerator type, or does so no longer.
+
+        A `facts.Machine` that nobody knows yet is listed, and cannot be made.
+        """
+        if zone not in facts.zones():
+            raise LookupError(f"no such zone: {zone}")
+        if isinstance(what, facts.Machine):
+            self.new_machines[what.name] = what
+            what = what.name
+        elif what not in facts.machines() and what not in facts.gpu_quotas() and not self.is_new(what):
+            raise LookupError(f"no such machine or accelerator type: {what}")
+        self.offers[(zone, what)] = offered
+
+    def is_new(self, name: str) -> bool:
+        """Whether ``name`` is of a machine or accelerator type that came with `offer`."""
+        return any(name in (one.name, one.accelerator) for one in self.new_machines.values())
+
+    def offered(self, machine: str, zone: str) -> bool:
+        """Whether ``zone`` sells ``machine``, and it can be made."""
+        return self.offers.get((zone, machine), facts.offered(machine, zone)) and machine in facts.machines()
+
+    def listed_machines(self, zone: str) -> list[facts.Machine]:
+        """What ``zone`` lists: all that it sells, and machines nobody knows yet."""
+        known = [one for one in facts.machines().values() if self.offered(one.name, zone)]
+        return known + [one for one in self.new_machines.values() if self.offers.get((zone, one.name))]
+
+    def has_accelerator(self, kind: str, zone: str) -> bool:
+        """Whether an accelerator type is in ``zone``."""
+        return self.offers.get((zone, kind), zone in facts.accelerator_zones().get(kind, ()))
 
     def find_vm(self, name: str, *, project: str = "", zone: str = "") -> Vm:
         """The VM called ``name`` (a bare name, or a relative or full resource name)."""
@@ -184,7 +219,7 @@ class Compute:
             for other in facts.zones()
             if other != zone
             and facts.region_of(other) == region
-            and facts.offered(machine, other)
+            and self.offered(machine, other)
             and self.free(other, stock_name) != 0
         )
 
