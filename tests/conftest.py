@@ -1,6 +1,10 @@
 """Shared by all tests: state goes to a folder of the test, and nothing is shown."""
 
+import os
+
 import pytest
+
+os.environ["GPUTRAIN_CATALOG"] = os.devnull  # the tables built in, whatever this machine's user has refreshed
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,8 @@
     quota("H100", model)             the quota it counts against
     image_faults(image, shape)       why an image does not suit it
 
-Each fact has a source and a date. Pure tables: nothing here reads the network, the clock or the environment.
+Each fact has a source and a date. Nothing here reads the network or the clock. Prices and places come
+from the tables built in, or from the user's own newer ones (`gputrain.refresh`), read once a process.
 """
 
 from __future__ import annotations

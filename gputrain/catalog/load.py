@@ -1,16 +1,60 @@
-"""The one door to the bulk tables: prices and places."""
+"""The one door to the bulk tables, prices and places: the built-in ones, and a user's that win over them."""
 
 from __future__ import annotations
 
 import os
 from functools import cache
 
+from . import user_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .user_file import UserFile
+
 _DATA = os.path.join(os.path.dirname(__file__), "data")
 
 
 @cache
 def rows(name: str) -> tuple[tuple[str, ...], ...]:
-    """The rows of one table, its heading left out.
+    """The rows of one table, its heading left out, as this process first found them.
+
+    The user's rows stand for every list that their file holds; what it does not hold stays built in.
+    """
+    return merged(name, user_tables())
+
+
+@cache
+def user_tables() -> UserFile | None:
+    """What the user's file holds, or None without one; one that is not sound is left aside with a warning."""
+    return sound(user_file.path())
+
+
+def sound(file: str) -> UserFile | None:
+    """What a file holds, or None where there is none; one that is not sound is left aside with a warning."""
+    try:
+        return user_file.read(file)
+    except (OSError, ValueError) as error:
+        import logging
+
+        logging.getLogger("gputrain").warning(
+            "the catalog's own tables are used, and %s is left aside: %s. "
+            "Write it again (python -m gputrain.catalog refresh) or remove it.", file, error,
+        )  # fmt: skip
+        return None
+
+
+def merged(name: str, own: UserFile | None) -> tuple[tuple[str, ...], ...]:
+    """The rows of one table as they are with a user's file."""
+    if own is None:
+        return built_in(name)
+    if name == "prices":
+        return own.prices or built_in(name)
+    return (*own.places, *(row for row in built_in(name) if row[0] not in own.lists))
+
+
+@cache
+def built_in(name: str) -> tuple[tuple[str, ...], ...]:
+    """The rows of one table that came with the package, its heading left out.
 
     A table is tab-separated text with one heading line and no quoting: reading it this way takes a
     fifth of the time that importing `csv` or `json` does. An empty cell means unknown.

@@ -81,7 +81,7 @@ def price(
     Raises:
         NoFitError: the catalog knows no such machine type.
 
-    Source: prices, 2026-07-30, kept only where the region lists the machine.
+    Source: prices, 2026-07-30, kept only where the region lists the machine; or the user's refreshed table.
 
     >>> str(price("g2-standard-24", "us-central1"))
     '$2.00/h (2026-07-30)'

@@ -51,9 +51,16 @@ SOURCES = {key: Source(key=key, what=what, dated=dated) for key, what, dated in 
 
 
 def source(key: str) -> Source:
-    """The document behind a key.
+    """The document behind a key, also one that only the user's refreshed tables name.
 
     >>> source("prices").dated
     '2026-07-30'
     """
-    return SOURCES[key]
+    if key in SOURCES:
+        return SOURCES[key]
+    from .load import user_tables
+
+    own = user_tables()
+    refreshed = {name: (what, dated) for name, what, dated in own.sources} if own else {}
+    what, dated = refreshed[key]
+    return Source(key=key, what=what, dated=dated, read_on=dated)
