@@ -1,0 +1,62 @@
+"""``python -m gputrain.catalog refresh``: the dated tables, made new from Google's own lists."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from gputrain.catalog import user_file
+from gputrain.errors import GputrainError
+from gputrain.gcp import Access, Endpoints
+from gputrain.refresh import refresh
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; 0 when it did what it says."""
+    options = _parser().parse_args(arguments)
+    if not options.project:
+        print("name a project: --project, or $GOOGLE_CLOUD_PROJECT", file=sys.stderr)
+        return 2
+    try:
+        found = refresh(_access(options), dry_run=options.dry_run, file=options.file)
+    except GputrainError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(found.to_dict(), indent=1) if options.json else found)
+    return 0
+
+
+def _access(options: argparse.Namespace) -> Access:
+    if not options.endpoint:
+        return Access(project=options.project)
+    names = ("cloudbilling", "compute")
+    return Access(project=options.project, endpoints=Endpoints(**dict.fromkeys(names, options.endpoint)))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m gputrain.catalog", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser(
+        "refresh",
+        help="rebuild prices and places from Google's lists",
+        description="Reads three lists of Google's and creates nothing. What it writes wins over the tables "
+        f"that came with gputrain, until it is removed: {user_file.path()}",
+    )
+    command.add_argument(
+        "--project",
+        default=os.environ.get("GOOGLE_CLOUD_PROJECT", ""),
+        help="whose APIs to ask (default: $GOOGLE_CLOUD_PROJECT)",
+    )
+    command.add_argument("--dry-run", action="store_true", help="show what is otherwise, and write nothing")
+    command.add_argument("--json", action="store_true", help="every change as JSON")
+    command.add_argument("--file", help="write here instead")
+    command.add_argument(
+        "--endpoint", help="one address for the APIs instead of Google's own, such as the emulator's"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""From Google's lists to the user's file: read, build, check, write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from datetime import datetime, timezone
+from typing import Any
+
+import attrs
+
+from gputrain.catalog import load, user_file
+from gputrain.catalog.user_file import UserFile
+from gputrain.errors import ProviderError, RequestError
+from gputrain.gcp import Access
+from gputrain.refresh import places, prices, read
+from gputrain.refresh.changes import Change, table
+from gputrain.refresh.stock import Stock, stock
+from gputrain.tables import Table
+
+
+@attrs.frozen(kw_only=True)
+class Refreshed:
+    """What a refresh found, and where it wrote it."""
+
+    day: str
+    changes: tuple[Change, ...]
+    file: str
+    is_written: bool
+    left_out: tuple[str, ...] = ()
+    """What Google could not read; nothing was taken out of the tables there."""
+
+    def table(self) -> Table:
+        """The changes, for people."""
+        where = f"written to {self.file}" if self.is_written else f"nothing was written to {self.file}"
+        partial = f"; not read: {', '.join(self.left_out)}" if self.left_out else ""
+        count = f"{len(self.changes)} changes" if self.changes else "nothing changed"
+        return table(self.changes, title=f"Catalog of {self.day}", caption=f"{count}; {where}{partial}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON holds it, with every change."""
+        return {
+            "day": self.day,
+            "file": self.file,
+            "is_written": self.is_written,
+            "left_out": list(self.left_out),
+            "changes": [change.to_dict() for change in self.changes],
+        }
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return self.table()._repr_mimebundle_()
+
+
+def refresh(access: Access, *, dry_run: bool = False, file: str | None = None) -> Refreshed:
+    """Read Google's lists, and let what they say today win over the tables built in.
+
+    Reads only: three lists, some 80 requests. Processes started afterwards answer from the new tables;
+    removing the file brings the built-in ones back.
+
+    Args:
+        access: whose project to ask. Needs ``compute.machineTypes.list``, ``compute.acceleratorTypes.list``
+            and ``serviceusage.services.use``, and the APIs compute and cloudbilling switched on.
+        dry_run: write nothing.
+        file: where to write; unless said, where the catalog looks for it (`catalog.user_file.path`).
+
+    Returns:
+        What changed against the tables before: the file's, or without one the built-in.
+
+    Raises:
+        AccessError: an API is off, or a permission is missing.
+        ProviderError: the lists hold nothing of what they must hold.
+        RequestError: the file cannot be written.
+        TransientError: no answer for five minutes.
+    """
+    file = file or user_file.path()
+    own = load.sound(file)
+    seen = stock(read.machine_types(access), read.accelerator_types(access))
+    listed = read.skus(access)
+    book = prices.book(listed.items)
+    _plausible(seen, book)
+    day = datetime.fromtimestamp(access.now(), tz=timezone.utc).date().isoformat()
+    fresh, changes = built(own, seen, book, day=day)
+    if not dry_run:
+        _write(file, user_file.written(fresh))
+    left_out = (*seen.left_out, *listed.left_out)
+    return Refreshed(day=day, changes=changes, file=file, is_written=not dry_run, left_out=left_out)
+
+
+def built(
+    own: UserFile | None, seen: Stock, book: prices.PriceBook, *, day: str
+) -> tuple[UserFile, tuple[Change, ...]]:
+    """The new file and what it changes, from the one in force (None: the built-in tables). Pure."""
+    before = places.of_rows(load.merged("places", own))
+    now = places.refreshed(before, seen)
+    compute, billing = f"compute-{day}", f"billing-{day}"
+    price_rows, moved = prices.merged(load.merged("prices", own), prices.refreshed(book, now), now, billing)
+    sources = {
+        compute: ("Compute Engine API: aggregated lists of machineTypes and acceleratorTypes", day),
+        billing: (f"Cloud Billing API: {read.COMPUTE_ENGINE}/skus", day),
+        **{key: (what, dated) for key, what, dated in (own.sources if own else ())},
+    }
+    place_rows = now.rows(compute)
+    used = {row[-1] for row in price_rows} | {compute}
+    fresh = UserFile(
+        read_on=day,
+        sources=tuple((key, *facts) for key, facts in sources.items() if key in used),
+        places=place_rows,
+        prices=price_rows,
+    )
+    return fresh, (*places.changes(before, now, seen), *moved, *book.odd)
+
+
+def _plausible(seen: Stock, book: prices.PriceBook) -> None:
+    """An empty list must not empty the catalog."""
+    if not seen.machines and not seen.left_out:
+        raise ProviderError(
+            "Compute Engine lists no machine type with GPUs",
+            why="its list came, and holds none of those that the catalog knows",
+            fix="check that the project is the one you mean; nothing was changed",
+        )
+    if not book.rates:
+        raise ProviderError(
+            "the price list holds no GPU machine's price",
+            why=f"{len(book.odd)} SKUs that should were not understood",
+            fix="the names of SKUs may have changed: look for a newer gputrain; nothing was changed",
+        )
+
+
+def _write(file: str, text: str) -> None:
+    """All of it or nothing, whoever reads meanwhile; never what would not be believed afterwards."""
+    user_file.parsed(text)
+    file = os.path.realpath(file)
+    folder = os.path.dirname(file)
+    try:
+        if os.path.exists(file) and not os.path.isfile(file):
+            raise OSError("it is no file")  # such as /dev/null, which is how the user's file is switched off
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=folder, prefix=".catalog-")
+        try:
+            with os.fdopen(handle, "w", encoding="ascii", newline="\n") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(draft, file)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
+            raise
+    except OSError as error:
+        raise RequestError(
+            f"the refreshed catalog cannot be written to {file}",
+            why=str(error),
+            fix="set $GPUTRAIN_CATALOG to a file that you may write",
+        ) from error

@@ -1,0 +1,127 @@
+"""What Compute Engine lists, zone by zone: what the catalog knows, and what it does not. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from gputrain import catalog
+from gputrain.catalog import Stage
+from gputrain.gcp import Listing
+
+Json = Mapping[str, Any]
+
+_ZONE = re.compile(r"[a-z][a-z0-9-]{2,40}-[a-z][a-z0-9]*")
+_GONE = frozenset({"OBSOLETE", "DELETED"})
+"""States of what can no longer be created. Source: compute v1 DeprecationStatus, read 2026-11-20."""
+
+
+@attrs.frozen(kw_only=True)
+class Seen:
+    """A machine type with GPUs, as the API describes it."""
+
+    machine_type: str
+    accelerator: str
+    gpu_count: int
+    vcpus: int
+    memory_mib: int
+    zones: frozenset[str]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.gpu_count} x {self.accelerator}, {self.vcpus} vCPUs, {self.memory_mib / 1024:g} GiB, "
+            f"in {len(self.zones)} zones"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Stock:
+    """Where each machine type and each GPU is listed, and what could not be read."""
+
+    machines: Mapping[str, Seen]
+    """Those that the catalog knows."""
+    gpus: Mapping[str, frozenset[str]]
+    """Zones by the kind of the catalog."""
+    new_machines: tuple[Seen, ...]
+    new_gpus: Mapping[str, frozenset[str]]
+    """Zones by Google's word for a GPU that the catalog has none for."""
+    left_out: tuple[str, ...] = ()
+    """Zones that did not answer, or other words where Google names none."""
+
+    def may_hold(self, zone: str) -> bool:
+        """Whether a zone may have more than was read of it."""
+        unnamed = any(not _ZONE.fullmatch(place) for place in self.left_out)
+        return unnamed or zone in self.left_out
+
+    def may_hold_in(self, region: str) -> bool:
+        """Whether a zone of the region may have more than was read of it."""
+        return self.may_hold("") or any(catalog.region_of(zone) == region for zone in self.left_out)
+
+
+def stock(machines: Listing[Json], accelerators: Listing[Json]) -> Stock:
+    """What the two lists say together."""
+    known = {machine.machine_type for machine in catalog.machines() if machine.gpu}
+    kinds = {gpu.accelerator_type: gpu for gpu in catalog.gpus()}
+    seen = {one.machine_type: one for one in _with_gpus(machines.items)}
+    places = _places((str(one.get("name", "")), _zone(one)) for one in accelerators.items)
+    foreign = {one.accelerator: one.zones for one in seen.values() if one.accelerator not in kinds}
+    for name, zones in places.items():
+        if name not in kinds and name.startswith("nvidia-") and not name.endswith("-vws"):
+            foreign[name] = foreign.get(name, frozenset()) | zones
+    return Stock(
+        machines={name: one for name, one in seen.items() if name in known},
+        gpus={
+            kinds[name].kind: zones
+            for name, zones in places.items()
+            if name in kinds and kinds[name].lifecycle.stage is not Stage.GONE
+        },
+        new_machines=tuple(one for name, one in sorted(seen.items()) if name not in known),
+        new_gpus=dict(sorted(foreign.items())),
+        left_out=tuple(dict.fromkeys((*machines.left_out, *accelerators.left_out))),
+    )
+
+
+def _with_gpus(documents: Iterable[Json]) -> Iterable[Seen]:
+    """Each machine type once, with all its zones; what is no NVIDIA machine, or obsolete, is left out."""
+    first: dict[str, Json] = {}
+    pairs = []
+    for one in documents:
+        name, carried = str(one.get("name", "")), one.get("accelerators") or ()
+        if (one.get("deprecated") or {}).get("state") in _GONE or not carried:
+            continue
+        if str(carried[0].get("guestAcceleratorType", "")).startswith("nvidia-"):
+            first.setdefault(name, one)
+            pairs.append((name, _zone(one)))
+    zones = _places(pairs)
+    for name, one in first.items():
+        carried = one["accelerators"][0]
+        yield Seen(
+            machine_type=name,
+            accelerator=str(carried["guestAcceleratorType"]),
+            gpu_count=int(carried.get("guestAcceleratorCount") or 0),
+            vcpus=int(one.get("guestCpus") or 0),
+            memory_mib=int(one.get("memoryMb") or 0),
+            zones=zones.get(name, frozenset()),
+        )
+
+
+def _zone(document: Json) -> str:
+    """A zone by its name: some documents hold the name, others its address."""
+    return str(document.get("zone", "")).rpartition("/")[2]
+
+
+def _places(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for name, zone in pairs:
+        if _ZONE.fullmatch(zone):
+            found[name].add(zone)
+    return {name: frozenset(zones) for name, zones in found.items()}
+
+
+def regions_of(zones: Collection[str]) -> frozenset[str]:
+    """The regions that zones lie in."""
+    return frozenset(catalog.region_of(zone) for zone in zones)
