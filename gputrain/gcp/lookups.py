@@ -13,6 +13,7 @@ import attrs
 from gputrain.errors import GputrainError
 from gputrain.gcp.access import Access
 from gputrain.gcp.errors import UnclearError
+from gputrain.retry import Policy
 
 WAIT_S = 6.0
 """The longest that a question is waited for, in seconds of this machine's clock."""
@@ -20,6 +21,9 @@ KEEP_S = 60.0
 """How long an answer is good."""
 KEEP_FAILURE_S = 15.0
 """How long a failure is: whoever has just switched an API on should not wait a minute."""
+
+SOON = Policy(first_s=0.3, most_s=1.0, budget_s=2.0)
+"""A passing failure is tried again for a moment: a plan that is made offline should not wait for long."""
 
 
 @attrs.frozen(kw_only=True, eq=False)

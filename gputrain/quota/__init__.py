@@ -3,6 +3,7 @@
 A quota that nobody could read is unknown: never 0, never a block.
 """
 
+from gputrain.quota.shown import Quotas
 from gputrain.quota.values import (
     EVERYWHERE,
     Reading,
@@ -16,6 +17,7 @@ from gputrain.quota.values import (
 
 __all__ = [
     "EVERYWHERE",
+    "Quotas",
     "Reading",
     "Source",
     "Standing",

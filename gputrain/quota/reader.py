@@ -7,17 +7,14 @@ from typing import Any
 
 from gputrain.catalog import Service
 from gputrain.gcp import Access, Api, Page, read_all
-from gputrain.gcp.lookups import WAIT_S, Found, Lookups, lookups_of
+from gputrain.gcp.lookups import SOON, WAIT_S, Found, Lookups, lookups_of
 from gputrain.gcp.paging import left_out_of
 from gputrain.quota.book import Book, Figures
 from gputrain.quota.infos import number
 from gputrain.quota.values import Source
-from gputrain.retry import Policy, retried
+from gputrain.retry import retried
 
 Json = Mapping[str, Any]
-
-SOON = Policy(first_s=0.3, most_s=1.0, budget_s=2.0)
-"""A passing failure is tried again for a moment: a plan that is made offline should not wait for long."""
 
 _HOSTS = {Service.COMPUTE: "compute.googleapis.com", Service.VERTEX: "aiplatform.googleapis.com"}
 _QUOTA_FIELDS = "quotas(metric,limit,usage)"

@@ -11,6 +11,7 @@ import attrs
 
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
 from gputrain.backends.compute import ends, offers, preflight, render
+from gputrain.backends.compute.availability import Availability
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.logs import Logs
@@ -24,7 +25,8 @@ from gputrain.gcp import Access, Api, MissingError
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
-from gputrain.spec import TrainingSpec
+from gputrain.quota import Quotas
+from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.staging.bucket import Progress
 from gputrain.staging.parcels import Parcels
 
@@ -54,6 +56,7 @@ class ComputeEngine:
         secure_boot: only for images whose NVIDIA driver is signed.
         os_login: manage SSH access by IAM.
         network_tags: put on the VMs, for firewall rules that exist.
+        capacity_advice: ask Google how likely Spot and Flex-start VMs are to be had, when planning.
         poll_s: seconds between two looks at a job.
         endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial.
         credentials: google.auth credentials; this environment's default ones unless given.
@@ -87,6 +90,7 @@ class ComputeEngine:
         secure_boot: bool = False,
         os_login: bool = True,
         network_tags: Sequence[str] = (),
+        capacity_advice: bool = True,
         poll_s: float = 5.0,
         endpoints: Any = None,
         credentials: Any = None,
@@ -108,6 +112,7 @@ class ComputeEngine:
         self._remains = Remains(self._gangs.remove, now)
         self._logs = Logs(calls=self._calls, records=self._records, now=now)
         self._parcels = Parcels(access, progress)
+        self._facts = Availability(access, self._settings.regions, capacity_advice=capacity_advice)
 
     def __repr__(self) -> str:
         return f"ComputeEngine({self._settings.project!r}, regions={list(self._settings.regions)!r})"
@@ -134,9 +139,13 @@ class ComputeEngine:
         """The shapes with GPUs in the zones of these regions, and what it cannot honour."""
         return offers.supply(self._settings)
 
-    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:  # noqa: ARG002
-        """Nothing is read yet: the operation that makes the VMs tells quota and stock."""
-        return {}
+    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
+        """Quotas, machines in zones, the reservation that is named, and Google's capacity advice."""
+        return self._facts.facts(wanted)
+
+    def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
+        """How jobs stand with Compute Engine's quotas; arguments as of `Trainer.quotas`, already read."""
+        return self._facts.quotas(gpus, **size)
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:
         """What jobs need, or this one: looked at all at once; nothing is made."""

@@ -8,14 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import attrs
+
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
 from gputrain.backends.vertex import logs, offers, once, preflight, render
+from gputrain.backends.vertex.availability import Availability
 from gputrain.backends.vertex.code import Code
 from gputrain.backends.vertex.elsewhere import Elsewhere, waiting
 from gputrain.backends.vertex.gcloud import GcloudJob, to_gcloud
 from gputrain.backends.vertex.jobs import Jobs
+from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.outcome import Outcome
-from gputrain.backends.vertex.settings import ReductionServer, Transport, read_settings
+from gputrain.backends.vertex.settings import ReductionServer, Settings, Transport, read_settings
 from gputrain.backends.vertex.states import Seen
 from gputrain.backends.vertex.watch import Watch
 from gputrain.errors import CapacityError, JobLostError, RequestError
@@ -23,7 +27,8 @@ from gputrain.gcp import LABEL_JOB, Access, Api, MissingError
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
-from gputrain.spec import TrainingSpec
+from gputrain.quota import Quotas
+from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.staging.bucket import Progress
 
 
@@ -80,32 +85,20 @@ class VertexAI:
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._settings = read_settings(
-            project=project,
-            region=region,
-            regions=regions,
-            bucket=bucket,
-            service_account=service_account,
-            network=network,
-            network_attachment=network_attachment,
-            tensorboard=tensorboard,
-            persistent_resource=persistent_resource,
-            kms_key=kms_key,
-            disk_gib=disk_gib,
-            disk_type=disk_type,
-            reduction_server=reduction_server,
-            transport=transport,
-        )
+        given = {name: value for name, value in locals().items() if name in _SETTINGS}
+        self._settings = read_settings(**given)
         reach = {} if endpoints is None else {"endpoints": endpoints}
         self._access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
         self._jobs = Jobs(access=self._access, transport=self._settings.transport)
         self._code = Code(self._access, self._settings, progress)
-        self._outcome = Outcome(self._access, self._code.holder)
+        self._locks = Locks(self._jobs, self._settings.bucket)
+        self._outcome = Outcome(self._access, self._locks)
         self._lock = threading.Lock()
-        self._elsewhere = Elsewhere(self._jobs, self._settings.regions, self._code.holder)
+        self._elsewhere = Elsewhere(self._jobs, self._settings.regions, self._holder)
         self._resources: dict[str, str] = {}
         self._watches: dict[str, Watch] = {}
         self._turns = logs.Turns(now=now)
+        self._facts = Availability(self._access, self._settings.regions)
 
     def __repr__(self) -> str:
         return f"VertexAI(project={self._settings.project!r}, regions={list(self._settings.regions)!r})"
@@ -130,9 +123,13 @@ class VertexAI:
         """The shapes that train on Vertex AI in these regions, and what it cannot honour."""
         return offers.supply(self._settings.regions)
 
-    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:  # noqa: ARG002
-        """Nothing is known before a job is made: Vertex AI publishes no capacity."""
-        return {}
+    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
+        """Quotas, and the reservation that is named. Vertex AI publishes no capacity."""
+        return self._facts.facts(wanted)
+
+    def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
+        """How jobs stand with Vertex AI's quotas; arguments as of `Trainer.quotas`, already read."""
+        return self._facts.quotas(gpus, **size)
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:  # noqa: ARG002
         """What jobs need, or this one: looked at all at once; nothing is made."""
@@ -180,12 +177,12 @@ class VertexAI:
         """
         job_id = request.ref.name
         found = once.find_all(self._jobs, self._settings.regions, job_id)
-        seen = once.effective(found, job_id, self._code.holder)
-        once.cancel_extras(self._jobs, found, seen, job_id, self._code.holder)
+        seen = once.effective(found, self._holder)
+        once.cancel_extras(self._jobs, found, seen, self._holder)
         if seen is None:
             self._check_room(found, request.ref.place)
             body = self._code.sent(request.body["customJob"])
-            seen = once.create_once(self._jobs, request.ref.place, body, job_id, self._code.holder)
+            seen = once.create_once(self._jobs, request.ref.place, body, job_id, self._holder)
         with self._lock:
             self._resources[job_id] = seen.resource
         return JobRef(backend=self.name, project=request.ref.project, place=seen.region, name=job_id)
@@ -264,6 +261,9 @@ class VertexAI:
                 place=region,
             )
 
+    def _holder(self, seen: Seen) -> str:
+        return self._locks.of(seen).number
+
     def _look(self, ref: JobRef) -> Seen:
         try:
             resource = self._resource(ref)
@@ -276,10 +276,10 @@ class VertexAI:
         if known is None:
             places = dict.fromkeys([ref.place, *self._settings.regions])  # it may have moved to the next
             found = once.find_all(self._jobs, tuple(places), ref.name)
-            seen = once.effective(found, ref.name, self._code.holder) or (found[0] if found else None)
+            seen = once.effective(found, self._holder) or (found[0] if found else None)
             if seen is None:
                 raise self._lost(ref)
-            once.cancel_extras(self._jobs, found, seen, ref.name, self._code.holder)
+            once.cancel_extras(self._jobs, found, seen, self._holder)
             known = seen.resource
             with self._lock:
                 self._resources[ref.name] = known
@@ -296,3 +296,6 @@ class VertexAI:
             fix="check the project and region of the name; the job may have been deleted",
             uri=ref.uri,
         )
+
+
+_SETTINGS = frozenset({"region", *(field.name for field in attrs.fields(Settings))})

@@ -13,6 +13,7 @@ from gputrain.emulator.compute import (
     networks,
     operations,
     places,
+    reservations,
 )
 from gputrain.emulator.compute.service import COMPUTE
 from gputrain.emulator.compute.state import Compute
@@ -32,4 +33,5 @@ __all__ = [
     "networks",
     "operations",
     "places",
+    "reservations",
 ]

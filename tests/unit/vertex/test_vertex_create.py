@@ -56,7 +56,7 @@ def test_planning_creates_and_uploads_nothing(backend, cloud, vertex, code):
     plan = Trainer(backend).plan(spec(code))
     assert plan.requests[0]["customJob"]["displayName"].startswith("train-")
     assert made(vertex) == []
-    assert {one.method for one in cloud.requests} <= {"storage.buckets.list"}
+    assert {one.method for one in cloud.requests} <= {"storage.buckets.list", "cloudquotas.quotaInfos.list"}
 
 
 def test_unchanged_code_costs_one_write_and_few_reads_and_no_upload(backend, cloud, code):

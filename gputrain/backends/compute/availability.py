@@ -1,0 +1,173 @@
+"""What Google tells of candidates before anything is made: quotas, machines in zones, reservations, advice.
+
+All questions of a plan are asked side by side, once a minute at most, and none is waited for longer than a
+few seconds. What is not answered is unknown, and the catalog's dated table stands in for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import attrs
+
+from gputrain import catalog
+from gputrain.backends.compute import advice
+from gputrain.backends.compute.offers import shape_of
+from gputrain.catalog import ProvisioningModel, Service, Shape, region_of
+from gputrain.gcp import Access, reservations
+from gputrain.gcp.lookups import Found, lookups_of
+from gputrain.gcp.places import InZones, aggregated
+from gputrain.planning import Candidate, Fact
+from gputrain.quota import Quotas
+from gputrain.quota.book import Book, in_short
+from gputrain.quota.reader import Reader
+from gputrain.quota.shown import quotas
+from gputrain.spec import GpuRequest
+
+_MACHINES, _ACCELERATORS = "machineTypes", "acceleratorTypes"
+
+
+class Availability:
+    """Answers for the candidates of one `Access`, for all its threads."""
+
+    def __init__(self, access: Access, regions: Sequence[str], *, capacity_advice: bool) -> None:
+        self._access = access
+        self._regions = tuple(regions)
+        self._has_advice = capacity_advice
+        self._lookups = lookups_of(access)
+        self._reader = Reader(access, Service.COMPUTE)
+
+    def facts(self, wanted: Sequence[Candidate]) -> dict[Candidate, Fact]:
+        """A fact for every candidate."""
+        if not wanted:
+            return {}
+        found = self._lookups.ask({**self._reader.questions(), **self._questions(wanted)})
+        book = self._reader.book(found)
+        return {one: self._fact(one, book, found) for one in wanted}
+
+    def quotas(
+        self,
+        gpus: Sequence[GpuRequest] = (),
+        *,
+        num_nodes: int = 1,
+        models: Sequence[ProvisioningModel] = (),
+        regions: Sequence[str] = (),
+    ) -> Quotas:
+        """How jobs of these sizes stand with the quotas of some regions; of the backend's unless said."""
+        return quotas(
+            self._reader.read(), Service.COMPUTE, gpus=gpus, num_nodes=num_nodes, models=models,
+            regions=regions or self._regions,
+        )  # fmt: skip
+
+    def forget(self) -> None:
+        """Read everything anew next time."""
+        self._lookups.forget()
+
+    def _questions(self, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
+        access = self._access
+        asked: dict[str, Callable[[], Any]] = {}
+        for one in wanted:
+            if _shape(one).is_attached:
+                asked[_ACCELERATORS] = lambda: _accelerators(access)
+            else:
+                asked[_MACHINES] = lambda: _machines(access)
+            if one.reservation:
+                name = one.reservation
+                asked[_reserved(name)] = lambda name=name: reservations.read(access, name)  # type: ignore[misc]
+        if self._has_advice:
+            asked |= self._advice(wanted)
+        return asked
+
+    def _advice(self, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
+        asked: dict[str, Callable[[], Any]] = {}
+        for one in wanted:
+            if one.provisioning_model in advice.MODELS and len(asked) < advice.MOST:
+                asked[advice.key(one)] = lambda one=one: advice.ask(self._access, one, _shape(one))  # type: ignore[misc]
+        return asked
+
+    def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
+        shape = _shape(one)
+        model = one.provisioning_model or ProvisioningModel.STANDARD
+        standing = book.standing(
+            shape, one.num_nodes, model, region_of(one.place), is_reserved=bool(one.reservation)
+        )
+        machine = _look(shape, one.place, found)
+        held_why, held_note = _in_reservation(one, shape, found)
+        advised = found.get(advice.key(one)) if one.provisioning_model in advice.MODELS else None
+        return Fact(
+            verdict=standing.verdict,
+            readings=standing.readings,
+            obtainability=advised.value if advised else None,
+            absent_why=machine.absent_why or held_why,
+            availability=machine.told_by,
+            note="; ".join(filter(None, [standing.note, machine.note, held_note])),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class _Look:
+    """Whether a zone has a machine: who says so, and why not."""
+
+    told_by: str
+    absent_why: str = ""
+    note: str = ""
+
+
+def _look(shape: Shape, zone: str, found: Mapping[str, Found]) -> _Look:
+    key, name = (
+        (_ACCELERATORS, shape.gpu.accelerator_type) if shape.is_attached else (_MACHINES, shape.machine_type)
+    )
+    told = found[key]
+    names = told.value.names(zone) if isinstance(told.value, InZones) else None
+    if names is None:
+        why = in_short(told.error) if told.error else f"{zone} is left out"
+        return _Look(told_by=_TABLE, note=f"{key}.aggregatedList: {why}")
+    by = f"{key}.aggregatedList, {told.read_at:%Y-%m-%d %H:%M} UTC"
+    return _Look(told_by=by, absent_why="" if name in names else f"{zone} has no {name} ({by})")
+
+
+_TABLE = f"the catalog's table, read {catalog.READ_ON}"
+
+
+def _in_reservation(one: Candidate, shape: Shape, found: Mapping[str, Found]) -> tuple[str, str]:
+    """Why the reservation named does not carry the job, and what is not known of it."""
+    if not one.reservation:
+        return "", ""
+    told = found[_reserved(one.reservation)]
+    if told.value is None:
+        why = in_short(told.error) if told.error else "the list is not whole"
+        return "", f"reservation {one.reservation}: {why}"
+    attached = (shape.gpu.accelerator_type, shape.api_gpu_count) if shape.is_attached else None
+    return reservations.judged(
+        told.value, one.reservation, one.place, one.machine_type, attached, one.num_nodes
+    )
+
+
+def _reserved(name: str) -> str:
+    return f"reservation {name}"
+
+
+def _machines(access: Access) -> InZones:
+    """Every machine type with GPUs built in, by zone.
+
+    That a zone lists a GPU does not say that it has the machine: a3-megagpu-8g exists in 13 regions, its GPU
+    is listed in 20 (catalog sources machine-regions and accelerator-regions).
+    """
+    series = sorted({one.machine_type.partition("-")[0] for one in catalog.machines() if one.gpu})
+    return aggregated(access, _MACHINES, fields="name", wanted=f'name eq "({"|".join(series)})-.*"')
+
+
+def _accelerators(access: Access) -> InZones:
+    """Every NVIDIA GPU, by zone: what can be attached to N1 machines there."""
+    return aggregated(access, _ACCELERATORS, fields="name", wanted='name eq "nvidia-.*"')
+
+
+@lru_cache(maxsize=1024)
+def _shape_of(gpu: str | None, count: object, machine_type: str) -> Shape:
+    return shape_of(gpu, count, machine_type)
+
+
+def _shape(one: Candidate) -> Shape:
+    return _shape_of(one.gpu, one.gpu_count, one.machine_type)

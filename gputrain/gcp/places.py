@@ -1,0 +1,86 @@
+"""What Compute Engine has in which zone, of all zones in one list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from gputrain.gcp.access import Access, Api
+from gputrain.gcp.lookups import SOON, WAIT_S
+from gputrain.gcp.paging import PARTIAL_WARNINGS, Page, read_all
+from gputrain.retry import retried
+
+Json = Mapping[str, Any]
+_ZONES = "zones/"
+
+
+@attrs.frozen(kw_only=True, eq=False, slots=False)
+class InZones:
+    """A list over all zones: what is in each, and the zones whose part could not be read."""
+
+    items: Mapping[str, tuple[Json, ...]]
+    """By zone; a zone that was read and has nothing is there with nothing."""
+    unread: frozenset[str]
+    is_whole: bool
+
+    @cached_property
+    def _names(self) -> Mapping[str, frozenset[str]]:
+        return {
+            zone: frozenset(str(one.get("name")) for one in held)
+            for zone, held in self.items.items()
+            if self.is_whole and zone not in self.unread
+        }
+
+    def names(self, zone: str) -> frozenset[str] | None:
+        """The names of what a zone has; None: unknown, for its part of the list is not there or not whole."""
+        return self._names.get(zone)
+
+
+def aggregated(
+    access: Access, collection: str, *, fields: str, wanted: str = "", project: str = ""
+) -> InZones:
+    """All that a filter takes of a collection (``machineTypes``), by zone.
+
+    Raises:
+        AccessError, TransientError, ...: as Compute Engine answers.
+    """
+    base = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{project or access.project}"
+    params = {
+        "filter": wanted,
+        "maxResults": "500",
+        "returnPartialSuccess": "true",  # one zone that is down must not hide the others
+        "fields": f"items/*/{collection}({fields}),items/*/warning/code,nextPageToken,unreachables",
+    }
+    unread: set[str] = set()
+
+    def page(token: str) -> Page[tuple[str, tuple[Json, ...]]]:
+        body = _get(access, f"{base}/aggregated/{collection}", {**params, "pageToken": token}, collection)
+        places = body.get("items")
+        found = []
+        for scope, held in places.items() if isinstance(places, dict) else ():
+            zone = scope.removeprefix(_ZONES)
+            if (held.get("warning") or {}).get("code") in PARTIAL_WARNINGS:
+                unread.add(zone)
+            found.append((zone, tuple(held.get(collection) or ())))
+        unread.update(str(one).rpartition("/")[2] for one in body.get("unreachables") or ())
+        left_out = () if isinstance(places, dict) else ("the list has no items",)
+        return Page(items=tuple(found), next_token=str(body.get("nextPageToken", "")), left_out=left_out)
+
+    listing = read_all(page)
+    items: dict[str, tuple[Json, ...]] = {}
+    for zone, held in listing.items:
+        items[zone] = (*items.get(zone, ()), *held)
+    return InZones(items=items, unread=frozenset(unread), is_whole=listing.is_whole)
+
+
+def _get(access: Access, url: str, params: Mapping[str, str], what: str) -> Json:
+    sent = {name: value for name, value in params.items() if value}
+
+    def call() -> Json:
+        return access.rest_json("GET", url, action=f"list {what}", params=sent, timeout_s=WAIT_S)
+
+    body = retried(call, policy=SOON, sleep=access.sleep)
+    return body if isinstance(body, dict) else {}

@@ -1,0 +1,117 @@
+"""Reservations of machines: which there are, and whether a job fits into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from gputrain.gcp.access import Access
+from gputrain.gcp.places import aggregated
+
+_FIELDS = (
+    "name,status,specificReservationRequired,"
+    "specificReservation(count,inUseCount,instanceProperties(machineType,guestAccelerators))"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Reservation:
+    """A reservation as its project sees it; None: not told, or of a kind that is told in another way."""
+
+    zone: str
+    status: str = ""
+    machine_type: str | None = None
+    accelerator: tuple[str, int] | None = None
+    """What is attached to each machine."""
+    free: int | None = None
+    """Machines that nobody uses."""
+    is_specific: bool = True
+    """False: any VM of that shape may take its machines, whoever names it or not."""
+
+    def why_not(self, machine_type: str, accelerator: tuple[str, int] | None, machines: int) -> str:
+        """Why a job cannot run in it; empty: nothing says so."""
+        if self.machine_type not in (None, machine_type):
+            return f"it holds {self.machine_type}"
+        if self.machine_type and self.accelerator != accelerator:
+            held = f"{self.accelerator[1]} x {self.accelerator[0]}" if self.accelerator else "no GPUs"
+            return f"its machines have {held} attached"
+        if self.status not in ("", "READY"):
+            return f"it is {self.status}"
+        if self.free is not None and self.free < machines:
+            return f"{self.free} of the {machines} machines needed are free"
+        return ""
+
+
+def judged(
+    listed: Sequence[Reservation],
+    name: str,
+    zone: str,
+    machine_type: str,
+    accelerator: tuple[str, int] | None,
+    machines: int,
+) -> tuple[str, str]:
+    """Why a job cannot run in the reservation of a name (empty: it can), and what else to know. Pure.
+
+    Args:
+        listed: what `read` found.
+        accelerator: what must be attached to each machine, and how many; None: nothing.
+    """
+    here = [one for one in listed if one.zone == zone]
+    if not here:
+        zones = ", ".join(sorted(one.zone for one in listed))
+        return f"reservation {name} " + (f"is in {zones}" if zones else "does not exist"), ""
+    why = here[0].why_not(machine_type, accelerator, machines)
+    if why:
+        return f"reservation {name}: {why}", ""
+    unkept = "" if here[0].is_specific else f"reservation {name} is open to any VM of its shape"
+    return "", unkept
+
+
+def project_of(name: str, default: str) -> str:
+    """The project in a reservation's full name; ``default`` where the name is short.
+
+    >>> project_of("projects/p/zones/z/reservations/r", "mine"), project_of("r", "mine")
+    ('p', 'mine')
+    """
+    parts = name.split("/")
+    return parts[1] if len(parts) > 1 and parts[0] == "projects" else default
+
+
+def read(access: Access, name: str) -> tuple[Reservation, ...] | None:
+    """The reservations of a name, one a zone at most; None where the list is not whole.
+
+    Raises:
+        AccessError, TransientError, ...: as Compute Engine answers.
+    """
+    short, project = name.rpartition("/")[2], project_of(name, access.project)
+    found = aggregated(access, "reservations", fields=_FIELDS, wanted=f"name = {short}", project=project)
+    zone = name.split("/")[3] if name.count("/zones/") else ""
+    listed = tuple(
+        _reservation(place, one)
+        for place, many in found.items.items()
+        for one in many
+        if one.get("name") == short and zone in ("", place)
+    )
+    return listed if listed or found.is_whole else None
+
+
+def _reservation(zone: str, body: Mapping[str, Any]) -> Reservation:
+    held = body.get("specificReservation") or {}
+    properties = held.get("instanceProperties") or {}
+    attached = properties.get("guestAccelerators") or ()
+    machine_type = properties.get("machineType")
+    return Reservation(
+        zone=zone,
+        status=str(body.get("status", "")),
+        machine_type=str(machine_type).rpartition("/")[2] if machine_type else None,
+        accelerator=_attached(attached[0]) if attached else None,
+        free=int(held["count"]) - int(held.get("inUseCount", 0)) if held.get("count") else None,
+        is_specific=bool(body.get("specificReservationRequired", False)),
+    )
+
+
+def _attached(one: Mapping[str, Any]) -> tuple[str, int]:
+    kind = str(one.get("acceleratorType", "")).rpartition("/")[2]
+    return kind, int(one.get("acceleratorCount", 0))
