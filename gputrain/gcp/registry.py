@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 import attrs
 
+from gputrain.errors import GputrainError
 from gputrain.gcp.access import Access, Api
+
+log = logging.getLogger("gputrain")
 
 TIMEOUT_S = 5.0
 _IMAGE = re.compile(
@@ -62,6 +66,27 @@ class Manifest:
     """Empty where it is not told."""
     has_platforms: bool
     """True for a list of images, one a platform."""
+
+
+def pinned(access: Access, image: str) -> str:
+    """The image by its digest where Google's registry tells it, else as it was given.
+
+    The job then runs what the tag meant when it was submitted, on every node and after every restart.
+    A registry that does not answer is no obstacle: who pulls is the machine, under another identity.
+    """
+    name = ImageName.parse(image)
+    if name is None or "@" in image:
+        return image
+    return access.once(f"image {image}", lambda: _asked(access, image, name))
+
+
+def _asked(access: Access, image: str, name: ImageName) -> str:
+    try:
+        found = find_manifest(access, name)
+    except GputrainError as error:
+        log.info("%s stays a tag: %s", image, error.why)
+        return image
+    return name.by_digest(found.digest) if found is not None and found.digest else image
 
 
 def find_manifest(access: Access, image: ImageName) -> Manifest | None:

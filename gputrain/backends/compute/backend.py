@@ -22,6 +22,7 @@ from gputrain.backends.compute.remains import Remains
 from gputrain.backends.compute.settings import Settings, read_settings
 from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api, MissingError
+from gputrain.gcp.registry import pinned
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
@@ -251,7 +252,7 @@ class ComputeEngine:
         return self._records.find(self._settings.project, name)
 
     def _completed(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The order with what only the cloud knows: the code's generation, the image's own name."""
+        """The order with what only the cloud knows: the code's generation, what the images are today."""
         order = body["job"]["order"]
         generation = self._parcels.send(self._settings.bucket, order["object"])
         disk = body["properties"]["disks"][0]
@@ -259,6 +260,7 @@ class ComputeEngine:
         image = self._access.once(f"image {path}", lambda: self._image(path))
         init = {**disk["initializeParams"], "sourceImage": image}
         job = {**body["job"], "order": {**order, "generation": generation}}
+        job["image"] = job["image"] and pinned(self._access, job["image"])
         properties = {**body["properties"], "disks": [{**disk, "initializeParams": init}]}
         return {**body, "job": job, "properties": properties}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from gputrain.backends.base import Bundle
 from gputrain.backends.vertex import render
-from gputrain.backends.vertex.registry import pinned
 from gputrain.backends.vertex.settings import Settings
 from gputrain.errors import Fault, PermissionDeniedError, SpecError
 from gputrain.gcp import Access
+from gputrain.gcp.registry import pinned
 from gputrain.spec import TrainingSpec
 from gputrain.staging.bucket import Bucket, Progress, read_object
 from gputrain.staging.parcels import Parcels

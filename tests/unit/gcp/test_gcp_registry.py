@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from google.oauth2.credentials import Credentials
 
-from gputrain.backends.vertex.registry import pinned
 from gputrain.gcp import Access, Endpoints
+from gputrain.gcp.registry import pinned
 
 DIGEST = "sha256:" + "ab" * 32
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310"
