@@ -262,8 +262,8 @@ def test_a_flex_start_vm_waits_in_googles_queue_and_the_submit_does_not(cloud, r
     for letter in "abcf":  # Google's advice would lead to the one that has room
         cloud.stock(f"us-central1-{letter}", "g2-standard-4", 0)
     cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
-    wanted = spec(code, num_nodes=1, provisioning_model="flex-start", max_wait_duration="10m")
-    ref = road.submit(wanted)
+    asked = {"machine_type": "g2-standard-4", "provisioning_model": "flex-start"}
+    ref = road.submit(spec(code, num_nodes=1, max_wait_duration="10m", **asked))
     assert road.backend.observe(ref).state is State.QUEUED
     cloud.clock.advance(900)
     seen = road.backend.observe(ref)
