@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -69,8 +70,15 @@ class Road:
         return rank(Wanted(candidates=bare, refusals=()), self._facts(bare))
 
     def _facts(self, ones: Sequence[Candidate]) -> dict[Candidate, Fact]:
-        return {
-            candidate: fact
+        """What each backend is told of its candidates, all backends asked side by side."""
+        asks = [
+            (backend, mine)
             for name, backend in self._backends.items()
-            for candidate, fact in backend.availability([one for one in ones if one.backend == name]).items()
-        }
+            if (mine := [one for one in ones if one.backend == name])
+        ]
+        if len(asks) < 2:
+            found = [backend.availability(mine) for backend, mine in asks]
+        else:
+            with ThreadPoolExecutor(max_workers=len(asks)) as pool:
+                found = list(pool.map(lambda ask: ask[0].availability(ask[1]), asks))
+        return {candidate: fact for facts in found for candidate, fact in facts.items()}

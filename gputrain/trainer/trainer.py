@@ -12,9 +12,11 @@ from gputrain.errors import Fault, SpecError
 from gputrain.job import Job, Result
 from gputrain.planning import Plan
 from gputrain.preflight import Checks
+from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.trainer.doctor import examined
 from gputrain.trainer.found import Jobs, taken_up
+from gputrain.trainer.quotas import read as read_quotas
 from gputrain.trainer.road import Road
 
 
@@ -88,6 +90,33 @@ class Trainer:
             return examined(self._backends.values(), None, "")
         spec = make_spec(entry, fields)
         return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key))
+
+    def quotas(
+        self,
+        gpu: str | Sequence[str] | None = None,
+        *,
+        num_nodes: int = 1,
+        provisioning_model: str | Sequence[str] | None = None,
+        region: str | Sequence[str] | None = None,
+    ) -> Quotas:
+        """What the project's quotas carry, by GPU, provisioning model and region; it shows itself as a table.
+
+        Read from Google at most once a minute. What nobody could read is unknown, and says why.
+
+        Args:
+            gpu: as in a spec (``"H100:8"``), or a list; one machine of every kind unless said.
+            num_nodes: machines a job.
+            provisioning_model: one or more; all that count against a quota unless said.
+            region: one or more; those of each backend unless said.
+
+        Raises:
+            SpecError: with all faults of the arguments.
+            NoFitError: no machine carries that count.
+        """
+        return read_quotas(
+            self._backends.values(), gpu=gpu, num_nodes=num_nodes,
+            provisioning_model=provisioning_model, region=region,
+        )  # fmt: skip
 
     def submit(self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Job:
         """Start a job at the first place of the plan that takes it.

@@ -1,0 +1,88 @@
+"""Every backend's quotas in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gputrain.backends.base import Backend
+from gputrain.catalog import ProvisioningModel
+from gputrain.errors import Fault, SpecError
+from gputrain.quota import Quotas
+from gputrain.spec import GpuRequest
+from gputrain.spec.gpu import parse_gpus
+
+
+def read(
+    backends: Iterable[Backend],
+    *,
+    gpu: object,
+    num_nodes: int,
+    provisioning_model: object,
+    region: object,
+) -> Quotas:
+    """How jobs of these sizes stand on each backend, read side by side.
+
+    Raises:
+        SpecError: with every word that is none.
+        NoFitError: no machine carries that count.
+    """
+    faults: list[Fault] = []
+    size = {
+        "num_nodes": _nodes(num_nodes, faults),
+        "models": _models(provisioning_model, faults),
+        "regions": _regions(region, faults),
+    }
+    gpus = _gpus(gpu, faults)
+    if faults:
+        raise SpecError("\n".join(map(str, faults)), faults=tuple(faults))
+    asks: list[Any] = [ask for one in backends if (ask := getattr(one, "quotas", None)) is not None]
+    with ThreadPoolExecutor(max_workers=max(1, len(asks))) as pool:
+        return sum(pool.map(lambda ask: ask(gpus, **size), asks), Quotas(standings=()))
+
+
+def _gpus(value: object, faults: list[Fault]) -> tuple[GpuRequest, ...]:
+    try:
+        found = parse_gpus(value)
+    except SpecError as error:
+        faults.extend(error.faults)
+        return ()
+    except ValueError as error:
+        faults.append(Fault(field="gpu", value=repr(value), allowed=str(error), fix="gpu='H100:8'"))
+        return ()
+    if any(one.kind is None for one in found):
+        faults.append(Fault(field="gpu", value=repr(value), allowed="a kind of GPU", fix="gpu='H100:8'"))
+    return found
+
+
+def _nodes(value: object, faults: list[Fault]) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    faults.append(Fault(field="num_nodes", value=repr(value), allowed="1 or more", fix="num_nodes=1"))
+    return 1
+
+
+def _models(value: object, faults: list[Fault]) -> tuple[ProvisioningModel, ...]:
+    try:
+        return tuple(ProvisioningModel(one) for one in _many(value))
+    except ValueError:
+        words = " or ".join(repr(one.value) for one in ProvisioningModel)
+        fix = "provisioning_model='spot'"
+        faults.append(Fault(field="provisioning_model", value=repr(value), allowed=words, fix=fix))
+        return ()
+
+
+def _regions(value: object, faults: list[Fault]) -> tuple[str, ...]:
+    found = _many(value)
+    if all(isinstance(one, str) and one[-1:].isdigit() for one in found):
+        return tuple(str(one) for one in found)
+    fix = "region='us-central1'; a zone has a letter more"
+    faults.append(Fault(field="region", value=repr(value), allowed="one or more regions", fix=fix))
+    return ()
+
+
+def _many(value: object) -> tuple[object, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
