@@ -19,6 +19,9 @@ from gputrain.trainer.nowhere import placement_error
 
 log = logging.getLogger("gputrain")
 
+LATE_LOOKS = 3
+LATE_EVERY_S = 2.0
+
 
 class Memory:
     """What the submits of one trainer learn from each other: where there was no room. Shared by threads."""
@@ -76,11 +79,17 @@ class Climb:
     def known(self) -> Placed | None:
         """The job of this id that is there already, on whichever backend; its quota is in use, by itself."""
         for backend in self._around.backends.values():
-            look = getattr(backend, "known", None)
-            ref = look(self._job_id) if look is not None else None
+            ref = self._known_of(backend)
             if ref is not None:
                 return self._found(backend, ref)
         return None
+
+    def _known_of(self, backend: Backend) -> JobRef | None:
+        look = getattr(backend, "known", None)
+        if look is not None:
+            found: JobRef | None = look(self._job_id)
+            return found
+        return next((ref for ref in backend.find(name=self._job_id) if ref.name == self._job_id), None)
 
     def run(self) -> Placed:
         """Climb until some place takes the job.
@@ -162,12 +171,34 @@ class Climb:
         what = f"submit was interrupted while {backend.name} was asked for {candidate.place}; "
         if request is None:
             return f"{what}{self._so_far}"
-        by_hand = f"it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
+        log.warning("withdrawing %s from %s %s", self._job_id, backend.name, candidate.place)
         try:
-            withdraw = getattr(backend, "withdraw", backend.cancel)
-            withdraw(request.ref)
-        except JobLostError:
-            return f"{what}nothing was made there, and {self._so_far}"
+            is_gone = withdrawn(backend, request.ref, self._around.sleep)
         except (GputrainError, KeyboardInterrupt):
-            return f"{what}{by_hand}"
-        return f"{what}what was being made there was withdrawn, and {self._so_far}"
+            is_gone = False
+        if is_gone:
+            return f"{what}what was made there was withdrawn, and {self._so_far}"
+        return f"{what}it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
+
+
+def withdrawn(backend: Backend, ref: JobRef, sleep: Callable[[float], None]) -> bool:
+    """End what an interrupted create may have made; whether nothing of it goes on.
+
+    A job whose answer was not waited for may show late, so it is looked for a few times.
+    """
+    undo = getattr(backend, "withdraw", None)
+    if undo is not None:
+        return bool(undo(ref))
+    for _ in range(LATE_LOOKS):
+        if _cancelled(backend, ref):
+            break
+        sleep(LATE_EVERY_S)
+    return True
+
+
+def _cancelled(backend: Backend, ref: JobRef) -> bool:
+    try:
+        backend.cancel(ref)
+    except JobLostError:
+        return False
+    return True

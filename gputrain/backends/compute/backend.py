@@ -166,10 +166,8 @@ class ComputeEngine:
         """The VMs that would be made. Pure."""
         apis = {"storage": Api.STORAGE, "compute": Api.COMPUTE, "secretmanager": Api.SECRETMANAGER}
         addresses = {name: self._access.url(api) for name, api in apis.items()}
-        place = Place(zone=candidate.place, bucket=self._settings.bucket)
         body = render.body(spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses)
-        ref = ref_of(self._settings.project, place, job_id)
-        return Request(ref=ref, candidate=candidate, body=body)
+        return Request(ref=self._ref(candidate.place, job_id), candidate=candidate, body=body)
 
     def create(self, request: Request) -> JobRef:
         """Make the gang, all of it or none, or take up the one of this id that is there already.
@@ -183,8 +181,16 @@ class ComputeEngine:
         record = self._records.read(job_id)
         if record is None or not record.ids:
             record = self._gangs.submit(job_id, self._completed(request.body))
-        place = Place(zone=record.zone, bucket=self._settings.bucket)
-        return ref_of(request.ref.project, place, job_id)
+        return self._ref(record.zone, job_id)
+
+    def known(self, job_id: str) -> JobRef | None:
+        """The job of that id, if it is there; one that another process is making is waited for."""
+        found = self._gangs.settled(job_id)
+        return self._ref(found.zone, job_id) if found else None
+
+    def withdraw(self, ref: JobRef) -> bool:
+        """Undo a `create` that was interrupted: nothing is left. False where the job is there already."""
+        return self._gangs.withdraw(ref.name)
 
     def observe(self, ref: JobRef) -> Observation:
         """One look at the job; all jobs of a zone share a list, and one that runs costs no call of its own.
@@ -250,6 +256,9 @@ class ComputeEngine:
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """Jobs of this bucket, newest first; those whose name starts with ``name``."""
         return self._records.find(self._settings.project, name)
+
+    def _ref(self, zone: str, job_id: str) -> JobRef:
+        return ref_of(self._settings.project, Place(zone=zone, bucket=self._settings.bucket), job_id)
 
     def _completed(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The order with what only the cloud knows: the code's generation, what the images are today."""

@@ -30,6 +30,8 @@ SETTLE_EVERY_S = 2.0
 SETTLE_S = 600.0
 """How long VMs of an earlier try may take to come or to go."""
 
+LATE_LOOKS = 4
+
 TURN_S = 60.0
 """How long a process that has written the record may take to ask for the VMs, and lists to show them."""
 
@@ -75,6 +77,28 @@ class Gangs:
         except GputrainError:
             self.records.remove(record)
             raise
+
+    def settled(self, job_id: str) -> Record | None:
+        """The record of a job that is there, once that is clear; None where nothing came of it."""
+        record = self.records.read(job_id)
+        with contextlib.suppress(CapacityError):
+            return None if record is None else self._arrived(record)
+        return None
+
+    def withdraw(self, job_id: str) -> bool:
+        """Undo a submit that was interrupted; False where the gang is there already, whoever made it.
+
+        VMs of a call whose answer was not waited for may come late, so it is looked for a while.
+        """
+        record = self.records.read(job_id)
+        if record is not None and record.ids:
+            return False
+        if record is not None:
+            for _ in range(LATE_LOOKS):
+                self.clear(record)
+                self.calls.access.sleep(SETTLE_EVERY_S)
+            self.records.remove(record)
+        return True
 
     def make(self, record: Record) -> Record:
         """Ask for the VMs of the record's attempt, and wait until all of them are there, or none."""
