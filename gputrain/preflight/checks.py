@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import html
+import textwrap
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import attrs
 
 from gputrain.tables import Table
+
+_PROGRAMS = ("gcloud ", "docker ")
+"""What a fix begins with that is a command as it stands."""
 
 
 class Finding(enum.Enum):
@@ -37,6 +41,16 @@ class Check:
     backend: str = ""
     group: str = ""
     """Checks of one group that are all ok are shown as one row of this name."""
+
+
+def _wrapped(fix: str, width: int) -> list[str]:
+    """The lines of a fix, none wider than ``width`` (0 or less: one line); a command can still be copied."""
+    if len(fix) <= width or width <= 0:
+        return [fix]
+    end = " \\" if fix.startswith(_PROGRAMS) else ""
+    room = max(width - len(end), 20)
+    lines = textwrap.wrap(fix, room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [*(line + end for line in lines[:-1]), lines[-1]]
 
 
 def _sorted(checks: Iterable[Check]) -> tuple[Check, ...]:
@@ -110,12 +124,11 @@ class Checks:
         from rich.text import Text
 
         yield self.table
-        for line in self._remedies():
-            # never broken into two lines: a command is there to be copied
-            yield Text(line, no_wrap=True, overflow="ignore")
+        yield from (Text(line, overflow="fold") for line in self._remedies(options.max_width))
 
-    def _remedies(self) -> list[str]:
-        return ["", "What mends it:", *(f"  {fix}" for fix in self.fixes)] if self.fixes else []
+    def _remedies(self, width: int = 0) -> list[str]:
+        lines = [f"  {line}" for fix in self.fixes for line in _wrapped(fix, width - 2)]
+        return ["", "What mends it:", *lines] if lines else []
 
     def _found(self, finding: Finding) -> tuple[Check, ...]:
         return tuple(one for one in self.checks if one.finding is finding)

@@ -44,7 +44,7 @@ def backend_of(cloud):
     """Makes backends; ``permissions`` leaves the caller with just those."""
 
     def make(kind, permissions=None, **settings):
-        caller = cloud.caller("someone@example.com", permissions)
+        caller = cloud.caller(f"{kind}@example.com", permissions)
         given = {
             "project": "my-project",
             "regions": [REGION],

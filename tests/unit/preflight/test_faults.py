@@ -1,0 +1,273 @@
+"""Each thing that can be wrong, seen before a job is made, with what mends it; and all of them at once."""
+
+import json
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.oauth2.credentials import Credentials
+
+from gputrain import Trainer
+from gputrain.emulator import faults
+from gputrain.emulator.compute import images, networks
+from gputrain.emulator.iam import Accounts
+from gputrain.emulator.oauth import invalid_grant
+from tests.unit.preflight.conftest import ACCOUNT, REGION
+
+BOTH = pytest.mark.parametrize("kind", ["vertex", "compute"])
+IMAGE = "us-docker.pkg.dev/my-project/train/image"
+
+
+def found(checks):
+    """The faults as (what, fix)."""
+    return [(fault.subject, fault.fix) for fault in checks.faults]
+
+
+@BOTH
+def test_nothing_is_wrong_where_nothing_is(doctor, code, kind):
+    for spec in ({}, {"entry": code, "gpu": "L4:2"}):
+        checks = doctor(kind, spec=spec)
+        assert (checks.faults, checks.unknowns) == ((), ()), str(checks)
+
+
+@BOTH
+def test_looking_writes_nothing(cloud, doctor, code, kind):
+    doctor(kind, spec={"entry": code, "gpu": "L4:1"})
+    asked = {(seen.verb, seen.method) for seen in cloud.requests}
+    writes = {method for verb, method in asked if verb not in ("GET", "HEAD")}
+    assert writes <= {
+        "cloudresourcemanager.projects.testIamPermissions.v3", "iam.serviceAccounts.testIamPermissions",
+    }  # fmt: skip
+
+
+@BOTH
+def test_a_project_that_is_not_there_is_the_one_fault(doctor, kind):
+    checks = doctor(kind, project="not-my-project")
+    assert found(checks) == [("project not-my-project", "gcloud projects list")]
+    assert all("mend project not-my-project first" in one.why for one in checks.unknowns)
+
+
+@BOTH
+def test_a_project_that_may_not_be_seen_is_there_all_the_same(cloud, doctor, kind):
+    checks = doctor(kind, permissions={"serviceusage.services.get"})
+    (project,) = (check for check in checks if check.subject == "project my-project")
+    assert project.finding.value == "ok"
+    assert "it is there" in project.why
+
+
+@BOTH
+def test_credentials_that_are_refused_are_the_one_fault(cloud, backend_of, kind):
+    cloud.fail("oauth.token", invalid_grant("Token has been expired or revoked."))
+    stale = Credentials(
+        None, refresh_token=cloud.owner.refresh_token, token_uri=cloud.endpoints.token_uri,
+        client_id="emulator", client_secret="emulator",
+    )  # fmt: skip
+    checks = Trainer(backend_of(kind, credentials=stale)).doctor()
+    assert found(checks) == [
+        ("credentials", "run `gcloud auth application-default login`, or pass credentials=")
+    ]
+    assert len(cloud.requests) == 1
+
+
+def test_no_credentials_at_all_are_told_as_such(backend_of, monkeypatch, tmp_path):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "gone.json"))
+    checks = Trainer(backend_of("vertex", credentials=None)).doctor()
+    assert [fault.subject for fault in checks.faults] == ["credentials"]
+    assert "gone.json" in checks.faults[0].why
+
+
+@pytest.mark.parametrize(
+    ("kind", "api"),
+    [("vertex", "aiplatform"), ("vertex", "storage"), ("vertex", "logging"), ("compute", "compute")],
+)
+def test_an_api_that_is_off_is_named_with_the_command_that_enables_it(cloud, doctor, kind, api):
+    cloud.enable_api(api, enabled=False)
+    name = f"{api}.googleapis.com"
+    command = f"gcloud services enable {name} --project my-project"
+    checks = doctor(kind)
+    assert (name, command) in found(checks)
+    assert {fix for _, fix in found(checks)} == {command}
+
+
+@pytest.mark.parametrize("api", ["serviceusage", "iam", "cloudresourcemanager"])
+def test_an_api_that_only_looking_needs_leaves_unknowns_and_no_faults(cloud, doctor, api):
+    cloud.enable_api(api, enabled=False)
+    checks = doctor("compute")
+    assert checks.is_ok
+    assert checks.unknowns
+    assert all(f"{api}.googleapis.com" in one.fix for one in checks.unknowns)
+
+
+@pytest.mark.parametrize("method", ["serviceusage.services.batchGet", "compute.networks.get"])
+def test_what_is_not_answered_is_unknown_and_is_not_waited_for_long(cloud, doctor, method):
+    cloud.fail(method, faults.server_error(503), times=None)
+    before = cloud.clock.now()
+    checks = doctor("compute")
+    assert checks.is_ok
+    assert len(checks.unknowns) == 1
+    assert cloud.clock.now() - before < 60
+
+
+@BOTH
+def test_a_bucket_that_is_not_there_comes_with_the_command_that_makes_it(doctor, kind):
+    command = f"gcloud storage buckets create gs://gone --project my-project --location {REGION}"
+    assert found(doctor(kind, bucket="gs://gone")) == [("bucket gs://gone", command)]
+
+
+@BOTH
+def test_a_bucket_of_somebody_else_is_refused(cloud, doctor, kind):
+    cloud.add_project("their-project")
+    cloud.add_bucket("their-bucket", location=REGION, project="their-project")
+    ((subject, fix),) = found(doctor(kind, bucket="gs://their-bucket"))
+    assert (subject, fix) == ("bucket gs://their-bucket", "name a bucket of your own project")
+
+
+@BOTH
+def test_a_bucket_elsewhere_is_told_with_both_places(cloud, doctor, kind):
+    cloud.add_bucket("far-bucket", location="europe-west4")
+    checks = doctor(kind, bucket="gs://far-bucket")
+    assert "it lies in europe-west4" in checks.faults[0].why
+    assert f"--location {REGION}" in checks.faults[0].fix
+
+
+def test_vertex_without_a_bucket_cannot_submit(doctor):
+    assert [fault.subject for fault in doctor("vertex", bucket=None).faults] == ["bucket"]
+
+
+@BOTH
+def test_a_service_account_that_is_not_there_or_off_is_a_fault(cloud, doctor, kind):
+    accounts = cloud.world.part(Accounts)
+    accounts.disabled.add(ACCOUNT)
+    off = f"gcloud iam service-accounts enable {ACCOUNT} --project my-project"
+    assert found(doctor(kind)) == [(f"service account {ACCOUNT}", off)]
+    accounts.missing.add(ACCOUNT)
+    gone = "gcloud iam service-accounts create train --project my-project"
+    assert found(doctor(kind)) == [(f"service account {ACCOUNT}", gone)]
+
+
+def test_networks_and_subnetworks_are_looked_for_in_each_region(cloud, doctor):
+    networks.add_network(cloud.compute, "my-project", "mine", (REGION,))
+    where = {"network": "mine", "regions": [REGION, "us-east4"]}
+    ((subject, fix),) = found(doctor("compute", **where))
+    assert subject == "subnetwork mine in us-east4"
+    assert fix.startswith("gcloud compute networks subnets create mine --project my-project --network mine")
+    subjects = [fault.subject for fault in doctor("compute", network="gone").faults]
+    assert subjects == ["network gone", f"subnetwork gone in {REGION}"]
+
+
+def test_a_peered_network_of_vertex_is_looked_for(doctor):
+    path = "projects/my-project/global/networks/{}"
+    assert doctor("vertex", network=path.format("default")).is_ok
+    checks = doctor("vertex", network=path.format("gone"))
+    assert [fault.subject for fault in checks.faults] == ["network gone"]
+
+
+def test_a_boot_image_that_is_gone_or_of_another_cpu_is_a_fault(cloud, doctor, code):
+    checks = doctor("compute", image_family="my-project/gone")
+    assert [fault.subject for fault in checks.faults] == ["boot image gone"]
+    images.add_image(cloud.compute, "my-project", "mine-arm64", "mine", 20)
+    spec = {"entry": code, "gpu": "L4:1"}
+    checks = doctor("compute", spec=spec, image_family="my-project/mine")
+    assert checks.faults[0].why == "it is for arm64, and g2-standard-4 is x86_64"
+
+
+def test_a_gpu_that_no_boot_image_drives_is_a_fault_of_the_spec(doctor, code):
+    checks = doctor("compute", spec={"entry": code, "gpu": "V100:1"})
+    assert any(fault.subject.startswith("boot image for n1-") for fault in checks.faults)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("tag", "platforms", "why"),
+    [
+        (
+            "cu117",
+            ["linux/amd64"],
+            "CUDA 11.7 cannot run on H100: H100 is sm_90, which CUDA knows from 11.8 on",
+        ),
+        ("1-arm64", ["linux/arm64"], "the image is built for arm64: the host's CPU is x86_64"),
+        ("2", ["linux/arm64", "linux/s390x"], "it is built for arm64, s390x, and the host's CPU is x86_64"),
+        ("gone", None, "us-docker.pkg.dev has no such image"),
+    ],
+)
+def test_an_image_that_is_not_there_or_not_fit_is_a_fault(cloud, doctor, code, kind, tag, platforms, why):
+    if platforms:
+        cloud.add_image(f"{IMAGE}:{tag}", platforms)
+    spec = {"entry": code, "gpu": "H100:8", "image": f"{IMAGE}:{tag}"}
+    assert [fault.why for fault in doctor(kind, spec=spec).faults] == [why]
+
+
+@BOTH
+def test_an_image_for_the_gpu_and_the_host_is_well(cloud, doctor, code, kind):
+    cloud.add_image(f"{IMAGE}:3-cu128", ["linux/amd64", "linux/arm64"])
+    spec = {"entry": code, "gpu": "H100:8", "image": f"{IMAGE}:3-cu128"}
+    assert not doctor(kind, spec=spec).faults
+
+
+def test_an_image_of_another_registry_is_unknown_and_nobody_is_asked(cloud, doctor, code):
+    checks = doctor("vertex", spec={"entry": code, "gpu": "L4:1", "image": "quay.io/me/image:1"})
+    assert [one.subject for one in checks.unknowns] == ["image quay.io/me/image:1 in its registry"]
+    assert not [seen for seen in cloud.requests if seen.path.startswith("/v2/")]
+
+
+@BOTH
+def test_code_that_is_not_there_is_a_fault(doctor, tmp_path, kind):
+    checks = doctor(kind, spec={"entry": str(tmp_path / "gone.py"), "gpu": "L4:1"})
+    assert any(fault.subject.startswith("code of ") for fault in checks.faults)
+
+
+def test_a_name_that_a_stranger_bears_is_a_fault_and_one_of_our_own_is_not(cloud, backend_of, code):
+    trainer = Trainer(backend_of("compute"))
+    spec = {"entry": code, "gpu": "L4:1", "name": "bert", "idempotency_key": "monday"}
+    job = trainer.submit(**spec)
+    assert trainer.doctor(**spec).is_ok
+    vm = cloud.compute.find_vm(f"{job.ref.name}-0-0")
+    vm.resource["labels"] = {}
+    ((subject, fix),) = found(trainer.doctor(**spec))
+    assert subject == f"name {vm.name}"
+    assert f"gcloud compute instances delete {vm.name} --zone {vm.zone}" in fix
+
+
+def test_what_a_backend_cannot_run_is_a_fault_only_where_no_other_can(backend_of, code):
+    vertex, compute = backend_of("vertex"), backend_of("compute")
+    spec = {"entry": code, "gpu": "L4:1", "max_restarts": 9}  # Vertex AI starts a job again 6 times
+    alone = Trainer(vertex).doctor(**spec)
+    assert not alone.is_ok
+    assert {fault.subject for fault in alone.faults} == {f"{code} as asked"}
+    both = Trainer([vertex, compute]).doctor(**spec)
+    assert not [fault for fault in both.faults if fault.backend == "vertex"]
+    assert any(check.why.startswith("left out: ") for check in both)
+
+
+def test_all_faults_stand_in_one_report(cloud, backend_of, code):
+    cloud.enable_api("logging", enabled=False)
+    cloud.add_bucket("far-bucket", location="europe-west4")
+    cloud.world.part(Accounts).missing.add("gputrain@my-project.iam.gserviceaccount.com")
+    held = {"resourcemanager.projects.get", "serviceusage.services.get", "storage.buckets.list"}
+    vertex = backend_of("vertex", held, bucket="gs://far-bucket", service_account=None)
+    compute = backend_of("compute", bucket="gs://gone", service_account=None, network="gone")
+    checks = Trainer([vertex, compute]).doctor(code, gpu="H100:8", image=f"{IMAGE}:cu117")
+    subjects = {(fault.backend, fault.subject) for fault in checks.faults}
+    assert subjects >= {
+        ("vertex", "logging.googleapis.com"),
+        ("vertex", "aiplatform.customJobs.create"),
+        ("vertex", "storage.objects.create"),
+        ("vertex", "bucket gs://far-bucket"),
+        ("vertex", f"image {IMAGE}:cu117"),
+        ("compute", "bucket gs://gone"),
+        ("compute", "service account gputrain@my-project.iam.gserviceaccount.com"),
+        ("compute", "network gone"),
+        ("compute", f"image {IMAGE}:cu117"),
+        ("compute", f"image {IMAGE}:cu117 in its registry"),
+    }
+    assert all(fault.fix for fault in checks.faults)
+
+
+def test_no_token_stands_in_a_report(cloud, backend_of):
+    checks = backend_of("vertex", {"storage.buckets.list"}).preflight(None, (), "")
+    text = json.dumps([str(checks), repr(checks), checks._repr_mimebundle_()])
+    assert "emulator-token" not in text
+
+
+def test_anonymous_credentials_are_nobodys_account(cloud, backend_of):
+    checks = Trainer(backend_of("vertex", credentials=AnonymousCredentials())).doctor()
+    assert checks.is_ok
