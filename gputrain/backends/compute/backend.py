@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
-from gputrain.backends.compute import ends, offers, preflight, render
+from gputrain.backends.compute import ends, networks, offers, preflight, render
 from gputrain.backends.compute.availability import Availability
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.gang import Gangs
@@ -54,6 +54,8 @@ class ComputeEngine:
         python: path of the Python to run on the image (or in the container); found out unless said.
         driver_wait_s: how long the NVIDIA driver may take to come up.
         external_ip: give the VMs external addresses.
+        check_network: before VMs are made, see that they will reach the bucket, and the internet where the
+            job needs it.
         secure_boot: only for images whose NVIDIA driver is signed.
         os_login: manage SSH access by IAM.
         network_tags: put on the VMs, for firewall rules that exist.
@@ -88,6 +90,7 @@ class ComputeEngine:
         python: str | None = None,
         driver_wait_s: int = 600,
         external_ip: bool = False,
+        check_network: bool = True,
         secure_boot: bool = False,
         os_login: bool = True,
         network_tags: Sequence[str] = (),
@@ -174,12 +177,14 @@ class ComputeEngine:
 
         Raises:
             CapacityError: the zone has no room, and nothing is left of the try.
+            NoWayOutError: the VMs would reach nothing.
             QuotaExceededError, AccessError, RequestError: as Compute Engine answers.
             TransientError: no answer came; submit again with the same key.
         """
         job_id = request.ref.name
         record = self._records.read(job_id)
         if record is None or not record.ids:
+            networks.check_ways_out(self._access, self._settings, request.body)
             record = self._gangs.submit(job_id, self._completed(request.body))
         return self._ref(record.zone, job_id)
 

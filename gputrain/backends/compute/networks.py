@@ -1,12 +1,26 @@
-"""The network interfaces of a VM, by its machine's family. Pure."""
+"""The network interfaces of a VM, by its machine's family, and whether they lead anywhere."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 from gputrain.backends.compute.settings import Settings
 from gputrain.catalog import Shape, region_of
-from gputrain.errors import Fault, SpecError
+from gputrain.errors import AccessError, Fault, SpecError, TransientError
+from gputrain.gcp import Access, MissingError
+from gputrain.gcp.ways_out import NoWayOutError, WaysOut, commands, read_ways_out
+from gputrain.retry import Policy, retried
+
+log = logging.getLogger("gputrain")
+
+PATIENCE = Policy(budget_s=5.0)
+"""A network that cannot be looked at holds up no job: Google's own time limit still ends it."""
+
+_GOOGLES = ("pkg.dev", "gcr.io")
+_ELSEWHERE = frozenset({"PIP_INDEX_URL", "PIP_NO_INDEX", "HTTPS_PROXY", "https_proxy"})
+"""Variables with which a job says itself where its packages come from."""
 
 
 def more_interfaces(shape: Shape) -> tuple[str, ...]:
@@ -49,6 +63,61 @@ def interfaces(shape: Shape, settings: Settings, zone: str, num_nodes: int) -> l
             for name, kind in zip(settings.gpu_subnetworks, kinds)
         ),
     ]
+
+
+def check_ways_out(access: Access, settings: Settings, order: Mapping[str, Any]) -> None:
+    """Make sure that the VMs will reach the bucket, and the internet where the job needs it.
+
+    What cannot be read is let pass: not every account may look at networks.
+
+    Raises:
+        NoWayOutError: they would not; with the command that mends it.
+    """
+    if settings.external_ip or not settings.check_network:
+        return
+    region = region_of(str(order["zone"]))
+    for_what = _needs_internet(order["job"])
+
+    def look() -> WaysOut:
+        found = retried(
+            lambda: read_ways_out(access, region, settings.subnetwork or settings.network),
+            policy=PATIENCE,
+            sleep=access.sleep,
+        )
+        if not found.to_google or (for_what and not found.to_internet):
+            raise _shut_in(settings, region, for_what)
+        return found
+
+    try:
+        access.once(f"ways out of {region} {bool(for_what)}", look)
+    except NoWayOutError:
+        raise
+    except (AccessError, MissingError, TransientError) as error:
+        log.info("the network in %s could not be looked at: %s", region, error.what)
+
+
+def _needs_internet(job: Mapping[str, Any]) -> str:
+    """What of a job comes from beyond Google; empty: nothing."""
+    image = job["image"] or ""
+    if image and not image.partition("/")[0].endswith(_GOOGLES):
+        return f"the image {image}"
+    requirements = job["order"]["requirements"]
+    return (
+        f"requirements ({', '.join(requirements)})"
+        if requirements and not _ELSEWHERE & set(job["env"])
+        else ""
+    )
+
+
+def _shut_in(settings: Settings, region: str, for_what: str) -> NoWayOutError:
+    subnetwork = settings.subnetwork or settings.network
+    lacks = "Cloud NAT" if for_what else "Private Google Access and no Cloud NAT"
+    return NoWayOutError(
+        f"VMs in {region} would not reach {for_what or 'the bucket'}",
+        why=f"they have no external address, and subnetwork {subnetwork} has no {lacks}",
+        fix=commands(settings.project, region, settings.network, subnetwork, to_internet=bool(for_what))
+        + "; or external_ip=True; or check_network=False where there is a way that gputrain cannot see",
+    )
 
 
 def recipe(shape: Shape, zone: str = "ZONE") -> str:

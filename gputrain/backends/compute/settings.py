@@ -34,6 +34,7 @@ class Settings:
     python: str | None
     driver_wait_s: int
     external_ip: bool
+    check_network: bool
     secure_boot: bool
     os_login: bool
     network_tags: tuple[str, ...]

@@ -73,6 +73,8 @@ def _subnetwork(compute: Compute, path: str) -> Json | None:
     match = re.fullmatch(r"(projects/[^/]+)/regions/([^/]+)/subnetworks/default", path)
     if match is None or match.group(2) not in facts.regions():
         return compute.resources["subnetworks"].get(path)
+    if path in compute.resources["subnetworks"]:
+        return compute.resources["subnetworks"][path]
     project, region = match.groups()
     return _document(
         path,
@@ -103,6 +105,26 @@ def add_network(compute: Compute, project: str, name: str, regions: tuple[str, .
             ipCidrRange="10.0.0.0/20",
             privateIpGoogleAccess=True,
         )
+
+
+def shut_in(compute: Compute, project: str, region: str, name: str = "default") -> None:
+    """Switch Private Google Access off in a subnetwork; it is on unless said."""
+    path = f"projects/{project}/regions/{region}/subnetworks/{name}"
+    document = _found(_subnetwork(compute, path), path)
+    compute.resources["subnetworks"][path] = {**document, "privateIpGoogleAccess": False}
+
+
+def add_nat(compute: Compute, project: str, region: str, *, network: str = "default", **nat: Any) -> None:
+    """A router with Cloud NAT; ``nat`` are fields of its ``RouterNat``, for all subnetworks unless said."""
+    path = f"projects/{project}/regions/{region}/routers/nat-{network}"
+    whole = {"name": "nat", "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES", **nat}
+    compute.resources["routers"][path] = _document(
+        path,
+        "compute#router",
+        network=link(f"projects/{project}/global/networks/{network}"),
+        region=link(f"projects/{project}/regions/{region}"),
+        nats=[whole],
+    )
 
 
 def _found(document: Json | None, path: str) -> Json:
@@ -144,3 +166,12 @@ def list_subnetworks(call: Call) -> Json:
     own = [d for path, d in compute.resources["subnetworks"].items() if path.startswith(scope)]
     default = _found(_subnetwork(compute, f"{scope}/default"), scope)
     return filters.listing("compute#subnetworkList", scope, [default, *own], call.query)
+
+
+@COMPUTE.method("compute.routers.list", pool="compute.reads")
+def list_routers(call: Call) -> Json:
+    """Every Cloud Router of a region, with its NATs."""
+    compute, region = call.world.part(Compute), call.params["region"]
+    scope = f"projects/{call.owner.id}/regions/{region}/routers"
+    found = [d for path, d in compute.resources["routers"].items() if path.startswith(scope)]
+    return filters.listing("compute#routerList", scope, found, call.query)
