@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -168,10 +169,11 @@ class AuthError(AccessError):
 
 
 class PermissionDeniedError(AccessError):
-    """The caller lacks a permission (``permission``, where the provider names it)."""
+    """The caller lacks a permission: ``permission``, and the ``service_account`` it is for, where it is told."""
 
     kind = "permission"
     permission: str = ""
+    service_account: str = ""
 
 
 class ApiDisabledError(AccessError):
@@ -193,7 +195,9 @@ class OrgPolicyError(AccessError):
 class QuotaExceededError(AccessError):
     """A quota is too small: ``metric``, ``limit``, ``usage``, ``need`` and ``where`` it applies.
 
-    A figure that the provider did not tell is None.
+    ``where`` is a region, or ``global``. ``metrics`` holds all the metrics where the provider names several.
+    ``limit_name`` and ``dimensions`` are Cloud Quotas' own words for it, ``future_limit`` is a limit that is
+    being rolled out. A figure that the provider did not tell is None.
     """
 
     kind = "quota"
@@ -204,6 +208,10 @@ class QuotaExceededError(AccessError):
     usage: float | None = None
     need: float | None = None
     where: str = ""
+    metrics: tuple[str, ...] = ()
+    limit_name: str = ""
+    future_limit: float | None = None
+    dimensions: Mapping[str, str] = MappingProxyType({})
 
 
 class CapacityError(GputrainError):
@@ -217,11 +225,15 @@ class CapacityError(GputrainError):
 
 
 class TransientError(GputrainError):
-    """A passing failure; only `gputrain.retry` looks at ``retry_after_s``."""
+    """A passing failure; only `gputrain.retry` looks at ``retry_after_s``.
+
+    ``metric`` names the limit per minute that is used up, where one is.
+    """
 
     kind = "transient"
     retryable = True
     retry_after_s: float | None = None
+    metric: str = ""
 
 
 class NoPlacementError(GputrainError):

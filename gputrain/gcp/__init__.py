@@ -12,11 +12,11 @@ Google's libraries are loaded when the first call is made.
 """
 
 from gputrain.gcp.access import Access, Api, Endpoints
-from gputrain.gcp.answer import Answer
+from gputrain.gcp.answer import Answer, answer_of_operation
 from gputrain.gcp.errors import MissingError, PreconditionError, UnclearError
 from gputrain.gcp.labels import LABEL_JOB, LABEL_NAME, filter_text, label_value, our_labels
 from gputrain.gcp.paging import Listing, Page, read_all
-from gputrain.gcp.refusals import to_error
+from gputrain.gcp.refusals import gravest, to_error
 from gputrain.gcp.translate import read_answer, translated
 
 __all__ = [
@@ -31,7 +31,9 @@ __all__ = [
     "Page",
     "PreconditionError",
     "UnclearError",
+    "answer_of_operation",
     "filter_text",
+    "gravest",
     "label_value",
     "our_labels",
     "read_all",

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 import attrs
 
+from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.refusals import to_error
 from gputrain.gcp.translate import answer_of_response, translated
+from gputrain.secrets import redacted
 
 T = TypeVar("T")
 TIMEOUT_S = 60.0
@@ -173,7 +175,14 @@ class Access:
         """As `rest`, and the JSON object that was answered."""
         response = self.rest(method, url, action=action, **options)
         with translated(action):
-            body: dict[str, Any] = response.json()
+            body = response.json()
+        if not isinstance(body, dict):
+            raise UnclearError(
+                f"could not {action}: the answer is not what was asked for",
+                why=f"a JSON object was due, {type(body).__name__} came",
+                fix="check what stands between this machine and Google: a proxy may answer for it",
+                raw=redacted(body),
+            )
         return body
 
     def _session(self) -> Any:

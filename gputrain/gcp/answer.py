@@ -1,11 +1,20 @@
-"""`Answer`: what an API said when it refused, in one form for REST and gRPC. Pure."""
+"""`Answer`: what an API said when it refused, in one form for REST, gRPC, operations and tokens. Pure.
+
+Bodies are read with suspicion: whatever has another type than Google documents is passed over, texts are
+cut, and what looks like a credential is hidden.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+import math
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
+
+from gputrain.secrets import redact, redacted
 
 CANONICAL: Mapping[int, str] = {
     400: "INVALID_ARGUMENT",
@@ -23,70 +32,254 @@ CANONICAL: Mapping[int, str] = {
 }
 """HTTP status to canonical code, for answers that carry the status alone. Source: google/rpc/code.proto."""
 
+RPC_CODES = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
+    "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+"""Canonical codes by their number, as a job's error carries it. Source: google/rpc/code.proto."""
+
+LONGEST = 4000
+"""Letters of a message that are read and shown."""
+
+
+class Surface(enum.Enum):
+    """Where it was said: the same code or status means other things in other places."""
+
+    TRANSPORT = "no answer came"
+    AUTH = "the token endpoint or the metadata server"
+    COMPUTE = "Compute Engine, at once"
+    OPERATION = "a Compute Engine operation, at its end"
+    VERTEX = "Vertex AI, at once"
+    JOB = "a Vertex AI job, after its end"
+    STORAGE = "Cloud Storage"
+    PLATFORM = "any other API of Google's"
+
+
+@attrs.frozen(kw_only=True)
+class QuotaFact:
+    """Which quota an answer speaks of, by ``quotaInfo`` or by its metadata."""
+
+    metric: str = ""
+    limit_name: str = ""
+    limit: float | None = None
+    future_limit: float | None = None
+    """The limit that is being rolled out."""
+    dimensions: Mapping[str, str] = attrs.field(factory=dict)
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it holds for all regions together."""
+        return not {"region", "zone"} & set(self.dimensions) and (
+            "global" in self.dimensions or self.metric.lower().endswith("_all_regions")
+        )
+
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """A refusal; or, with ``status`` 0, no answer at all: nobody knows what was done."""
+    """A refusal; or, with ``status`` 0 and no code, no answer at all: nobody knows what was done."""
 
+    surface: Surface = Surface.PLATFORM
     status: int = 0
     canonical: str = ""
     """The code's name in google.rpc.Code, such as ``RESOURCE_EXHAUSTED``."""
     message: str = ""
+    codes: frozenset[str] = frozenset()
+    """``errors[].reason`` and ``errors[].code``, OAuth's ``error``, the class of a google.auth exception."""
     reasons: frozenset[str] = frozenset()
-    """Every machine-readable word in it: ``errors[].reason``, ``errors[].code``, ``ErrorInfo.reason``."""
+    """``ErrorInfo.reason``."""
     metadata: Mapping[str, str] = attrs.field(factory=dict)
     """``ErrorInfo``'s map; Compute Engine spells it ``metadatas``."""
+    quota: QuotaFact | None = None
+    place: str = ""
+    """The zone or region that was asked, where the address tells."""
     retry_after_s: float | None = None
     raw: Any = attrs.field(default=None, repr=False)
 
 
+_ADDRESSES = (
+    (re.compile(r"/compute/"), Surface.COMPUTE),
+    (re.compile(r"/storage/v1/"), Surface.STORAGE),
+    (re.compile(r"/locations/[^/?]+/customJobs\b"), Surface.VERTEX),
+    (re.compile(r"/token$|/computeMetadata/"), Surface.AUTH),
+)
+_PLACE = re.compile(r"/(?:zones|regions|locations)/(?P<place>[a-z]+-[a-z]+\d+(?:-[a-z])?)\b")
+
+
+def surface_of(url: str) -> Surface:
+    """Whose address it is, by the paths that Google publishes: an emulator's host says nothing.
+
+    >>> surface_of("https://compute.googleapis.com/compute/v1/projects/p/zones").name
+    'COMPUTE'
+    """
+    path = url.partition("?")[0]
+    return next((surface for form, surface in _ADDRESSES if form.search(path)), Surface.PLATFORM)
+
+
+def place_of(url: str) -> str:
+    """The zone or region in an address; empty where there is none."""
+    found = _PLACE.search(url)
+    return found["place"] if found else ""
+
+
 def answer_of_json(
-    body: Any, *, status: int = 0, retry_after_s: float | None = None, text: str = ""
+    body: Any, *, status: int = 0, retry_after_s: float | None = None, text: str = "", url: str = ""
 ) -> Answer:
     """The answer that a JSON error body holds: ``{"error": {...}}`` of any Google API, or an OAuth error.
+
+    Args:
+        body: what was read; of any type.
+        status: HTTP status; where it is 0, the body's own code stands for it.
+        text: what to show of a body without an error.
+        url: what was asked.
 
     >>> answer_of_json({"error": {"code": 429, "message": "slow down"}}).canonical
     'RESOURCE_EXHAUSTED'
     """
     error = body.get("error") if isinstance(body, Mapping) else None
+    known: dict[str, Any] = {
+        "surface": surface_of(url),
+        "place": place_of(url),
+        "status": status,
+        "canonical": CANONICAL.get(status, ""),
+        "retry_after_s": retry_after_s,
+        "raw": redacted(body) if body else cut(text),
+    }
     if isinstance(error, str):  # OAuth: {"error": "invalid_grant", "error_description": "..."}
-        message = str(body.get("error_description", error))
-        return Answer(
-            status=status,
-            canonical=CANONICAL.get(status, ""),
-            message=message,
-            reasons=frozenset({error}),
-            raw=body,
-        )
+        said = cut(body.get("error_description")) or cut(error)
+        return Answer(**{**known, "surface": Surface.AUTH, "message": said, "codes": frozenset({cut(error)})})
     if not isinstance(error, Mapping):
-        return Answer(
-            status=status,
-            canonical=CANONICAL.get(status, ""),
-            message=text,
-            retry_after_s=retry_after_s,
-            raw=body if body else text,
-        )
-    code = int(error.get("code") or status)
-    reasons, metadata = _words(error)
+        return Answer(**known, message=cut(text))
+    known["status"] = status or _status(error.get("code"))
+    known["canonical"] = _word(error.get("status")) or CANONICAL.get(known["status"], "")
+    details = [_flat(detail) for detail in _maps(error.get("details"))]
+    known["retry_after_s"] = retry_after_s if retry_after_s is not None else _delay_s(details)
+    return Answer(**known, message=cut(error.get("message")), **_evidence(error.get("errors"), details))
+
+
+def answer_of_operation(error: Any, *, status: int = 0, place: str = "") -> Answer:
+    """One of the errors that an operation of Compute Engine ended with, as its JSON writes it.
+
+    >>> answer_of_operation({"code": "QUOTA_EXCEEDED", "message": "Quota 'CPUS' exceeded."}).codes
+    frozenset({'QUOTA_EXCEEDED'})
+    """
+    error = error if isinstance(error, Mapping) else {}
+    details = [
+        one
+        for detail in _maps(error.get("errorDetails"))
+        for one in detail.values()
+        if isinstance(one, Mapping)
+    ]
     return Answer(
-        status=code,
-        canonical=str(error.get("status") or CANONICAL.get(code, "")),
-        message=str(error.get("message", "")),
-        reasons=reasons,
-        metadata=metadata,
-        retry_after_s=retry_after_s,
-        raw=body,
+        surface=Surface.OPERATION,
+        status=status,
+        message=cut(error.get("message")),
+        place=place,
+        raw=redacted(error),
+        **_evidence([error], details),
     )
 
 
-def _words(error: Mapping[str, Any]) -> tuple[frozenset[str], Mapping[str, str]]:
-    reasons: set[str] = set()
+def answer_of_job(code: int, message: str, *, region: str = "") -> Answer:
+    """What a Vertex AI job's ``error`` says after its end."""
+    canonical = RPC_CODES[code] if 0 < code < len(RPC_CODES) else ""
+    raw = {"code": code, "message": redact(message)}
+    return Answer(surface=Surface.JOB, canonical=canonical, message=cut(message), place=region, raw=raw)
+
+
+def cut(text: Any) -> str:
+    """A text that may be shown: as long as a person reads, without credentials; empty for anything else."""
+    if not isinstance(text, str):
+        return ""
+    return redact(text if len(text) <= LONGEST else f"{text[:LONGEST]}...")
+
+
+def seconds(value: Any) -> float | None:
+    """Seconds of a ``Retry-After`` header or of a duration such as ``"30s"``; None for anything else."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,9})?)s?", value) if isinstance(value, str) else None
+    return float(found[1]) if found else None
+
+
+def _evidence(errors: Any, details: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Everything machine-readable: codes, reasons, metadata and quota."""
+    codes = {_word(one.get(key)) for one in _maps(errors) for key in ("reason", "code")}
+    reasons = {_word(one.get("reason")) for one in details}
     metadata: dict[str, str] = {}
-    for one in error.get("errors") or ():
-        reasons |= {str(one[key]) for key in ("reason", "code") if one.get(key)}
-    for detail in error.get("details") or ():
-        if isinstance(detail, Mapping) and detail.get("reason"):
-            reasons.add(str(detail["reason"]))
-            found = detail.get("metadata") or detail.get("metadatas") or {}
-            metadata |= {str(key): str(value) for key, value in found.items()}
-    return frozenset(reasons), metadata
+    quota = None
+    for one in details:
+        for name in ("metadata", "metadatas"):
+            found = one.get(name)
+            metadata |= (
+                {cut(key): cut(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
+            )
+        quota = quota or _quota(one)
+    return {
+        "codes": frozenset(codes - {""}),
+        "reasons": frozenset(reasons - {""}),
+        "metadata": {key: value for key, value in metadata.items() if key and value},
+        "quota": quota or _quota_of_metadata(metadata),
+    }
+
+
+def _flat(detail: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A detail of google.rpc; Compute Engine nests its own under names such as ``quotaInfo``."""
+    nested = [detail[name] for name in ("quotaInfo", "errorInfo") if isinstance(detail.get(name), Mapping)]
+    return nested[0] if nested else detail
+
+
+def _quota(detail: Mapping[str, Any]) -> QuotaFact | None:
+    metric, limit_name = cut(detail.get("metricName")), cut(detail.get("limitName"))
+    if not metric and not limit_name:
+        return None
+    found = detail.get("dimensions")
+    dimensions = {cut(key): cut(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
+    is_rising = detail.get("rolloutStatus") == "IN_PROGRESS"
+    return QuotaFact(
+        metric=metric,
+        limit_name=limit_name,
+        limit=_number(detail.get("limit")),
+        future_limit=_number(detail.get("futureLimit")) if is_rising else None,
+        dimensions=dimensions,
+    )
+
+
+def _quota_of_metadata(metadata: Mapping[str, str]) -> QuotaFact | None:
+    """One Platform's way: the facts of a quota among the metadata of its ErrorInfo."""
+    if "quota_metric" not in metadata:
+        return None
+    place = metadata.get("quota_location", "")
+    return QuotaFact(
+        metric=metadata["quota_metric"],
+        limit_name=metadata.get("quota_limit", ""),
+        limit=_number(metadata.get("quota_limit_value")),
+        dimensions={} if not place else {"global" if place == "global" else "region": place},
+    )
+
+
+def _delay_s(details: list[Mapping[str, Any]]) -> float | None:
+    """The wait that a google.rpc.RetryInfo asks for."""
+    return next((found for one in details if (found := seconds(one.get("retryDelay"))) is not None), None)
+
+
+def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
+    return (one for one in (value if isinstance(value, (list, tuple)) else ()) if isinstance(one, Mapping))
+
+
+def _word(value: Any) -> str:
+    """A machine's word: short, of letters."""
+    return value if isinstance(value, str) and re.fullmatch(r"[\w.-]{1,100}", value) else ""
+
+
+def _status(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1000 else 0
+
+
+def _number(value: Any) -> float | None:
+    """A finite number; Google writes 64-bit ones as texts."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

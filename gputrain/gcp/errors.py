@@ -8,10 +8,16 @@ from gputrain.errors import RequestError, TransientError
 class MissingError(RequestError):
     """What was asked for does not exist."""
 
+    kind = "missing"
+
 
 class PreconditionError(RequestError):
     """The resource is not in the state the call required: it exists already, or has changed."""
 
+    kind = "changed"
+
 
 class UnclearError(TransientError):
     """No answer, or one that does not say what was done: look before a write is repeated."""
+
+    kind = "unclear"

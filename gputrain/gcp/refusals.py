@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Iterable
 from typing import Any
 
-from gputrain.errors import GputrainError, ProviderError
+from gputrain.errors import (
+    CapacityError,
+    GputrainError,
+    ProviderError,
+    QuotaExceededError,
+    RequestError,
+    TransientError,
+)
 from gputrain.gcp.answer import Answer
-from gputrain.gcp.rules import TABLE
+from gputrain.gcp.facts import facts_of, notes_of, words_of
+from gputrain.gcp.kinds import KINDS, Kind
+
+_MARKS = sorted(((mark, kind) for kind in KINDS for mark in kind.marks), key=lambda pair: pair[0].evidence)
+"""Codes before reasons, reasons before quotas, these before texts, the status last; then as in the table."""
+
+_GRAVE = (QuotaExceededError, RequestError, CapacityError, ProviderError, TransientError)
+
+
+def kind_of(answer: Answer) -> Kind | None:
+    """The row of the table that knows an answer; None for one that nobody foresaw."""
+    return next((kind for mark, kind in _MARKS if mark.meets(answer)), None)
 
 
 def to_error(answer: Answer, action: str) -> GputrainError:
@@ -17,28 +36,51 @@ def to_error(answer: Answer, action: str) -> GputrainError:
         answer: what the API said.
         action: what was being done, in a few words: ``"create the job"``.
 
-    >>> type(to_error(Answer(status=404, message="no such job"), "look at the job")).__name__
-    'MissingError'
+    >>> to_error(Answer(status=404, message="no such job"), "look at the job").kind
+    'missing'
     """
-    for row in TABLE:
-        meets, found = row.matches(answer)
-        if meets:
-            facts = row.facts(answer, found)
-            fix = _Fix().format(row.fix, **{"project": _project(answer), **facts})
-            known = {name: value for name, value in facts.items() if hasattr(row.error, name)}
-            why = answer.message or row.name
-            return row.error(f"could not {action}", why=why, fix=fix, raw=answer.raw, **known)
-    return ProviderError(
-        f"could not {action}: Google's answer is unknown",
-        why=answer.message or f"status {answer.status} {answer.canonical}".strip(),
-        fix="report the answer in this error's raw field",
+    kind = kind_of(answer)
+    if kind is None:
+        return _unknown(answer, action)
+    found = kind.read(answer)
+    facts = facts_of(kind.error, answer, found)
+    said = answer.message or f"Google said {answer.status or 'nothing'} and gave no reason"
+    note = notes_of(answer) if issubclass(kind.error, QuotaExceededError) else ""
+    return kind.error(
+        f"could not {action}: {kind.title}",
+        why=f"{said} ({note})" if note else said,
+        fix=_Fix().format(kind.fix, **{**words_of(answer, found), **facts}),
         raw=answer.raw,
-        code=answer.canonical or str(answer.status),
+        kind=kind.name,
+        scope=kind.reach,
+        try_elsewhere=kind.goes_elsewhere,
+        **facts,
     )
 
 
-def _project(answer: Answer) -> str:
-    return answer.metadata.get("consumer", "").rpartition("/")[2] or "PROJECT"
+def gravest(errors: Iterable[GputrainError]) -> GputrainError | None:
+    """The error that counts among those of one operation: what a person must mend before what may pass.
+
+    A gang that exceeds a quota often meets a stockout in the same breath. What nobody foresaw stands above
+    what passes: it is never tried again.
+    """
+    return min(errors, key=_rank, default=None)
+
+
+def _rank(error: GputrainError) -> int:
+    return 1 + next((n for n, kind in enumerate(_GRAVE) if isinstance(error, kind)), -1)
+
+
+def _unknown(answer: Answer, action: str) -> ProviderError:
+    words = sorted(answer.codes | answer.reasons)
+    code = words[0] if words else answer.canonical or str(answer.status)
+    return ProviderError(
+        f"could not {action}: Google's answer is unknown",
+        why=answer.message or f"status {answer.status} {' '.join(words) or answer.canonical}".strip(),
+        fix="look whether it was done; then report the answer in this error's raw field",
+        raw=answer.raw,
+        code=code,
+    )
 
 
 class _Fix(string.Formatter):

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
-from gputrain.gcp.answer import CANONICAL, Answer, answer_of_json
-from gputrain.gcp.refusals import to_error
+import attrs
+
+from gputrain.gcp.answer import (
+    CANONICAL,
+    Answer,
+    Surface,
+    answer_of_json,
+    answer_of_operation,
+    cut,
+    place_of,
+    seconds,
+)
+from gputrain.gcp.refusals import gravest, to_error
+from gputrain.secrets import redact
+
+_THEIRS = ("google.", "requests.", "urllib3.", "proto.", "grpc.", "json.")
 
 
 @contextmanager
@@ -23,7 +39,13 @@ def translated(action: str) -> Iterator[None]:
     try:
         yield
     except _families() as error:
-        raise to_error(read_answer(error), action) from error
+        found = [to_error(answer, action) for answer in read_answers(error)]
+        raise (gravest(found) or found[0]) from error
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        # The clients read bodies of another shape than they expect without care (google-api-core 2.44.0).
+        if not _is_theirs(error.__traceback__):
+            raise
+        raise to_error(_unreadable(error), action) from error
 
 
 def _families() -> tuple[type[Exception], ...]:
@@ -36,58 +58,109 @@ def _families() -> tuple[type[Exception], ...]:
     return GoogleAPIError, GoogleAuthError, ParseError, RequestException
 
 
+def _is_theirs(trace: TracebackType | None) -> bool:
+    """Whether it was raised in one of their modules: a mistake of ours must show as one."""
+    module = ""
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return f"{module}.".startswith(_THEIRS)
+
+
 def read_answer(error: Exception) -> Answer:
     """The answer that an exception of the official clients, google-auth or requests carries."""
+    return read_answers(error)[0]
+
+
+def read_answers(error: Exception) -> tuple[Answer, ...]:
+    """The answers in it: an operation of Compute Engine ends with one for each thing that went wrong."""
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError
 
     if isinstance(error, GoogleAPICallError):
-        return _of_call(error)
+        return _of_operation(error) or (_of_call(error),)
     if isinstance(error, GoogleAuthError):
-        return _of_auth(error)
-    return Answer(message=f"{type(error).__name__}: {error}", raw=repr(error))
+        return (_of_auth(error),)
+    return (_unreadable(error),)
 
 
 def answer_of_response(response: Any) -> Answer:
     """The answer in an HTTP response of `requests` with a status of 400 or more."""
     try:
         body = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
-    asked = response.headers.get("Retry-After", "")
     return answer_of_json(
         body,
         status=response.status_code,
-        retry_after_s=float(asked) if asked.isdigit() else None,
+        retry_after_s=seconds(response.headers.get("Retry-After")),
         text=f"HTTP {response.status_code} {response.reason}: {response.text[:200]}",
+        url=str(getattr(response, "url", None) or ""),
     )
+
+
+def _unreadable(error: Exception) -> Answer:
+    said = cut(f"{type(error).__name__}: {error}")
+    return Answer(surface=Surface.TRANSPORT, message=said, raw=redact(repr(error)[:2000]))
+
+
+def _of_operation(error: Any) -> tuple[Answer, ...]:
+    """What an operation's ``result()`` raises: its errors are messages of Compute Engine's own."""
+    found = [one for one in error.errors or () if hasattr(type(one), "to_dict")]
+    operation = error.response
+    url = str(getattr(operation, "self_link", "") or getattr(operation, "zone", ""))
+    documents = [type(one).to_dict(one, preserving_proto_field_name=False) for one in found]
+    status = int(error.code or 0)
+    return tuple(answer_of_operation(one, status=status, place=place_of(f"{url}/")) for one in documents)
 
 
 def _of_call(error: Any) -> Answer:
     response = error.response
     if hasattr(response, "headers") and hasattr(response, "status_code"):
         return answer_of_response(response)
-    status = int(error.code) if error.code else 0
+    from google.protobuf.json_format import MessageToDict
+
+    status = int(error.code or 0)
     named = error.grpc_status_code
-    reason = error.reason  # the ErrorInfo among the details, where there is one
-    return Answer(
-        status=status,
-        canonical=named.name if named is not None else CANONICAL.get(status, ""),
-        message=error.message or "",
-        reasons=frozenset({reason} if reason else ()),
-        metadata=dict(error.metadata or {}),
-        raw={"message": error.message, "details": [str(one) for one in error.details]},
-    )
+    details = [
+        one if isinstance(one, Mapping) else MessageToDict(one)
+        for one in error.details
+        if isinstance(one, Mapping) or hasattr(one, "DESCRIPTOR")
+    ]
+    body = {
+        "code": status,
+        "status": named.name if named is not None else CANONICAL.get(status, ""),
+        "message": error.message or "",
+        "details": details,
+    }
+    answer = answer_of_json({"error": body}, status=status)
+    return attrs.evolve(answer, surface=Surface.VERTEX)  # the one service that is spoken to without REST
 
 
 def _of_auth(error: Any) -> Answer:
-    from google.auth.exceptions import TransportError
-
-    if isinstance(error, TransportError) or getattr(error, "retryable", False):
-        return Answer(message=f"{type(error).__name__}: {error}", raw=repr(error))
+    """What google-auth says: no credentials, no token, or a token that is not taken. Nothing was sent."""
     for argument in error.args:
-        if isinstance(argument, dict) and "error" in argument:
-            return answer_of_json(argument, status=401)
+        body = _document(argument)
+        if body is not None and "error" in body:
+            answer = answer_of_json(body)
+            status = answer.status or (0 if getattr(error, "retryable", False) else 400)
+            return attrs.evolve(answer, surface=Surface.AUTH, status=status)
+    cause = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
+    name = "TransportError" if getattr(error, "retryable", False) else type(cause).__name__
     return Answer(
-        status=401, canonical="UNAUTHENTICATED", message=str(error.args[0] if error.args else error)
+        surface=Surface.AUTH,
+        status=401,
+        message=cut(f"{type(cause).__name__}: {cause}"),
+        codes=frozenset({name}),
+        raw=redact(repr(error)[:2000]),
     )
+
+
+def _document(value: Any) -> Mapping[str, Any] | None:
+    """A JSON object, as it is or as text."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, Mapping) else None

@@ -13,8 +13,17 @@ import attrs
 
 from gputrain.backends.compute.official import Json, Official
 from gputrain.backends.compute.operations import Operations
-from gputrain.errors import CapacityError, TransientError
-from gputrain.gcp import LABEL_JOB, Access, Answer, Api, Listing, Page, read_all, to_error
+from gputrain.gcp import (
+    LABEL_JOB,
+    Access,
+    Api,
+    Listing,
+    Page,
+    answer_of_operation,
+    gravest,
+    read_all,
+    to_error,
+)
 from gputrain.gcp.paging import left_out_of
 from gputrain.retry import READ, Policy, retried
 
@@ -113,33 +122,11 @@ def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
     return tuple(one for one in errors if one.get("code") != "VM_MIN_COUNT_NOT_REACHED")
 
 
-def answer_of(error: Mapping[str, Any], status: int) -> Answer:
-    """One error of an operation as an answer, to be told apart by the same rules as an immediate one."""
-    reasons = {str(error.get("code", ""))}
-    metadata: Json = {}
-    for detail in error.get("errorDetails") or ():
-        info = detail.get("errorInfo") or {}
-        reasons |= {str(info["reason"])} if info.get("reason") else set()
-        metadata |= info.get("metadatas") or info.get("metadata") or {}
-    return Answer(
-        status=status,
-        message=str(error.get("message", "")),
-        reasons=frozenset(reasons),
-        metadata={str(key): str(value) for key, value in metadata.items()},
-        raw=dict(error),
-    )
-
-
-def raise_first(errors: tuple[Json, ...], status: int, action: str) -> None:
-    """Raise what the gravest of an operation's errors means: access, then the request, then capacity.
-
-    A gang that exceeds a quota often meets a stockout in the same breath; only the former needs a person.
-    """
-    found = [to_error(answer_of(one, status), action) for one in errors]
-    passing = [error for error in found if isinstance(error, TransientError)]
-    capacity = [error for error in found if isinstance(error, CapacityError)]
-    grave = [error for error in found if error not in passing and error not in capacity]
-    for error in (*grave, *capacity, *passing):
+def raise_first(errors: tuple[Json, ...], status: int, action: str, *, zone: str) -> None:
+    """Raise what the gravest of an operation's errors means; nothing where there are none."""
+    answers = [answer_of_operation(one, status=status, place=zone) for one in errors]
+    error = gravest(to_error(answer, action) for answer in answers)
+    if error is not None:
         raise error
 
 

@@ -116,7 +116,8 @@ class Gangs:
             errors = (*errors, *self._errors_of_members(record.zone, ended))
             self.clear(record)
             status = int(ended.get("httpErrorStatusCode") or 0)
-            raise_first(errors or tuple(ended["error"]["errors"]), status, f"create the VMs in {record.zone}")
+            told = errors or tuple(ended["error"]["errors"])
+            raise_first(told, status, f"create the VMs in {record.zone}", zone=record.zone)
         # Read from the operation: a VM whose job ends at once may have removed itself already.
         ids = self._ids_of_members(record, ended)
         return self._noted(record, ids) if len(ids) == len(record.names) else self._arrived(record)
@@ -200,7 +201,8 @@ class Gangs:
                 ended = self.calls.end_of(record.zone, operation)
                 if errors_of(ended):
                     self.clear(record)
-                    raise_first(errors_of(ended), 0, f"create the VMs in {record.zone}")
+                    told = errors_of(ended)
+                    raise_first(told, 0, f"create the VMs in {record.zone}", zone=record.zone)
                 return self._arrived(record)
 
     def _strangers(self, record: Record) -> bool:
