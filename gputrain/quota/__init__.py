@@ -3,7 +3,9 @@
 A quota that nobody could read is unknown: never 0, never a block.
 """
 
+from gputrain.quota.increase import Increase, IncreaseState, request_increase
 from gputrain.quota.shown import Quotas
+from gputrain.quota.targets import explained
 from gputrain.quota.values import (
     EVERYWHERE,
     Reading,
@@ -17,6 +19,8 @@ from gputrain.quota.values import (
 
 __all__ = [
     "EVERYWHERE",
+    "Increase",
+    "IncreaseState",
     "Quotas",
     "Reading",
     "Source",
@@ -24,5 +28,7 @@ __all__ = [
     "Verdict",
     "contradictions",
     "deciding",
+    "explained",
+    "request_increase",
     "verdict_of",
 ]

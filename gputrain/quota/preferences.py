@@ -1,0 +1,118 @@
+"""The calls to Cloud Quotas that an increase takes; every one may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gputrain.errors import RequestError
+from gputrain.gcp import Access, Api, MissingError, PreconditionError
+from gputrain.quota.targets import Target, stem
+from gputrain.retry import Policy, retried
+
+Json = Mapping[str, Any]
+_PATIENCE = Policy(budget_s=30.0)
+
+BEFORE = "gputrain-limit-before"
+"""The annotation that keeps the limit of the day it was asked: what tells a grant in part from a denial."""
+
+
+@attrs.frozen(kw_only=True)
+class Preferences:
+    """Cloud Quotas as one project's preferences see it."""
+
+    access: Access
+
+    def find(self, target: Target) -> tuple[Target, Json]:
+        """The target with its id, and its QuotaInfo.
+
+        Raises:
+            RequestError: there is no such quota.
+        """
+        services = f"{self._place}/services/{target.api}/quotaInfos"
+        try:
+            if target.quota_id:
+                return target, self._call("GET", f"{services}/{target.quota_id}", "look up the quota")
+            for info in self._listed(services, "quotaInfos", "find the quota"):
+                if stem(str(info.get("metric", ""))) == target.metric:
+                    return attrs.evolve(target, quota_id=str(info["quotaId"])), info
+        except MissingError:
+            pass
+        name = target.quota_id or target.metric
+        raise RequestError(
+            f"Cloud Quotas knows no {name} of {target.api}",
+            fix="take a row of trainer.quotas(), or ask at https://console.cloud.google.com/iam-admin/quotas",
+        )
+
+    def get(self, name: str) -> Json:
+        """A preference as Google keeps it. Raises MissingError where there is none."""
+        return self._call("GET", f"{self._host}/v1/{name}", "look at the quota preference")
+
+    def put(self, name: str, body: Json) -> Json:
+        """The preference of that name, made; or the one that is there already, with this value.
+
+        A lost reply is no harm: its name is ours, so the second try meets the first.
+        """
+        parent, _, ident = name.partition("/quotaPreferences/")
+        url = f"{self._host}/v1/{parent}/quotaPreferences"
+        try:
+            return self._call(
+                "POST", url, "ask for more quota", params={"quotaPreferenceId": ident}, json=body
+            )
+        except PreconditionError as error:
+            kept = self._same(name, body)
+            if kept is None:
+                raise
+            if _value(kept) == _value(body):
+                return kept
+            try:
+                return self._changed(kept, body)
+            except PreconditionError:
+                raise error from None
+
+    def _changed(self, kept: Json, body: Json) -> Json:
+        changed = {key: body[key] for key in ("quotaConfig", "contactEmail", "justification")}
+        sent = {**changed, "etag": kept["etag"]} if kept.get("etag") else changed
+        return self._call("PATCH", f"{self._host}/v1/{kept['name']}", "ask for another value", json=sent)
+
+    def _same(self, name: str, body: Json) -> Json | None:
+        """The preference that stands in the way: of our name, or another of the same quota and place."""
+        try:
+            return self.get(name)
+        except MissingError:
+            url, key = f"{self._place}/quotaPreferences", ("service", "quotaId", "dimensions")
+            listed = self._listed(url, "quotaPreferences", "look for the quota preference")
+            wanted = [body.get(word) or {} for word in key]
+            return next((one for one in listed if [one.get(word) or {} for word in key] == wanted), None)
+
+    def _listed(self, url: str, items: str, action: str) -> list[Json]:
+        found: list[Json] = []
+        token, seen = "", set[str]()
+        while token not in seen:
+            seen.add(token)
+            params = {"pageSize": "1000", **({"pageToken": token} if token else {})}
+            body = self._call("GET", url, action, params=params)
+            found += body.get(items) or ()
+            token = str(body.get("nextPageToken", ""))
+        return found
+
+    @property
+    def _host(self) -> str:
+        return self.access.url(Api.CLOUDQUOTAS)
+
+    @property
+    def _place(self) -> str:
+        return f"{self._host}/v1/projects/{self.access.project}/locations/global"
+
+    def _call(self, method: str, url: str, action: str, **options: Any) -> Json:
+        return retried(
+            lambda: self.access.rest_json(method, url, action=action, **options),
+            policy=_PATIENCE,
+            sleep=self.access.sleep,
+        )
+
+
+def _value(preference: Json) -> int:
+    return int((preference.get("quotaConfig") or {}).get("preferredValue", 0))

@@ -1,0 +1,94 @@
+"""Which quota is meant: of a standing, a reading or an error. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from gputrain.errors import QuotaExceededError, RequestError
+from gputrain.quota.values import EVERYWHERE, Reading, Standing
+
+_FAMILY = re.compile(r"(?P<id>\S+) \((?P<family>\w+)\)")
+_NOWHERE = ("", "global", EVERYWHERE)
+
+
+@attrs.frozen(kw_only=True)
+class Target:
+    """One quota of a project at one place, in Cloud Quotas' words; a metric stands in for an unknown id."""
+
+    project: str
+    api: str
+    quota_id: str
+    metric: str
+    dimensions: Mapping[str, str] = attrs.field(hash=False)
+
+
+def target_of(meant: Standing | Reading | QuotaExceededError, project: str) -> Target:
+    """The quota that is meant, as far as it tells.
+
+    Raises:
+        RequestError: nothing that could be raised is meant, or its project is not known.
+    """
+    if isinstance(meant, QuotaExceededError):
+        found = _of_error(meant, project)
+    else:
+        reading = meant.deciding if isinstance(meant, Standing) else meant
+        if reading is None or not reading.quota_id:
+            why = getattr(meant, "note", "") or "Cloud Quotas has no quota of a name that is known"
+            raise RequestError("no quota to ask more of", why=why, fix="ask in Google's console")
+        found = Target(
+            project=project or reading.project,
+            api=reading.api,
+            quota_id=reading.quota_id,
+            metric="",
+            dimensions=dict(reading.dimensions),
+        )
+    if not found.project:
+        why = "the error does not say which project it is about"
+        raise RequestError("whose quota is meant?", why=why, fix="project='my-project'")
+    return found
+
+
+def explained(error: QuotaExceededError, readings: Sequence[Reading]) -> QuotaExceededError:
+    """The error with what the quota room knows of the same quota: need, usage, and limit where untold."""
+    words = {stem(one) for one in (error.metric, error.limit_name, *error.metrics) if one}
+    same = [one for one in readings if {stem(one.metric), stem(one.quota_id)} & words]
+    if not same:
+        return error
+    used = [one.usage for one in same if one.usage is not None]
+    limits = [one.limit for one in same if one.limit is not None]
+    known = {
+        "need": same[0].need if error.need is None else error.need,
+        "usage": max(used, default=None) if error.usage is None else error.usage,
+        "limit": min(limits, default=None) if error.limit is None else error.limit,
+        "where": error.where or same[0].where,
+    }
+    _, (kind, what, words_of_it) = error.__reduce__()  # as it would pickle: all that it was made of
+    told: QuotaExceededError = kind(what, **{**words_of_it, **known})
+    told.__cause__, told.__traceback__ = error.__cause__, error.__traceback__
+    return told
+
+
+def stem(name: str) -> str:
+    """A quota's name without what its metric, its id and the words of an error write differently.
+
+    >>> stem("NVIDIA-L4-GPUS-per-project-region"), stem("compute.googleapis.com/nvidia_l4_gpus")
+    ('nvidia_l4_gpus', 'nvidia_l4_gpus')
+    """
+    word = name.rpartition("/")[2].partition(" ")[0].lower().replace("-", "_")
+    return word.removesuffix("_region").removesuffix("_per_project")
+
+
+def _of_error(error: QuotaExceededError, project: str) -> Target:
+    metric, ident = error.metric, error.limit_name
+    family = _FAMILY.fullmatch(metric)
+    dimensions = {key: value for key, value in error.dimensions.items() if key != "global"}
+    if family is not None:
+        ident = ident or family["id"]
+        dimensions.setdefault("gpu_family", family["family"])
+    if "region" not in dimensions and error.where not in _NOWHERE:
+        dimensions["region"] = error.where
+    host = metric.partition("/")[0] if "/" in metric else "compute.googleapis.com"
+    return Target(project=project, api=host, quota_id=ident, metric=stem(metric), dimensions=dimensions)
