@@ -16,6 +16,7 @@ from gputrain.errors import JobError, JobFailedError, JobTimeoutError, Transient
 from gputrain.lifecycle import Failure, Observation, State, advance
 from gputrain.metrics import Metrics
 from gputrain.planning import Candidate, Ledger
+from gputrain.planning.attempts import moved
 from gputrain.tables import Table
 
 BLIND_FOR_AT_MOST_S = 300.0
@@ -88,8 +89,17 @@ class Job:
         seen = self._backend.observe(self.ref)
         with self._lock:
             self._state = advance(self._state, seen.state)
+            self._note_move(seen)
             self._seen = seen
         return seen
+
+    def _note_move(self, seen: Observation) -> None:
+        """Write into the ledger that the job is elsewhere than it was, whoever moved it."""
+        left = self.candidate
+        if left is None or seen.place in ("", left.place):
+            return
+        told = moved(left, seen.place, self._now())
+        self.candidate, self.attempts = told[-1].candidate, Ledger((*self.attempts, *told))
 
     def resume(self) -> bool:
         """Start the job again where it was interrupted and its platform leaves that to whoever watches.

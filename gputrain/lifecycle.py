@@ -71,6 +71,8 @@ class Observation:
     ended_at: datetime | None = None
     attempt: int = 0
     """0 for the first start, one more with each restart."""
+    place: str = ""
+    """Where the job is now, in the platform's words; empty where it cannot move."""
     exit_code: int | None = None
     raw: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     """What the platform answered."""

@@ -20,6 +20,8 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.planning.candidates import Candidate
+from gputrain.planning.figures import figures
+from gputrain.quota import deciding
 from gputrain.tables import Table
 
 PROJECT_WIDE = frozenset({"GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS"})
@@ -41,8 +43,8 @@ class Outcome(enum.Enum):
     """Nobody knows yet whether the job was made: the same place must answer before another is tried."""
     REFUSED = "refused"
     """The request itself is at fault, or the answer is unknown: no other place is tried."""
-    WITHDRAWN = "withdrawn"
-    """Somebody interrupted the submit."""
+    PASSED_OVER = "not tried"
+    """Its quota was read to be too small: asking would have been refused."""
 
 
 @attrs.frozen(kw_only=True)
@@ -92,6 +94,20 @@ def accepted(candidate: Candidate, at: datetime, answer: str = "accepted") -> At
     return Attempt(candidate=candidate, at=at, outcome=Outcome.ACCEPTED, answer=answer)
 
 
+def moved(left: Candidate, place: str, at: datetime) -> tuple[Attempt, Attempt]:
+    """What a job that was made at one place and has gone to another has met there; prices differ by place."""
+    there = attrs.evolve(left, place=place, price=None)
+    full = Attempt(candidate=left, at=at, outcome=Outcome.NO_ROOM, answer="no room after all")
+    return full, accepted(there, at)
+
+
+def passed_over(candidate: Candidate, at: datetime) -> Attempt:
+    """The note that a candidate was not tried, with the quota that is too small for it."""
+    reading = deciding(candidate.fact.readings)
+    why = "its quota is too small" if reading is None else figures(reading)
+    return Attempt(candidate=candidate, at=at, outcome=Outcome.PASSED_OVER, answer=f"not tried: {why}")
+
+
 def _outcome_of(error: GputrainError) -> Outcome:
     if isinstance(error, CapacityError):
         return Outcome.NO_ROOM
@@ -139,9 +155,8 @@ class Ledger(tuple[Attempt, ...]):
 
     @property
     def table(self) -> Table:
-        """One row an attempt."""
-        rows = [(str(number), *_row(one)) for number, one in enumerate(self, start=1)]
-        return Table(title="Attempts", columns=("#", *_COLUMNS), rows=rows, right=("#",), caption=self._span)
+        """One row for each place that was asked, or passed over."""
+        return Table(title="Attempts", columns=_COLUMNS, rows=map(_row, self), caption=self._span)
 
     @property
     def summary(self) -> Table:
@@ -152,10 +167,16 @@ class Ledger(tuple[Attempt, ...]):
         )  # fmt: skip
 
     @property
+    def tries(self) -> tuple[Attempt, ...]:
+        """Those that were asked; the rest was passed over."""
+        return tuple(one for one in self if one.outcome is not Outcome.PASSED_OVER)
+
+    @property
     def _span(self) -> str:
         if not self:
             return "nothing was tried"
-        return f"{len(self)} {'try' if len(self) == 1 else 'tries'} on {self[0].at:%Y-%m-%d}, times in UTC"
+        tries = len(self.tries)
+        return f"{tries} {'try' if tries == 1 else 'tries'} on {self[0].at:%Y-%m-%d}, times in UTC"
 
     def __str__(self) -> str:
         return str(self.table)

@@ -98,9 +98,7 @@ def _location(access: Access, name: str, region: str, policy: Policy) -> str:
     raise _not_ours(access, name, region, policy)
 
 
-def _not_ours(
-    access: Access, name: str, region: str, policy: Policy
-) -> RequestError | PermissionDeniedError:
+def _not_ours(access: Access, name: str, region: str, policy: Policy) -> RequestError | PermissionDeniedError:
     url = f"{access.url(Api.STORAGE)}/storage/v1/b/{name}"
     try:
         retried(

@@ -22,8 +22,9 @@ from gputrain.backends.vertex.outcome import Outcome
 from gputrain.backends.vertex.settings import ReductionServer, Settings, Transport, read_settings
 from gputrain.backends.vertex.states import Seen
 from gputrain.backends.vertex.watch import Watch
-from gputrain.errors import CapacityError, JobLostError, RequestError
-from gputrain.gcp import LABEL_JOB, Access, Api, MissingError
+from gputrain.backends.vertex.whereabouts import Whereabouts, lost
+from gputrain.errors import CapacityError, RequestError
+from gputrain.gcp import Access, Api, MissingError
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
@@ -94,8 +95,9 @@ class VertexAI:
         self._locks = Locks(self._jobs, self._settings.bucket)
         self._outcome = Outcome(self._access, self._locks)
         self._lock = threading.Lock()
-        self._elsewhere = Elsewhere(self._jobs, self._settings.regions, self._holder)
-        self._resources: dict[str, str] = {}
+        regions = self._settings.regions
+        self._elsewhere = Elsewhere(self._jobs, regions, self._holder)
+        self._whereabouts = Whereabouts(self._jobs, regions, self._elsewhere, self._holder)
         self._watches: dict[str, Watch] = {}
         self._turns = logs.Turns(now=now)
         self._facts = Availability(self._access, self._settings.regions)
@@ -176,16 +178,18 @@ class VertexAI:
             TransientError: no answer came, and no job was seen; submit again with the same key.
         """
         job_id = request.ref.name
-        found = once.find_all(self._jobs, self._settings.regions, job_id)
-        seen = once.effective(found, self._holder)
-        once.cancel_extras(self._jobs, found, seen, self._holder)
+        found, seen = self._there(job_id)
         if seen is None:
             self._check_room(found, request.ref.place)
             body = self._code.sent(request.body["customJob"])
             seen = once.create_once(self._jobs, request.ref.place, body, job_id, self._holder)
-        with self._lock:
-            self._resources[job_id] = seen.resource
-        return JobRef(backend=self.name, project=request.ref.project, place=seen.region, name=job_id)
+        self._whereabouts.note(job_id, seen.resource)
+        return self._ref(seen.region, job_id)
+
+    def known(self, job_id: str) -> JobRef | None:
+        """The job of that id in whichever of these regions; None where none is, or none found machines."""
+        _, seen = self._there(job_id)
+        return None if seen is None else self._ref(seen.region, job_id)
 
     def observe(self, ref: JobRef) -> Observation:
         """One look at the job; many jobs of a region share a call.
@@ -196,9 +200,7 @@ class VertexAI:
         seen = self._look(ref)
         winner = self._outcome.superseded_by(seen)
         if winner:
-            resource = f"{seen.resource.rpartition('/')[0]}/{winner}"
-            with self._lock:
-                self._resources[ref.name] = resource
+            self._whereabouts.note(ref.name, f"{seen.resource.rpartition('/')[0]}/{winner}")
             seen = self._look(ref)
         observation = self._outcome.observe(seen)
         left = self._elsewhere.untried(seen)
@@ -212,8 +214,7 @@ class VertexAI:
         seen = self._look(ref)
         made = self._elsewhere.move(seen)
         if made is not None:
-            with self._lock:
-                self._resources[ref.name] = made.resource
+            self._whereabouts.note(ref.name, made.resource)
         return made is not None
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
@@ -231,25 +232,25 @@ class VertexAI:
         try:
             self._jobs.cancel(seen.resource)
         except MissingError as error:
-            raise self._lost(ref) from error
+            raise lost(ref) from error
         except RequestError:
             if not self._jobs.get(seen.resource).has_ended:  # it ended before the cancel came
                 raise
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """Jobs of ours in these regions, newest first."""
-        found = [
-            seen
-            for region in self._settings.regions
-            for seen in self._jobs.list(region, f"labels.{LABEL_JOB}:*").items
-            if seen.job_id.startswith(name)
-        ]
-        found.sort(key=lambda seen: str(seen.created_at), reverse=True)
-        project = self._settings.project
-        refs = [
-            JobRef(backend=self.name, project=project, place=seen.region, name=seen.job_id) for seen in found
-        ]
+        refs = [self._ref(seen.region, seen.job_id) for seen in self._whereabouts.find(name)]
         return tuple(dict.fromkeys(refs))
+
+    def _ref(self, region: str, job_id: str) -> JobRef:
+        return JobRef(backend=self.name, project=self._settings.project, place=region, name=job_id)
+
+    def _there(self, job_id: str) -> tuple[tuple[Seen, ...], Seen | None]:
+        """All jobs of an id, and the one that counts; those that do nothing are ended."""
+        found = once.find_all(self._jobs, self._settings.regions, job_id)
+        seen = once.effective(found, self._holder)
+        once.cancel_extras(self._jobs, found, seen, self._holder)
+        return found, seen
 
     def _check_room(self, found: Sequence[Seen], region: str) -> None:
         full = once.lately_full(found, region, self._access.now())
@@ -265,37 +266,15 @@ class VertexAI:
         return self._locks.of(seen).number
 
     def _look(self, ref: JobRef) -> Seen:
+        resource = self._whereabouts.of(ref)
         try:
-            resource = self._resource(ref)
             return self._watch(resource.split("/")[3]).look(resource)
         except MissingError as error:
-            raise self._lost(ref) from error
-
-    def _resource(self, ref: JobRef) -> str:
-        known = self._resources.get(ref.name)
-        if known is None:
-            places = dict.fromkeys([ref.place, *self._settings.regions])  # it may have moved to the next
-            found = once.find_all(self._jobs, tuple(places), ref.name)
-            seen = once.effective(found, self._holder) or (found[0] if found else None)
-            if seen is None:
-                raise self._lost(ref)
-            once.cancel_extras(self._jobs, found, seen, self._holder)
-            known = seen.resource
-            with self._lock:
-                self._resources[ref.name] = known
-        return known
+            raise lost(ref) from error
 
     def _watch(self, region: str) -> Watch:
         with self._lock:
             return self._watches.setdefault(region, Watch(self._jobs, region))
-
-    def _lost(self, ref: JobRef) -> JobLostError:
-        return JobLostError(
-            f"{ref.name} is not in {ref.place}",
-            why=f"project {ref.project} has no custom job there with the label {LABEL_JOB}={ref.name}",
-            fix="check the project and region of the name; the job may have been deleted",
-            uri=ref.uri,
-        )
 
 
 _SETTINGS = frozenset({"region", *(field.name for field in attrs.fields(Settings))})

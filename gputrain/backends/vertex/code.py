@@ -1,4 +1,4 @@
-"""The code of jobs on its way to Vertex AI, and the locks that jobs take."""
+"""The code of jobs on its way to Vertex AI."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputrain.backends.base import Bundle
-from gputrain.backends.vertex import render
 from gputrain.backends.vertex.settings import Settings
-from gputrain.errors import Fault, PermissionDeniedError, SpecError
+from gputrain.errors import Fault, SpecError
 from gputrain.gcp import Access
 from gputrain.gcp.registry import pinned
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import Bucket, Progress, read_object
+from gputrain.staging.bucket import Bucket, Progress
 from gputrain.staging.parcels import Parcels
 
 
 class Code:
-    """Packs code, sends it where the bucket lacks it, and reads the locks that jobs take."""
+    """Packs code, and sends it where the bucket lacks it."""
 
     def __init__(self, access: Access, settings: Settings, progress: Progress | None) -> None:
         self._access = access
@@ -48,16 +47,6 @@ class Code:
             container["imageUri"] = pinned(self._access, container["imageUri"])
             container["args"] = [json.dumps(order, sort_keys=True)]
         return body
-
-    def holder(self, job_id: str) -> str:
-        """The number of the job that took the lock of an id; empty before one did, or if we may not look."""
-        bucket = self._settings.bucket
-        if bucket is None:
-            return ""
-        try:
-            return (read_object(self._access, bucket, render.lock_of(bucket, job_id)) or b"").decode()
-        except PermissionDeniedError:  # somebody who may watch jobs, but not read the bucket
-            return ""
 
     def _bucket(self) -> Bucket:
         if self._settings.bucket is None:

@@ -30,11 +30,12 @@ class Elsewhere:
         """The regions that are left for a job that ended before it ran because there were no machines."""
         if not dead.has_ended or dead.started_at is not None or not is_capacity(dead.error):
             return ()
-        if len(self._regions) < 2:
+        regions = self.regions(dead)
+        if len(regions) < 2:
             return ()
         if dead.resource not in self._left:
-            tried = {seen.region for seen in once.find_all(self._jobs, self._regions, dead.job_id)}
-            self._left[dead.resource] = tuple(one for one in self._regions if one not in tried)
+            tried = {seen.region for seen in once.find_all(self._jobs, regions, dead.job_id)}
+            self._left[dead.resource] = tuple(one for one in regions if one not in tried)
         return self._left[dead.resource]
 
     def move(self, dead: Seen) -> Seen | None:
@@ -45,22 +46,26 @@ class Elsewhere:
         left = self.untried(dead)
         if not left:
             return None
-        found = once.find_all(self._jobs, self._regions, dead.job_id)
-        made = once.effective(found, dead.job_id, self._holder)
+        found = once.find_all(self._jobs, self.regions(dead), dead.job_id)
+        made = once.effective(found, self._holder)
         if made is not None:
             return made
         document = self._jobs.document(dead.resource)
         for region in left:
-            made = self._made(document, region, dead.job_id)
+            made = self._made(document, region, dead)
             if made is not None:
                 return made
         self._left[dead.resource] = ()
         return None
 
-    def _made(self, document: Mapping[str, Any], region: str, job_id: str) -> Seen | None:
-        body = moved(document, is_home=region == self._regions[0])
+    def regions(self, seen: Seen) -> tuple[str, ...]:
+        """Where the job may be: as its labels say, whatever regions this process was told of."""
+        return seen.regions or tuple(self._regions)
+
+    def _made(self, document: Mapping[str, Any], region: str, dead: Seen) -> Seen | None:
+        body = moved(document, is_home=region == self.regions(dead)[0])
         try:
-            return once.create_once(self._jobs, region, body, job_id, self._holder)
+            return once.create_once(self._jobs, region, body, dead.job_id, self._holder)
         except CapacityError:
             return None
 

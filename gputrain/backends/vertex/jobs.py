@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import attrs
 
 from gputrain.backends.vertex.settings import Transport
-from gputrain.backends.vertex.states import Seen
+from gputrain.backends.vertex.states import LABEL_REGION, Seen
 from gputrain.gcp import LABEL_JOB, Access, Api, Listing, Page, UnclearError, read_all, translated
 from gputrain.retry import Policy, retried
 
@@ -198,7 +198,18 @@ def _seen(job: Any) -> Seen:
         error_code=raw.error.code,
         error=raw.error.message,
         timeout=timedelta(seconds=scheduling.timeout.seconds) if scheduling.HasField("timeout") else None,
+        may_restart=not scheduling.disable_retries,
+        regions=_regions(raw.labels),
     )
+
+
+def _regions(labels: Mapping[str, str]) -> tuple[str, ...]:
+    found = {
+        name.removeprefix(LABEL_REGION): place
+        for name, place in labels.items()
+        if name.startswith(LABEL_REGION)
+    }
+    return tuple(found[number] for number in sorted(found, key=lambda one: (len(one), one)))
 
 
 def _moment(raw: Any, field: str) -> datetime | None:

@@ -33,8 +33,8 @@ FULL_FOR_S = 1800.0
 LOOK_EVERY_S = 5.0
 TRIES = 3
 
-Holder = Callable[[str], str]
-"""The number of the job that holds the lock of a job id; empty where none does."""
+Holder = Callable[[Seen], str]
+"""The number of the job that holds the lock of a job's id; empty where none does."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
 
@@ -49,14 +49,14 @@ def find_all(jobs: Jobs, regions: Sequence[str], job_id: str) -> tuple[Seen, ...
     return tuple(seen for region in regions for seen in jobs.list(region, label_filter(job_id)).items)
 
 
-def effective(found: Sequence[Seen], job_id: str, holder: Holder) -> Seen | None:
+def effective(found: Sequence[Seen], holder: Holder) -> Seen | None:
     """The one job that counts: the lock's holder; before anyone holds it, the oldest. None where none is.
 
     A job that ended because its region had no machines does not count: another region may be tried.
     """
     counting = [seen for seen in found if not (seen.has_ended and is_capacity(seen.error))]
     if len(counting) > 1:
-        number = holder(job_id)
+        number = holder(counting[0])
         counting = [seen for seen in counting if seen.number == number] or counting
     return min(counting, key=lambda seen: (seen.created_at or _LONG_AGO, seen.number), default=None)
 
@@ -68,15 +68,15 @@ def lately_full(found: Sequence[Seen], region: str, now: float) -> Seen | None:
     return next(recent, None)
 
 
-def cancel_extras(jobs: Jobs, found: Sequence[Seen], kept: Seen | None, job_id: str, holder: Holder) -> None:
+def cancel_extras(jobs: Jobs, found: Sequence[Seen], kept: Seen | None, holder: Holder) -> None:
     """End the jobs of the same id that do nothing, once the lock says which one does."""
     extras = [
         seen for seen in found if kept is not None and seen.number != kept.number and not seen.has_ended
     ]
-    if not extras or kept is None or holder(job_id) != kept.number:
+    if not extras or kept is None or holder(kept) != kept.number:
         return
     for seen in extras:
-        log.warning("job %s of %s does nothing beside %s: cancelled", seen.number, job_id, kept.number)
+        log.warning("job %s of %s does nothing beside %s: cancelled", seen.number, kept.job_id, kept.number)
         try:
             jobs.cancel(seen.resource)
         except (RequestError, TransientError) as error:  # it ended by itself, or the next look cancels it
@@ -108,7 +108,7 @@ def _tried(jobs: Jobs, region: str, body: Mapping[str, Any], job_id: str, holder
 def _settled(jobs: Jobs, region: str, job_id: str, holder: Holder) -> Seen | None:
     waited = 0.0
     while True:
-        made = effective(find_all(jobs, [region], job_id), job_id, holder)
+        made = effective(find_all(jobs, [region], job_id), holder)
         if made is not None or waited >= SETTLE_S:
             return made
         jobs.access.sleep(LOOK_EVERY_S)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 from gputrain.backends.results import first_cause
 from gputrain.backends.vertex import diagnosis, logs
+from gputrain.backends.vertex.locks import Locks
+from gputrain.backends.vertex.restarts import Restarts
 from gputrain.backends.vertex.states import Seen, state_of
 from gputrain.entrypoint import contract
 from gputrain.errors import AccessError
@@ -22,9 +24,10 @@ REASON_COMES_WITHIN_S = 90.0
 class Outcome:
     """What became of jobs; an end is worked out once."""
 
-    def __init__(self, access: Access, holder: Callable[[str], str]) -> None:
+    def __init__(self, access: Access, locks: Locks) -> None:
         self._access = access
-        self._holder = holder
+        self._locks = locks
+        self._restarts = Restarts(locks.of)
         self._ends: dict[str, Observation] = {}
         self._ended_since: dict[str, float] = {}
         self._winners: dict[str, str] = {}
@@ -34,7 +37,7 @@ class Outcome:
         if state_of(seen) is not State.SUCCEEDED or not seen.job_id:
             return ""
         if seen.resource not in self._winners:
-            self._winners[seen.resource] = self._holder(seen.job_id)
+            self._winners[seen.resource] = self._locks.of(seen).number
         winner = self._winners[seen.resource]
         return "" if winner == seen.number else winner
 
@@ -48,6 +51,8 @@ class Outcome:
             detail=_detail(seen, state),
             started_at=seen.started_at,
             ended_at=seen.ended_at,
+            attempt=self._restarts.of(seen),
+            place=seen.region,
             raw=_raw(seen),
         )
         if state is State.FAILED:

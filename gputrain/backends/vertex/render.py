@@ -13,6 +13,7 @@ from gputrain import catalog
 from gputrain.backends.base import Bundle
 from gputrain.backends.vertex import images
 from gputrain.backends.vertex.settings import Settings
+from gputrain.backends.vertex.states import LABEL_REGION
 from gputrain.catalog import ProvisioningModel, Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.gcp import our_labels
@@ -47,7 +48,7 @@ def custom_job(
     """
     body: dict[str, Any] = {
         "displayName": job_id,
-        "labels": our_labels(job_id, spec.labels),
+        "labels": {**our_labels(job_id, spec.labels), **_region_labels(settings)},
         "jobSpec": {
             "workerPoolSpecs": _pools(spec, candidate, job_id, bundle, settings, addresses),
             "scheduling": _scheduling(spec, candidate),
@@ -68,6 +69,12 @@ def custom_job(
     if settings.kms_key is not None:
         body["encryptionSpec"] = {"kmsKeyName": settings.kms_key}
     return body
+
+
+def _region_labels(settings: Settings) -> dict[str, str]:
+    """Where a watcher that knows nothing but the job's name may look for it, and may make it again."""
+    places = settings.regions if len(settings.regions) > 1 else ()
+    return {f"{LABEL_REGION}{number}": place for number, place in enumerate(places)}
 
 
 def folder_of(bucket: Bucket, job_id: str) -> str:

@@ -29,6 +29,9 @@ A state that is not here, of tomorrow's API, moves nothing either. Google's own 
 that are terminal, EXPIRED and PARTIALLY_SUCCEEDED.
 """
 
+LABEL_REGION = "gputrain-region-"
+"""A label's key with a number behind it, from 0: the regions that a job may be made in, in order."""
+
 ENDED = frozenset(name for name, state in STATES.items() if state is not None and state.is_terminal)
 
 
@@ -48,6 +51,10 @@ class Seen:
     error_code: int = 0
     error: str = ""
     timeout: timedelta | None = None
+    may_restart: bool = False
+    """Whether Vertex AI starts it again after an interruption."""
+    regions: tuple[str, ...] = ()
+    """Where it may be made, in order, if there is more than one such region: our labels on it."""
 
     @property
     def number(self) -> str:

@@ -16,6 +16,8 @@ import pytest
 
 import gputrain.emulator
 from gputrain.backends.vertex.render import loader
+from gputrain.emulator import faults
+from gputrain.emulator.errors import ApiError
 from gputrain.emulator.metadata import Account, Metadata, MetadataServer
 from gputrain.emulator.storage import Storage
 from gputrain.gcp import Access
@@ -136,10 +138,21 @@ def test_links_and_devices_are_not_unpacked(world, kind):
 
 def test_the_first_job_takes_the_lock_and_its_restart_goes_on(world, code):
     order = {**world.stage(code), "lock": "jobs/a-1/lock"}
-    for _ in range(2):
+    for content in (b"7", b"7 1", b"7 2"):
         status, output = world.run(order, CLOUD_ML_JOB_ID="7")
         assert (status, "agent" in output) == (0, True), output
-    assert read_object(world.access, BUCKET, "jobs/a-1/lock") == b"7"
+        assert read_object(world.access, BUCKET, "jobs/a-1/lock") == content
+
+
+def test_a_restart_that_may_not_be_noted_goes_on(world, code):
+    order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+    world.run(order, CLOUD_ML_JOB_ID="7")
+    taken = ApiError(412, "At least one of the pre-conditions did not hold.", reason="conditionNotMet")
+    refused = ApiError(403, "no storage.objects.delete access", reason="forbidden")
+    for error in (taken, refused):
+        world.cloud.fail("storage.objects.insert", faults.Refuse(error=error))
+    status, output = world.run(order, CLOUD_ML_JOB_ID="7")
+    assert (status, "agent" in output) == (0, True), output
 
 
 def test_the_second_job_of_a_key_does_nothing_and_ends_well(world, code):

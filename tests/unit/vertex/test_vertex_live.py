@@ -92,7 +92,7 @@ def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, scri
 
 
 def test_of_two_jobs_of_one_key_one_trains(cloud, script):
-    cloud.fail("aiplatform.customJobs.list", faults.Stale(seconds=3600), times=2)
+    cloud.fail("aiplatform.customJobs.list", faults.Stale(seconds=3600), times=4)
     go(cloud)
     args = [cloud.endpoints.storage]
     jobs = [Trainer(make(cloud)).submit(script, gpu="L4:1", args=args, idempotency_key="k") for _ in range(2)]

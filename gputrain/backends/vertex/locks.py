@@ -1,0 +1,59 @@
+"""The lock objects of jobs: which of two jobs of one id takes effect, and how often it was started again."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+
+from gputrain.backends.vertex import render
+from gputrain.backends.vertex.jobs import Jobs
+from gputrain.backends.vertex.states import Seen
+from gputrain.errors import PermissionDeniedError
+from gputrain.gcp import MissingError
+from gputrain.staging.bucket import Bucket, read_object
+
+
+@attrs.frozen(kw_only=True)
+class Lock:
+    """What node 0 of the job that takes effect has written."""
+
+    number: str = ""
+    """Vertex AI's number of that job; empty before any took the lock, or if we may not look."""
+    restarts: int = 0
+
+
+class Locks:
+    """Reads locks: in the backend's bucket, or where the job's own order says, if the backend has none."""
+
+    def __init__(self, jobs: Jobs, bucket: Bucket | None) -> None:
+        self._jobs = jobs
+        self._bucket = bucket
+        self._places: dict[str, tuple[Bucket, str] | None] = {}
+
+    def of(self, seen: Seen) -> Lock:
+        """The lock of the id that a job has."""
+        place = self._place(seen)
+        if place is None:
+            return Lock()
+        try:
+            content = read_object(self._jobs.access, *place) or b""
+        except PermissionDeniedError:  # somebody who may watch jobs, but not read the bucket
+            return Lock()
+        number, _, restarts = content.decode("utf-8", "replace").partition(" ")
+        return Lock(number=number, restarts=int(restarts) if restarts.isdecimal() else 0)
+
+    def _place(self, seen: Seen) -> tuple[Bucket, str] | None:
+        if self._bucket is not None:
+            return self._bucket, render.lock_of(self._bucket, seen.job_id)
+        if seen.resource not in self._places:
+            self._places[seen.resource] = self._ordered(seen)
+        return self._places[seen.resource]
+
+    def _ordered(self, seen: Seen) -> tuple[Bucket, str] | None:
+        try:
+            spec = self._jobs.document(seen.resource)["jobSpec"]
+            order = json.loads(spec["workerPoolSpecs"][0]["containerSpec"]["args"][0])
+            return Bucket(name=str(order["bucket"])), str(order["lock"])
+        except (MissingError, LookupError, ValueError, TypeError):  # deleted, or no job of ours
+            return None
