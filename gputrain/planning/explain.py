@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gputrain.planning.candidates import Candidate, Refusal
+from gputrain.planning.figures import figures
 from gputrain.planning.ladder import is_open
-from gputrain.quota import Reading, Verdict, contradictions, deciding
+from gputrain.quota import Verdict, contradictions, deciding
 from gputrain.spec import format_duration
 
 
@@ -71,17 +72,6 @@ def _short_sentence(one: Candidate) -> str:
     if reading is None:
         return f"{what}: its quota is too small."
     return f"{what}: {figures(reading)}. What would work: a higher quota, or fewer GPUs."
-
-
-def figures(reading: Reading) -> str:
-    """A quota in one clause: its limit, what is in use, what the job needs, and who told it when."""
-    """A quota in one clause: its limit, what is in use, what the job needs, and who told it when."""
-    limit = "unknown" if reading.limit is None else f"{reading.limit:g}"
-    used = "" if reading.usage is None else f" with {reading.usage:g} in use"
-    told = [reading.source.value] if reading.source else []
-    told += [f"{reading.read_at:%Y-%m-%d %H:%M} UTC"] if reading.read_at else []
-    by = f" ({', '.join(told)})" if told else ""
-    return f"{reading.metric} in {reading.where} is {limit}{used}, the job needs {reading.need:g}{by}"
 
 
 def _place_sentences(one: Candidate) -> Iterator[str]:

@@ -106,6 +106,12 @@ class Ladder:
         following = self._best(now, blocks)
         return Try(candidate=following) if following is not None else self._rest(now)
 
+    def passed_over(self, candidate: Candidate) -> tuple[Candidate, ...]:
+        """The candidates before this one that a fact rules out, and that the ledger does not tell of yet."""
+        told = {market_of(one.candidate) for one in self.attempts}
+        before = self.candidates[: self.candidates.index(candidate)]
+        return tuple(one for one in before if not is_open(one) and market_of(one) not in told)
+
     @property
     def untried(self) -> tuple[Candidate, ...]:
         """The candidates that no attempt of any round went to: a fact or a refusal rules them out."""

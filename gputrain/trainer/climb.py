@@ -13,7 +13,7 @@ import attrs
 from gputrain.backends.base import Backend, Bundle, JobRef, Request
 from gputrain.errors import GputrainError, JobLostError
 from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger, Plan
-from gputrain.planning.attempts import accepted, refused
+from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Try
 from gputrain.trainer.nowhere import placement_error
 
@@ -120,6 +120,8 @@ class Climb:
         if step.not_before is not None:
             self._sleep_until(step.not_before)
         candidate = step.candidate
+        for one in self._ladder.passed_over(candidate):
+            self._note(passed_over(one, self._around.now()))
         backend = self._around.backends[candidate.backend]
         request: Request | None = None
         try:
@@ -164,7 +166,7 @@ class Climb:
 
     @property
     def _so_far(self) -> str:
-        tried = len(self._ladder.attempts)
+        tried = len(self._ladder.attempts.tries)
         return f"nothing was made at the {tried} {'place' if tried == 1 else 'places'} tried so far"
 
     def _withdraw(self, backend: Backend, candidate: Candidate, request: Request | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError
 from gputrain.planning import Candidate, Ladder, Outcome, Plan
-from gputrain.planning.explain import figures
+from gputrain.planning.figures import figures
 from gputrain.planning.ladder import Reason, is_open
 from gputrain.quota import deciding
 
@@ -21,14 +21,14 @@ def placement_error(plan: Plan[Any], ladder: Ladder, reason: Reason) -> Gputrain
     attempts = ladder.attempts
     if reason in (Reason.UNCLEAR, Reason.REFUSED) and attempts[-1].error is not None:
         return attempts[-1].error
-    if not attempts:
+    tries = attempts.tries
+    if not tries:
         return _every_quota_short(plan, ladder.candidates)
-    only = attempts[0]
-    if len(attempts) == 1 and only.outcome is not Outcome.NO_ROOM and only.error is not None:
+    only = tries[0]
+    if len(tries) == 1 and only.outcome is not Outcome.NO_ROOM and only.error is not None:
         return only.error
-    tries = f"{len(attempts)} {'try' if len(attempts) == 1 else 'tries'}"
     error = NoPlacementError(
-        f"no place for {plan.spec.title} after {tries}: {reason.value}",
+        f"no place for {plan.spec.title} after {len(tries)} tries: {reason.value}",
         why="\n".join(_story(ladder)),
         fix="; or ".join(_fixes(plan, ladder)),
         plan=plan,

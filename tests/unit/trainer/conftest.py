@@ -1,0 +1,61 @@
+"""A cloud of one's own with both backends in it; whatever waits moves the emulator's clock."""
+
+from datetime import datetime, timezone
+
+import pytest
+
+import gputrain.emulator
+from gputrain import ComputeEngine, Trainer, VertexAI
+
+L4 = {"gpu": "L4:2", "max_run_duration": "1h"}
+MACHINE = "g2-standard-24"
+VERTEX_L4 = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
+
+
+@pytest.fixture
+def cloud():
+    with gputrain.emulator.start() as running:
+        running.add_bucket("my-bucket", location="us-central1")
+        yield running
+        assert not running.dispatcher.failures
+
+
+@pytest.fixture
+def now(cloud):
+    return lambda: datetime.fromtimestamp(cloud.clock.now(), timezone.utc)
+
+
+@pytest.fixture
+def trainer(cloud, now):
+    """Makes trainers: of both backends, or of one; they share nothing but the cloud."""
+
+    def build(*names, regions=("us-central1",), sleep=cloud.clock.advance):
+        reach = {
+            "bucket": "gs://my-bucket",
+            "regions": list(regions),
+            "endpoints": cloud.endpoints,
+            "credentials": cloud.credentials,
+            "sleep": sleep,
+            "now": cloud.clock.now,
+        }
+        kinds = {"vertex": VertexAI, "compute": ComputeEngine}
+        backends = [kinds[name]("my-project", **reach) for name in names or ("vertex", "compute")]
+        return Trainer(backends, now=now, sleep=sleep)
+
+    return build
+
+
+@pytest.fixture
+def script(tmp_path):
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    return str(tmp_path / "train.py")
+
+
+def creates(cloud):
+    """The calls that would make a job."""
+    wanted = ("compute.instances.bulkInsert", "compute.instances.insert", "aiplatform.customJobs.create")
+    return [seen for seen in cloud.requests if seen.method in wanted]
+
+
+def tried(job):
+    return [(one.candidate.backend, one.candidate.place) for one in job.attempts.tries]
