@@ -10,7 +10,7 @@ from pathlib import Path
 import gputrain.emulator
 from gputrain.emulator import Cloud, faults
 from gputrain.emulator.compute.settings import Settings
-from gputrain.emulator.failures import ROWS
+from gputrain.emulator.failures import ROWS, VERTEX_ROWS
 from gputrain.emulator.rates import DEFAULT_PER_MINUTE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "emulator.md").read_text()
@@ -40,8 +40,10 @@ def test_it_names_every_kind_of_fault() -> None:
 
 
 def test_its_tables_are_those_of_the_code() -> None:
-    rows = dict(re.findall(r"\| (C\d+d?) \| .* \| `(\w+)` \|", PAGE))
+    rows = dict(re.findall(r"\| (C\d+[a-z]?) \| .* \| `(\w+)` \|", PAGE))
     assert rows == {row: failure.code for row, failure in ROWS.items()}
+    vertex = {row: int(http) for row, http in re.findall(r"\| (V\d+[a-z]?) \| (\d+) \|", PAGE)}
+    assert vertex == {row: failure.http for row, failure in VERTEX_ROWS.items()}
     pools = dict(re.findall(r"\| `(\w+\.\w+)` \| ([\d,]+) \|", PAGE))
     assert {pool: int(text.replace(",", "")) for pool, text in pools.items()} == DEFAULT_PER_MINUTE
     settings = dict(re.findall(r"\| `(\w+)` \| ([\w.]+) \|", PAGE.split("## Compute's settings")[1]))
