@@ -48,18 +48,18 @@ TABLE: tuple[Symptom, ...] = (
         fix="read the logs",
     ),
     Symptom(
-        kind="capacity",
+        kind="stockout_region",
         words=re.compile(r"^Resources are insufficient in region|\bSTOCKOUT\b"),
         fix="allow more regions, GPUs or provisioning models, or try again later",
         is_capacity=True,
     ),
     Symptom(
-        kind="quota",
+        kind="quota_region",
         words=re.compile(r"^The following quota metrics exceed quota limits"),
         fix="ask for more at https://console.cloud.google.com/iam-admin/quotas",
     ),
     Symptom(
-        kind="provider",
+        kind="internal",
         words=re.compile(r"^Internal error occurred"),
         fix="check that the image exists, then try again or in another region",
     ),

@@ -69,7 +69,7 @@ def test_when_no_region_has_machines_it_has_failed(submit, cloud, vertex):
         vertex.set_stock("g2-standard-24", 0, region=region)
     job = submit()
     wait(job, cloud, until=State.FAILED)
-    assert job.refresh().failure.kind == "capacity"
+    assert job.refresh().failure.kind == "stockout_region"
     assert places(vertex) == REGIONS
 
 

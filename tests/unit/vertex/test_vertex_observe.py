@@ -122,7 +122,7 @@ def test_a_region_without_machines_is_a_lack_of_capacity(submit, cloud, vertex):
     job = submit()
     cloud.clock.advance(1000)
     seen = job.refresh()
-    assert (seen.state, seen.failure.kind) == (State.FAILED, "capacity")
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "stockout_region")
 
 
 def test_a_job_at_its_time_limit_has_expired(submit, cloud, vertex):
