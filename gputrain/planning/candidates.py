@@ -17,7 +17,7 @@ SHORTEST_RUN = timedelta(minutes=1)
 _RESERVED = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)
 class Candidate:
     """One way the spec could run: machine x provisioning model x place."""
 
@@ -30,7 +30,7 @@ class Candidate:
     """None on a machine of one's own, where nothing is sold."""
     num_nodes: int
     nproc_per_node: int
-    price: Price | None
+    price: Price | None = attrs.field(hash=False)
     """Price of one machine for an hour, a lower bound where it is not whole; None: unknown."""
     max_run_duration: timedelta
     """The user's limit, cut to what ``max_cost`` pays for."""
@@ -38,7 +38,7 @@ class Candidate:
     """Place of its region in the order that the user gave the regions in."""
     reservation: str | None = None
     """The reservation it would use; None: none."""
-    fact: Fact = Fact()
+    fact: Fact = attrs.field(default=Fact(), hash=False)
 
     @property
     def price_usd_h(self) -> float | None:
@@ -197,6 +197,8 @@ def _weigh(
             or f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are"
         )
         return refuse(why, offer.max_nodes_fix or "fewer num_nodes")
+    if refused := offer.refuses(spec, model):
+        return refuse(*refused)
     return _priced(spec, supply, offer, model) or refuse(*_unaffordable(spec, offer, model))
 
 

@@ -16,6 +16,10 @@ def _no_price(_place: str, _model: ProvisioningModel | None) -> Price | None:
     return None
 
 
+def _nothing(_spec: TrainingSpec, _model: ProvisioningModel | None) -> tuple[str, str] | None:
+    return None
+
+
 @attrs.frozen(kw_only=True)
 class Offer:
     """One shape of machine that a backend can run, and where.
@@ -38,6 +42,10 @@ class Offer:
     max_nodes_why: str = ""
     """Why no more, and what would allow more; empty: there are no more."""
     max_nodes_fix: str = ""
+    refuses: Callable[[TrainingSpec, ProvisioningModel | None], tuple[str, str] | None] = attrs.field(
+        default=_nothing, eq=False, repr=False
+    )
+    """Why a spec cannot have it under a model, and what would work; None where it can."""
 
     @property
     def shape(self) -> str:

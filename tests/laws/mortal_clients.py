@@ -114,7 +114,7 @@ def main():
             try:
                 run(json.loads(line))
                 code = DONE
-            except BaseException:
+            except BaseException:  # noqa: BLE001  # whatever ends a client is shown
                 traceback.print_exc()
             finally:
                 os._exit(code)

@@ -50,6 +50,7 @@ def _offer(shape: Shape, settings: Settings) -> Offer:
         max_nodes_why=needs
         and f"the GPUs of several {shape.machine_type} talk through networks that are not named",
         max_nodes_fix=needs and f"{needs}; then name the subnetworks in gpu_subnetworks, in that order",
+        refuses=_refuses,
     )
 
 
@@ -57,8 +58,19 @@ def _is_a_folder_of_this_machine(path: str | None) -> bool:
     return path is not None and not path.startswith("gs://")
 
 
-def _only_flex_start(spec: TrainingSpec) -> bool:
-    return spec.provisioning_model == (ProvisioningModel.FLEX_START,)
+def _refuses(spec: TrainingSpec, model: ProvisioningModel | None) -> tuple[str, str] | None:
+    """What flex-start cannot give; docs/design/decisions/ says why a gang has none."""
+    if model is not ProvisioningModel.FLEX_START:
+        return None
+    if spec.num_nodes > 1:
+        why = "Google queues flex-start VMs one by one, so a gang of them could wait half made, and bill"
+        return why, "num_nodes=1, another provisioning_model, or Vertex AI, which queues whole jobs"
+    if spec.max_run_duration > LONGEST_FLEX_START:
+        return (
+            "flex-start VMs run for 7 days at most",
+            "max_run_duration='7d', and resume from the checkpoint",
+        )
+    return None
 
 
 LIMITS = (
@@ -67,18 +79,6 @@ LIMITS = (
         asks=lambda spec: not spec.gpu and spec.machine_type is None,
         why="it runs on machines with GPUs, and none is named",
         fix="gpu='L4:1'; or use Local for CPU ranks",
-    ),
-    Limit(
-        field="max_run_duration",
-        asks=lambda spec: _only_flex_start(spec) and spec.max_run_duration > LONGEST_FLEX_START,
-        why="flex-start VMs run for 7 days at most",
-        fix="max_run_duration='7d', and resume from the checkpoint",
-    ),
-    Limit(
-        field="num_nodes",
-        asks=lambda spec: spec.num_nodes > 1 and _only_flex_start(spec),
-        why="Google queues flex-start VMs one by one, so a gang of them cannot wait as a whole",
-        fix="num_nodes=1, provisioning_model='spot', or Vertex AI, which queues whole jobs",
     ),
     *(
         Limit(

@@ -257,8 +257,6 @@ def test_places_come_in_the_order_of_the_regions():
     ("fields", "field"),
     [
         ({}, "gpu"),
-        ({"gpu": "L4:1", "provisioning_model": "flex-start", "max_run_duration": "8d"}, "max_run_duration"),
-        ({"gpu": "L4:1", "num_nodes": 2, "provisioning_model": "flex-start"}, "num_nodes"),
         ({"gpu": "L4:1", "checkpoint_dir": "/data"}, "checkpoint_dir"),
         ({"gpu": "L4:1", "output_dir": "out"}, "output_dir"),
     ],
@@ -270,3 +268,17 @@ def test_what_it_cannot_honour_is_refused_by_name_and_with_a_fix(fields, field):
     told = [refusal for refusal in wanted.refusals if refusal.subject == field]
     assert told
     assert told[0].fix
+
+
+@pytest.mark.parametrize(("models", "left"), [(["flex-start"], []), (["flex-start", "spot"], ["spot"])])
+@pytest.mark.parametrize(
+    ("fields", "why"), [({"num_nodes": 2}, "one by one"), ({"max_run_duration": "8d"}, "7 days at most")]
+)
+def test_what_flex_start_cannot_give_is_refused_and_the_other_models_are_not(models, left, fields, why):
+    supply = ComputeEngine(**PLAIN).supply
+    spec = TrainingSpec(script="train.py", gpu="L4:1", provisioning_model=models, **fields)
+    wanted = candidates(spec, [supply])
+    assert sorted({one.provisioning_model.value for one in wanted.candidates}) == left
+    told = [one for one in wanted.refusals if one.asked_for and why in one.why]
+    assert told
+    assert all(one.fix for one in told)
