@@ -48,7 +48,7 @@ def merged(name: str, own: UserFile | None) -> tuple[tuple[str, ...], ...]:
     if own is None:
         return built_in(name)
     if name == "prices":
-        return own.prices or built_in(name)
+        return own.prices
     return (*own.places, *(row for row in built_in(name) if row[0] not in own.lists))
 
 

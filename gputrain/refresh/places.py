@@ -107,22 +107,30 @@ def changes(base: Places, now: Places, stock: Stock) -> Iterator[Change]:
         if seen and (differs := _difference(machine, seen)):
             before, told = differs
             yield Change(kind=ChangeKind.OTHER_MACHINE, of=machine.machine_type, before=before, now=told)
-    for name, before_in in base.machine_regions.items():
-        if before_in and not now.machine_regions[name]:
-            yield Change(kind=ChangeKind.MACHINE_GONE, of=name, before=f"in {len(before_in)} regions")
-    yield from _moves(base.machine_zones, base.machine_regions, now.machine_zones)
-    attached = {kind: base.gpu_zones[kind] for kind in sorted(_ATTACHED)}
-    yield from _moves(attached, base.gpu_regions, now.gpu_zones)
+    for name, regions in base.machine_regions.items():
+        moved = (base.machine_zones[name], now.machine_zones[name])
+        yield from _moves(name, regions, now.machine_regions[name], *moved)
+    for kind, regions in base.gpu_regions.items():
+        moved = (base.gpu_zones[kind], now.gpu_zones[kind])
+        yield from _moves(kind, regions, now.gpu_regions[kind], *moved)
 
 
-def _moves(zones: Sets, regions: Sets, now: Sets) -> Iterator[Change]:
-    for name, before in zones.items():
-        unplaced = regions[name] - regions_of(before)  # regions of which no zone was known
-        added, removed = now[name] - before, (before - now[name]) | (unplaced - regions_of(now[name]))
-        if added:
-            yield Change(kind=ChangeKind.PLACES_ADDED, of=name, now=" ".join(sorted(added)))
-        if removed and now[name]:
-            yield Change(kind=ChangeKind.PLACES_REMOVED, of=name, before=" ".join(sorted(removed)))
+def _moves(
+    name: str,
+    regions: frozenset[str],
+    regions_now: frozenset[str],
+    zones: frozenset[str],
+    zones_now: frozenset[str],
+) -> Iterator[Change]:
+    if regions and not regions_now:
+        yield Change(kind=ChangeKind.GONE, of=name, before=f"in {len(regions)} regions")
+        return
+    unplaced = regions - regions_of(zones)  # regions of which no zone was known
+    added, removed = zones_now - zones, (zones - zones_now) | (unplaced - regions_now)
+    if added:
+        yield Change(kind=ChangeKind.PLACES_ADDED, of=name, now=" ".join(sorted(added)))
+    if removed:
+        yield Change(kind=ChangeKind.PLACES_REMOVED, of=name, before=" ".join(sorted(removed)))
 
 
 def _difference(machine: Machine, seen: Seen) -> tuple[str, str] | None:

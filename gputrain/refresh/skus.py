@@ -125,14 +125,14 @@ def rate(sku: Mapping[str, Any]) -> Rate | None:
     >>> rate(sku) is None
     True
     """
-    category = sku.get("category") or {}
-    named = meaning(str(sku.get("description", "")), str(category.get("usageType", "")))
-    if named is None:
+    category, regions = sku.get("category"), sku.get("serviceRegions")
+    usage = category.get("usageType") if isinstance(category, Mapping) else ""
+    named = meaning(str(sku.get("description", "")), str(usage))
+    if named is None or not isinstance(regions, list):
         return None
     part, model = named
     usd_h = _usd_h(sku, part.meter)
-    regions = tuple(str(region) for region in sku.get("serviceRegions") or ())
-    return Rate(part=part, model=model, regions=regions, usd_h=usd_h) if usd_h else None
+    return Rate(part=part, model=model, regions=tuple(map(str, regions)), usd_h=usd_h) if usd_h else None
 
 
 def meaning(description: str, usage_type: str) -> tuple[Part, ProvisioningModel] | None:
@@ -162,15 +162,15 @@ def _usd_h(sku: Mapping[str, Any], meter: Meter) -> Decimal:
     """The latest price of one unit for an hour; the list is in order of time."""
     try:
         expression = sku["pricingInfo"][-1]["pricingExpression"]
-        unit, tiers = expression["usageUnit"], expression["tieredRates"]
+        unit, tiers = str(expression["usageUnit"]), expression["tieredRates"]
         prices = [_money(tier["unitPrice"]) for tier in tiers]
     except OddSkuError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise OddSkuError(f"no price where one belongs ({type(error).__name__})") from None
     hours = UNITS[meter].get(unit)
     if hours is None:
-        raise OddSkuError(f"priced by {str(unit)[:20]!r}")
+        raise OddSkuError(f"priced by {unit[:20]!r}")
     if len(set(prices)) != 1:
         raise OddSkuError("its price depends on how much is used")
     if prices[0] < 0:

@@ -29,7 +29,7 @@ class Seen:
     gpu_count: int
     vcpus: int
     memory_mib: int
-    zones: frozenset[str]
+    zones: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return (
@@ -66,7 +66,8 @@ def stock(machines: Listing[Json], accelerators: Listing[Json]) -> Stock:
     """What the two lists say together."""
     known = {machine.machine_type for machine in catalog.machines() if machine.gpu}
     kinds = {gpu.accelerator_type: gpu for gpu in catalog.gpus()}
-    seen = {one.machine_type: one for one in _with_gpus(machines.items)}
+    carriers, unread = _with_gpus(machines.items)
+    seen = {one.machine_type: one for one in carriers}
     places = _places((str(one.get("name", "")), _zone(one)) for one in accelerators.items)
     foreign = {one.accelerator: one.zones for one in seen.values() if one.accelerator not in kinds}
     for name, zones in places.items():
@@ -81,32 +82,43 @@ def stock(machines: Listing[Json], accelerators: Listing[Json]) -> Stock:
         },
         new_machines=tuple(one for name, one in sorted(seen.items()) if name not in known),
         new_gpus=dict(sorted(foreign.items())),
-        left_out=tuple(dict.fromkeys((*machines.left_out, *accelerators.left_out))),
+        left_out=tuple(dict.fromkeys((*machines.left_out, *accelerators.left_out, *unread))),
     )
 
 
-def _with_gpus(documents: Iterable[Json]) -> Iterable[Seen]:
-    """Each machine type once, with all its zones; what is no NVIDIA machine, or obsolete, is left out."""
-    first: dict[str, Json] = {}
-    pairs = []
+def _with_gpus(documents: Iterable[Json]) -> tuple[tuple[Seen, ...], tuple[str, ...]]:
+    """Each machine type with NVIDIA GPUs once, with all its zones; and what could not be understood."""
+    first: dict[str, Seen] = {}
+    pairs, unread = [], []
     for one in documents:
-        name, carried = str(one.get("name", "")), one.get("accelerators") or ()
-        if (one.get("deprecated") or {}).get("state") in _GONE or not carried:
+        try:
+            seen = _seen(one)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+            unread.append(f"machine type {str(one.get('name'))[:60]!r}")
             continue
-        if str(carried[0].get("guestAcceleratorType", "")).startswith("nvidia-"):
-            first.setdefault(name, one)
-            pairs.append((name, _zone(one)))
+        if seen is not None:
+            first.setdefault(seen.machine_type, seen)
+            pairs.append((seen.machine_type, _zone(one)))
     zones = _places(pairs)
-    for name, one in first.items():
-        carried = one["accelerators"][0]
-        yield Seen(
-            machine_type=name,
-            accelerator=str(carried["guestAcceleratorType"]),
-            gpu_count=int(carried.get("guestAcceleratorCount") or 0),
-            vcpus=int(one.get("guestCpus") or 0),
-            memory_mib=int(one.get("memoryMb") or 0),
-            zones=zones.get(name, frozenset()),
-        )
+    carriers = (attrs.evolve(one, zones=zones.get(name, frozenset())) for name, one in first.items())
+    return tuple(carriers), tuple(unread)
+
+
+def _seen(document: Json) -> Seen | None:
+    """One row of the list; None where it has no NVIDIA GPU, or can no longer be created."""
+    carried = document.get("accelerators")
+    if not carried or (document.get("deprecated") or {}).get("state") in _GONE:
+        return None
+    accelerator = str(carried[0]["guestAcceleratorType"])
+    if not accelerator.startswith("nvidia-"):
+        return None
+    return Seen(
+        machine_type=str(document["name"]),
+        accelerator=accelerator,
+        gpu_count=int(carried[0]["guestAcceleratorCount"]),
+        vcpus=int(document["guestCpus"]),
+        memory_mib=int(document["memoryMb"]),
+    )
 
 
 def _zone(document: Json) -> str:

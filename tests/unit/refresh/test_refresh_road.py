@@ -151,7 +151,7 @@ def test_a_list_that_google_could_not_finish_removes_nothing(cloud, file):
     found = refresh(access(cloud), file=file)
     assert found.left_out == ("UNREACHABLE",)
     assert not told(found, ChangeKind.PLACES_REMOVED)
-    assert not told(found, ChangeKind.MACHINE_GONE)
+    assert not told(found, ChangeKind.GONE)
     assert "not read: UNREACHABLE" in str(found)
 
 
