@@ -62,10 +62,15 @@ class Quotas:
         self._limits[key] = float(limit)
 
     def limit(self, key: Key) -> float:
-        everywhere = Key(project=key.project, metric=key.metric, region="*", family=key.family)
-        own = self._limits.get(key)
-        default = DEFAULTS.get(key.metric, DEFAULT_GPUS)
-        return own if own is not None else self._limits.get(everywhere, default)
+        """The limit in effect: of all grants that cover the place, the one that names most of it."""
+        covers = (
+            key,
+            Key(project=key.project, metric=key.metric, region=key.region),
+            Key(project=key.project, metric=key.metric, region="*", family=key.family),
+            Key(project=key.project, metric=key.metric, region="*"),
+        )
+        granted = next((self._limits[one] for one in covers if one in self._limits), None)
+        return DEFAULTS.get(key.metric, DEFAULT_GPUS) if granted is None else granted
 
     def granted(self, project: str, metric: str) -> dict[Key, float]:
         """Every limit of a project's metric that somebody has set, as opposed to the defaults."""

@@ -114,6 +114,24 @@ def test_families_have_rows_of_every_width_most_specific_first(cloud: Cloud, cli
     assert found[frozenset({("gpu_family", "NVIDIA_H100")})] == 4
 
 
+def test_what_the_rows_say_is_what_is_enforced(cloud: Cloud, client: Any) -> None:
+    book = cloud.world.part(Quotas)
+    places = [("us-central1", "NVIDIA_H100", 16), ("*", "NVIDIA_H100", 4), ("us-east4", "", 1), ("*", "", 3)]
+    for region, family, limit in places:
+        book.set_limit(Key(project=cloud.project, metric=FAMILY_METRIC, region=region, family=family), limit)
+    info = client.get_quota_info(name=f"{service(cloud)}/quotaInfos/{FAMILY}")
+    for region in ("us-central1", "us-east4", "europe-west4"):
+        for family in ("NVIDIA_H100", "NVIDIA_H200"):
+            wanted = {"region": region, "gpu_family": family}
+            first = next(
+                row
+                for row in info.dimensions_infos
+                if dict(row.dimensions).items() <= wanted.items() and region in row.applicable_locations
+            )
+            key = Key(project=cloud.project, metric=FAMILY_METRIC, region=region, family=family)
+            assert book.limit(key) == first.details.value
+
+
 def test_a_limit_of_zero_is_a_row_without_a_value(cloud: Cloud) -> None:
     cloud.world.part(Quotas).set_limit(Key(project=cloud.project, metric="NVIDIA_L4_GPUS", region="*"), 0)
     url = f"{cloud.endpoints.cloudquotas}/v1/{service(cloud)}/quotaInfos/{L4}"
