@@ -32,6 +32,12 @@ class Book:
         self.project = project
         self.service = service
         self._told = told
+        self.unread: Mapping[str, str] = {
+            source.value: in_short(found.error) for source, found in told.items() if found.error
+        }
+        """The sources that could not be read, and why."""
+        self.note = grouped(self.unread)
+        """The same in a line; empty: all were read."""
         self._rows: dict[str, tuple[infos.Row, ...]] = {}
         self._standings: dict[Any, Standing] = {}
         self._readers: dict[Source, Callable[[Count], Figures | None]] = {
@@ -56,14 +62,15 @@ class Book:
         return self._standings[key]
 
     @property
-    def unread(self) -> Mapping[Source, GputrainError]:
-        """The sources that could not be read, with the error of each."""
-        return {source: found.error for source, found in self._told.items() if found.error}
-
-    @property
-    def note(self) -> str:
-        """The sources that could not be read, in a few words; empty: all were."""
-        return "; ".join(f"{source.value}: {in_short(error)}" for source, error in self.unread.items())
+    def remedies(self) -> tuple[str, ...]:
+        """What could not be read, why, and what mends it: a line for each cause."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for source, one in self._told.items():
+            if one.error:
+                found.setdefault((in_short(one.error), one.error.fix), []).append(source.value)
+        return tuple(
+            f"{', '.join(names)}: {why}" + (f" ({fix})" if fix else "") for (why, fix), names in found.items()
+        )
 
     def info(self, *, quota_id: str = "", metric: str = "") -> Mapping[str, Any]:
         """The QuotaInfo of an id or of a metric as Cloud Quotas listed it; empty: it is not there."""
@@ -132,11 +139,8 @@ class Book:
         asked = [Source.CLOUD_QUOTAS] if count.quota.quota_id else []
         if count.quota.metric and self.service is Service.COMPUTE:
             asked.insert(0, Source.PROJECT if count.where == EVERYWHERE else Source.REGIONS)
-        words = []
-        for source in asked:
-            error = self.unread.get(source)
-            words.append(f"{source.value}: {in_short(error) if error else 'does not tell it'}")
-        return "; ".join(words)
+        untold = "does not tell it"
+        return grouped({source.value: self.unread.get(source.value, untold) for source in asked})
 
     def _in_a_region(self, count: Count) -> Figures | None:
         found: Figures | None = self._value(Source.REGIONS).get((count.quota.metric, count.where))
@@ -160,10 +164,22 @@ class Book:
         return found.value if found and found.value is not None else {}
 
 
+def grouped(reasons: Mapping[str, str]) -> str:
+    """Names and their reasons in a line, those of one reason together.
+
+    >>> grouped({"regions.list": "no answer", "projects.get": "no answer", "Cloud Quotas": "switched off"})
+    'regions.list, projects.get: no answer; Cloud Quotas: switched off'
+    """
+    names: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        names.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(listed)}: {why}" for why, listed in names.items())
+
+
 def in_short(error: GputrainError) -> str:
     """Why something could not be read, in a few words for a cell of a table."""
     if isinstance(error, ApiDisabledError):
-        return f"{error.api or 'the API'} is switched off"
+        return "the API is switched off"
     if isinstance(error, PermissionDeniedError):
         return f"no permission {error.permission}".rstrip()
     if isinstance(error, AuthError):

@@ -101,7 +101,7 @@ def quotas(
         for region in regions
         if region in catalog.regions(shape, service)
     )
-    return Quotas(standings=found, unread=tuple(filter(None, [book.note])))
+    return Quotas(standings=found, unread=book.remedies)
 
 
 def _sizes(service: Service, gpus: Sequence[GpuRequest]) -> Iterator[tuple[Shape, ProvisioningModel]]:

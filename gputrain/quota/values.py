@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
@@ -84,7 +85,7 @@ class Reading:
         return self.where == EVERYWHERE
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Standing:
     """How a job of one size stands with the quotas of one place: the verdict, and every reading behind it."""
 
@@ -97,7 +98,7 @@ class Standing:
     readings: tuple[Reading, ...] = attrs.field(default=(), hash=False)
     note: str = ""
 
-    @property
+    @cached_property
     def verdict(self) -> Verdict:
         """SHORT where any quota is, else UNKNOWN where any is, else FITS."""
         return verdict_of(self.readings)

@@ -20,8 +20,8 @@ from gputrain.gcp import Access, reservations
 from gputrain.gcp.lookups import Found, lookups_of
 from gputrain.gcp.places import InZones, aggregated
 from gputrain.planning import Candidate, Fact
-from gputrain.quota import Quotas
-from gputrain.quota.book import Book, in_short
+from gputrain.quota import Quotas, Standing
+from gputrain.quota.book import Book, grouped, in_short
 from gputrain.quota.reader import Reader
 from gputrain.quota.shown import quotas
 from gputrain.spec import GpuRequest
@@ -102,8 +102,15 @@ class Availability:
             obtainability=advised.value if advised else None,
             absent_why=machine.absent_why or held_why,
             availability=machine.told_by,
-            note="; ".join(filter(None, [standing.note, machine.note, held_note])),
+            note="; ".join(filter(None, [_note(standing, book, machine), held_note])),
         )
+
+
+def _note(standing: Standing, book: Book, machine: _Look) -> str:
+    """What could not be read; in a reservation, why no quota counts."""
+    if machine.unread and standing.note == book.note:
+        return grouped({**book.unread, **machine.unread})
+    return "; ".join(filter(None, [standing.note, grouped(machine.unread)]))
 
 
 @attrs.frozen(kw_only=True)
@@ -112,7 +119,7 @@ class _Look:
 
     told_by: str
     absent_why: str = ""
-    note: str = ""
+    unread: Mapping[str, str] = {}
 
 
 def _look(shape: Shape, zone: str, found: Mapping[str, Found]) -> _Look:
@@ -123,7 +130,7 @@ def _look(shape: Shape, zone: str, found: Mapping[str, Found]) -> _Look:
     names = told.value.names(zone) if isinstance(told.value, InZones) else None
     if names is None:
         why = in_short(told.error) if told.error else f"{zone} is left out"
-        return _Look(told_by=_TABLE, note=f"{key}.aggregatedList: {why}")
+        return _Look(told_by=_TABLE, unread={f"{key}.aggregatedList": why})
     by = f"{key}.aggregatedList, {told.read_at:%Y-%m-%d %H:%M} UTC"
     return _Look(told_by=by, absent_why="" if name in names else f"{zone} has no {name} ({by})")
 

@@ -1,0 +1,82 @@
+"""Quotas: requests for all GPUs in all regions, their wall time, and what facts cost a warm plan."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from measure import Measure, medians, timed_s
+
+import gputrain.emulator
+from gputrain import ComputeEngine, Trainer, TrainingSpec, VertexAI
+from gputrain.catalog import Service, regions, shapes
+from gputrain.emulator.faults import Delay
+from gputrain.planning import candidates
+
+READS = ("compute.regions.list", "compute.projects.get", "cloudquotas.quotaInfos.list")
+EVERYWHERE = sorted({one for shape in shapes(service=Service.COMPUTE) for one in regions(shape)})
+SLOWEST_S = 0.4
+
+
+def measure() -> Iterator[Measure]:
+    """The figures, one by one."""
+    with gputrain.emulator.start() as cloud, tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "train.py")
+        script.write_text("pass\n")
+        yield from reading(cloud)
+        yield from planning(cloud, str(script))
+
+
+def trainer_of(cloud: gputrain.emulator.Cloud, where: Sequence[str]) -> Trainer:
+    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "now": cloud.clock.now}
+    vertex = VertexAI(cloud.project, regions=where, **reach)
+    return Trainer([vertex, ComputeEngine(cloud.project, regions=where, bucket="gs://my-bucket", **reach)])
+
+
+def reading(cloud: gputrain.emulator.Cloud) -> Iterator[Measure]:
+    """Everything once, as a new client sees it; then with answers that each take their time."""
+    before = len(cloud.requests)
+    found = trainer_of(cloud, EVERYWHERE).quotas()
+    note = f"{len(found)} rows, {len({one.region for one in found})} regions"
+    calls = len(cloud.requests) - before
+    yield Measure(
+        what="calls for the quotas of all GPUs in all regions", value=calls, target=6, unit="", note=note
+    )
+    for at, method in enumerate(READS):
+        cloud.fail(method, Delay(seconds=SLOWEST_S - 0.1 * at), times=None)
+
+    def ours() -> float:
+        trainer = trainer_of(cloud, EVERYWHERE)
+        return timed_s(trainer.quotas)
+
+    def slowest() -> float:
+        access = trainer_of(cloud, EVERYWHERE)._backends["compute"]._access
+        url = f"{cloud.endpoints.compute}/compute/v1/projects/{cloud.project}/regions"
+        return timed_s(lambda: access.rest_json("GET", url, action="list regions"))
+
+    took = medians({"ours": ours, "slowest": slowest})
+    cloud.world.faults.clear()
+    note = f"{took['ours'] * 1000:.0f} ms, the slowest call {took['slowest'] * 1000:.0f} ms"
+    yield Measure(
+        what="their wall time, to that of the slowest",
+        value=took["ours"] / took["slowest"],
+        target=1.5,
+        note=note,
+    )
+
+
+def planning(cloud: gputrain.emulator.Cloud, script: str) -> Iterator[Measure]:
+    """3 GPU kinds x 4 provisioning models x all regions, from facts read within the minute."""
+    backends = trainer_of(cloud, EVERYWHERE)._backends
+    spec = TrainingSpec(
+        script=script, gpu=["H100:8", "A100-80GB:8", "L4:1"], reservation="mine",
+        provisioning_model=["standard", "spot", "flex-start", "reservation-bound"],
+    )  # fmt: skip
+    compute = backends["compute"]
+    wanted = candidates(spec, [compute.supply]).candidates
+    compute.availability(wanted)
+    calls = len(cloud.requests)
+    took_ms = 1000 * min(timed_s(lambda: compute.availability(wanted)) for _ in range(9))
+    note = f"{len(wanted)} candidates, {len(cloud.requests) - calls} calls"
+    yield Measure(what="facts of a warm plan, all regions", value=took_ms, target=25, unit="ms", note=note)
