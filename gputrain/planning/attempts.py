@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from itertools import groupby
 from typing import Any
 
 import attrs
@@ -28,6 +27,7 @@ PROJECT_WIDE = frozenset({"GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS"})
 """Quotas of all regions together. Source: compute v1 Quota.Metric, read 2026-11-20."""
 
 LONGEST_ANSWER = 110
+SHOWN_PLACES = 4
 
 
 class Outcome(enum.Enum):
@@ -160,11 +160,15 @@ class Ledger(tuple[Attempt, ...]):
 
     @property
     def summary(self) -> Table:
-        """As `table`, with places of the same answer in one row."""
-        return Table(
-            title="Attempts", columns=_COLUMNS, rows=[_joint_row(group) for group in _alike(self)],
-            caption=self._span,
-        )  # fmt: skip
+        """As `table`, with all places and rounds of one answer in a row."""
+        groups: dict[tuple[str, ...], list[Attempt]] = {}
+        for one in self:
+            said = "no room" if one.outcome is Outcome.NO_ROOM else one.answer
+            _, backend, _, gpus, model, _ = _row(one)
+            groups.setdefault((backend, gpus, model, said), []).append(one)
+        columns = ("from", "to", "tries", *_COLUMNS[1:])
+        rows = [_joint_row(alike, *said) for said, alike in groups.items()]
+        return Table(title="Attempts", columns=columns, rows=rows, right=("tries",), caption=self._span)
 
     @property
     def tries(self) -> tuple[Attempt, ...]:
@@ -203,14 +207,22 @@ def _row(one: Attempt) -> tuple[str, ...]:
     )
 
 
-def _alike(attempts: Sequence[Attempt]) -> Iterator[list[tuple[str, ...]]]:
-    """Neighbouring rows that differ in time and place only."""
-    for _, group in groupby(map(_row, attempts), key=lambda row: (row[1], *row[3:])):
-        yield list(group)
+def _joint_row(alike: Sequence[Attempt], backend: str, gpus: str, model: str, said: str) -> tuple[str, ...]:
+    places = few_places([one.candidate.place for one in alike])
+    tries = str(len(Ledger(alike).tries) or "")
+    return f"{alike[0].at:%H:%M}", f"{alike[-1].at:%H:%M}", tries, backend, places, gpus, model, said
 
 
-def _joint_row(group: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    first = group[0]
-    places = list(dict.fromkeys(row[2] for row in group))
-    shown = ", ".join(places[:4]) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
-    return first[0], first[1], shown, *first[3:]
+def few_places(places: Sequence[str]) -> str:
+    """Places in a few words.
+
+    >>> few_places(["us-central1-a", "us-central1-b", "us-east4-a", "us-east4-b", "us-east4-c", "us-west1-a"])
+    'us-central1-a, -b, us-east4-a, -b and 2 more'
+    """
+    found = list(dict.fromkeys(places))
+    shown, region = [], ""
+    for place in found[:SHOWN_PLACES]:
+        shown.append(place.removeprefix(region) if region and place != region else place)
+        region = region_of(place)
+    more = len(found) - SHOWN_PLACES
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -68,7 +68,8 @@ def _quota_sentences(one: Candidate) -> Iterator[str]:
 
 def _short_sentence(one: Candidate) -> str:
     reading = deciding(one.fact.readings)
-    what = f"Not tried: {one.gpus} in {one.place} by {one.backend}"
+    sold = f" as {one.provisioning_model.value}" if one.provisioning_model else ""
+    what = f"Not tried: {one.gpus}{sold} in {one.place} by {one.backend}"
     if reading is None:
         return f"{what}: its quota is too small."
     return f"{what}: {figures(reading)}. What would work: a higher quota, or fewer GPUs."

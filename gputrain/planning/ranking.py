@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
+from gputrain.planning.attempts import few_places
 from gputrain.planning.candidates import Candidate, Refusal, Wanted, with_fact
 from gputrain.planning.offers import Fact
 from gputrain.quota import Verdict
 
 _ORDER = (Verdict.FITS, Verdict.UNKNOWN, Verdict.SHORT)
-_SHOWN_PLACES = 4
 
 
 def weigh(wanted: Wanted, facts: Mapping[Candidate, Fact]) -> Wanted:
@@ -55,6 +55,4 @@ def _absent(gone: Sequence[Candidate]) -> Iterator[Refusal]:
         refusal = Refusal(backend=one.backend, subject=subject, why=why, fix="allow more regions")
         places.setdefault(refusal, []).append(one.place)
     for refusal, found in places.items():
-        shown = ", ".join(found[:_SHOWN_PLACES])
-        more = f" and {len(found) - _SHOWN_PLACES} more" if len(found) > _SHOWN_PLACES else ""
-        yield attrs.evolve(refusal, subject=f"{refusal.subject} in {shown}{more}")
+        yield attrs.evolve(refusal, subject=f"{refusal.subject} in {few_places(found)}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError
 from gputrain.planning import Candidate, Ladder, Outcome, Plan
+from gputrain.planning.attempts import few_places
 from gputrain.planning.figures import figures
 from gputrain.planning.ladder import Reason, is_open
 from gputrain.quota import deciding
@@ -47,7 +48,7 @@ def _story(ladder: Ladder) -> Iterator[str]:
         what = f"{one.gpus} by {one.backend}: {_why_not(one)}"
         groups.setdefault(what, []).append(one.place)
     for what, places in groups.items():
-        yield f"    not tried: {_few(places)} for {what}"
+        yield f"    not tried: {few_places(places)} for {what}"
 
 
 def _why_not(one: Candidate) -> str:
@@ -59,18 +60,14 @@ def _why_not(one: Candidate) -> str:
     return figures(reading)
 
 
-def _few(places: Sequence[str]) -> str:
-    return ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
-
-
 def _fixes(plan: Plan[Any], ladder: Ladder) -> Iterator[str]:
     """What to do, the surest first, each once."""
     errors = [one.error for one in ladder.attempts if one.error is not None]
     others = [one for one in errors if not isinstance(one, CapacityError)]
     yield from dict.fromkeys(one.fix for one in others if one.fix)
     yield _MORE_PLACES
-    if plan.spec.max_wait_duration is None and len(others) < len(errors):
-        yield _WAIT
+    if len(others) < len(errors):
+        yield _WAIT if plan.spec.max_wait_duration is None else "wait longer: a higher max_wait_duration"
 
 
 def _every_quota_short(plan: Plan[Any], candidates: Sequence[Candidate]) -> GputrainError:

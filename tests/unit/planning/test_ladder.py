@@ -181,9 +181,9 @@ def test_a_ledger_shows_itself_with_places_of_one_answer_together():
     ).attempts
     assert [one.outcome for one in ledger] == [Outcome.NO_ROOM] * 3 + [Outcome.NO_QUOTA]
     assert len(ledger.table.rows) == 4
-    assert [row[2] for row in ledger.summary.rows] == [
+    assert [row[4] for row in ledger.summary.rows] == [
         "us-east4",
-        "us-central1-a, us-central1-b",
+        "us-central1-a, -b",
         "europe-west4-a",
     ]
     assert "NVIDIA_L4_GPUS is 0 in europe-west4; the job needs 2 GPUs" in str(ledger)
