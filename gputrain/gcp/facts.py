@@ -20,7 +20,6 @@ from gputrain.gcp.answer import Answer, QuotaFact
 Facts = dict[str, Any]
 Found = Mapping[str, str]
 
-_ACT_AS = "iam.serviceAccounts.actAs"
 _REMEDIES = {
     "constraints/compute.vmExternalIpAccess": "leave external_ip out",
     "constraints/compute.trustedImageProjects": "take a boot image of a trusted project (image_family=)",
@@ -85,9 +84,8 @@ def _place(answer: Answer, found: Found) -> Facts:
 
 
 def _permission(answer: Answer, found: Found) -> Facts:
-    account = found.get("account", "")
     named = answer.metadata.get("permission") or found.get("permission", "")
-    return {"permission": named or (_ACT_AS if account else ""), "service_account": account}
+    return {"permission": named, "service_account": found.get("account", "")}
 
 
 def _api(answer: Answer, _: Found) -> Facts:

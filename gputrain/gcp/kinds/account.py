@@ -128,6 +128,7 @@ KINDS = (
         name="act_as",
         title="you may not act as the service account",
         error=PermissionDeniedError,
+        told={"permission": "iam.serviceAccounts.actAs"},
         marks=(
             Mark(codes=words("SERVICE_ACCOUNT_ACCESS_DENIED")),
             Mark(

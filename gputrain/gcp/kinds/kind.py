@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
+from collections.abc import Mapping
 
 import attrs
 
@@ -81,6 +82,8 @@ class Kind:
     """What else a reader should know, for the page of errors."""
     example: Answer
     """As Google says it."""
+    told: Mapping[str, str] = attrs.field(factory=dict)
+    """Facts that it tells by itself; Google's words may say more."""
     scope: Scope | None = None
     """How far it reaches; None: as far as errors of its class do."""
     try_elsewhere: bool | None = None
@@ -88,7 +91,7 @@ class Kind:
 
     def read(self, answer: Answer) -> dict[str, str]:
         """What its patterns find in the message, whatever the answer was recognized by."""
-        told: dict[str, str] = {}
+        told = dict(self.told)
         for mark in self.marks:
             found = _compiled(mark.message).match(answer.message) if mark.message else None
             told |= {key: text for key, text in found.groupdict().items() if text} if found else {}

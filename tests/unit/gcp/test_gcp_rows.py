@@ -1,0 +1,276 @@
+"""Every documented failure, made by the emulator on the wire, is told as the book of failures says."""
+
+import pickle
+from collections import Counter
+
+import pytest
+
+import gputrain.emulator
+from gputrain import errors
+from gputrain.backends.compute.calls import Calls, errors_of, raise_first
+from gputrain.backends.vertex.jobs import Jobs
+from gputrain.backends.vertex.settings import Transport
+from gputrain.emulator.failures import LIST, ROWS, VERTEX_ROWS
+from gputrain.errors import GputrainError, Scope
+from gputrain.gcp import Access, UnclearError
+from gputrain.gcp.kinds import KINDS
+
+REGION, ZONE = "us-central1", "us-central1-a"
+BODY = {
+    "machineType": f"zones/{ZONE}/machineTypes/e2-standard-4",
+    "disks": [
+        {
+            "boot": True,
+            "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"},
+        }
+    ],
+    "networkInterfaces": [{"network": "global/networks/default"}],
+}
+JOB = {
+    "displayName": "train",
+    "jobSpec": {
+        "workerPoolSpecs": [
+            {
+                "machineSpec": {
+                    "machineType": "g2-standard-24",
+                    "acceleratorType": "NVIDIA_L4",
+                    "acceleratorCount": 2,
+                },
+                "replicaCount": "1",
+                "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/train:1"},
+            }
+        ]
+    },
+}
+
+TOLD_AS = {
+    "stockout": "C01 C02 C02a C03a C03b C04",
+    "stockout_region": "C03",
+    "gang_incomplete": "C05",
+    "quota_project": "C06",
+    "quota_region": "C06a C06b C07 V01 V01a",
+    "rate": "C08 C09 V03 V03a",
+    "daily_limit": "C08d",
+    "source_busy": "C10",
+    "not_ready": "C11",
+    "not_in_zone": "C12 C12b C16 C30",
+    "image_missing": "C12a",
+    "reclaimed": "C13 C14",
+    "live_migration": "C15",
+    "gpu_misfit": "C17 V05 V06 V06a",
+    "disk_misfit": "C18 C19a",
+    "disk_too_small": "C19",
+    "subnet_missing": "C20",
+    "name_taken": "C21",
+    "in_use": "C22 C22a",
+    "changed": "C23 C23a C23b",
+    "org_policy": "C24 C24a C24b",
+    "org_policy_location": "C24c",
+    "reservation_full": "C25 C25c C25f",
+    "reservation_unusable": "C25a C25d C25e",
+    "reservation_not_ready": "C25b",
+    "permission": "C26 V08",
+    "api_disabled": "C27 V09",
+    "act_as": "C28 V07",
+    "service_account_missing": "C29",
+    "addresses_exhausted": "C31",
+    "service_agent": "C31a",
+    "network_elsewhere": "C32",
+    "credentials_refused": "C33",
+    "credentials_scope": "C34",
+    "unclear": "C35 C35a C35b C36",
+    "not_in_region": "V04",
+    "bucket_location": "V10",
+}
+EXPECTED = {row: kind for kind, rows in TOLD_AS.items() for row in rows.split()}
+LISTS = [row for row, failure in ROWS.items() if failure.where == LIST]
+
+ACT_AS = {
+    "permission": "iam.serviceAccounts.actAs",
+    "service_account": "trainer@my-project.iam.gserviceaccount.com",
+}
+FACTS = {
+    "C02": {"place": ZONE, "zones_available": ()},
+    "C02a": {"zones_available": ("us-central1-b", "us-central1-f")},
+    "C06": {
+        "metric": "GPUS_ALL_REGIONS",
+        "limit": 0.0,
+        "where": "global",
+        "limit_name": "GPUS-ALL-REGIONS-per-project",
+        "future_limit": None,
+    },
+    "C06a": {
+        "metric": "GPUS_PER_GPU_FAMILY",
+        "limit": 16.0,
+        "future_limit": 32.0,
+        "where": REGION,
+        "dimensions": {"gpu_family": "NVIDIA_H100", "region": REGION},
+    },
+    "C06b": {"metric": "PREEMPTIBLE_NVIDIA_L4_GPUS", "limit": 0.0, "where": REGION},
+    "C07": {"metric": "CPUS", "limit": 24.0, "where": REGION},
+    "C08": {"metric": "Queries"},
+    "C08d": {"metric": "Queries"},
+    "C12": {"place": ZONE},
+    "C16": {"place": ZONE},
+    "C24": {"constraint": "constraints/compute.vmExternalIpAccess"},
+    "C24c": {"constraint": "constraints/gcp.resourceLocations"},
+    "C26": {"permission": "compute.instances.create"},
+    "C27": {"api": "compute.googleapis.com"},
+    "C28": ACT_AS,
+    "C29": {"permission": "", "service_account": ACT_AS["service_account"]},
+    "V01": {"metric": "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus", "limit": None},
+    "V01a": {
+        "metrics": (
+            "aiplatform.googleapis.com/custom_model_training_cpus",
+            "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus",
+        )
+    },
+    "V03": {"metric": "aiplatform.googleapis.com/job_writes"},
+    "V07": ACT_AS,
+    "V08": {"permission": "aiplatform.customJobs.create"},
+    "V09": {"api": "aiplatform.googleapis.com"},
+}
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    with gputrain.emulator.start() as running:
+        yield running
+        assert not running.dispatcher.failures
+
+
+@pytest.fixture(scope="module")
+def access(cloud):
+    return Access(
+        project="my-project",
+        credentials=cloud.credentials,
+        endpoints=cloud.endpoints,
+        sleep=cloud.clock.advance,
+        now=cloud.clock.now,
+    )
+
+
+@pytest.fixture(scope="module")
+def told(cloud, access):
+    """What each row is told as: of Compute Engine, and of Vertex AI on both transports."""
+    found = {}
+    calls = Calls(access=access)
+    for row, failure in ROWS.items():
+        if failure.where != LIST:
+            order = cloud.fail("compute.instances.insert", row, times=None)
+            found[row] = caught(lambda row=row: insert(calls, row.lower()))
+            order.cancel()
+    for transport in Transport:
+        for row in VERTEX_ROWS:
+            order = cloud.fail("aiplatform.customJobs.create", row, times=None)
+            jobs = Jobs(access=access, transport=transport)
+            found[row, transport] = caught(lambda jobs=jobs: jobs.create(REGION, JOB))
+            order.cancel()
+    return found
+
+
+def caught(call):
+    with pytest.raises(GputrainError) as raised:
+        call()
+    return raised.value
+
+
+def insert(calls, name):
+    """The one write, as a gang makes it."""
+    request = f"11111111-1111-4111-8111-{int.from_bytes(name.encode()):012d}"
+    operation = calls.official.start(ZONE, "insert", {"name": f"vm-{name}", **BODY}, request)
+    ended = calls.end_of(ZONE, operation)
+    raise_first(errors_of(ended) or tuple(ended["error"]["errors"]), 0, "create the VM", zone=ZONE)
+
+
+CASES = [
+    *(row for row in ROWS if row not in LISTS),
+    *((row, transport) for row in VERTEX_ROWS for transport in Transport),
+]
+
+
+def name_of(case):
+    return case if isinstance(case, str) else f"{case[0]}-{case[1].value}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_each_row_is_told_in_googles_words_with_what_to_do(told, cloud, case):
+    row = case if isinstance(case, str) else case[0]
+    error = told[case]
+    assert error.kind == EXPECTED[row]
+    number = cloud.world.projects[cloud.project].number
+    said = {**ROWS, **VERTEX_ROWS}[row].message
+    assert (
+        said.format(project="my-project", number=number, zone=ZONE, region=REGION, name="instance-1")
+        in error.why
+    )
+    assert error.fix
+    assert error.raw
+    for name, value in FACTS.get(row, {}).items():
+        assert getattr(error, name) == value, name
+
+
+def test_the_table_of_kinds_is_diagonal(told):
+    matrix = Counter((EXPECTED[name_of(case)[:4].rstrip("-")], told[case].kind) for case in CASES)
+    assert {pair: count for pair, count in matrix.items() if pair[0] != pair[1]} == {}
+    assert sum(matrix.values()) == len(CASES)
+    assert {kind for kind, _ in matrix} == set(TOLD_AS)
+
+
+def test_every_row_of_the_book_has_its_kind():
+    assert set(EXPECTED) | set(LISTS) == set(ROWS) | set(VERTEX_ROWS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_each_row_reaches_as_far_as_its_kind_says_and_pickles(told, case):
+    error = told[case]
+    (kind,) = (kind for kind in KINDS if kind.name == error.kind)
+    copy = pickle.loads(pickle.dumps(error))
+    for one in (error, copy):
+        assert type(one) is kind.error
+        assert (one.scope, one.try_elsewhere) == (kind.reach, kind.goes_elsewhere)
+        assert one.retryable == isinstance(one, errors.TransientError)
+    assert len(repr(error)) < 200
+    assert str(copy) == str(error)
+
+
+def test_only_what_passes_is_tried_again(cloud, access):
+    calls, tries = Calls(access=access), {}
+    for row in ("C01", "C07", "C17", "C26", "C08d", "C33", "C34"):
+        order = cloud.fail("compute.instances.insert", row, times=None)
+        caught(lambda row=row: insert(calls, f"x{row.lower()}"))
+        tries[row] = order.struck
+        order.cancel()
+    assert tries.pop("C33") > 1  # google-auth asks for a new token before it gives up
+    assert set(tries.values()) == {1}
+
+
+def test_a_vertex_quota_is_never_taken_for_a_rate(cloud, access):
+    order = cloud.fail("aiplatform.customJobs.create", "V01", times=None)
+    for transport in Transport:
+        error = caught(lambda at=transport: Jobs(access=access, transport=at).create(REGION, JOB))
+        assert (error.kind, error.scope, error.retryable) == ("quota_region", Scope.REGION, False)
+    order.cancel()
+    assert order.struck == len(Transport)
+
+
+@pytest.mark.parametrize("row", LISTS)
+def test_an_incomplete_list_says_so_and_concludes_nothing(cloud, access, row):
+    cloud.fail("compute.instances.list", row)
+    listing = Calls(access=access).instances(ZONE, "")
+    assert not listing.is_whole
+    assert ROWS[row].code in " ".join(listing.left_out)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [gputrain.emulator.faults.DropBeforeCommit(), gputrain.emulator.faults.DropAfterCommit()],
+    ids=["before", "after"],
+)
+@pytest.mark.parametrize("transport", list(Transport), ids=lambda one: one.value)
+def test_a_write_whose_answer_is_lost_is_unclear_and_sent_once(cloud, access, fault, transport):
+    order = cloud.fail("aiplatform.customJobs.create", fault, times=None)
+    error = caught(lambda: Jobs(access=access, transport=transport).create(REGION, JOB))
+    order.cancel()
+    assert type(error) is UnclearError
+    assert (error.kind, order.struck) == ("unclear", 1)
