@@ -12,8 +12,6 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     Rows = tuple[tuple[str, ...], ...]
 
 _MAGIC = "gputrain-catalog"
@@ -100,10 +98,12 @@ def parsed(text: str) -> UserFile:
         raise ValueError("it was cut short or changed after it was written")
     if not _is_date(read_on):
         raise ValueError("its first line names no day")
+    if not body.replace("\t", "").replace("\n", "").isprintable():
+        raise ValueError("it holds characters that no catalog has")
     tables: dict[str, list[tuple[str, ...]]] = {table: [] for table in _CELLS}
     for line in body.split("\n")[:-1]:
         table, *row = line.split("\t")
-        if len(row) != _CELLS.get(table, -1) or not line.replace("\t", " ").isprintable():
+        if len(row) != _CELLS.get(table, -1):
             raise ValueError(f"it has a row that is none: {line[:60]!r}")
         tables[table].append(tuple(row))
     file = UserFile(read_on=read_on, **{_ATTRIBUTES[name]: tuple(rows) for name, rows in tables.items()})
@@ -115,7 +115,9 @@ _ATTRIBUTES = {"source": "sources", "places": "places", "prices": "prices"}
 
 
 def _check(file: UserFile) -> None:
-    keys = {key for key, _, _ in file.sources}
+    from .sources import SOURCES
+
+    keys = {*SOURCES, *(key for key, _, _ in file.sources)}
     for key, _, dated in file.sources:
         if not _is_date(dated):
             raise ValueError(f"source {key!r} has no date")
@@ -123,14 +125,14 @@ def _check(file: UserFile) -> None:
     _once("place", file.places, 2)
     _once("price", file.prices, 2)
     for of_list, names, source, places in file.places:
-        if of_list not in LISTS or not _are_words((names.replace(",", " "), places)):
+        if of_list not in LISTS or not _are_words(names.replace(",", "") + places.replace(" ", "")):
             raise ValueError(f"it has a list of places that is none: {of_list[:60]!r} of {names[:60]!r}")
         _known(source, keys)
     for what, region, *figures, source in file.prices:
-        if not what or not _are_words((what, region)):
+        if not what or not _are_words(what + region):
             raise ValueError(f"it has a price of what cannot be: {what[:60]!r} in {region[:60]!r}")
         _known(source, keys)
-        standard, spot, _ = (_usd_h(figure) for figure in figures)
+        standard, spot, _ = [_usd_h(figure) for figure in figures]
         if 0 < standard < spot:
             raise ValueError(f"its spot price of {what} in {region} is above the standard price")
 
@@ -140,10 +142,8 @@ def _once(table: str, rows: Rows, cells: int) -> None:
         raise ValueError(f"it states a {table} twice")
 
 
-def _known(source: str, keys: Iterable[str]) -> None:
-    from .sources import SOURCES
-
-    if source not in keys and source not in SOURCES:
+def _known(source: str, keys: set[str]) -> None:
+    if source not in keys:
         raise ValueError(f"it names a source that it does not hold: {source[:60]!r}")
 
 
@@ -156,8 +156,8 @@ def _usd_h(figure: str) -> float:
     return float(figure)
 
 
-def _are_words(texts: Iterable[str]) -> bool:
-    return all(word.replace("-", "").isalnum() for text in texts for word in text.split())
+def _are_words(text: str) -> bool:
+    return text.replace("-", "").isalnum()
 
 
 def _is_date(text: str) -> bool:
