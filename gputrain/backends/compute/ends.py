@@ -109,28 +109,39 @@ def orphans(calls: Calls, records: Records, looks: Looks) -> tuple[Orphan, ...]:
         by_job.setdefault(vm["labels"][LABEL_JOB], []).append(vm)
     found: list[Orphan] = []
     for job_id, vms in by_job.items():
-        living = _living(records, looks, job_id)
-        found += [_orphan(job_id, vm) for vm in vms if vm["name"] not in living]
+        needed = _needed(records, looks, job_id)
+        found += [_orphan(job_id, vm) for vm in vms if not _is(needed, vm)]
     return tuple(found)
 
 
-def _living(records: Records, looks: Looks, job_id: str) -> frozenset[str]:
-    """The VMs that a job still needs."""
+def _needed(records: Records, looks: Looks, job_id: str) -> Record | None:
+    """The record of a job whose present VMs must stay; None: none of its VMs must."""
     record = records.read(job_id)
     if record is None:
-        return frozenset()
+        return None
     try:
         seen = looks.observe(record)
     except GputrainError as error:  # what cannot be judged is not swept
         log.warning("%s could not be looked at: %s", job_id, error.what)
-        return frozenset(record.names)
-    is_over = seen.state is not None and seen.state.is_terminal
-    return frozenset() if is_over else frozenset(record.names)
+        return record
+    return None if seen.state is not None and seen.state.is_terminal else record
+
+
+def _is(record: Record | None, vm: Json) -> bool:
+    """Whether a VM is one of the present attempt: by its zone, name and number, for names come again."""
+    if record is None or vm["name"] not in record.names:
+        return False
+    is_there = _zone(vm) == record.zone
+    return is_there and record.ids.get(vm["name"], vm["id"]) == vm["id"]
 
 
 def _orphan(job_id: str, vm: Json) -> Orphan:
-    zone = str(vm["zone"]).rpartition("/")[2]
+    zone = _zone(vm)
     return Orphan(name=vm["name"], zone=zone, job_id=job_id, status=vm["status"], price=_price(vm, zone))
+
+
+def _zone(vm: Json) -> str:
+    return str(vm["zone"]).rpartition("/")[2]
 
 
 def _price(vm: Mapping[str, Any], zone: str) -> Price | None:

@@ -1,14 +1,18 @@
 """What the guest does with a machine that is not as it should be; each VM boots the real startup script."""
 
 import json
+import random
 import time
 
 import pytest
 from attrs import evolve
 
 from gputrain.backends.compute import ComputeEngine
+from gputrain.emulator.errors import ApiError
+from gputrain.emulator.faults import DropBeforeCommit, Refuse
 from gputrain.emulator.live import LiveMode
 from gputrain.emulator.storage import Storage
+from gputrain.errors import JobLostError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from tests.contract.emulated_compute import live_cloud
@@ -215,3 +219,92 @@ def test_a_node_that_never_boots_is_named_and_holds_nobody(cloud, hurried, spec)
 def test_two_gangs_of_one_machine_do_not_meet(cloud, road, spec):
     refs = [road.submit(spec(HELLO, num_nodes=2), job_id=f"pair-{number}") for number in range(2)]
     assert [road.end(ref).state for ref in refs] == [State.SUCCEEDED] * 2
+
+
+class Driverless(LiveMode):
+    """Machines whose driver does not come up."""
+
+    def boot(self, vm):
+        vm.gpus = 0
+        super().boot(vm)
+
+
+def test_a_machine_without_a_driver_says_what_to_do(cloud, road, spec):
+    cloud.attach(Driverless(cloud.world))
+    seen = road.end(road.submit(spec(HELLO)))
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "boot")
+    assert "nvidia-smi is missing or does not answer" in seen.failure.message
+    assert "image_family=" in seen.failure.message
+
+
+AGAIN = """
+import subprocess, sys
+again = subprocess.run([sys.executable, "-m", "guest.run"], cwd="/var/lib/gputrain", stderr=subprocess.PIPE)
+print("again:", again.returncode, again.stderr.decode(), flush=True)
+"""
+
+
+def test_a_startup_script_that_is_run_again_by_hand_disturbs_nothing(cloud, road, spec):
+    ref = road.submit(spec(AGAIN))
+    assert road.end(ref).state is State.SUCCEEDED
+    assert road.text(ref).count("again: 0 gputrain: this job runs here already") == 1
+
+
+def test_a_bucket_that_is_gone_mid_run_keeps_no_vm(cloud, road, spec):
+    ref = road.submit(spec("import time\nprint('waiting', flush=True)\ntime.sleep(1)"), job_id="gone-1")
+    road.until_said(ref, "waiting")
+    gone = ApiError(404, "The specified bucket does not exist.", reason="notFound")
+    order = cloud.fail("storage.*", Refuse(error=gone), times=None)
+    with pytest.raises(JobLostError, match="gone-1"):
+        again(road).observe(ref)
+    wait_until(lambda: not cloud.compute.vms)
+    order.cancel()
+    seen = again(road).observe(ref)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "vanished")
+    assert "could not write to the bucket" in seen.detail
+
+
+def again(road):
+    """A backend of another process."""
+    reach = {"endpoints": road.backend._access.endpoints, "credentials": road.backend._access.credentials}
+    return ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
+
+
+DUMP = """
+import json, os, sys
+mine = {name: value for name, value in os.environ.items() if name.startswith("GIVEN_")}
+print("told", json.dumps([sys.argv[1:], mine]), flush=True)
+print("started", sorted(os.listdir("/tmp")), flush=True)
+"""
+ALPHABET = "\x01\t\n\r \"'$`\\;&|<>(){}[]*?!#~%^=+-@,.:/aZ0\x7f\x85é☃\u202e😀"
+LURES = [
+    "$(touch /tmp/lured)",
+    "`touch /tmp/lured`",
+    "; touch /tmp/lured;",
+    "\n touch /tmp/lured\n",
+    "--help",
+]
+
+
+def test_arguments_and_variables_of_any_characters_arrive_and_start_nothing(cloud, road, spec):
+    dice = random.Random(7)
+    words = ["".join(dice.choices(ALPHABET, k=dice.randrange(40))) for _ in range(150)] + LURES
+    variables = {f"GIVEN_{number}": word for number, word in enumerate(words)}
+    ref = road.submit(spec(DUMP, args=words, env=variables))
+    assert road.end(ref).state is State.SUCCEEDED
+    (told,) = [line.message[5:] for line in road.lines(ref) if line.message.startswith("told ")]
+    assert json.loads(told) == [words, variables]
+    assert "lured" not in road.text(ref).split("started ")[1]
+
+
+@pytest.mark.soak
+def test_a_guest_that_loses_the_network_for_good_powers_off(cloud, road, spec):
+    ref = road.submit(spec("import time\nprint('waiting', flush=True)\ntime.sleep(1)"), job_id="cut-1")
+    road.until_said(ref, "waiting")
+    cloud.fail("*", DropBeforeCommit(), times=None, caller=ACCOUNT)
+    patience = time.monotonic() + 400
+    while cloud.compute.vms and time.monotonic() < patience:
+        seen = road.backend.observe(ref)
+        time.sleep(1)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "guest_shutdown")
+    assert not cloud.compute.vms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROOT = "/var/lib/gputrain"
+
+
+class Running(Exception):
+    """The startup script was started once more while it runs: by hand, as the boot does so once."""
 
 
 class Node:
@@ -42,12 +47,15 @@ class Node:
         os.makedirs(os.path.join(self.home, "tmp"), exist_ok=True)
 
     def was_here(self) -> bool:
-        """Whether this VM has booted for this attempt before."""
+        """Whether this VM has booted for this attempt before. Raises Running where it still runs it."""
+        self.booted = os.open(os.path.join(self.home, "booted"), os.O_CREAT | os.O_RDWR)
         try:
-            os.close(os.open(os.path.join(self.home, "booted"), os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return True
-        return False
+            fcntl.flock(self.booted, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process ends
+        except OSError:
+            raise Running from None
+        was_here = os.fstat(self.booted).st_size > 0
+        os.write(self.booted, b"x")
+        return was_here
 
     def holds_lock(self) -> bool:
         """Whether the job belongs to this gang. The first VM to come decides, for its whole zone."""

@@ -19,7 +19,7 @@ import time
 from . import container
 from .cloud import call, metadata
 from .container import Failed
-from .node import ROOT, Node
+from .node import ROOT, Node, Running
 
 BAD_ENVIRONMENT = 64
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
@@ -44,7 +44,8 @@ class Run:
         self.agent: subprocess.Popen[bytes] | None = None
         self.why = ""
         self.mirrors: list[subprocess.Popen[bytes]] = []
-        signal.signal(signal.SIGTERM, lambda *_: self.stop("shutdown"))
+        self.goes_down = False
+        signal.signal(signal.SIGTERM, self.button_pressed)
 
     def to_its_end(self, was_here: bool) -> None:
         """Train, and tell how it went."""
@@ -123,8 +124,8 @@ class Run:
         code = agent.wait()
         if code > 0 and code not in KILLED and not self.why and self.node.result() is None:
             said = last.decode("utf-8", "replace").strip()[-2000:]
-            where = "in {}".format(self.job["image"]) if self.job["image"] else "on the boot image"
-            raise Failed(f"the node agent did not start {where}, exit code {code}: {said}")
+            where = "python3 of {}".format(self.job["image"]) if self.job["image"] else "the boot image"
+            raise Failed(f"the node agent did not start with {where}, exit code {code}: {said}")
         return code
 
     def environment(self) -> dict[str, str]:
@@ -204,6 +205,11 @@ class Run:
                     sent, size = now, self.node.offset
                     self.node.send_logs()
 
+    def button_pressed(self, *_: object) -> None:
+        """This VM goes down: the ranks may save, and then nothing of this script may hold it up."""
+        self.goes_down = True
+        self.stop("shutdown")
+
     def stop(self, why: str) -> None:
         """Ask the ranks to save and leave."""
         self.why = self.why or why
@@ -225,14 +231,14 @@ def visible_gpus() -> int | None:
     )
 
 
-def remove_self(node: Node) -> None:
+def remove_self(node: Node, goes_down: bool) -> None:
     """Delete this VM; where its account may not, power it off, which ends the bill for all but its disk."""
     job = node.job
     url = "%s/compute/v1/projects/%s/zones/%s/instances/%s"
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # now: the button may be pressed before the reply comes
     try:
         call("DELETE", url % (job["compute"], job["project"], job["zone"], node.name))
-        time.sleep(BUTTON_S)
+        time.sleep(0 if goes_down else BUTTON_S)
     except OSError as error:
         node.say(f"this VM may not delete itself ({error}): it is powered off, and swept later", "WARNING")
     subprocess.call(["poweroff"])
@@ -242,8 +248,13 @@ def main() -> None:
     node = Node(json.loads(metadata("attributes/gputrain-job")))
     try:
         was_here = node.was_here()
+    except Running:  # a person ran the startup script by hand: the job and its VM are left alone
+        sys.stderr.write("gputrain: this job runs here already\n")
+        return
+    run = Run(node)
+    try:
         if node.holds_lock():
-            Run(node).to_its_end(was_here)
+            run.to_its_end(was_here)
         else:
             node.say("superseded: the job runs in another zone, and this VM does nothing", "NOTICE")
     except OSError as error:
@@ -253,7 +264,7 @@ def main() -> None:
             "ERROR",
         )
     finally:
-        remove_self(node)
+        remove_self(node, run.goes_down)
 
 
 if __name__ == "__main__":
