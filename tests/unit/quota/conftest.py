@@ -1,0 +1,55 @@
+"""A cloud of one's own, and readers of its quotas."""
+
+import pytest
+
+import gputrain.emulator
+from gputrain.catalog import ProvisioningModel, Service, shapes
+from gputrain.gcp import Access
+from gputrain.gcp.lookups import Lookups
+from gputrain.quota.reader import Reader
+from tests.emulator import discovery
+
+REGION = "us-central1"
+FAMILY = "GPUS_PER_GPU_FAMILY"
+READS = {"compute.regions.list", "compute.projects.get", "cloudquotas.quotaInfos.list"}
+
+
+@pytest.fixture
+def cloud():
+    """The test fails if anything that was said departs from Google's published documents."""
+    with gputrain.emulator.start() as running:
+        running.dispatcher.log_bytes = 1 << 30
+        yield running
+        assert not running.dispatcher.failures
+        assert discovery.judge(running) == []
+
+
+@pytest.fixture
+def access(cloud):
+    """Makes accesses; waiting moves the emulator's clock."""
+
+    def build(*, wait_s=None, credentials=None):
+        made = Access(
+            project=cloud.project,
+            credentials=credentials or cloud.credentials,
+            endpoints=cloud.endpoints,
+            sleep=cloud.clock.advance,
+            now=cloud.clock.now,
+        )
+        if wait_s is not None:
+            made.once("lookups", lambda: Lookups(now=cloud.clock.now, wait_s=wait_s))
+        return made
+
+    return build
+
+
+@pytest.fixture
+def reader(access):
+    """A reader of Compute Engine's quotas."""
+    return Reader(access(), Service.COMPUTE)
+
+
+def standing(book, gpu, count=1, model="standard", region=REGION, *, nodes=1, machine_type=None):
+    """How ``nodes`` machines with ``count`` GPUs stand in a book."""
+    shape = shapes(gpu, count, machine_type=machine_type)[0]
+    return book.standing(shape, nodes, ProvisioningModel(model), region)
