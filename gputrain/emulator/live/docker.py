@@ -24,6 +24,9 @@ VALUED = (
     "-w", "--env", "-e", "--env-file", "--entrypoint", "--name", "--hostname", "--add-host", "--user", "-u",
     "--label", "--pull",
 )  # fmt: skip
+PASSED_ON = (
+    "ps", "wait", "stop", "rm", "logs", "image", "images", "inspect", "version", "info", "logout",
+)  # fmt: skip
 REFUSED = 125  # docker's status for what the engine itself could not do
 NO_GPU = 'could not select device driver "" with capabilities: [[gpu]].'
 
@@ -55,7 +58,7 @@ def _translated(own: dict[str, Any], arguments: list[str]) -> list[str]:
         host = rest[-1].removeprefix("https://").partition("/")[0]
         plain = ["--tls-verify=false"] if _is_loopback(host.partition(":")[0]) else []
         return [word, *logins, *plain, *rest[:-1], host if word == "login" else rest[-1]]
-    if word in ("ps", "wait", "stop", "rm", "logs", "images", "inspect", "version", "info", "logout"):
+    if word in PASSED_ON:
         return arguments
     raise Refusal(f"an emulated machine does not know docker {word}")
 

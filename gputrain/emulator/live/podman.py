@@ -1,8 +1,7 @@
 """The container engine of virtual machines: this computer's Podman, run by each machine for itself.
 
 What works (Debian 12: podman 4.3.1, runc 1.1.5, 2026-11-21) is written below: runc, as crun refuses computers
-with both kinds of control groups; control groups by hand, as there is no systemd; and the machine's own
-/etc/hosts in every container, as it changes when machines come and go.
+with both kinds of control groups; and control groups by hand, as there is no systemd.
 """
 
 from __future__ import annotations
@@ -39,61 +38,66 @@ def why_no_engine() -> str | None:
     return None
 
 
-def write(folder: Path, images: Path, *, in_images: Sequence[str]) -> dict[str, str]:
+def write(folder: Path, images: Path, *, volumes: Sequence[str]) -> dict[str, str]:
     """Write a machine's configuration into `folder`; which paths inside it and `images` stand at.
 
     images: an empty folder that keeps what the machine pulls; of a file system that carries overlays.
-    in_images: folders of this computer that every image is taken to hold.
+    volumes: of every container, as podman's ``--volume`` takes them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     images.mkdir(parents=True, exist_ok=True)
-    for name, text in _files(in_images).items():
+    for name, text in _files(volumes).items():
         (folder / name).write_text(text, encoding="utf-8")
     return {INSIDE: str(folder), STORAGE: str(images)}
 
 
-def settings(machine: str) -> dict[str, Any]:
+def settings(cgroup: str) -> dict[str, Any]:
     """What the machine's first process needs to know to start the engine."""
-    return {
-        "program": shutil.which("podman", path=PLACES),
-        "socket": SOCKET,
-        "cgroup": cgroup(machine),
-        "environment": environment(),
-    }
+    program = shutil.which("podman", path=PLACES)
+    return {"program": program, "socket": SOCKET, "cgroup": cgroup, "environment": environment(INSIDE)}
 
 
-def cgroup(machine: str) -> str:
+def cgroup_of(machine: str) -> str:
     """The control group above all containers of a machine."""
     return f"gputrain-emulator-{os.getpid()}-{machine}"
 
 
-def environment() -> dict[str, str]:
-    """Where the engine and its client find their configuration."""
+def environment(folder: str) -> dict[str, str]:
+    """Where the engine and its client find their configuration, which lies in `folder`."""
     return {
         "PATH": PATH,
         "HOME": "/root",
-        "CONTAINERS_CONF": f"{INSIDE}/containers.conf",
-        "CONTAINERS_STORAGE_CONF": f"{INSIDE}/storage.conf",
-        "CONTAINERS_REGISTRIES_CONF": f"{INSIDE}/registries.conf",
+        "CONTAINERS_CONF": f"{folder}/containers.conf",
+        "CONTAINERS_STORAGE_CONF": f"{folder}/storage.conf",
+        "CONTAINERS_REGISTRIES_CONF": f"{folder}/registries.conf",
     }
 
 
-def client(machine: str, gpus: int) -> str:
-    """The text of the program `docker` of a machine with that many GPUs."""
-    program = Path(__file__).with_name("docker.py")
-    own = {"gpus": gpus, "socket": SOCKET, "cgroup": cgroup(machine), "environment": environment()}
-    own["program"] = shutil.which("podman", path=PLACES)
-    own["refusal"] = why_no_engine()
-    return f"#!{sys.executable} -IS\n{program.read_text(encoding='utf-8')}\nmain({own!r}, sys.argv[1:])\n"
+def client(
+    cgroup: str, *, gpus: int, socket: str = SOCKET, configuration: str = INSIDE, refusal: str | None = None
+) -> str:
+    """The text of the program `docker` of a machine with that many GPUs.
+
+    refusal: why there is no engine; the program then says so.
+    """
+    program = Path(__file__).with_name("docker.py").read_text(encoding="utf-8")
+    own = {
+        "program": shutil.which("podman", path=PLACES),
+        "socket": socket,
+        "cgroup": cgroup,
+        "environment": environment(configuration),
+        "gpus": gpus,
+        "refusal": refusal,
+    }
+    return f"#!{sys.executable} -IS\n{program}\n\nmain({own!r}, sys.argv[1:])\n"
 
 
-def _files(in_images: Sequence[str]) -> Mapping[str, str]:
-    volumes = ["/etc/hosts:/etc/hosts:ro", *(f"{path}:{path}:ro" for path in in_images)]
+def _files(volumes: Sequence[str]) -> Mapping[str, str]:
     return {
         "containers.conf": f"""[containers]
 cgroups = "no-conmon"
 log_driver = "k8s-file"
-volumes = {json.dumps(volumes)}
+volumes = {json.dumps(list(volumes))}
 [engine]
 runtime = "runc"
 cgroup_manager = "cgroupfs"

@@ -76,6 +76,7 @@ class LiveVm:
         self._environment = environment
         self._hosts_changed = hosts_changed
         self._in_images = in_images
+        self._cgroup = podman.cgroup_of(str(vm.resource["id"]))
         self._server: MetadataServer | None = None
         self._session: _Session | None = None
         (folder / "disk").mkdir(parents=True, exist_ok=True)
@@ -166,16 +167,12 @@ class LiveVm:
         with self.compute.world.lock:
             scripts = vm_metadata.items(self.vm.resource)
             now = self.compute.world.clock.now()
-        machine = str(self.vm.resource["id"])
-        replaced = standins.write(
+        replaced, engine = self._container_engine()
+        replaced |= standins.write(
             self.folder / "standins",
             gpus=gpus(self.vm.accelerator, self.vm.gpus),
-            docker=podman.client(machine, self.vm.gpus),
+            docker=podman.client(self._cgroup, gpus=self.vm.gpus, refusal=podman.why_no_engine()),
         )
-        has_engine = podman.why_no_engine() is None
-        if has_engine:
-            images = self.folder / "images"
-            replaced |= podman.write(self.folder / "engine", images, in_images=self._in_images)
         assert self._server is not None
         return Setup(
             kind="vm",
@@ -192,11 +189,20 @@ class LiveVm:
                 "GCE_METADATA_IP": self._server.host,
             },
             replaced=replaced,
-            engine=podman.settings(machine) if has_engine else None,
+            engine=engine,
             startup_script=scripts.get("startup-script"),
             shutdown_script=scripts.get("shutdown-script"),
             booted_at=now,
         )
+
+    def _container_engine(self) -> tuple[dict[str, str], dict[str, Any] | None]:
+        """The paths inside that it needs, and how it is started; None where this computer has none."""
+        if podman.why_no_engine() is not None:
+            return {}, None
+        # the machine's own names: they change when other machines come and go
+        volumes = ["/etc/hosts:/etc/hosts:ro", *(f"{path}:{path}:ro" for path in self._in_images)]
+        places = podman.write(self.folder / "engine", self.folder / "images", volumes=volumes)
+        return places, podman.settings(self._cgroup)
 
     def _tree(self) -> Mapping[str, Any]:
         project = self.compute.world.projects[self.vm.project]

@@ -1,0 +1,71 @@
+"""Clouds whose VMs run containers in a real engine: Podman and runc, with images from a real registry.
+
+Without the engine everything here is skipped, with the reason; `make engine` installs it on Debian.
+"""
+
+import importlib.util
+import os
+import site
+from pathlib import Path
+
+import pytest
+
+import gputrain.emulator
+from gputrain import ComputeEngine
+from gputrain.emulator.live import LiveMode
+from gputrain.emulator.live.podman import why_no_engine
+from gputrain.emulator.storage import Storage
+from tests.containers import image, registry
+
+HOST = "us-central1-docker.pkg.dev"
+NAME = "my-project/team/train"
+IMAGE, BARE = f"{HOST}/{NAME}:1", f"{HOST}/my-project/team/bare:1"
+ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
+REASON = why_no_engine() or (None if registry.PROGRAM else "docker-registry is not installed (`make engine`)")
+
+
+def pytest_collection_modifyitems(items):
+    if REASON is not None:
+        here = [item for item in items if Path(__file__).parent in item.path.parents]
+        for item in here:
+            item.add_marker(pytest.mark.skip(reason=f"no container engine: {REASON}"))
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory):
+    """The address of a registry that holds one image with a Python, and one without."""
+    root = tmp_path_factory.mktemp("root")
+    torch = importlib.util.find_spec("torch")
+    libraries = Path(torch.origin).parent.glob("lib/libtorch_*.so") if torch else ()
+    image.root_file_system(root, for_packages=libraries)
+    with registry.running(tmp_path_factory.mktemp("registry")) as address:
+        packages = os.pathsep.join(site.getsitepackages())
+        env = {"PATH": "/usr/bin:/bin:/sbin", "PYTHONPATH": packages, "OF_THE_IMAGE": "kept"}
+        image.push(root, address, NAME, env=env)
+        image.push(root / "etc", address, "my-project/team/bare", env={"PATH": "/bin"})
+        yield address
+
+
+@pytest.fixture
+def cloud(images):
+    """An emulated cloud whose VMs find Artifact Registry; nothing of them is left when it is closed."""
+    packages = [place for place in site.getsitepackages() if os.path.isdir(place)]
+    with gputrain.emulator.start(wall_clock=True) as running:
+        door = registry.ArtifactRegistry(running, images)
+        running.registry = door
+        running.endpoints.registry = f"http://{door.address}"
+        running.attach(LiveMode(running.world, hosts={HOST: door.address}, in_images=packages))
+        running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        quick = running.compute.settings
+        quick.provision_s = quick.staging_s = quick.delete_s = quick.quick_s = quick.rollback_s = 0.1
+        yield running
+        assert not running.dispatcher.failures
+        door.close()
+
+
+@pytest.fixture
+def backend(cloud):
+    return ComputeEngine(
+        "my-project", regions=["us-central1"], bucket="gs://my-bucket", poll_s=0.2, driver_wait_s=0,
+        endpoints=cloud.endpoints, credentials=cloud.credentials,
+    )  # fmt: skip
