@@ -1,0 +1,90 @@
+"""A plan from facts that are at hand, and the ladder that climbs it."""
+
+import statistics
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+from measure import Measure, timed_s
+
+import gputrain.emulator
+from gputrain import CapacityError, ComputeEngine, ProvisioningModel, Trainer, TrainingSpec, VertexAI, catalog
+from gputrain.catalog import Price, Service
+from gputrain.planning import Fact, Ladder, Offer, Supply, Verdict, Wanted, candidates, weigh
+from gputrain.planning.attempts import refused
+from gputrain.planning.ladder import Try
+
+KINDS = {"H100:8": "a3-highgpu-8g", "A100-80GB:8": "a2-ultragpu-8g", "L4:8": "g2-standard-96"}
+MODELS = tuple(ProvisioningModel)
+SPEC = TrainingSpec(
+    script="train.py", gpu=list(KINDS), provisioning_model=list(MODELS), max_run_duration="2h",
+    reservation="projects/my-project/zones/us-central1-a/reservations/mine",
+)  # fmt: skip
+NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
+ROUNDS = 15
+
+
+def market(regions: int) -> Supply:
+    """Every kind under every model in three zones of each region, which is more than Google has."""
+    zones = tuple(f"region{number}-{zone}" for number in range(regions) for zone in "abc")
+    price = Price(usd_h=10.0, date="2026-07-30", source="as a price table says")
+    offers = [
+        Offer(
+            gpu=gpu.partition(":")[0], gpu_count=8, machine_type=machine, provisioning_models=MODELS,
+            places=zones, price_of=lambda _place, _model: price,
+        )
+        for gpu, machine in KINDS.items()
+    ]  # fmt: skip
+    return Supply(
+        backend="compute", offers=tuple(offers), regions=tuple(f"region{n}" for n in range(regions))
+    )
+
+
+def planned(supply: Supply) -> tuple[object, ...]:
+    """Lines 2 and 4 of the road, with a fact for each candidate."""
+    wanted = candidates(SPEC, [supply])
+    fits = Fact(verdict=Verdict.FITS)
+    found: Wanted = weigh(wanted, dict.fromkeys(wanted.candidates, fits))
+    return found.candidates
+
+
+def climbed(ladder: Ladder, steps: int) -> None:
+    """So many places that have no room, one after the other."""
+    for _ in range(steps):
+        step = ladder.step(NOW)
+        assert isinstance(step, Try)
+        ladder = ladder.after(refused(step.candidate, CapacityError("full"), NOW))
+
+
+def of_a_trainer() -> tuple[float, int]:
+    """Seconds that ``trainer.plan`` takes once its facts are cached, on both backends and everywhere."""
+    shapes = catalog.shapes(service=Service.COMPUTE)
+    regions = sorted({catalog.region_of(zone) for shape in shapes for zone in catalog.zones(shape)})
+    with gputrain.emulator.start() as cloud:
+        cloud.add_bucket("my-bucket", location=regions[0])
+        reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "bucket": "gs://my-bucket"}
+        kinds = (VertexAI, ComputeEngine)
+        trainer = Trainer([kind(project="my-project", regions=regions, **reach) for kind in kinds])
+        trainer.plan(SPEC)
+        asked = len(cloud.requests)
+        seconds = statistics.median(timed_s(lambda: trainer.plan(SPEC)) for _ in range(ROUNDS))
+        assert len(cloud.requests) == asked, "the facts were not warm"
+        return seconds, len(regions)
+
+
+def measure() -> Iterator[Measure]:
+    """Milliseconds, the median of a few rounds."""
+    supply = market(40)
+    found = planned(supply)
+    pure = statistics.median(timed_s(lambda: planned(supply)) for _ in range(ROUNDS))
+    what = f"plan over 3 GPU kinds x 4 models x 40 regions ({len(found):,} candidates), facts at hand"
+    yield Measure(what=what, value=pure * 1000, target=50, unit="ms")
+
+    seconds, regions = of_a_trainer()
+    what = f"trainer.plan() on both backends, the {regions} regions that sell GPUs, facts cached"
+    yield Measure(what=what, value=seconds * 1000, target=50, unit="ms")
+
+    ladder = Ladder(candidates=found)
+    step = statistics.median(timed_s(lambda: climbed(ladder, 20)) / 20 for _ in range(3))
+    yield Measure(
+        what=f"one step of a ladder of {len(found):,} candidates", value=step * 1000, target=50, unit="ms"
+    )
