@@ -1,0 +1,212 @@
+"""What Compute Engine tells of places before anything is made there."""
+
+import threading
+
+import pytest
+
+from gputrain import Trainer
+from gputrain.emulator.faults import Delay, Reshape, server_error
+from gputrain.planning import candidates
+from gputrain.quota import Verdict
+from gputrain.spec import TrainingSpec
+
+ZONE = "us-central1-a"
+H100 = {"gpu": "H100:8", "machine_type": "a3-highgpu-8g"}
+L4 = {"gpu": "L4:1", "machine_type": "g2-standard-4"}
+MACHINES = "compute.machineTypes.aggregatedList"
+ACCELERATORS = "compute.acceleratorTypes.aggregatedList"
+RESERVATIONS = "compute.reservations.aggregatedList"
+ADVICE = "compute.advice.capacity"
+
+
+def spec(code, **more):
+    return TrainingSpec(script=code, **{"gpu": "H100:8", "provisioning_model": "standard", **more})
+
+
+def facts(backend, code, **more):
+    """Facts by place, of the first machine there."""
+    wanted = candidates(spec(code, **more), [backend.supply]).candidates
+    told = backend.availability(wanted)
+    assert set(told) == set(wanted)
+    return {one.place: told[one] for one in reversed(wanted)}
+
+
+def methods(cloud):
+    return sorted(one.method for one in cloud.requests)
+
+
+def reserve(cloud, name, *, count=2, machine="g2-standard-4", zone=ZONE, **more):
+    """A reservation, made by Google's own client."""
+    from google.cloud import compute_v1
+
+    client = compute_v1.ReservationsClient(credentials=cloud.credentials, client_options=cloud.client_options)
+    properties = {"machine_type": machine, **more}
+    client.insert(
+        project=cloud.project,
+        zone=zone,
+        reservation_resource={
+            "name": name,
+            "specific_reservation_required": True,
+            "specific_reservation": {"count": count, "instance_properties": properties},
+        },
+    )
+    cloud.clock.advance(10)
+
+
+def test_one_plan_asks_for_quotas_and_machines_and_no_more(cloud, backend, code):
+    found = facts(backend, code)
+    assert methods(cloud) == sorted(
+        ["cloudquotas.quotaInfos.list", "compute.projects.get", "compute.regions.list", MACHINES, MACHINES]
+    )  # the machine types take two pages
+    assert found[ZONE].verdict is Verdict.FITS
+    assert MACHINES.partition(".")[2] in found[ZONE].availability
+    before = len(cloud.requests)
+    facts(backend, code)
+    assert len(cloud.requests) == before
+
+
+def test_the_machine_type_decides_and_not_its_gpu(cloud, backend, code):
+    cloud.compute.offer("a3-highgpu-8g", ZONE, offered=False)
+    found = facts(backend, code, **H100)
+    assert found[ZONE].absent_why.startswith(f"{ZONE} has no a3-highgpu-8g")
+    assert found["us-central1-b"].absent_why == ""
+
+
+def test_an_attached_gpu_is_looked_for_by_its_own_name(cloud, backend, code):
+    cloud.compute.offer("nvidia-tesla-t4", ZONE, offered=False)
+    found = facts(backend, code, gpu="T4:1")
+    assert "nvidia-tesla-t4" in found[ZONE].absent_why
+    assert found["us-central1-b"].absent_why == ""
+    assert MACHINES not in methods(cloud)
+
+
+def test_a_plan_leaves_out_a_place_without_the_machine_and_says_why(cloud, backend, code):
+    cloud.compute.offer("a3-highgpu-8g", ZONE, offered=False)
+    plan = Trainer(backend).plan(spec(code, **H100))
+    assert ZONE not in {one.place for one in plan.candidates}
+    assert any(f"{ZONE} has no a3-highgpu-8g" in one.why for one in plan.refusals)
+
+
+@pytest.mark.parametrize(
+    "fault", [server_error(), Reshape(change=lambda _: {"items": {}})], ids=["down", "odd"]
+)
+def test_without_an_answer_the_catalogs_table_stands_and_says_so(cloud, backend, code, fault):
+    cloud.fail(MACHINES, fault, times=None)
+    found = facts(backend, code)
+    assert not any(one.absent_why for one in found.values())
+    assert "catalog" in found[ZONE].availability
+    assert MACHINES.partition(".")[2] in found[ZONE].note
+
+
+def test_a_zone_that_is_down_is_unknown_and_the_others_are_not(cloud, backend, code):
+    def without_a(document):
+        document["items"][f"zones/{ZONE}"] = {"warning": {"code": "UNREACHABLE", "message": "zone is down"}}
+        document["unreachables"] = [f"zones/{ZONE}"]
+        return document
+
+    cloud.fail(MACHINES, Reshape(change=without_a), times=2)
+    cloud.compute.offer("a3-highgpu-8g", "us-central1-b", offered=False)
+    found = facts(backend, code, **H100)
+    assert found[ZONE].absent_why == ""
+    assert "left out" in found[ZONE].note
+    assert found["us-central1-b"].absent_why
+
+
+def test_offline_there_is_a_plan_with_everything_unknown(make, code):
+    class Nowhere:
+        compute = cloudquotas = storage = logging = "http://127.0.0.1:9"  # nobody listens there
+
+    plan = Trainer(make(endpoints=Nowhere())).plan(spec(code))
+    assert {one.fact.verdict for one in plan.candidates} == {Verdict.UNKNOWN}
+    assert "catalog" in plan.candidates[0].fact.availability
+    assert "no answer" in plan.candidates[0].fact.note
+
+
+def test_an_api_that_hangs_holds_up_no_plan(cloud, backend, code):
+    backend._facts._lookups._wait_s = 0.3
+    cloud.fail(MACHINES, Delay(seconds=1.0), times=None)
+    found = facts(backend, code)
+    assert found[ZONE].verdict is Verdict.FITS
+    assert "catalog" in found[ZONE].availability
+    for thread in threading.enumerate():
+        if thread.name.startswith("gputrain lookup"):
+            thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("standard", {"num_nodes": 2, **L4}),
+        ("reservation-bound", {"gpu": "H200:8", "machine_type": "a3-ultragpu-8g"}),
+    ],
+)
+def test_a_reservation_with_room_is_no_obstacle_and_counts_against_no_quota(
+    cloud, backend, code, model, asked
+):
+    zone = "us-central1-b"
+    reserve(cloud, "mine", machine=asked["machine_type"], zone=zone)
+    cloud.quota("GPUS_ALL_REGIONS", 0)
+    found = facts(backend, code, reservation="mine", provisioning_model=model, **asked)
+    assert (found[zone].absent_why, found[zone].verdict) == ("", Verdict.FITS)
+    assert all("is in us-central1-b" in one.absent_why for place, one in found.items() if place != zone)
+
+
+@pytest.mark.parametrize(
+    ("kept", "asked", "why"),
+    [
+        ({"count": 1}, {"num_nodes": 2}, "1 of the 2 machines needed are free"),
+        ({"machine": "a2-highgpu-1g"}, {}, "it holds a2-highgpu-1g"),
+        ({}, {"reservation": "yours"}, "reservation yours does not exist"),
+    ],
+)
+def test_a_reservation_that_does_not_carry_the_job_rules_the_place_out(
+    cloud, backend, code, kept, asked, why
+):
+    reserve(cloud, "mine", **kept)
+    found = facts(backend, code, **{"reservation": "mine", **L4, **asked})
+    assert why in found[ZONE].absent_why
+
+
+def test_an_attached_gpu_must_be_in_the_reservation(cloud, backend, code):
+    reserve(cloud, "plain", machine="n1-standard-8")
+    gpus = [{"accelerator_type": "nvidia-tesla-t4", "accelerator_count": 1}]
+    reserve(cloud, "with-gpu", machine="n1-standard-8", guest_accelerators=gpus)
+    asked = {"gpu": "T4:1", "machine_type": "n1-standard-8"}
+    assert "no GPUs" in facts(backend, code, reservation="plain", **asked)[ZONE].absent_why
+    assert facts(backend, code, reservation="with-gpu", **asked)[ZONE].absent_why == ""
+
+
+def test_a_reservation_that_cannot_be_looked_at_is_unknown(cloud, make, code):
+    allowed = ["compute.regions.list", "compute.projects.get", "compute.machineTypes.list"]
+    caller = cloud.caller("me@example.com", [*allowed, "cloudquotas.quotas.get"])
+    found = facts(make(credentials=cloud.credentials_of(caller)), code, reservation="mine")
+    assert found[ZONE].absent_why == ""
+    assert "compute.reservations.list" in found[ZONE].note
+
+
+def test_advice_sends_spot_machines_where_there_is_room(cloud, backend, code):
+    asked = {"provisioning_model": "spot", "num_nodes": 2, **L4}
+    cloud.stock(ZONE, "g2-standard-4", 1)
+    found = facts(backend, code, **asked)
+    assert found[ZONE].obtainability < found["us-central1-b"].obtainability
+    assert Trainer(backend).plan(spec(code, **asked)).candidates[0].place != ZONE
+
+
+def test_advice_is_asked_for_a_few_places_only_and_never_where_it_is_switched_off(cloud, make, code):
+    many = {"gpu": ["H100:8", "L4:1", "A100-80GB:1"], "provisioning_model": ["spot", "flex-start"]}
+    facts(make(capacity_advice=False), code, **many)
+    assert ADVICE not in methods(cloud)
+    facts(make(), code, **many)
+    assert methods(cloud).count(ADVICE) == 6
+
+
+def test_advice_that_is_refused_is_unknown(cloud, backend, code):
+    cloud.fail(ADVICE, server_error(500), times=None)
+    found = facts(backend, code, provisioning_model="spot")
+    assert found[ZONE].obtainability is None
+    assert found[ZONE].verdict is Verdict.FITS
+
+
+def test_on_demand_machines_are_not_asked_advice_for(cloud, backend, code):
+    facts(backend, code)
+    assert ADVICE not in methods(cloud)
