@@ -20,7 +20,7 @@ from gputrain.errors import (
 )
 from gputrain.planning.candidates import Candidate
 from gputrain.planning.figures import figures
-from gputrain.quota import deciding
+from gputrain.quota import deciding, explained
 from gputrain.tables import Table
 
 PROJECT_WIDE = frozenset({"GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS"})
@@ -75,7 +75,11 @@ _FINAL = frozenset({Outcome.NO_ACCESS, Outcome.NOT_HERE, Outcome.REFUSED})
 
 
 def refused(candidate: Candidate, error: GputrainError, at: datetime) -> Attempt:
-    """The attempt that ended in an error, read by its class, its scope and its facts."""
+    """The attempt that ended in an error, read by its class, its scope and its facts.
+
+    An exceeded quota also tells what the plan had read of it.
+    """
+    error = explained(error, candidate.fact.readings)
     outcome = _outcome_of(error)
     return Attempt(
         candidate=candidate,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from gputrain.errors import QuotaExceededError, RequestError
+from gputrain.errors import GputrainError, QuotaExceededError, RequestError
 from gputrain.quota.values import EVERYWHERE, Reading, Standing
 
 _FAMILY = re.compile(r"(?P<id>\S+) \((?P<family>\w+)\)")
@@ -51,8 +51,13 @@ def target_of(meant: Standing | Reading | QuotaExceededError, project: str) -> T
     return found
 
 
-def explained(error: QuotaExceededError, readings: Sequence[Reading]) -> QuotaExceededError:
-    """The error with what the quota room knows of the same quota: need, usage, and limit where untold."""
+def explained(error: GputrainError, readings: Sequence[Reading]) -> GputrainError:
+    """A quota's error with what the readings know of the same quota: need, usage, limit and place.
+
+    What the provider told itself stays; other errors stay as they are.
+    """
+    if not isinstance(error, QuotaExceededError):
+        return error
     words = {stem(one) for one in (error.metric, error.limit_name, *error.metrics) if one}
     same = [one for one in readings if {stem(one.metric), stem(one.quota_id)} & words]
     if not same:
@@ -66,7 +71,7 @@ def explained(error: QuotaExceededError, readings: Sequence[Reading]) -> QuotaEx
         "where": error.where or same[0].where,
     }
     _, (kind, what, words_of_it) = error.__reduce__()  # as it would pickle: all that it was made of
-    told: QuotaExceededError = kind(what, **{**words_of_it, **known})
+    told: GputrainError = kind(what, **{**words_of_it, **known})
     told.__cause__, told.__traceback__ = error.__cause__, error.__traceback__
     return told
 

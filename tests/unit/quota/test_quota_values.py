@@ -1,8 +1,20 @@
 """What readings of quotas mean for a job."""
 
+import pickle
+
 import pytest
 
-from gputrain.quota import EVERYWHERE, Reading, Source, Verdict, contradictions, deciding, verdict_of
+from gputrain.errors import CapacityError, QuotaExceededError
+from gputrain.quota import (
+    EVERYWHERE,
+    Reading,
+    Source,
+    Verdict,
+    contradictions,
+    deciding,
+    explained,
+    verdict_of,
+)
 
 
 def reading(need=8, limit=None, usage=None, *, metric="NVIDIA_L4_GPUS", where="us-central1", **more):
@@ -59,3 +71,39 @@ def test_a_quota_that_may_not_count_decides_nothing():
 def test_nothing_that_counts_fits():
     assert verdict_of([]) is Verdict.FITS
     assert deciding([]) is None
+
+
+METRIC = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
+FAMILY = "GPUS-PER-GPU-FAMILY-per-project-region"
+
+
+@pytest.mark.parametrize(
+    ("metric", "facts"),
+    [
+        ("NVIDIA_L4_GPUS", {"metric": "NVIDIA_L4_GPUS"}),
+        ("NVIDIA_L4_GPUS", {"metric": "compute.googleapis.com/nvidia_l4_gpus"}),
+        (f"{FAMILY} (NVIDIA_H100)", {"metric": "GPUS_PER_GPU_FAMILY"}),
+        (
+            f"{FAMILY} (NVIDIA_H100)",
+            {"metric": "compute.googleapis.com/gpus_per_gpu_family", "limit_name": FAMILY},
+        ),
+        (METRIC, {"metric": METRIC}),
+        (METRIC, {"metric": "x", "metrics": ("x", METRIC)}),
+    ],
+)
+def test_an_error_learns_what_was_read_of_the_same_quota(metric, facts):
+    same = [reading(16, None, 12, metric=metric), reading(16, 24, None, metric=metric)]
+    told = explained(QuotaExceededError("too small", **facts), [reading(9, 1, 1, metric="CPUS"), *same])
+    assert (told.need, told.usage, told.limit, told.where) == (16, 12, 24, "us-central1")
+    assert pickle.loads(pickle.dumps(told)).need == 16
+
+
+def test_what_google_said_of_the_limit_stands():
+    met = QuotaExceededError("too small", metric="NVIDIA_L4_GPUS", limit=0.0, where="us-east4")
+    told = explained(met, [reading(16, 24, 12)])
+    assert (told.limit, told.where, told.need) == (0.0, "us-east4", 16)
+
+
+def test_an_error_of_another_quota_or_kind_learns_nothing():
+    for error in (QuotaExceededError("too small", metric="CPUS"), CapacityError("full")):
+        assert explained(error, [reading(16, 24, 12)]) is error
