@@ -36,6 +36,8 @@ _HEADERS = frozenset({"authorization", "assertion", "cookie", "set-cookie"})
 HIDDEN = "***"
 DEEPEST = 40
 """Levels of a document that are kept: an answer of Google's has fewer than ten."""
+LONGEST = 50_000
+"""Letters of each text in a document that are kept."""
 
 
 def looks_secret(value: str, *, name: str = "") -> bool:
@@ -59,13 +61,13 @@ def redact(text: str) -> str:
 
 
 def redacted(document: Any, *, deepest: int = DEEPEST) -> Any:
-    """A JSON document with every credential in it replaced by ``***``, and cut below ``deepest`` levels.
+    """A JSON document with every credential in it replaced by ``***``, and cut where it goes on and on.
 
     >>> redacted({"error": "no", "access_token": "abc", "more": [{"private_key": "abc"}]})
     {'error': 'no', 'access_token': '***', 'more': [{'private_key': '***'}]}
     """
     if isinstance(document, str):
-        return redact(document)
+        return redact(document) if len(document) <= LONGEST else f"{redact(document[:LONGEST])}..."
     if isinstance(document, Mapping):
         return {
             redact(str(key)): HIDDEN if _is_secret(key, value) else redacted(value, deepest=deepest - 1)

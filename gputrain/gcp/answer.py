@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.secrets import redact, redacted
+from gputrain.secrets import looks_secret, redact, redacted
 
 CANONICAL: Mapping[int, str] = {
     400: "INVALID_ARGUMENT",
@@ -188,10 +188,19 @@ def answer_of_job(code: int, message: str, *, region: str = "") -> Answer:
 
 
 def cut(text: Any) -> str:
-    """A text that may be shown: as long as a person reads, without credentials; empty for anything else."""
+    """A text that may be shown: as long as a person reads, without credentials or what moves a terminal.
+
+    Empty for anything but a text.
+    """
     if not isinstance(text, str):
         return ""
-    return redact(text if len(text) <= LONGEST else f"{text[:LONGEST]}...")
+    clean = redact(text[: 2 * LONGEST])  # before it is cut: half a credential has another form
+    short = clean if len(clean) <= LONGEST else f"{clean[:LONGEST]}..."
+    return short if short.isprintable() else "".join(map(_visible, short))
+
+
+def _visible(letter: str) -> str:
+    return letter if letter.isprintable() or letter in "\n\t" else "?"
 
 
 def seconds(value: Any) -> float | None:
@@ -267,7 +276,8 @@ def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
 
 def _word(value: Any) -> str:
     """A machine's word: short, of letters."""
-    return value if isinstance(value, str) and re.fullmatch(r"[\w.-]{1,100}", value) else ""
+    is_word = isinstance(value, str) and re.fullmatch(r"[\w.-]{1,100}", value, re.ASCII)
+    return value if is_word and not looks_secret(value) else ""
 
 
 def _status(value: Any) -> int:

@@ -21,9 +21,12 @@ from gputrain.gcp.answer import (
     seconds,
 )
 from gputrain.gcp.refusals import gravest, to_error
-from gputrain.secrets import redact
 
 _THEIRS = ("google.", "requests.", "urllib3.", "proto.", "grpc.", "json.")
+
+
+LARGEST = 1 << 20
+"""Bytes of a body that is read as JSON; a refusal of Google's has a few thousand."""
 
 
 @contextmanager
@@ -78,7 +81,9 @@ def read_answers(error: Exception) -> tuple[Answer, ...]:
     from google.auth.exceptions import GoogleAuthError
 
     if isinstance(error, GoogleAPICallError):
-        return _of_operation(error) or (_of_call(error),)
+        if hasattr(error.response, "error"):  # an operation of Compute Engine, which `result()` waited for
+            return _of_operation(error)
+        return (_of_call(error),)
     if isinstance(error, GoogleAuthError):
         return (_of_auth(error),)
     return (_unreadable(error),)
@@ -87,31 +92,32 @@ def read_answers(error: Exception) -> tuple[Answer, ...]:
 def answer_of_response(response: Any) -> Answer:
     """The answer in an HTTP response of `requests` with a status of 400 or more."""
     try:
-        body = response.json()
+        body = response.json() if len(response.content) <= LARGEST else None
     except (ValueError, RecursionError):
         body = None
     return answer_of_json(
         body,
         status=response.status_code,
         retry_after_s=seconds(response.headers.get("Retry-After")),
-        text=f"HTTP {response.status_code} {response.reason}: {response.text[:200]}",
+        text=f"HTTP {response.status_code} {response.reason}: {cut(response.text)[:200]}",
         url=str(getattr(response, "url", None) or ""),
     )
 
 
 def _unreadable(error: Exception) -> Answer:
     said = cut(f"{type(error).__name__}: {error}")
-    return Answer(surface=Surface.TRANSPORT, message=said, raw=redact(repr(error)[:2000]))
+    return Answer(surface=Surface.TRANSPORT, message=said, raw=cut(repr(error)))
 
 
 def _of_operation(error: Any) -> tuple[Answer, ...]:
-    """What an operation's ``result()`` raises: its errors are messages of Compute Engine's own."""
-    found = [one for one in error.errors or () if hasattr(type(one), "to_dict")]
+    """What an operation's ``result()`` raises: the errors in it are messages of Compute Engine's own."""
+    from google.protobuf.json_format import MessageToDict
+
     operation = error.response
-    url = str(getattr(operation, "self_link", "") or getattr(operation, "zone", ""))
-    documents = [type(one).to_dict(one, preserving_proto_field_name=False) for one in found]
-    status = int(error.code or 0)
-    return tuple(answer_of_operation(one, status=status, place=place_of(f"{url}/")) for one in documents)
+    errors = [MessageToDict(type(one).pb(one)) for one in operation.error.errors]
+    told = errors or [{"message": error.message}]
+    place = place_of(f"{operation.zone or operation.region}/")
+    return tuple(answer_of_operation(one, status=int(error.code or 0), place=place) for one in told)
 
 
 def _of_call(error: Any) -> Answer:
@@ -152,7 +158,7 @@ def _of_auth(error: Any) -> Answer:
         status=401,
         message=cut(f"{type(cause).__name__}: {cause}"),
         codes=frozenset({name}),
-        raw=redact(repr(error)[:2000]),
+        raw=cut(repr(error)),
     )
 
 

@@ -1,0 +1,298 @@
+"""Ten thousand damaged refusals: none crashes the reader, none shows a secret, none unknown is sent again."""
+
+import copy
+import io
+import json
+import pickle
+import random
+import time
+from collections import Counter
+
+import pytest
+import requests
+from google.api_core import exceptions as theirs
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPResponse
+
+import gputrain.emulator
+from gputrain.backends.vertex.jobs import Jobs
+from gputrain.backends.vertex.settings import Transport
+from gputrain.emulator.errors import Style
+from gputrain.emulator.failures import ROWS, VERTEX_ROWS, fault
+from gputrain.emulator.faults import OperationFails, RawReply, Refuse
+from gputrain.errors import GputrainError, ProviderError, TransientError
+from gputrain.gcp import Access, UnclearError, answer_of_operation, to_error, translated
+from gputrain.gcp.kinds import KINDS
+from gputrain.gcp.refusals import kind_of
+from gputrain.gcp.translate import answer_of_response
+from gputrain.retry import READ, WRITE, retried
+
+BODIES = 10_000
+NAMES = {
+    "project": "my-project",
+    "number": "123456789012",
+    "zone": "us-central1-a",
+    "region": "us-central1",
+    "name": "vm-1",
+}
+URLS = (
+    "https://compute.googleapis.com/compute/v1/projects/p/zones/us-central1-a/instances",
+    "https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1/customJobs",
+    "https://storage.googleapis.com/storage/v1/b/bucket/o",
+    "https://oauth2.googleapis.com/token",
+    "https://logging.googleapis.com/v2/entries:list",
+)
+STATUSES = (400, 401, 403, 404, 408, 409, 412, 418, 429, 451, 499, 500, 501, 502, 503, 504, 520, 599)
+SECRETS = (
+    "ya29.a0AfB_secretsecretsecretsecret",
+    "eyJhbGciOiJSUzI1NiJ9.eyJzZWNyZXQiOiJhQGIifQ.secret",
+    "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----",
+    "Bearer secretsecretsecret",
+)
+
+
+def seeds():
+    """What Google really says: (status, body) of every refusal, and the errors of operations."""
+    refusals, operations = [], []
+    for row in (*ROWS, *VERTEX_ROWS):
+        made = fault(row, **NAMES)
+        if isinstance(made, Refuse):
+            style = Style.PLATFORM if row in VERTEX_ROWS else Style.COMPUTE
+            refusals.append((made.error.status, made.error.body(style)))
+        elif isinstance(made, OperationFails):
+            operations += [dict(one) for one in made.errors]
+    refusals.append(
+        (400, {"error": "invalid_grant", "error_description": "Invalid JWT: Token must be short"})
+    )
+    return refusals, operations
+
+
+REFUSALS, OPERATIONS = seeds()
+
+
+def junk(dice):
+    deep: object = "end"
+    for _ in range(dice.choice((3, 60, 400))):
+        deep = {"error": deep} if dice.random() < 0.5 else [deep]
+    return dice.choice(
+        (
+            *(
+                None,
+                True,
+                0,
+                -1,
+                10**30,
+                1e308,
+                float("nan"),
+                float("inf"),
+                "",
+                "\x00\x1b[2J",
+                "\ud800",
+                "É" * 50,
+            ),
+            *([], {}, [[]], [None], {"": None}, {"reason": {"reason": []}}, deep),
+            *("x" * 20_000, ["QUOTA_EXCEEDED"] * 500, *SECRETS),
+        )
+    )
+
+
+def places(document, path=()):
+    """Every place in a document, as (its holder, its key)."""
+    items = (
+        document.items()
+        if isinstance(document, dict)
+        else enumerate(document)
+        if isinstance(document, list)
+        else ()
+    )
+    for key, value in list(items):
+        yield document, key
+        yield from places(value, (*path, key))
+
+
+def mutated(dice, document):
+    """The document with one to four things wrong with it."""
+    box = [copy.deepcopy(document)]
+    for _ in range(dice.randint(1, 4)):
+        holder, key = dice.choice(list(places(box)))
+        how = dice.randrange(6)
+        if how == 0:
+            holder[key] = junk(dice)
+        elif how == 1 and isinstance(holder, dict):
+            holder[dice.choice(("code", "reason", "status", "errors", "details", "zz"))] = holder.pop(key)
+        elif how == 2 and isinstance(holder, dict):
+            del holder[key]
+        elif how == 3:
+            holder[key] = [copy.deepcopy(holder[key])] * dice.randint(0, 3)
+        elif how == 4 and isinstance(holder[key], str):
+            words = holder[key].split(" ")
+            dice.shuffle(words)
+            holder[key] = " ".join(words[: dice.randint(0, len(words))])
+        else:
+            donor, name = dice.choice(list(places([dice.choice(REFUSALS)[1]])))
+            holder[key] = copy.deepcopy(donor[name])
+    return box[0]
+
+
+def damaged(dice, body):
+    """The bytes of a body: as they are, cut, with bytes changed, or something else altogether."""
+    whole = json.dumps(body).encode()
+    how = dice.randrange(10)
+    if how < 2 and b"secret" in whole:  # half a credential is none, and has another form
+        return whole
+    if how == 0:
+        return whole[: dice.randint(0, len(whole))]
+    if how == 1:
+        raw = bytearray(whole)
+        for _ in range(dice.randint(1, 20)):
+            raw[dice.randrange(len(raw))] = dice.randrange(256)
+        return bytes(raw)
+    if how == 2:
+        return dice.choice(
+            (
+                b"",
+                b"null",
+                b"[]",
+                b'"text"',
+                b"<html>502</html>",
+                b"\xff\xfe\x00",
+                b"[" * 100_000,
+                b"\xef\xbb\xbf{}",
+            )
+        )
+    return whole
+
+
+def response(status, body, url):
+    """A real `requests.Response`, as the adapter builds it from the wire."""
+    request = requests.Request("POST", url, headers={"Authorization": "Bearer ya29.never-shown"}).prepare()
+    reply = HTTPResponse(
+        body=io.BytesIO(body),
+        status=status,
+        headers={"Content-Type": "application/json; charset=UTF-8"},
+        preload_content=False,
+    )
+    return HTTPAdapter().build_response(request, reply)
+
+
+def caught(call):
+    try:
+        call()
+    except GputrainError as error:
+        return error
+    raise AssertionError("it was not refused")
+
+
+def by_the_client(reply):
+    """What the official clients make of a reply, translated: as in a create over REST."""
+    with translated("create the job"):
+        raise theirs.from_http_response(reply)
+
+
+def tries(error, policy):
+    """How often a call that is refused like this is sent."""
+    sent = []
+
+    def call():
+        sent.append(1)
+        raise error
+
+    with pytest.raises(type(error)):
+        retried(call, policy=policy, sleep=lambda _: None, dice=lambda: 1.0)
+    return len(sent)
+
+
+def test_ten_thousand_damaged_bodies():
+    dice = random.Random(20261121)  # the same bodies every time
+    kinds = Counter()
+    for number in range(BODIES):
+        if number % 4 == 3:
+            said = mutated(dice, dice.choice(OPERATIONS))
+            error = to_error(answer_of_operation(said, status=dice.choice(STATUSES)), "create the VMs")
+        else:
+            status, body = dice.choice(REFUSALS)
+            status = status if dice.random() < 0.7 else dice.choice(STATUSES)
+            reply = response(status, damaged(dice, mutated(dice, body)), dice.choice(URLS))
+            if number % 4 == 0:
+                error = caught(lambda reply=reply: by_the_client(reply))
+            else:
+                error = to_error(answer_of_response(reply), "create the job")
+        kinds[error.kind] += 1
+        check(error)
+        if number % 10 == 0:
+            again = tries(error, WRITE) > 1
+            assert again == error.retryable
+            assert again == isinstance(error, TransientError)
+    assert kinds["unknown"] > 100
+    assert len(kinds) > 30  # the damage leaves most kinds to be seen
+
+
+def check(error):
+    known = {kind.name: kind.error for kind in KINDS} | {"unknown": ProviderError}
+    assert type(error) is known[error.kind]
+    assert error.retryable == isinstance(error, TransientError)
+    copied = pickle.loads(pickle.dumps(error))
+    assert (copied.kind, str(copied)) == (error.kind, str(error))
+    assert len(str(error)) < 10_000
+    assert all(letter.isprintable() or letter in "\n\t" for letter in str(error).encode().decode())
+    shown = f"{error} {error!r} {error.raw!r}"
+    assert "secretsecret" not in shown
+    assert "BEGIN PRIVATE" not in shown
+    assert "never-shown" not in shown
+
+
+def test_what_nobody_foresaw_stays_unknown_and_is_sent_once():
+    """An oracle that shares nothing with the table: words of no meaning, statuses of none."""
+    dice = random.Random(7)
+    for _ in range(500):
+        status = dice.choice((402, 406, 418, 422, 451, 501, 505, 507, 520, 599))
+        letters = "".join(dice.choices("bcdfghjklmnpqrstvwxz", k=12))
+        said = {"code": status, "message": f"{letters} {letters}.", "errors": [{"reason": letters}]}
+        said |= dice.choice(({}, {"status": letters.upper()}, {"details": [{"reason": letters}]}))
+        reply = response(status, json.dumps({"error": said}).encode(), dice.choice(URLS))
+        for error in (
+            to_error(answer_of_response(reply), "x"),
+            caught(lambda reply=reply: by_the_client(reply)),
+        ):
+            assert (type(error), error.kind, error.retryable) == (ProviderError, "unknown", False)
+            assert letters in error.why
+            assert error.raw == {"error": said}
+            assert tries(error, WRITE) == tries(error, READ) == 1
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 500, 503])
+def test_an_operation_that_ended_with_a_code_of_tomorrow_is_unknown_whatever_its_status(status):
+    """503 is also a stockout's status there, and 403 a quota's: it tells nothing."""
+    error = to_error(answer_of_operation({"code": "NEW_TROUBLE", "message": "?"}, status=status), "x")
+    assert (type(error), error.code) == (ProviderError, "NEW_TROUBLE")
+
+
+@pytest.mark.parametrize("transport", list(Transport), ids=lambda one: one.value)
+def test_on_the_wire_a_damaged_answer_to_a_create_is_never_followed_by_another(transport):
+    dice = random.Random(11)
+    with gputrain.emulator.start() as cloud:
+        access = Access(
+            project="my-project",
+            credentials=cloud.credentials,
+            endpoints=cloud.endpoints,
+            sleep=cloud.clock.advance,
+        )
+        jobs = Jobs(access=access, transport=transport)
+        for _ in range(40):
+            status, body = dice.choice(REFUSALS[-13:])
+            if status == 401:
+                continue
+            body = damaged(dice, mutated(dice, body))
+            order = cloud.fail("aiplatform.customJobs.create", RawReply(status=status, body=body), times=None)
+            error = caught(lambda: jobs.create("us-central1", {"displayName": "x"}))
+            if not isinstance(error, TransientError) or isinstance(error, UnclearError):
+                assert order.struck == 1, (body, error)
+            order.cancel()
+
+
+@pytest.mark.parametrize("letter", ["a", " ", "[", "'", "a-", "\t", "Quota '", "a@", "[a, ", "Permission '"])
+def test_no_message_makes_the_table_slow(letter):
+    answer = answer_of_operation({"code": "X", "message": letter * 100_000})
+    began = time.perf_counter()
+    kind_of(answer)
+    assert time.perf_counter() - began < 1.0  # measured: under 5 ms
