@@ -1,114 +1,96 @@
 """A client killed at any step of a submit leaves exactly one job to whoever comes with the same key."""
 
-import os
 import random
 import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
 import gputrain.emulator
 from gputrain.backends.vertex import VertexAI
-from gputrain.emulator import faults
 from gputrain.emulator.storage import Storage
 from gputrain.emulator.vertex import Vertex
-from gputrain.trainer import Trainer
+from gputrain.trainer import attach
+from tests.laws.crashing_clients import MOMENTS, Clients
 
-CLIENT = """
-import sys
-from google.oauth2.credentials import Credentials
-from gputrain import Trainer, VertexAI
-from gputrain.gcp import Endpoints
-url, token, script = sys.argv[1:]
-everywhere = Endpoints(aiplatform=url, storage=url, logging=url)
-backend = VertexAI("my-project", "us-central1", bucket="gs://my-bucket", endpoints=everywhere,
-                   credentials=Credentials(token=token))
-print("ready", flush=True)
-Trainer(backend).submit(script, gpu="L4:1", idempotency_key="k")
-print("submitted", flush=True)
-"""
-STEPS = (
-    "storage.buckets.list",
-    "aiplatform.customJobs.list",
-    "storage.objects.insert",
-    "aiplatform.customJobs.create",
-)
+SEEDS = 300
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain.emulator.start(rate_limits=False) as running:
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         yield running
 
 
-@pytest.fixture
-def script(tmp_path):
-    (tmp_path / "train.py").write_text("pass\n")
-    return str(tmp_path / "train.py")
+@pytest.fixture(scope="module")
+def clients(cloud, tmp_path_factory):
+    script = tmp_path_factory.mktemp("code") / "train.py"
+    script.write_text("pass\n")
+    made = Clients(cloud, script)
+    yield made
+    made.close()
 
 
-def start(cloud, script):
-    words = [
-        sys.executable,
-        "-c",
-        CLIENT,
-        cloud.endpoints.url,
-        cloud.world.callers.issue(cloud.owner),
-        script,
-    ]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+@pytest.fixture(scope="module")
+def steps(clients):
+    """How many requests a submit makes that finds nothing: the code, too, is new."""
+    answer = clients.submit("counted")
+    assert answer["status"] == 0
+    return int(answer["said"].split()[1])
 
 
-def take_up(cloud, script):
-    """What a fresh process does: the same submit with the same key."""
+def killed(cloud, clients, key, step, moment):
+    """A client that is killed; what it had sent is dealt with when this returns."""
+    cloud.dispatcher.requests.clear()
+    answer = clients.submit(key, step=step, moment=moment)
+    if answer["status"] == 0:
+        return  # with nothing left to do it made fewer requests
+    assert answer["status"] == -signal.SIGKILL
+    sent = step - (moment == MOMENTS[0])
+    assert cloud.clock.wait_for(lambda: len(cloud.requests) >= sent, 20), cloud.requests
+
+
+def one_job_is_left(cloud, clients, key):
+    """A fresh process gets the one job by its key, another by its name; there is no other, and it runs."""
+    answer = clients.submit(key)
+    assert answer["status"] == 0
+    uri = answer["said"].split()[0]
     backend = VertexAI(
         "my-project", "us-central1", bucket="gs://my-bucket", endpoints=cloud.endpoints,
         credentials=cloud.credentials, sleep=cloud.clock.advance, now=cloud.clock.now,
     )  # fmt: skip
-    return Trainer(backend).submit(script, gpu="L4:1", idempotency_key="k")
-
-
-def one_job_is_left(cloud, script):
-    job = take_up(cloud, script)
-    (only,) = cloud.world.part(Vertex).jobs.values()
-    assert only.document["displayName"] == job.ref.name
+    job = attach(uri, backend=backend)
+    names = [one.document["displayName"] for one in cloud.world.part(Vertex).jobs.values()]
+    assert names.count(job.ref.name) == 1
     cloud.clock.advance(1000)
     assert job.refresh().state.value == "succeeded"
+    assert not cloud.dispatcher.failures
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_client_killed_when_a_step_is_answered_leaves_one_job(cloud, script, step):
-    client = start_held(cloud, script, step)
-    client.wait(timeout=60)
-    client.stdout.close()
-    assert client.returncode == -signal.SIGKILL
-    one_job_is_left(cloud, script)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_client_killed_at_each_request_leaves_one_job(cloud, clients, steps, moment):
+    for step in range(1, steps + 1):
+        key = f"{step} {moment}"
+        killed(cloud, clients, key, step, moment)
+        one_job_is_left(cloud, clients, key)
 
 
-def start_held(cloud, script, step):
-    """A client that is killed with SIGKILL when the step is done and its answer is not yet sent."""
-    victim = []
+def crash_and_come_again(cloud, clients, steps, seed):
+    """One to three clients of one key, each killed somewhere."""
+    dice = random.Random(seed)
+    key = f"seed {seed}"
+    for _ in range(dice.randint(1, 3)):
+        killed(cloud, clients, key, dice.randint(1, steps), dice.choice(MOMENTS))
+        cloud.clock.advance(dice.choice([0, 1, 100]))
+    one_job_is_left(cloud, clients, key)
 
-    def kill(document):
-        os.kill(victim[0], signal.SIGKILL)
-        return document
 
-    cloud.fail(step, faults.Reshape(change=kill))
-    client = start(cloud, script)
-    victim.append(client.pid)
-    return client
+@pytest.mark.parametrize("seed", range(8))
+def test_clients_killed_one_after_the_other_leave_one_job(cloud, clients, steps, seed):
+    crash_and_come_again(cloud, clients, steps, seed)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(300))
-def test_a_client_killed_at_any_moment_leaves_one_job(cloud, script, seed):
-    client = start(cloud, script)
-    assert client.stdout.readline() == "ready\n"
-    time.sleep(random.Random(seed).uniform(0, 1.5))  # the moment is what is drawn; nothing waits for it
-    client.kill()
-    client.wait(timeout=60)
-    client.stdout.close()
-    one_job_is_left(cloud, script)
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_clients_killed_at_any_moment_leave_one_job(cloud, clients, steps, seed):
+    crash_and_come_again(cloud, clients, steps, 1000 + seed)
