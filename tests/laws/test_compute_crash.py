@@ -4,6 +4,7 @@ A few lives are drawn in every run, three hundred with ``-m soak``.
 """
 
 import collections
+import itertools
 import os
 import random
 import signal
@@ -67,10 +68,10 @@ class Death:
     def meet(self, cloud, clients, **order):
         """Run a client to its death, or to its end if that comes first; whether it was killed."""
         known, victim = threading.Event(), []
-        answered = iter(range(self.step + 1))
+        answered = itertools.count()
 
         def kill(document):
-            if self.how == "answered" and next(answered, self.step) == self.step and known.wait(60):
+            if self.how == "answered" and next(answered) == self.step and known.wait(60):
                 os.kill(victim[0], signal.SIGKILL)  # done, and its answer is not yet sent
             return document
 

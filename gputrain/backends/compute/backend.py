@@ -17,7 +17,7 @@ from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, Place, ref_of
-from gputrain.backends.compute.record import Record, Records
+from gputrain.backends.compute.record import Records
 from gputrain.backends.compute.remains import Remains
 from gputrain.backends.compute.settings import Settings, read_settings
 from gputrain.catalog import region_of
@@ -122,11 +122,11 @@ class ComputeEngine:
         return f"ComputeEngine({self._settings.project!r}, regions={list(self._settings.regions)!r})"
 
     @classmethod
-    def for_ref(cls, ref: JobRef) -> ComputeEngine:
-        """The backend that a job's name speaks of, with the default credentials."""
+    def for_ref(cls, ref: JobRef, **reach: Any) -> ComputeEngine:
+        """The backend that a job's name speaks of, with the default credentials or those in ``reach``."""
         place = Place.parse(ref.place)
         bucket = place.bucket.uri("").rstrip("/")
-        return cls(ref.project, regions=[region_of(place.zone)], bucket=bucket)
+        return cls(ref.project, regions=[region_of(place.zone)], bucket=bucket, **reach)
 
     @property
     def name(self) -> str:
@@ -184,7 +184,7 @@ class ComputeEngine:
         job_id = request.ref.name
         record = self._records.read(job_id)
         if record is None or not record.ids:
-            networks.check_ways_out(self._access, self._settings, request.body)
+            self._check(request.body)
             record = self._gangs.submit(job_id, self._completed(request.body))
         return self._ref(record.zone, job_id)
 
@@ -237,7 +237,7 @@ class ComputeEngine:
         seen = self._looks.observe(record)
         if seen.state is not State.INTERRUPTED:
             return False
-        return ends.resume(self._gangs, self._looks, record, self._zones(record))
+        return ends.resume(self._gangs, self._looks, record, ends.zones(record, self.supply), self._check)
 
     def orphans(self) -> tuple[ends.Orphan, ...]:
         """VMs that bear our label and have no living job, with what each costs an hour.
@@ -265,6 +265,9 @@ class ComputeEngine:
     def _ref(self, zone: str, job_id: str) -> JobRef:
         return ref_of(self._settings.project, Place(zone=zone, bucket=self._settings.bucket), job_id)
 
+    def _check(self, order: Mapping[str, Any]) -> None:
+        networks.check_ways_out(self._access, self._settings, order)
+
     def _completed(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The order with what only the cloud knows: the code's generation, what the images are today."""
         order = body["job"]["order"]
@@ -285,20 +288,6 @@ class ComputeEngine:
             error.fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
             raise
         return "projects/" + str(found["selfLink"]).partition("/projects/")[2]
-
-    def _zones(self, record: Record) -> tuple[str, ...]:
-        """Where an interrupted job may start again: where it was, then wherever its machine is.
-
-        A reservation is of one zone, a placement policy of one region.
-        """
-        asked = record.order["properties"]
-        if asked["reservationAffinity"]["consumeReservationType"] == "SPECIFIC_RESERVATION":
-            return (record.zone,)
-        offers = (one for one in self.supply.offers if one.machine_type == asked["machineType"])
-        places = dict.fromkeys([record.zone, *(place for one in offers for place in one.places)])
-        home = region_of(record.zone)
-        is_bound = bool(asked.get("resourcePolicies"))
-        return tuple(place for place in places if not is_bound or region_of(place) == home)
 
 
 _SETTINGS = frozenset(field.name for field in attrs.fields(Settings))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -15,8 +15,10 @@ from gputrain.backends.compute.look import SHORTEST_RESTART_S, Looks
 from gputrain.backends.compute.official import Json
 from gputrain.backends.compute.record import Record, Records
 from gputrain.catalog import Price, ProvisioningModel
-from gputrain.errors import CapacityError, GputrainError, TransientError
+from gputrain.errors import CapacityError, GputrainError, QuotaExceededError, TransientError
 from gputrain.gcp import LABEL_JOB, Access, Api, PreconditionError
+from gputrain.gcp.ways_out import NoWayOutError
+from gputrain.planning import Supply
 from gputrain.retry import WRITE, retried
 
 log = logging.getLogger("gputrain")
@@ -59,40 +61,78 @@ def mark_cancelled(access: Access, records: Records, job_id: str) -> None:
         log.debug("%s was cancelled before", job_id)
 
 
-def resume(gangs: Gangs, looks: Looks, record: Record, zones: Sequence[str]) -> bool:
+def zones(record: Record, supply: Supply) -> tuple[str, ...]:
+    """Where an interrupted job may start again: where it was, then wherever its machine is.
+
+    A reservation is of one zone, a placement policy of one region.
+    """
+    asked = record.order["properties"]
+    if asked["reservationAffinity"]["consumeReservationType"] == "SPECIFIC_RESERVATION":
+        return (record.zone,)
+    offers = (one for one in supply.offers if one.machine_type == asked["machineType"])
+    places = dict.fromkeys([record.zone, *(place for one in offers for place in one.places)])
+    home = catalog.region_of(record.zone)
+    is_bound = bool(asked.get("resourcePolicies"))
+    return tuple(place for place in places if not is_bound or catalog.region_of(place) == home)
+
+
+def resume(
+    gangs: Gangs,
+    looks: Looks,
+    record: Record,
+    places: Sequence[str],
+    check: Callable[[Mapping[str, Any]], None],
+) -> bool:
     """Make the next attempt of an interrupted job, in the first zone with room; whether this call did.
 
     Whoever writes the record goes first; others see it and do nothing.
+
+    Args:
+        places: the zones where it may go, in order.
+        check: raises AccessError for an order whose VMs would reach nothing.
     """
     if not record.ids and gangs.calls.access.now() < record.asked_at + AGAIN_S:
         return False
     if record.ids:
-        nodes = looks.joined(record, looks.nodes(record, {}))
-        spent = record.spent(looks.ran_s(record, nodes))
-        gangs.clear(record)
-        record = attrs.evolve(spent, attempt=record.attempt + 1, ids={})
-    queue = list(zones)
+        record = _next(gangs, looks, record)
+    queue = list(places)
     while queue:
         zone = queue.pop(0)
         wanted = attrs.evolve(record, order=_in_zone(record.order, zone), asked_at=gangs.calls.access.now())
-        if wanted.order["max_cost"] is not None and wanted.order["price_usd_h"] is None:
-            log.info("%s does not go to %s: what that costs is unknown", record.job_id, zone)
-            continue
-        if wanted.left_s < SHORTEST_RESTART_S:
-            log.info("%s does not go to %s: the money that is left buys no minute", record.job_id, zone)
+        if not _is_affordable(wanted):
             continue
         try:
+            check(wanted.order)
             record = gangs.records.write(wanted)
-        except PreconditionError:
-            return False
-        try:
             gangs.make(record)
             return True
+        except PreconditionError:
+            return False
         except CapacityError as full:
             hinted = [one for one in full.zones_available if one in queue]
             queue = [*hinted, *(one for one in queue if one not in hinted)]
             log.info("no room to restart %s in %s: %s", record.job_id, zone, full.what)
+        except (NoWayOutError, QuotaExceededError) as refused:
+            region = catalog.region_of(zone)
+            queue = [one for one in queue if catalog.region_of(one) != region]
+            log.info("%s cannot start again in %s: %s", record.job_id, region, refused.what)
     return False
+
+
+def _next(gangs: Gangs, looks: Looks, record: Record) -> Record:
+    """The record of the attempt after this one, of which nothing is left."""
+    nodes = looks.joined(record, looks.nodes(record, {}))
+    spent = record.spent(looks.ran_s(record, nodes))
+    gangs.clear(record)
+    return attrs.evolve(spent, attempt=record.attempt + 1, ids={})
+
+
+def _is_affordable(record: Record) -> bool:
+    """Whether what is left of its budget buys a minute in its zone."""
+    if record.order["max_cost"] is not None and record.order["price_usd_h"] is None:
+        log.info("%s does not go to %s: what that costs is unknown", record.job_id, record.zone)
+        return False
+    return record.left_s >= SHORTEST_RESTART_S
 
 
 def orphans(calls: Calls, records: Records, looks: Looks) -> tuple[Orphan, ...]:
