@@ -161,11 +161,52 @@ def _prices() -> dict[tuple[str, str], tuple[float, float]]:
 def price_usd_h(machine: str, region: str, provisioning_model: str) -> float:
     """US dollars an hour of one VM; 0.0 where no price is known.
 
-    Flex-start VMs are metered at the Spot price: their own price list is not in the data, and both are
-    discounts of about half.
+    Where the list has no price of the machine, it is the sum of its parts. Flex-start always is; where its
+    parts are not known, it is the Spot price, as both are discounts of about half.
     """
     standard, spot = _prices().get((machine, region), (0.0, 0.0))
-    return spot if provisioning_model in ("SPOT", "FLEX_START") else standard
+    if provisioning_model == "FLEX_START":
+        flex_start = _sum_of_parts(machine, region, at=2)
+        return flex_start or price_usd_h(machine, region, "SPOT")
+    if provisioning_model == "SPOT":
+        return spot or _sum_of_parts(machine, region, at=1)
+    return standard or _sum_of_parts(machine, region, at=0)
+
+
+def _sum_of_parts(machine: str, region: str, *, at: int) -> float:
+    """What the parts of a machine come to an hour; 0.0 where one of them has no price."""
+    total = Decimal(0)  # and stays so for a machine without parts
+    for part, amount in parts(machine).items():
+        price = part_prices().get((part, region), (None, None, None))[at]
+        if price is None:
+            return 0.0
+        total += price * amount
+    return float(total)
+
+
+_PARTS_OF_A_GPU = {"g4-standard-6": "0.125", "g4-standard-12": "0.25", "g4-standard-24": "0.5"}
+
+
+def parts(machine: str) -> dict[str, Decimal]:
+    """How much of each part of `part_prices` a machine is billed for: GPUs, cores, GiB of memory, GiB of
+    local SSD by the hour. N1 and A4X have none; A4 is its GPUs alone.
+
+    Source: bundled local SSD, docs.cloud.google.com/compute/docs/gpus (2026-04-14), read 2026-11-20.
+    """
+    one = machines().get(machine)
+    if one is None or not one.accelerator or one.family == "a4x":
+        return {}
+    gpus = Decimal(_PARTS_OF_A_GPU.get(machine, one.gpus))
+    if one.family == "a4":
+        return {one.accelerator: gpus}
+    series = "A3Plus" if one.accelerator == "nvidia-h100-mega-80gb" else one.family.upper()
+    ssd_gib = {"a3": 750, "a2": 375 if "ultra" in machine else 0}.get(one.family, 0) * gpus
+    return {
+        one.accelerator: gpus,
+        f"{series} core": Decimal(one.vcpus),
+        f"{series} ram": Decimal(one.memory_mib) / 1024,
+        **({"local SSD": ssd_gib / 730} if ssd_gib else {}),
+    }
 
 
 @functools.cache

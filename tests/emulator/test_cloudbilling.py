@@ -181,33 +181,25 @@ def test_a_page_token_of_another_list_is_refused(catalog: billing_v1.CloudCatalo
         list(catalog.list_services(billing_v1.ListServicesRequest(page_token=token)))
 
 
-def parts_of(machine: facts.Machine) -> dict[str, Decimal]:
-    """How much of each part a machine is billed for."""
-    series = "A3Plus" if "megagpu-8g" in machine.name else machine.family.upper()
-    shares = {"g4-standard-6": "0.125", "g4-standard-12": "0.25", "g4-standard-24": "0.5"}
-    ssd_gib = 750 * machine.gpus if machine.family == "a3" else 375 * machine.gpus * ("ultra" in machine.name)
-    return {
-        machine.accelerator: Decimal(shares.get(machine.name, machine.gpus)),
-        f"{series} core": Decimal(machine.vcpus),
-        f"{series} ram": Decimal(machine.memory_mib) / 1024,
-        "local SSD": Decimal(ssd_gib) / 730,
-    }
-
-
 def test_the_parts_of_a_machine_add_up_to_its_price() -> None:
     checked = 0
-    for machine in facts.machines().values():
+    for name in facts.machines():
         for region, at in ((region, at) for region in facts.regions() for at in (0, 1)):
-            whole = facts.price_usd_h(machine.name, region, MODELS[at])
+            whole = facts.price_usd_h(name, region, MODELS[at])
             if not whole:
                 continue
-            prices = {
-                part: facts.part_prices().get((part, region), (None, None))[at] for part in parts_of(machine)
-            }
-            total = sum((prices[part] or 0) * amount for part, amount in parts_of(machine).items())
-            assert float(total) == pytest.approx(whole, abs=2e-5), (machine.name, region)
+            prices = {part: facts.part_prices()[part, region][at] for part in facts.parts(name)}
+            total = sum((prices[part] or 0) * amount for part, amount in facts.parts(name).items())
+            assert float(total) == pytest.approx(whole, abs=2e-5), (name, region)
             checked += 1
     assert checked > 800
+
+
+def test_flex_start_is_metered_at_its_own_price() -> None:
+    assert facts.price_usd_h("a2-highgpu-1g", "us-central1", "FLEX_START") == pytest.approx(2.020332)
+    assert facts.price_usd_h("a4-highgpu-8g", "us-central1", "FLEX_START") == pytest.approx(8 * 4.7183)
+    assert facts.price_usd_h("a4-highgpu-8g", "us-central1", "STANDARD") == 0
+    assert facts.price_usd_h("n1-standard-8", "us-central1", "FLEX_START") == 0
 
 
 def test_no_part_is_dearer_as_spot_than_as_standard() -> None:
