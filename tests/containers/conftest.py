@@ -31,6 +31,23 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=f"no container engine: {REASON}"))
 
 
+@pytest.fixture(scope="package", autouse=True)
+def nothing_is_left():
+    """After the last test here no mount, no control group and no file in shared memory is ours."""
+    before = traces()
+    yield
+    assert traces() == before
+
+
+def traces():
+    """What an engine might leave behind on this computer."""
+    mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+    groups = {path.name for path in Path("/sys/fs/cgroup").glob("**/gputrain-emulator-*")}
+    mine = {name for name in groups if name.startswith(f"gputrain-emulator-{os.getpid()}-")}
+    locks = {path.name for path in Path("/dev/shm").glob("libpod*")}
+    return mounts, mine, locks
+
+
 @pytest.fixture(scope="session")
 def images(tmp_path_factory):
     """The address of a registry that holds one image with a Python, and one without."""

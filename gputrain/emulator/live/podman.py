@@ -32,10 +32,15 @@ def why_no_engine() -> str | None:
         return refusal
     if os.geteuid() != 0:
         return "containers in live virtual machines need root's rights"
-    missing = [name for name in NEEDED if shutil.which(name, path=PLACES) is None]
+    missing = [name for name in NEEDED if program(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)} (`make engine` installs them on Debian)"
     return None
+
+
+def program(name: str) -> str | None:
+    """Where a program of the engine lies; some are on nobody's PATH."""
+    return shutil.which(name, path=PLACES)
 
 
 def write(folder: Path, images: Path, *, volumes: Sequence[str]) -> dict[str, str]:
@@ -53,8 +58,12 @@ def write(folder: Path, images: Path, *, volumes: Sequence[str]) -> dict[str, st
 
 def settings(cgroup: str) -> dict[str, Any]:
     """What the machine's first process needs to know to start the engine."""
-    program = shutil.which("podman", path=PLACES)
-    return {"program": program, "socket": SOCKET, "cgroup": cgroup, "environment": environment(INSIDE)}
+    return {
+        "program": program("podman"),
+        "socket": SOCKET,
+        "cgroup": cgroup,
+        "environment": environment(INSIDE),
+    }
 
 
 def cgroup_of(machine: str) -> str:
@@ -80,16 +89,16 @@ def client(
 
     refusal: why there is no engine; the program then says so.
     """
-    program = Path(__file__).with_name("docker.py").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("docker.py").read_text(encoding="utf-8")
     own = {
-        "program": shutil.which("podman", path=PLACES),
+        "program": program("podman"),
         "socket": socket,
         "cgroup": cgroup,
         "environment": environment(configuration),
         "gpus": gpus,
         "refusal": refusal,
     }
-    return f"#!{sys.executable} -IS\n{program}\n\nmain({own!r}, sys.argv[1:])\n"
+    return f"#!{sys.executable} -IS\n{text}\n\nmain({own!r}, sys.argv[1:])\n"
 
 
 def _files(volumes: Sequence[str]) -> Mapping[str, str]:
