@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import attrs
-
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine
-from gputrain.errors import JobError, JobFailedError, JobTimeoutError, TransientError
+from gputrain.errors import JobError, JobTimeoutError, TransientError
+from gputrain.job.result import Result, failed
 from gputrain.lifecycle import Failure, Observation, State, advance
 from gputrain.metrics import Metrics
 from gputrain.planning import Candidate, Ledger
@@ -21,20 +20,6 @@ from gputrain.tables import Table
 
 BLIND_FOR_AT_MOST_S = 300.0
 """How long every look may fail, one after the other, before `Job.wait` gives up."""
-
-
-@attrs.frozen(kw_only=True)
-class Result:
-    """How a job ended well."""
-
-    uri: str
-    state: State
-    duration: timedelta | None
-    metrics: Metrics = attrs.field(repr=False)
-    cost_usd: float | None
-    """US dollars at the dated price; None: unknown."""
-    attempt: int
-    """0 where it was never restarted."""
 
 
 class Job:
@@ -179,7 +164,11 @@ class Job:
                 attempt=self._seen.attempt,
             )
         if state is State.FAILED:
-            raise _failed(self, self._seen.failure or Failure(kind="unknown", message=self._seen.detail))
+            raise failed(
+                self.ref.name,
+                self.uri,
+                self._seen.failure or Failure(kind="unknown", message=self._seen.detail),
+            )
         fix = "raise max_run_duration or max_wait_duration" if state is State.EXPIRED else ""
         why = self._seen.detail or (self._seen.failure.message if self._seen.failure else "")
         raise JobError(f"{self.ref.name} ended as {state.value}", why=why, fix=fix, uri=self.uri)
@@ -279,21 +268,3 @@ class Job:
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         yield self.table
-
-
-def _failed(job: Job, failure: Failure) -> JobFailedError:
-    where = "" if failure.rank is None else f" on rank {failure.rank}"
-    if failure.rank is None and failure.node_rank is not None:
-        where = f" on node {failure.node_rank}"
-    return JobFailedError(
-        f"{job.ref.name} failed: {failure.kind}{where}",
-        why=failure.message,
-        fix=f"read the whole log: gputrain.attach({job.uri!r}).logs()",
-        uri=job.uri,
-        kind=failure.kind,
-        rank=failure.rank,
-        node_rank=failure.node_rank,
-        exit_code=failure.exit_code,
-        traceback=failure.traceback,
-        last_lines=failure.last_lines,
-    )

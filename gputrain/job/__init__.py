@@ -1,0 +1,6 @@
+"""`Job`: the handle of one job, in the process that submitted it or in any other."""
+
+from gputrain.job.handle import Job
+from gputrain.job.result import Result
+
+__all__ = ["Job", "Result"]

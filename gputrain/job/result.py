@@ -1,0 +1,44 @@
+"""How a job ended: well, as a `Result`; badly, as the error that says why."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import attrs
+
+from gputrain.errors import JobFailedError
+from gputrain.lifecycle import Failure, State
+from gputrain.metrics import Metrics
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """How a job ended well."""
+
+    uri: str
+    state: State
+    duration: timedelta | None
+    metrics: Metrics = attrs.field(repr=False)
+    cost_usd: float | None
+    """US dollars at the dated price; None: unknown."""
+    attempt: int
+    """0 where it was never restarted."""
+
+
+def failed(name: str, uri: str, failure: Failure) -> JobFailedError:
+    """The error of a job that failed."""
+    where = "" if failure.rank is None else f" on rank {failure.rank}"
+    if failure.rank is None and failure.node_rank is not None:
+        where = f" on node {failure.node_rank}"
+    return JobFailedError(
+        f"{name} failed: {failure.kind}{where}",
+        why=failure.message,
+        fix=f"read the whole log: gputrain.attach({uri!r}).logs()",
+        uri=uri,
+        kind=failure.kind,
+        rank=failure.rank,
+        node_rank=failure.node_rank,
+        exit_code=failure.exit_code,
+        traceback=failure.traceback,
+        last_lines=failure.last_lines,
+    )
