@@ -162,13 +162,13 @@ class Access:
         Raises:
             AccessError, RequestError, CapacityError, TransientError, ProviderError: as the answer says.
         """
-        with translated(action):
+        with translated(action, project=self.project):
             response = self.once("session", self._session).request(
                 method, url, params=params, json=json, data=data, headers=headers, timeout=timeout_s,
                 allow_redirects=False,
             )  # fmt: skip
         if response.status_code >= 300 and response.status_code not in accept:
-            raise to_error(answer_of_response(response), action)
+            raise to_error(answer_of_response(response), action, project=self.project)
         return response
 
     def rest_json(self, method: str, url: str, *, action: str, **options: Any) -> dict[str, Any]:

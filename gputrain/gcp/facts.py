@@ -39,19 +39,22 @@ def facts_of(error: type[GputrainError], answer: Answer, found: Found) -> Facts:
     return next((read(answer, found) for kind, read in _READERS.items() if issubclass(error, kind)), {})
 
 
-def words_of(answer: Answer, found: Found) -> dict[str, str]:
+def words_of(answer: Answer, found: Found, project: str) -> dict[str, str]:
     """What the sentences of a fix may name, as far as the answer tells."""
     constraint = found.get("constraint", "")
     return {
-        "project": _project(answer),
+        "project": project or _project(answer),
         "account": found.get("account", ""),
         "remedy": _REMEDIES.get(constraint, "change what it names"),
     }
 
 
-def notes_of(answer: Answer) -> str:
-    """What a reader should know of a quota beside Google's words; empty for other answers."""
-    quota = answer.quota
+def notes_of(error: type[GputrainError], answer: Answer) -> str:
+    """What a reader should know beside Google's words; mostly nothing."""
+    zones = _zones(answer)
+    if issubclass(error, CapacityError) and zones:
+        return f"Google has some in {' and '.join(zones)}"
+    quota = answer.quota if issubclass(error, QuotaExceededError) else None
     if quota is None or quota.limit is None:
         return ""
     if quota.future_limit is not None:
@@ -78,9 +81,14 @@ def _quota(answer: Answer, found: Found) -> Facts:
 
 
 def _place(answer: Answer, found: Found) -> Facts:
-    zones = answer.metadata.get("zonesAvailable", "").split(",")
     place = found.get("zone") or found.get("region") or answer.metadata.get("zone") or answer.place
-    return {"place": place, "zones_available": tuple(zone.strip() for zone in zones if zone.strip())}
+    return {"place": place, "zones_available": _zones(answer)}
+
+
+def _zones(answer: Answer) -> tuple[str, ...]:
+    """The zones with room that a stockout names."""
+    zones = re.split(r"[,\s]+", answer.metadata.get("zonesAvailable", ""))
+    return tuple(zone for zone in zones if re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", zone))
 
 
 def _permission(answer: Answer, found: Found) -> Facts:

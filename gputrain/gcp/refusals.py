@@ -6,6 +6,8 @@ import string
 from collections.abc import Iterable
 from typing import Any
 
+import attrs
+
 from gputrain.errors import (
     CapacityError,
     GputrainError,
@@ -29,12 +31,14 @@ def kind_of(answer: Answer) -> Kind | None:
     return next((kind for mark, kind in _MARKS if mark.meets(answer)), None)
 
 
-def to_error(answer: Answer, action: str) -> GputrainError:
+def to_error(answer: Answer, action: str, *, project: str = "", place: str = "") -> GputrainError:
     """The error for a refusal, with Google's own words as its ``why`` and the payload as its ``raw``.
 
     Args:
         answer: what the API said.
         action: what was being done, in a few words: ``"create the job"``.
+        project: whose it was, for the commands that the fix names; where it is not given, as Google says.
+        place: the zone or region that was asked, where the answer does not tell.
 
     >>> to_error(Answer(status=404, message="no such job"), "look at the job").kind
     'missing'
@@ -42,14 +46,15 @@ def to_error(answer: Answer, action: str) -> GputrainError:
     kind = kind_of(answer)
     if kind is None:
         return _unknown(answer, action)
+    answer = answer if answer.place else attrs.evolve(answer, place=place)
     found = kind.read(answer)
     facts = facts_of(kind.error, answer, found)
     said = answer.message or f"Google said {answer.status or 'nothing'} and gave no reason"
-    note = notes_of(answer) if issubclass(kind.error, QuotaExceededError) else ""
+    note = notes_of(kind.error, answer)
     return kind.error(
         f"could not {action}: {kind.title}",
         why=f"{said} ({note})" if note else said,
-        fix=_Fix().format(kind.fix, **{**words_of(answer, found), **facts}),
+        fix=_Fix().format(kind.fix, **{**words_of(answer, found, project), **facts}),
         raw=answer.raw,
         kind=kind.name,
         scope=kind.reach,

@@ -30,11 +30,12 @@ LARGEST = 1 << 20
 
 
 @contextmanager
-def translated(action: str) -> Iterator[None]:
+def translated(action: str, *, project: str = "", place: str = "") -> Iterator[None]:
     """Let what the official clients raise inside come out as gputrain's errors, the cause kept.
 
     Args:
         action: what is being done, for the message: ``"create the job"``.
+        project, place: whose it is and which zone or region is asked, where they are known.
 
     Raises:
         AccessError, RequestError, CapacityError, TransientError, ProviderError: as the answer says.
@@ -42,7 +43,8 @@ def translated(action: str) -> Iterator[None]:
     try:
         yield
     except _families() as error:
-        found = [to_error(answer, action) for answer in read_answers(error)]
+        answers = read_answers(error)
+        found = [to_error(answer, action, project=project, place=place) for answer in answers]
         raise (gravest(found) or found[0]) from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # The clients read bodies of another shape than they expect without care (google-api-core 2.44.0).

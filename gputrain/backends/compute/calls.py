@@ -122,10 +122,10 @@ def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
     return tuple(one for one in errors if one.get("code") != "VM_MIN_COUNT_NOT_REACHED")
 
 
-def raise_first(errors: tuple[Json, ...], status: int, action: str, *, zone: str) -> None:
+def raise_first(errors: tuple[Json, ...], status: int, action: str, *, zone: str, project: str) -> None:
     """Raise what the gravest of an operation's errors means; nothing where there are none."""
     answers = [answer_of_operation(one, status=status, place=zone) for one in errors]
-    error = gravest(to_error(answer, action) for answer in answers)
+    error = gravest(to_error(answer, action, project=project) for answer in answers)
     if error is not None:
         raise error
 

@@ -117,7 +117,7 @@ class Gangs:
             self.clear(record)
             status = int(ended.get("httpErrorStatusCode") or 0)
             told = errors or tuple(ended["error"]["errors"])
-            raise_first(told, status, f"create the VMs in {record.zone}", zone=record.zone)
+            self._raise(told, status, record)
         # Read from the operation: a VM whose job ends at once may have removed itself already.
         ids = self._ids_of_members(record, ended)
         return self._noted(record, ids) if len(ids) == len(record.names) else self._arrived(record)
@@ -201,9 +201,12 @@ class Gangs:
                 ended = self.calls.end_of(record.zone, operation)
                 if errors_of(ended):
                     self.clear(record)
-                    told = errors_of(ended)
-                    raise_first(told, 0, f"create the VMs in {record.zone}", zone=record.zone)
+                    self._raise(errors_of(ended), 0, record)
                 return self._arrived(record)
+
+    def _raise(self, errors: tuple[Json, ...], status: int, record: Record) -> None:
+        action, project = f"create the VMs in {record.zone}", self.calls.access.project
+        raise_first(errors, status, action, zone=record.zone, project=project)
 
     def _strangers(self, record: Record) -> bool:
         label = label_value(record.job_id)

@@ -47,7 +47,7 @@ class Jobs:
 
             client = self._client(region)
             job = CustomJob.from_json(json.dumps(dict(body)))
-            with translated(f"create the job in {region}"):
+            with translated(f"create the job in {region}", project=self.access.project, place=region):
                 return _seen(
                     client.create_custom_job(
                         parent=self._parent(region), custom_job=job, timeout=TIMEOUT_S, retry=None
@@ -65,7 +65,7 @@ class Jobs:
 
         def once() -> Seen:
             client = self._client(resource.split("/")[3])
-            with translated("look at the job"):
+            with translated("look at the job", project=self.access.project):
                 return _seen(client.get_custom_job(name=resource, timeout=TIMEOUT_S, retry=None))
 
         return self._read(once)
@@ -82,7 +82,7 @@ class Jobs:
             from google.protobuf.json_format import MessageToDict
 
             client = self._client(resource.split("/")[3])
-            with translated("read the job"):
+            with translated("read the job", project=self.access.project):
                 job = client.get_custom_job(name=resource, timeout=TIMEOUT_S, retry=None)
             found: dict[str, Any] = MessageToDict(CustomJob.pb(job))
             return found
@@ -101,7 +101,7 @@ class Jobs:
                 "read_mask": {"paths": [_snake(path) for path in LOOKED_AT.split(",")]},
             }
             client = self._client(region)
-            with translated(f"list the jobs in {region}"):
+            with translated(f"list the jobs in {region}", project=self.access.project):
                 pager = client.list_custom_jobs(request, timeout=TIMEOUT_S, retry=None)
                 answer = next(iter(pager.pages))
             return Page(items=tuple(map(_seen, answer.custom_jobs)), next_token=answer.next_page_token)
@@ -117,7 +117,7 @@ class Jobs:
 
         def once() -> None:
             client = self._client(resource.split("/")[3])
-            with translated("cancel the job"):
+            with translated("cancel the job", project=self.access.project):
                 client.cancel_custom_job(name=resource, timeout=TIMEOUT_S, retry=None)
 
         self._read(once)

@@ -27,7 +27,7 @@ STOCKOUT = {
     "details": [
         {
             "reason": "resource_availability",
-            "metadatas": {"zone": "us-central1-b", "zonesAvailable": "a-1,a-2"},
+            "metadatas": {"zone": "us-central1-b", "zonesAvailable": "us-central1-a,us-central1-f"},
         }
     ],
 }
@@ -49,7 +49,7 @@ SEEN = [
      {"metric": "NVIDIA_L4_GPUS", "limit": 4.0, "where": "us-central1"}),
     ({"code": 403, "message": "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 0.0 globally."}, QuotaExceededError,
      {"metric": "GPUS_ALL_REGIONS", "limit": 0.0}),
-    (STOCKOUT, CapacityError, {"place": "us-central1-b", "zones_available": ("a-1", "a-2")}),
+    (STOCKOUT, CapacityError, {"place": "us-central1-b", "zones_available": ("us-central1-a", "us-central1-f")}),
     ({"code": 8, "message": "Resources are insufficient in region: us-central1. Please try a different region."},
      CapacityError, {"place": "us-central1"}),
     ({"code": 400, "message": 'Machine type "a2-highgpu-1g" is not supported.'}, CapacityError, {}),

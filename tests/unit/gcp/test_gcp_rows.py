@@ -118,13 +118,18 @@ FACTS = {
     "C27": {"api": "compute.googleapis.com"},
     "C28": ACT_AS,
     "C29": {"permission": "", "service_account": ACT_AS["service_account"]},
-    "V01": {"metric": "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus", "limit": None},
+    "V01": {
+        "metric": "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus",
+        "limit": None,
+        "where": REGION,
+    },
     "V01a": {
         "metrics": (
             "aiplatform.googleapis.com/custom_model_training_cpus",
             "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus",
         )
     },
+    "V04": {"place": REGION},
     "V03": {"metric": "aiplatform.googleapis.com/job_writes"},
     "V07": ACT_AS,
     "V08": {"permission": "aiplatform.customJobs.create"},
@@ -180,7 +185,8 @@ def insert(calls, name):
     request = f"11111111-1111-4111-8111-{int.from_bytes(name.encode()):012d}"
     operation = calls.official.start(ZONE, "insert", {"name": f"vm-{name}", **BODY}, request)
     ended = calls.end_of(ZONE, operation)
-    raise_first(errors_of(ended) or tuple(ended["error"]["errors"]), 0, "create the VM", zone=ZONE)
+    told = errors_of(ended) or tuple(ended["error"]["errors"])
+    raise_first(told, 0, "create the VM", zone=ZONE, project="my-project")
 
 
 CASES = [
@@ -232,6 +238,16 @@ def test_each_row_reaches_as_far_as_its_kind_says_and_pickles(told, case):
         assert one.retryable == isinstance(one, errors.TransientError)
     assert len(repr(error)) < 200
     assert str(copy) == str(error)
+
+
+def test_a_fix_can_be_pasted(told):
+    assert told["C06"].fix.endswith("https://console.cloud.google.com/iam-admin/quotas?project=my-project")
+    assert "gcloud services enable compute.googleapis.com --project my-project;" in told["C27"].fix
+    assert " add-iam-policy-binding trainer@my-project.iam.gserviceaccount.com --member " in told["C28"].fix
+    assert "compute.instances.create" in told["C26"].fix
+    assert told["C02a"].why.endswith("(Google has some in us-central1-b and us-central1-f)")
+    assert told["C06"].why.endswith("(a limit of 0 never clears by waiting)")
+    assert told["C06a"].why.endswith("(a rise from 16 to 32 is under way)")
 
 
 def test_only_what_passes_is_tried_again(cloud, access):
