@@ -1,11 +1,13 @@
 """The one write: a gang is there once and whole, or nothing is left and the error says what to do."""
 
 import threading
+import uuid
 
 import pytest
 
 import gputrain.emulator
-from gputrain.backends.compute import ComputeEngine
+from gputrain.backends.compute import ComputeEngine, render
+from gputrain.emulator import failures
 from gputrain.emulator.faults import DropAfterCommit, DropBeforeCommit, Stale
 from gputrain.emulator.storage import Storage
 from gputrain.errors import (
@@ -167,41 +169,35 @@ def test_a_quota_is_told_with_its_metric_limit_and_region(cloud, road, code):
 
 
 REFUSALS = {
-    "C01": CapacityError,
-    "C02": CapacityError,
-    "C03": CapacityError,
-    "C04": CapacityError,
-    "C06": QuotaExceededError,
-    "C07": QuotaExceededError,
-    "C08d": QuotaExceededError,
-    "C12": CapacityError,
-    "C13": CapacityError,
-    "C14": CapacityError,
-    "C15": RequestError,
-    "C16": CapacityError,
-    "C17": RequestError,
-    "C18": RequestError,
-    "C19": RequestError,
-    "C20": RequestError,
-    "C22": RequestError,
-    "C24": OrgPolicyError,
-    "C25": CapacityError,
-    "C25a": RequestError,
-    "C26": PermissionDeniedError,
-    "C27": ApiDisabledError,
-    "C28": PermissionDeniedError,
-    "C29": PermissionDeniedError,
-    "C30": CapacityError,
-    "C31": CapacityError,
-    "C32": CapacityError,
-    "C34": AuthError,
+    CapacityError: "C01 C02 C02a C03 C03a C03b C04 C05 C12 C12b C13 C14 C16 C25 C25c C25f C30 C31 C32",
+    QuotaExceededError: "C06 C06a C06b C07 C08d",
+    RequestError: "C12a C15 C17 C18 C19 C19a C20 C21 C22 C22a C23 C23a C23b C25a C25d C25e",
+    OrgPolicyError: "C24 C24a C24b C24c",
+    PermissionDeniedError: "C26 C28 C29 C31a",
+    ApiDisabledError: "C27",
+    AuthError: "C33 C34",
 }
+REFUSED = {row: error for error, rows in REFUSALS.items() for row in rows.split()}
+PASSING = ["C08", "C09", "C10", "C11", "C25b", "C35", "C35a", "C35b", "C36"]
+OF_LISTS = {"C37", "C37a", "C37b"}
 
 
-@pytest.mark.parametrize("row", REFUSALS)
+def test_every_row_of_failures_stands_in_one_of_these_tables():
+    assert sorted([*REFUSED, *PASSING, *LATER, *OF_LISTS]) == sorted(failures.ROWS)
+
+
+@pytest.mark.parametrize("row", sorted(OF_LISTS))
+def test_a_list_that_lacks_something_makes_no_second_gang(cloud, road, code, row):
+    cloud.fail("compute.instances.list", row, times=None)
+    first = road.submit(spec(code), job_id="bert-1")
+    assert road.submit(spec(code), job_id="bert-1") == first
+    assert len(made(cloud)) == 2
+
+
+@pytest.mark.parametrize("row", REFUSED)
 def test_each_refusal_is_told_apart_says_what_to_do_and_leaves_nothing(cloud, road, code, row):
     cloud.fail(BULK, row, times=None)
-    with pytest.raises(REFUSALS[row]) as caught:
+    with pytest.raises(REFUSED[row]) as caught:
         road.submit(spec(code), job_id="bert-1")
     assert caught.value.fix
     assert caught.value.raw
@@ -209,15 +205,16 @@ def test_each_refusal_is_told_apart_says_what_to_do_and_leaves_nothing(cloud, ro
     assert road.backend.find() == ()
 
 
-@pytest.mark.parametrize("row", ["C08", "C09", "C11", "C35", "C36"])
+@pytest.mark.parametrize("row", PASSING)
 def test_what_passes_is_waited_out(cloud, road, code, row):
     cloud.fail(BULK, row, times=2)
     road.submit(spec(code))
     assert len(vms(cloud)) == 2
 
 
-def test_what_does_not_pass_ends_and_can_be_submitted_again(cloud, road, code):
-    order = cloud.fail(BULK, "C35", times=None)
+@pytest.mark.parametrize("row", ["C35", *LATER])
+def test_what_does_not_pass_ends_and_can_be_submitted_again(cloud, road, code, row):
+    order = cloud.fail(BULK, row, times=None)
     with pytest.raises(TransientError):
         road.submit(spec(code), job_id="bert-1")
     order.cancel()
@@ -270,6 +267,35 @@ def test_a_flex_start_vm_waits_in_googles_queue_and_the_submit_does_not(cloud, r
     seen = road.backend.observe(ref)
     assert seen.state is State.EXPIRED
     assert "max_wait_duration" in seen.detail
+
+
+def test_a_quota_that_is_gone_between_plan_and_create_is_told_and_leaves_nothing(cloud, road, code):
+    request = road.request(spec(code), job_id="bert-1")
+    cloud.quota("NVIDIA_L4_GPUS", 0)
+    with pytest.raises(QuotaExceededError) as caught:
+        road.backend.create(request)
+    assert caught.value.metric == "NVIDIA_L4_GPUS"
+    assert vms(cloud) == []
+    assert road.backend.find() == ()
+
+
+def test_the_same_names_in_another_zone_are_another_gang(cloud, make, code):
+    backend = make()
+    ref = Road(backend).submit(spec(code), job_id="bert-1")
+    record = backend._records.read("bert-1")
+    elsewhere = {**record.order, "zone": "us-central1-b"}
+    operation = backend._calls.official.start(
+        "us-central1-b", *render.call(elsewhere, "bert-1", 0, max_run_s=600), str(uuid.uuid4())
+    )
+    backend._calls.end_of("us-central1-b", operation)
+    assert vms(cloud) == ["bert-1-0-0", "bert-1-0-0", "bert-1-0-1", "bert-1-0-1"]
+    assert make().observe(ref).raw["nodes"][0]["status"] == "RUNNING"
+    swept = make().sweep()
+    assert {(one.zone, one.name) for one in swept} == {
+        ("us-central1-b", "bert-1-0-0"), ("us-central1-b", "bert-1-0-1"),
+    }  # fmt: skip
+    cloud.clock.advance(300)
+    assert {vm.zone for vm in cloud.compute.vms.values()} == {"us-central1-a"}
 
 
 def test_a_list_that_lags_makes_no_second_gang(cloud, make, code):
