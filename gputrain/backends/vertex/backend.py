@@ -106,9 +106,9 @@ class VertexAI:
         return f"VertexAI(project={self._settings.project!r}, regions={list(self._settings.regions)!r})"
 
     @classmethod
-    def for_ref(cls, ref: JobRef) -> VertexAI:
-        """The backend that a job's name speaks of, with the default credentials."""
-        return cls(ref.project, ref.place)
+    def for_ref(cls, ref: JobRef, **reach: Any) -> VertexAI:
+        """The backend that a job's name speaks of, with the default credentials or those in ``reach``."""
+        return cls(ref.project, ref.place, **reach)
 
     @property
     def name(self) -> str:

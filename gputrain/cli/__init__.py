@@ -1,0 +1,50 @@
+"""``gputrain``: the calls of a trainer, for people at a terminal and for shell scripts.
+
+::
+
+    gputrain gpus | quotas | plan | doctor | submit | jobs | logs | cancel | sweep
+
+There is no logic here: a command reads its words, makes one call and shows what came back, as a table or,
+with ``--json``, as one JSON document. What an exit status means is in `Exit`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from gputrain.cli.exits import Exit
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status.
+
+    Args:
+        words: the command line without the program's name; that of this process unless given.
+    """
+    from gputrain.cli.parser import read
+
+    options = read(sys.argv[1:] if words is None else words)
+    from gputrain.cli.commands import run
+    from gputrain.cli.screen import tell_error
+    from gputrain.errors import GputrainError
+
+    if options.debug:
+        import logging
+
+        logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s %(message)s")
+        logging.getLogger("urllib3").setLevel(logging.INFO)
+    try:
+        return run(options)
+    except GputrainError as error:
+        if options.debug:
+            raise
+        tell_error(error, as_json=options.json)
+        return Exit.of(error)
+    except KeyboardInterrupt as stop:
+        sys.stderr.write(f"\n{stop}\n" if str(stop) else "\n")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:  # whoever reads has seen enough; nothing may be written at the end either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK

@@ -1,0 +1,191 @@
+"""Each command: one call of a trainer or of the catalog, and what it gave, shown."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from gputrain.backends.base import JobRef
+from gputrain.cli import documents, settings
+from gputrain.cli.exits import Exit
+from gputrain.cli.parser import PAIRS, SPEC_FLAGS
+from gputrain.cli.screen import say, show, tell, tell_line
+from gputrain.errors import Fault, SpecError
+from gputrain.job import Job
+from gputrain.spec.gpu import parse_gpu
+from gputrain.tables import Table
+from gputrain.trainer import Trainer, attach
+from gputrain.view import PlainLines
+
+
+def run(options: argparse.Namespace) -> Exit:
+    """Carry out the command of parsed words; raises errors of ours."""
+    return _COMMANDS[options.command](options)
+
+
+def _gpus(options: argparse.Namespace) -> Exit:
+    from gputrain import catalog
+
+    if options.gpu is None and options.region is None:
+        gpus = catalog.gpus()
+        _show(options, gpus, documents.of_gpus(gpus))
+        return Exit.OK
+    kind, count = _gpu(options.gpu)
+    shapes = catalog.shapes(kind, count, region=options.region)
+    _show(options, shapes, documents.of_shapes(shapes))
+    return Exit.OK
+
+
+def _gpu(text: str | None) -> tuple[str | None, Any]:
+    """Kind and count; a name alone means any count."""
+    if text is None or ":" not in text:
+        return text, None
+    try:
+        asked = parse_gpu(text)
+    except SpecError:
+        raise
+    except ValueError as error:
+        fault = Fault(field="gpu", value=repr(text), allowed=str(error), fix="gputrain gpus H100:2")
+        raise SpecError(f"{fault}", faults=(fault,)) from error
+    return asked.kind, asked.count
+
+
+def _quotas(options: argparse.Namespace) -> Exit:
+    quotas = _trainer(options).quotas(
+        options.gpu, num_nodes=options.num_nodes, provisioning_model=options.provisioning_model
+    )
+    _show(options, quotas, documents.of_quotas(quotas))
+    return Exit.OK
+
+
+def _plan(options: argparse.Namespace) -> Exit:
+    plan = _trainer(options).plan(**_spec(options))
+    if options.explain and not options.json:
+        say(plan.explain())
+    else:
+        _show(options, plan, documents.of_plan(plan))
+    return Exit.OK if plan.candidates else Exit.REQUEST
+
+
+def _doctor(options: argparse.Namespace) -> Exit:
+    checks = _trainer(options).doctor(idempotency_key=options.idempotency_key, **_spec(options))
+    _show(options, checks, documents.of_checks(checks))
+    return Exit.OK if checks.is_ok else Exit.ACCESS
+
+
+def _submit(options: argparse.Namespace) -> Exit:
+    job = _trainer(options).submit(idempotency_key=options.idempotency_key, **_spec(options))
+    if options.detach:
+        _show(options, job, documents.of_job(job))
+        return Exit.OK
+    if options.json:
+        job.wait(progress="none")
+        tell(documents.of_job(job))
+        return Exit.OK if job.state.value == "succeeded" else Exit.JOB
+    sys.stderr.write(f"{job.uri}\n")
+    job.wait(progress=None if sys.stderr.isatty() else "plain")
+    job.result()
+    show(job)
+    return Exit.OK
+
+
+def _jobs(options: argparse.Namespace) -> Exit:
+    jobs = _trainer(options).jobs(name=options.name)
+    _show(options, jobs.table, {"jobs": [documents.of_job(job) for job in jobs]})
+    return Exit.OK
+
+
+def _logs(options: argparse.Namespace) -> Exit:
+    people = PlainLines(sys.stdout)
+    for line in _job(options).logs(rank=options.rank, follow=options.follow):
+        if options.json:
+            tell_line(documents.of_line(line))
+        else:
+            people.lines([line])
+    return Exit.OK
+
+
+def _cancel(options: argparse.Namespace) -> Exit:
+    job = _job(options)
+    job.cancel()
+    _show(options, job, documents.of_job(job))
+    return Exit.OK
+
+
+def _sweep(options: argparse.Namespace) -> Exit:
+    trainer = _trainer(options)
+    found = trainer.orphans() if options.dry_run else trainer.sweep()
+    title = "Would be removed" if options.dry_run else "Removed"
+    _show(options, _orphans(found, title), documents.of_orphans(found, removed=not options.dry_run))
+    return Exit.OK
+
+
+def _orphans(found: Iterable[Any], title: str) -> Table:
+    rows = [
+        (one.name, one.zone, one.job_id, one.status, f"{one.price.usd_h:,.2f}" if one.price else "unknown")
+        for one in found
+    ]
+    return Table(title=title, columns=("name", "place", "job", "status", "$/h"), rows=rows, right=("$/h",))
+
+
+def _show(options: argparse.Namespace, value: object, document: documents.Json) -> None:
+    if options.json:
+        tell(document)
+    else:
+        show(value)
+
+
+def _trainer(options: argparse.Namespace) -> Trainer:
+    return Trainer(settings.read(options).make())
+
+
+def _job(options: argparse.Namespace) -> Job:
+    """The job of a uri, or of a name among the jobs of these backends."""
+    if options.job.startswith("gputrain://"):
+        return attach(options.job, backend=settings.read(options).backend_of(JobRef.parse(options.job)))
+    found = _trainer(options).jobs(name=options.job)
+    exact = [job for job in found if job.ref.name == options.job] or list(found)
+    if len(exact) != 1:
+        there = ", ".join(job.ref.name for job in exact[:5])
+        allowed = f"one job; these begin so: {there}" if there else "the name of a job that exists"
+        fault = Fault(field="job", value=repr(options.job), allowed=allowed, fix="gputrain jobs lists them")
+        raise SpecError(f"{fault}", faults=(fault,))
+    return exact[0]
+
+
+def _spec(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a spec that the words gave."""
+    names = [flag[2:].replace("-", "_") for flag, *_ in SPEC_FLAGS]
+    fields = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    for name in (one for one in PAIRS if one in fields):
+        fields[name] = dict(_pair(name, text) for text in fields[name])
+    if options.script is not None:
+        fields["script"] = options.script
+    if options.module is not None:
+        fields["module"] = options.module
+    if options.rest:
+        fields["args" if {"script", "module"} & set(fields) else "command"] = options.rest
+    return fields
+
+
+def _pair(field: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        fault = Fault(field=field, value=repr(text), allowed="NAME=VALUE", fix=f"--{field} NAME=VALUE")
+        raise SpecError(f"{fault}", faults=(fault,))
+    return name, value
+
+
+_COMMANDS = {
+    "gpus": _gpus,
+    "quotas": _quotas,
+    "plan": _plan,
+    "doctor": _doctor,
+    "submit": _submit,
+    "jobs": _jobs,
+    "logs": _logs,
+    "cancel": _cancel,
+    "sweep": _sweep,
+}

@@ -1,0 +1,180 @@
+"""The JSON documents of ``--json``: one function each, keys that stay.
+
+Times are ISO 8601, durations seconds, prices US dollars; what is not known is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from gputrain.backends.base import LogLine
+from gputrain.catalog import Gpu, Service, Shape
+from gputrain.errors import GputrainError, SpecError
+from gputrain.job import Job
+from gputrain.planning import Candidate, Plan
+from gputrain.preflight import Checks
+from gputrain.quota import Quotas
+
+Json = dict[str, Any]
+
+
+def of_gpus(gpus: Iterable[Gpu]) -> Json:
+    """``gputrain gpus``."""
+    return {
+        "gpus": [
+            {
+                "kind": gpu.kind,
+                "memory_gib": gpu.memory_gib,
+                "compute_capability": gpu.compute_capability,
+                "min_cuda": gpu.min_cuda,
+                "accelerator_type": gpu.accelerator_type or None,
+                "vertex_accelerator_type": gpu.vertex_accelerator_type or None,
+                "stage": str(gpu.lifecycle.stage),
+                "ends": gpu.lifecycle.ends or None,
+            }
+            for gpu in gpus
+        ]
+    }
+
+
+def of_shapes(shapes: Iterable[Shape]) -> Json:
+    """``gputrain gpus H100:2``."""
+    return {
+        "shapes": [
+            {
+                "gpu": shape.gpu.kind,
+                "gpu_count": float(shape.gpu_count),
+                "machine_type": shape.machine_type,
+                "vcpus": shape.machine.vcpus,
+                "memory_gib": shape.machine.memory_gib,
+                "cpu_architecture": shape.machine.cpu_architecture,
+                "compute": [model.value for model in shape.sold_as(Service.COMPUTE)],
+                "vertex": [model.value for model in shape.sold_as(Service.VERTEX)],
+            }
+            for shape in shapes
+        ]
+    }
+
+
+def of_quotas(quotas: Quotas) -> Json:
+    """``gputrain quotas``."""
+    return {"quotas": quotas.to_dicts(), "unread": list(quotas.unread)}
+
+
+def of_plan(plan: Plan[Any]) -> Json:
+    """``gputrain plan``."""
+    return {
+        "title": plan.spec.title,
+        "made_at": plan.made_at.isoformat(),
+        "candidates": [_candidate(one) for one in plan.candidates],
+        "refusals": [
+            {"backend": one.backend, "subject": one.subject, "why": one.why, "fix": one.fix}
+            for one in plan.asked_for
+        ],
+        "warnings": list(plan.warnings),
+    }
+
+
+def _candidate(one: Candidate) -> Json:
+    price, fact = one.price, one.fact
+    return {
+        "backend": one.backend,
+        "place": one.place,
+        "machine_type": one.machine_type,
+        "gpu": one.gpu,
+        "gpu_count": float(one.gpu_count),
+        "num_nodes": one.num_nodes,
+        "nproc_per_node": one.nproc_per_node,
+        "provisioning_model": one.provisioning_model.value if one.provisioning_model else None,
+        "quota": fact.verdict.value,
+        "obtainability": fact.obtainability,
+        "note": fact.note,
+        "price_usd_h": one.price_usd_h,
+        "price_is_whole": price.is_whole if price else None,
+        "price_date": (price.date or None) if price else None,
+        "cost_at_most_usd": one.cost_at_most_usd,
+        "max_run_duration_s": one.max_run_duration.total_seconds(),
+    }
+
+
+def of_checks(checks: Checks) -> Json:
+    """``gputrain doctor``."""
+    found = [
+        {
+            "backend": one.backend,
+            "subject": one.subject,
+            "finding": one.finding.value,
+            "why": one.why,
+            "fix": one.fix,
+        }
+        for one in checks
+    ]
+    return {"is_ok": checks.is_ok, "checks": found}
+
+
+def of_job(job: Job) -> Json:
+    """``gputrain submit`` and ``cancel``, and each of ``jobs``."""
+    ref, duration = job.ref, job.duration
+    return {
+        "uri": ref.uri,
+        "name": ref.name,
+        "backend": ref.backend,
+        "project": ref.project,
+        "place": ref.place,
+        "state": job.state.value,
+        "duration_s": duration.total_seconds() if duration else None,
+        "cost_usd": job.cost_usd,
+        "attempts": [
+            {
+                "backend": one.candidate.backend,
+                "place": one.candidate.place,
+                "at": one.at.isoformat(),
+                "answer": one.answer,
+            }
+            for one in job.attempts
+        ],
+    }
+
+
+def of_line(line: LogLine) -> Json:
+    """Each line of ``gputrain logs``."""
+    return {
+        "time": line.time.isoformat() if line.time else None,
+        "node_rank": line.node_rank,
+        "rank": line.rank,
+        "severity": line.severity,
+        "message": line.message,
+    }
+
+
+def of_orphans(orphans: Iterable[Any], *, removed: bool) -> Json:
+    """``gputrain sweep``."""
+    found = [
+        {
+            "name": one.name,
+            "place": one.zone,
+            "job": one.job_id,
+            "status": one.status,
+            "price_usd_h": one.price.usd_h if one.price else None,
+        }
+        for one in orphans
+    ]
+    return {"removed": removed, "orphans": found}
+
+
+def of_error(error: GputrainError) -> Json:
+    """What went wrong, instead of any other document."""
+    faults = [attrs.asdict(fault) for fault in error.faults] if isinstance(error, SpecError) else []
+    return {
+        "error": {
+            "type": type(error).__name__,
+            "kind": error.kind,
+            "what": error.what,
+            "why": error.why,
+            "fix": error.fix,
+            "faults": faults,
+        }
+    }

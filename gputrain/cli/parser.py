@@ -1,0 +1,152 @@
+"""The words of the command line. Nothing but argparse is loaded here, so that ``--help`` comes at once."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from gputrain import __version__
+
+BACKENDS = ("local", "vertex", "compute")
+_EXITS = (
+    "exit status: 0 well, 1 the job failed, 2 bad request, 3 no access or quota, 4 no capacity, "
+    "5 try again, 6 unknown answer, 130 interrupted"
+)
+SPEC_FLAGS: tuple[tuple[str, str, str, type], ...] = (
+    ("--gpu", "KIND:COUNT", "GPUs per node; repeat it in order of preference", list),
+    ("--num-nodes", "N", "machines", int),
+    ("--nproc-per-node", "N", "ranks on each; one per GPU unless said", int),
+    (
+        "--provisioning-model",
+        "MODEL",
+        "standard, spot, flex-start, reservation-bound; repeat it in order",
+        list,
+    ),
+    ("--reservation", "NAME", "the reservation to use", str),
+    ("--machine-type", "TYPE", "Google's machine type", str),
+    ("--image", "IMAGE", "container image to run in", str),
+    ("--env", "NAME=VALUE", "environment of the ranks, never secrets; repeat it", list),
+    ("--secrets", "NAME=secret://...", "a variable from Secret Manager; repeat it", list),
+    ("--labels", "NAME=VALUE", "put on everything that is made; repeat it", list),
+    ("--source-dir", "FOLDER", "what travels with the job; the script's folder unless said", str),
+    ("--requirements", "REQ", "a pip requirement, or requirements.txt; repeat it", list),
+    ("--checkpoint-dir", "PLACE", "where state lives between attempts", str),
+    ("--output-dir", "PLACE", "where results go", str),
+    ("--max-run-duration", "TIME", "hard limit on running: 90m, 12h, 1d", str),
+    ("--max-wait-duration", "TIME", "hard limit on waiting for capacity", str),
+    ("--max-cost", "USD", "hard limit on the cost of the whole job", float),
+    ("--max-restarts", "N", "restarts after preemption", int),
+    ("--name", "NAME", "the job's name", str),
+    ("--launcher", "WORD", "torchrun-env, tensorflow or none", str),
+)
+"""Flag, the word for its value, what it means, and its type; the spec itself checks the values."""
+PAIRS = ("env", "secrets", "labels")
+
+
+def read(words: Sequence[str]) -> argparse.Namespace:
+    """The command and its options; ``options.rest`` holds what follows ``--``. Ends the process on a slip."""
+    mine, rest = _split(list(words))
+    parser = _parser()
+    options = parser.parse_args(mine)
+    if rest and not hasattr(options, "script"):
+        parser.error(f"{options.command} takes nothing after --")
+    options.rest = rest
+    return options
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gputrain",
+        description="Multi-GPU PyTorch jobs on this machine, Vertex AI and Compute Engine.",
+        epilog=_EXITS,
+    )
+    parser.add_argument("--version", action="version", version=f"gputrain {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    common, places = _common(), _places()
+    spec = _spec()
+
+    def add(name: str, text: str, *more: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        usage = f"gputrain {name} [options] [SCRIPT | -m MODULE] [-- WORDS]" if spec in more else None
+        parents = [*more, common]
+        return commands.add_parser(
+            name, help=text, description=text, parents=parents, epilog=_EXITS, usage=usage
+        )
+
+    _gpus(add("gpus", "GPUs on Google Cloud, or the machines that carry one"))
+    _quotas(add("quotas", "what the project's quotas carry", places))
+    plan = add("plan", "every way a spec could run, best first; nothing is made", places, spec)
+    plan.add_argument("--explain", action="store_true", help="in plain words")
+    doctor = add("doctor", "look at all that jobs need, or this one, and say what mends it", places, spec)
+    submit = add("submit", "start a job and show its log until it ends", places, spec)
+    submit.add_argument("--detach", action="store_true", help="return as soon as it is made")
+    for one in (doctor, submit):
+        one.add_argument("--idempotency-key", metavar="TEXT", help="the same key gives the same job")
+    jobs = add("jobs", "jobs that exist, newest first", places)
+    jobs.add_argument("--name", default="", metavar="PREFIX", help="those whose name starts with it")
+    logs = add("logs", "what the ranks of a job wrote", places)
+    logs.add_argument("--follow", "-f", action="store_true", help="go on until the job ends")
+    logs.add_argument("--rank", type=int, metavar="N", help="only this rank's lines")
+    cancel = add("cancel", "ask a job to stop; twice is once", places)
+    for one in (logs, cancel):
+        one.add_argument("job", help="the job's uri, or its name")
+    sweep = add("sweep", "remove what bears our label and has no living job", places)
+    sweep.add_argument("--dry-run", action="store_true", help="only say what would go")
+    return parser
+
+
+def _common() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    shown = parser.add_argument_group("output")
+    shown.add_argument("--json", action="store_true", help="one JSON document instead of a table")
+    shown.add_argument("--debug", action="store_true", help="log every step, and errors with their traceback")
+    return parser
+
+
+def _places() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    group = parser.add_argument_group(
+        "where", "also as $GPUTRAIN_BACKENDS, $GPUTRAIN_PROJECT, ..., or in gputrain.toml"
+    )
+    group.add_argument("--backend", action="append", dest="backends", choices=BACKENDS,
+                       help="repeat in order of preference; local unless said")  # fmt: skip
+    group.add_argument("--project", metavar="ID")
+    group.add_argument("--region", action="append", dest="regions", metavar="REGION",
+                       help="repeat in order of preference")  # fmt: skip
+    group.add_argument("--bucket", metavar="gs://BUCKET")
+    group.add_argument("--service-account", metavar="EMAIL", help="the account that jobs run as")
+    group.add_argument(
+        "--endpoint", metavar="URL", help="an emulator on this machine, for all of Google's APIs"
+    )
+    return parser
+
+
+def _spec() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("script", nargs="?", help="a Python file; its arguments follow --")
+    parser.add_argument("-m", "--module", metavar="MODULE",
+                        help="a module instead; without either, what follows -- is a command")  # fmt: skip
+    group = parser.add_argument_group("spec")
+    for flag, word, text, kind in SPEC_FLAGS:
+        if kind is list:
+            group.add_argument(flag, metavar=word, help=text, action="append")
+        else:
+            group.add_argument(flag, metavar=word, help=text, type=kind)
+    return parser
+
+
+def _gpus(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("gpu", nargs="?", metavar="KIND[:COUNT]", help="any name of a GPU")
+    parser.add_argument("--region", metavar="REGION", help="only machines that this region has")
+
+
+def _quotas(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--gpu", action="append", metavar="KIND:COUNT", help="only these, in these counts")
+    parser.add_argument("--num-nodes", type=int, default=1, metavar="N", help="machines a job")
+    parser.add_argument("--provisioning-model", action="append", metavar="MODEL", help="only these")

@@ -1,0 +1,47 @@
+"""How things are written: tables for people, one JSON document for programs, errors apart from both."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from gputrain.errors import GputrainError
+
+
+def show(value: object) -> None:
+    """A value as it shows itself: with rich in a terminal, as plain aligned text anywhere else."""
+    if sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown", None):
+        from rich.console import Console
+
+        Console().print(value)
+    else:
+        say(str(value))
+
+
+def say(line: str) -> None:
+    """One line of plain text."""
+    sys.stdout.write(f"{line}\n")
+
+
+def tell(document: Mapping[str, Any]) -> None:
+    """A JSON document."""
+    say(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def tell_line(document: Mapping[str, Any]) -> None:
+    """A JSON document in one line, for streams of them."""
+    say(json.dumps(document, ensure_ascii=False))
+    sys.stdout.flush()
+
+
+def tell_error(error: GputrainError, *, as_json: bool) -> None:
+    """What happened, why, and what to do: on stderr for people, as a document on stdout for programs."""
+    if as_json:
+        from gputrain.cli.documents import of_error
+
+        tell(of_error(error))
+    else:
+        sys.stderr.write(f"error: {error}\n")

@@ -1,0 +1,76 @@
+"""Runs commands in this process, in a folder of their own and with nobody's settings."""
+
+import json
+
+import pytest
+
+import gputrain.emulator
+from gputrain.cli import main
+
+REGION = "us-central1"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The current folder: no settings in it, none in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("BACKENDS", "PROJECT", "REGIONS", "BUCKET", "SERVICE_ACCOUNT", "ENDPOINT", "PROGRESS"):
+        monkeypatch.delenv(f"GPUTRAIN_{name}", raising=False)
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command; its exit status, what it wrote, and what it wrote on stderr."""
+
+    def call(*words):
+        status = main(words)
+        out, err = capsys.readouterr()
+        return int(status), out, err
+
+    return call
+
+
+@pytest.fixture
+def read(run):
+    """Runs a command with ``--json``; its exit status and its document."""
+
+    def call(*words):
+        status, out, err = run(*_before_dashes(words, "--json"))
+        assert err == ""
+        return status, json.loads(out)
+
+    return call
+
+
+def _before_dashes(words, flag):
+    at = words.index("--") if "--" in words else len(words)
+    return (*words[:at], flag, *words[at:])
+
+
+@pytest.fixture
+def cloud(monkeypatch):
+    """An emulator that commands find by themselves, with a bucket; its VMs come at once."""
+    with gputrain.emulator.start(wall_clock=True) as running:
+        running.add_bucket("my-bucket", location=REGION)
+        settings = running.compute.settings
+        settings.provision_s = settings.staging_s = settings.delete_s = settings.quick_s = 0.0
+        monkeypatch.setenv("GPUTRAIN_ENDPOINT", running.endpoints.url)
+        monkeypatch.setenv("GPUTRAIN_PROJECT", "my-project")
+        monkeypatch.setenv("GPUTRAIN_BACKENDS", "compute")
+        monkeypatch.setenv("GPUTRAIN_REGIONS", REGION)
+        monkeypatch.setenv("GPUTRAIN_BUCKET", "gs://my-bucket")
+        yield running
+        assert not running.dispatcher.failures
+
+
+@pytest.fixture
+def script(folder):
+    """The name of a script in the current folder."""
+
+    def write(text="import os\nprint('hello from rank', os.environ['RANK'])\n"):
+        (folder / "train.py").write_text(text)
+        return "train.py"
+
+    return write

@@ -1,0 +1,191 @@
+"""Every command, for people and as JSON, on this machine and against the emulator."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+
+from gputrain.cli.parser import SPEC_FLAGS
+from gputrain.spec import TrainingSpec
+
+ROOT = Path(__file__).parents[3]
+SPEC = ("train.py", "--gpu", "L4:2")
+
+
+def program(*words, **options):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([sys.executable, "-m", "gputrain", *words], env=environment, text=True, **options)
+
+
+def test_every_field_of_a_spec_can_be_said():
+    flags = {flag[2:].replace("-", "_") for flag, *_ in SPEC_FLAGS}
+    words = {"script", "module", "command", "args"}
+    assert flags | words == {field.name for field in attrs.fields(TrainingSpec)} - {"function"}
+
+
+def test_gpus_are_listed_and_found_by_any_name(run, read):
+    status, out, _ = run("gpus")
+    assert status == 0
+    assert "H100-MEGA" in out
+    _, document = read("gpus", "nvidia-h100-80gb:2")
+    assert [(one["gpu"], one["gpu_count"], one["machine_type"]) for one in document["shapes"]] == [
+        ("H100", 2.0, "a3-highgpu-2g")
+    ]
+    _, document = read("gpus", "--region", "us-central1")
+    assert {"L4", "H100"} <= {one["gpu"] for one in document["shapes"]}
+
+
+def test_a_plan_is_shown_and_nothing_is_made(cloud, run, read, script):
+    script()
+    status, out, _ = run("plan", *SPEC)
+    assert (status, out.splitlines()[0]) == (0, "Plan for train.py")
+    _, document = read("plan", *SPEC, "--provisioning-model", "spot", "--num-nodes", "2")
+    best = document["candidates"][0]
+    assert (best["provisioning_model"], best["num_nodes"], best["quota"]) == ("spot", 2, "fits")
+    assert "would run on" in run("plan", *SPEC, "--explain")[1]
+    assert cloud.compute.vms == {}
+
+
+def test_a_plan_with_no_candidate_says_why_and_exits_2(cloud, read, script):
+    script()
+    status, document = read("plan", "train.py", "--gpu", "H100:3")
+    assert (status, document["candidates"]) == (2, [])
+    assert document["refusals"][0]["fix"] == "counts that exist: 1, 2, 4, 8"
+
+
+def test_quotas_are_read(cloud, read):
+    status, document = read("quotas", "--gpu", "H100:8", "--num-nodes", "2", "--provisioning-model", "spot")
+    assert status == 0
+    ((quota),) = document["quotas"]
+    assert (quota["gpu"], quota["need"], quota["verdict"]) == ("H100", 16, "fits")
+
+
+def test_doctor_exits_0_where_all_is_well_and_3_with_the_fix_where_not(cloud, run, read):
+    assert read("doctor")[1]["is_ok"] is True
+    status, out, _ = run("doctor", "--bucket", "gs://gone")
+    assert status == 3
+    assert "  gcloud storage buckets create gs://gone --project my-project --location us-central1" in out
+    assert read("doctor", "--bucket", "gs://gone")[1]["is_ok"] is False
+
+
+def test_a_job_is_submitted_listed_and_cancelled(cloud, run, read, script):
+    script()
+    status, job = read("submit", *SPEC, "--detach", "--name", "bert", "--", "--lr", "3e-4")
+    assert (status, job["state"], job["attempts"][-1]["answer"]) == (0, "queued", "accepted")
+    _, listed = read("jobs", "--name", "bert")
+    assert [one["uri"] for one in listed["jobs"]] == [job["uri"]]
+    assert job["name"] in run("jobs")[1]
+    assert read("cancel", job["name"])[1]["uri"] == job["uri"]
+    cloud.clock.advance(300)
+    assert read("jobs")[1]["jobs"][0]["state"] == "cancelled"
+    assert any(b"3e-4" in seen.body for seen in cloud.requests)
+
+
+def test_the_same_key_gives_the_same_job(cloud, read, script):
+    script()
+    words = ("submit", *SPEC, "--detach", "--idempotency-key", "monday")
+    assert read(*words)[1]["uri"] == read(*words)[1]["uri"]
+
+
+def test_sweep_removes_what_no_job_needs_and_only_says_so_when_asked(cloud, run, read, script):
+    script()
+    _, job = read("submit", *SPEC, "--detach")
+    vm = cloud.compute.find_vm(f"{job['name']}-0-0")
+    cloud.power_off(vm.name)
+    cloud.clock.advance(300)
+    _, would = read("sweep", "--dry-run")
+    assert (would["removed"], [one["name"] for one in would["orphans"]]) == (False, [vm.name])
+    assert vm.name in run("sweep")[1]
+    cloud.clock.advance(300)
+    assert read("sweep")[1] == {"removed": True, "orphans": []}
+
+
+def test_a_local_job_streams_its_log_and_ends_with_0(run, script):
+    script()
+    status, out, err = run("submit", "train.py", "--nproc-per-node", "2")
+    assert status == 0
+    assert {"[0] hello from rank 0", "[1] hello from rank 1"} <= set(err.splitlines())
+    assert "succeeded" in out
+
+
+def test_a_job_that_fails_ends_with_1_and_its_own_traceback(run, read, script):
+    script("raise ValueError('the labels are damaged')")
+    status, _, err = run("submit", "train.py")
+    assert status == 1
+    assert "ValueError: the labels are damaged" in err
+    assert "gputrain/cli" not in err
+    status, job = read("submit", "train.py")
+    assert (status, job["state"]) == (1, "failed")
+
+
+def test_the_log_of_a_job_is_read_by_its_name_or_its_uri(run, script):
+    script()
+    status, out, _ = run("submit", "train.py", "--nproc-per-node", "2", "--json")
+    job = json.loads(out)
+    assert (status, job["state"]) == (0, "succeeded")
+    assert "[1] hello from rank 1" in run("logs", job["name"])[1]
+    _, out, _ = run("logs", job["uri"], "--rank", "1", "--follow", "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [(one["rank"], one["message"]) for one in lines] == [(1, "hello from rank 1")]
+
+
+def test_without_a_script_what_follows_the_dashes_is_a_command(run):
+    status, _, err = run("submit", "--name", "echo", "--", "echo", "--json", "hello there")
+    assert status == 0
+    assert "--json hello there" in err
+
+
+def test_pairs_reach_the_ranks(run, script):
+    script("import os; print(os.environ['GREETING'])")
+    _, _, err = run("submit", "train.py", "--nproc-per-node", "1", "--env", "GREETING=a=b c")
+    assert "[0] a=b c" in err
+
+
+def test_ctrl_c_ends_the_watching_and_not_the_job(run, read, script):
+    script("import time\nprint('up', flush=True)\ntime.sleep(600)")
+    watcher = program("submit", "train.py", "--nproc-per-node", "1", stderr=subprocess.PIPE)
+    for line in watcher.stderr:
+        if "[0] up" in line:
+            break
+    watcher.send_signal(signal.SIGINT)
+    _, err = watcher.communicate(timeout=60)
+    assert watcher.returncode == 130
+    assert "the job goes on" in err
+    assert "Traceback" not in err
+    (job,) = read("jobs")[1]["jobs"]
+    assert job["state"] == "running"
+    assert run("cancel", job["name"])[0] == 0
+    run("logs", job["name"], "--follow")
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback():
+    writer = program("gpus", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    writer.stdout.close()
+    assert writer.stderr.read() == ""
+    assert writer.wait(60) == 0
+
+
+@pytest.mark.parametrize("words", [("--version",), ("--help",), ("submit", "--help")])
+def test_help_comes_without_loading_anything(words):
+    code = f"""
+import sys
+from gputrain.cli import main
+try:
+    main({list(words)!r})
+except SystemExit as end:
+    assert end.code == 0
+print(*sorted(sys.modules), sep="\\n", file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
+    )
+    loaded = set(done.stderr.split())
+    assert not loaded & {"attr", "rich", "google.auth", "requests", "tenacity", "torch", "gputrain.trainer"}
+    assert {name for name in loaded if name.startswith("gputrain")} <= {
+        "gputrain", "gputrain.cli", "gputrain.cli.exits", "gputrain.cli.parser",
+    }  # fmt: skip

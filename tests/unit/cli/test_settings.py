@@ -1,0 +1,186 @@
+"""Where a command runs, and what it says when something is wrong."""
+
+import pytest
+
+from gputrain import errors
+from gputrain.cli import main
+from gputrain.cli.exits import Exit
+from gputrain.cli.parser import read as parse
+from gputrain.cli.settings import read as settings
+from gputrain.errors import SpecError
+
+FILE = """
+backends = ["vertex", "compute"]
+project = "file-project"
+regions = ["us-central1"]
+bucket = "gs://file-bucket"
+
+[compute]
+network = "training"
+disk_gib = 300
+"""
+PLACES = ("plan", "train.py")
+
+
+def of(*words, **environ):
+    return settings(parse([*PLACES, *words]), environ)
+
+
+def test_this_machine_is_where_things_run_unless_said():
+    assert of().backends == ("local",)
+    assert [backend.name for backend in of().make()] == ["local"]
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(folder):
+    (folder / "gputrain.toml").write_text(FILE)
+    assert of().shared["project"] == "file-project"
+    assert of(GPUTRAIN_PROJECT="their-project").shared["project"] == "their-project"
+    assert of("--project", "my-project", GPUTRAIN_PROJECT="their-project").shared["project"] == "my-project"
+    assert of("--region", "a", "--region", "b").shared["regions"] == ["a", "b"]
+    assert of(GPUTRAIN_REGIONS="a, b").shared["regions"] == ["a", "b"]
+    assert of(GPUTRAIN_BACKENDS="local").backends == ("local",)
+
+
+def test_the_sections_of_the_file_reach_their_backend(folder):
+    (folder / "gputrain.toml").write_text(FILE)
+    vertex, compute = of().make()
+    assert repr(vertex) == "VertexAI(project='file-project', regions=['us-central1'])"
+    assert (compute._settings.network, compute._settings.disk_gib) == ("training", 300)
+
+
+def test_googles_own_variable_names_the_project_last():
+    assert of(GOOGLE_CLOUD_PROJECT="theirs").shared["project"] == "theirs"
+    assert of(GOOGLE_CLOUD_PROJECT="theirs", GPUTRAIN_PROJECT="mine").shared["project"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("projct = 'x'", "did you mean project?"),
+        ("[compute]\nnetwrok = 'x'", "did you mean network?"),
+        ("[compute]\ncredentials = 'x'", "compute.credentials"),
+        ("regions = 'us-central1'", 'regions = ["us-central1"]'),
+        ("backends = ['computer']", "did you mean compute?"),
+        ("backends = [", "is not TOML"),
+    ],
+)
+def test_a_slip_in_the_file_is_told_with_its_place(folder, text, said):
+    (folder / "gputrain.toml").write_text(text)
+    with pytest.raises(SpecError) as caught:
+        of()
+    assert said in str(caught.value)
+
+
+def test_what_a_backend_lacks_is_told_in_the_words_of_the_command_line(run):
+    status, _, err = run("plan", "train.py", "--backend", "compute")
+    assert status == 2
+    for fault in ("project=", "regions=", "bucket="):
+        assert fault in err
+    assert "fix: --project, --region, --bucket" in err
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.com", "https://127.0.0.1:1", "http://127.0.0.1.example.com", "127.0.0.1:18080", "x"],
+)
+def test_an_endpoint_that_is_not_of_this_machine_is_refused(run, url):
+    words = ("doctor", "--backend", "vertex", "--project", "my-project", "--region", "us-central1")
+    status, _, err = run(*words, "--endpoint", url)
+    assert status == 2
+    assert "an emulator on this machine" in err
+
+
+def test_no_token_of_the_user_goes_to_an_endpoint(cloud, run, folder, monkeypatch):
+    key = folder / "key.json"
+    key.write_text(
+        '{"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "mine"}'
+    )
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
+    assert run("doctor")[0] == 0
+    assert {seen.caller for seen in cloud.requests} == {"anonymous"}
+
+
+def test_a_uri_of_a_backend_that_is_not_set_up_is_taken_up_all_the_same(
+    cloud, run, read, monkeypatch, script
+):
+    script()
+    _, job = read("submit", "train.py", "--gpu", "L4:1", "--detach")
+    for name in ("BACKENDS", "REGIONS", "BUCKET"):
+        monkeypatch.delenv(f"GPUTRAIN_{name}")
+    status, cancelled = read("cancel", job["uri"])
+    assert (status, cancelled["uri"]) == (0, job["uri"])
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("gpus", "RTX 4090"), 2, "not sold on Google Cloud"),
+        (("gpus", "H100:many"), 2, "not a count"),
+        (("plan",), 2, "exactly one"),
+        (("plan", "train.py", "--env", "X"), 2, "NAME=VALUE"),
+        (("plan", "train.py", "--max-run-duration", "soon"), 2, "max_run_duration"),
+        (("logs", "gputrain://nothing"), 2, "gputrain://backend/project/place/name"),
+        (("logs", "gputrain://mars/p/x/y"), 2, "mars"),
+        (("cancel", "nobody"), 2, "the name of a job that exists"),
+        (("logs", "gputrain://local/host/nowhere/job"), 1, "there is no job"),
+    ],
+)
+def test_errors_are_told_without_a_traceback(run, words, status, said):
+    found, out, err = run(*words)
+    assert (found, out) == (status, "")
+    assert err.startswith("error: ")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_an_error_as_json_is_a_document_of_its_own(read):
+    status, document = read("plan", "train.py", "--gpu", "H101:2")
+    assert status == 2
+    error = document["error"]
+    assert error["type"] == "UnknownGpuError"
+    assert [fault["field"] for fault in error["faults"]] == ["gpu"]
+
+
+def test_debug_raises_with_the_traceback():
+    with pytest.raises(SpecError):
+        main(["gpus", "RTX 4090", "--debug"])
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("plann",), ("plan", "train.py", "--nodes", "2"), ("jobs", "--", "x"), ("--backend", "gcp")]
+)
+def test_words_that_are_no_command_exit_2(words):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+
+
+def test_an_api_that_is_off_exits_3(cloud, run):
+    cloud.enable_api("compute", enabled=False)
+    status, _, err = run("sweep", "--dry-run")
+    assert status == 3
+    assert "gcloud services enable compute.googleapis.com --project" in err
+
+
+def test_no_room_anywhere_exits_4(cloud, run, script):
+    script()
+    for zone in "abcf":
+        cloud.stock(f"us-central1-{zone}", "g2-standard-24", 0)
+    status, _, err = run(
+        "submit", "train.py", "--gpu", "L4:2", "--detach", "--machine-type", "g2-standard-24"
+    )
+    assert status == 4
+    assert "no room" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.SpecError("w"), 2), (errors.NoFitError("w"), 2), (errors.AuthError("w"), 3),
+        (errors.QuotaExceededError("w"), 3), (errors.CapacityError("w"), 4),
+        (errors.NoPlacementError("w"), 4), (errors.TransientError("w"), 5),
+        (errors.JobFailedError("w"), 1), (errors.JobLostError("w"), 1), (errors.ProviderError("w"), 6),
+    ],
+)  # fmt: skip
+def test_each_remedy_has_its_exit_status(error, status):
+    assert Exit.of(error) == status
