@@ -112,11 +112,12 @@ class Backend(Protocol):
     A backend that `gputrain.attach` can make by itself also has ``for_ref(ref)``, a class method that
     makes it from the name of a job, with the default credentials. One whose platform starts no interrupted
     job again has ``resume(ref)``, which does so where there is room, and says whether it did; one that may
-    leave something behind has ``orphans()`` and ``sweep()``. ``known(job_id)`` finds a job by its id alone
-    (or None), sooner than `find`; ``withdraw(ref)`` undoes a `create` that was interrupted, more wholly than
-    `cancel`, and says whether nothing is left. One that can look at what jobs need before one
-    is made has ``preflight(spec, candidates, job_id)``, which gives `Checks`: of a spec and the places it
-    may run at, or, with no spec, of what every job needs.
+    leave something behind has ``orphans()`` and ``sweep()``; one whose jobs gcloud makes from a file has
+    ``to_gcloud(request)``. ``known(job_id)`` finds a job by its id alone (or None), sooner than `find`;
+    ``withdraw(ref)`` undoes a `create` that was interrupted, more wholly than `cancel`, and says whether
+    nothing is left. One that can look at what jobs need before one is made has
+    ``preflight(spec, candidates, job_id)``, which gives `Checks`: of a spec and the places it may run at, or,
+    with no spec, of what every job needs.
     """
 
     @property

@@ -3,6 +3,7 @@
 from gputrain.planning.attempts import Attempt, Ledger, Outcome
 from gputrain.planning.blocks import Blocks
 from gputrain.planning.candidates import Candidate, Refusal, Wanted, allowed_models, candidates
+from gputrain.planning.gcloud import GcloudJob
 from gputrain.planning.ladder import Ladder
 from gputrain.planning.offers import Fact, Limit, Offer, Supply
 from gputrain.planning.plan import Plan
@@ -14,6 +15,7 @@ __all__ = [
     "Blocks",
     "Candidate",
     "Fact",
+    "GcloudJob",
     "Ladder",
     "Ledger",
     "Limit",

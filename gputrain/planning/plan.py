@@ -11,6 +11,7 @@ import attrs
 from gputrain.errors import NoFitError
 from gputrain.planning.candidates import Candidate, Refusal
 from gputrain.planning.explain import explain
+from gputrain.planning.gcloud import GcloudJob
 from gputrain.planning.warnings import warnings
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.tables import Table
@@ -34,6 +35,7 @@ class Plan(Generic[JobT]):
     made_at: datetime
     requests_of: Callable[[Plan[JobT]], tuple[Mapping[str, Any], ...]] = attrs.field(eq=False, repr=False)
     submit_with: Callable[[Plan[JobT]], JobT] = attrs.field(eq=False, repr=False)
+    gcloud_of: Callable[[Plan[JobT]], GcloudJob] = attrs.field(eq=False, repr=False)
     clock: Callable[[], datetime] | None = attrs.field(default=None, eq=False, repr=False)
     """By which the plan tells its age when it is shown; None: it tells none."""
 
@@ -80,6 +82,19 @@ class Plan(Generic[JobT]):
         """What would be sent for the best candidate: pure data, before anything is sent."""
         self.check_fits()
         return self.requests_of(self)
+
+    def to_gcloud(self) -> GcloudJob:
+        """The best candidate's job as a ``config.yaml`` and a gcloud command.
+
+        Its code is uploaded, as the file names it; no job is made.
+
+        Raises:
+            NoFitError: no candidate is left.
+            SpecError: gcloud has no such jobs on the backend of the best candidate.
+            AccessError, RequestError: the bucket does not take the code.
+        """
+        self.check_fits()
+        return self.gcloud_of(self)
 
     def is_stale(self, now: datetime) -> bool:
         """True when the facts are older than ten minutes: quota and capacity may have changed since."""

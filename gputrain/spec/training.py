@@ -191,6 +191,32 @@ class TrainingSpec:
         """Read what `to_dict` wrote; errors as for the constructor."""
         return cls(**fields)
 
+    @classmethod
+    def from_gcloud(cls, config: str | Mapping[str, Any]) -> TrainingSpec:
+        """The job that a ``config.yaml`` of ``gcloud ai custom-jobs create`` describes.
+
+        What such a file says of the project's choices (account, network, disk) is no part of a spec:
+        ``VertexAI.from_gcloud`` reads it, and a warning names it here.
+
+        Args:
+            config: the file's text (YAML needs the extra ``gcloud``), or what it holds.
+
+        Raises:
+            SpecError: with everything in it that cannot be said.
+
+        >>> pool = {"machineSpec": {"machineType": "g2-standard-24"}, "containerSpec":
+        ...     {"imageUri": "us-docker.pkg.dev/p/r/i", "command": ["python3", "train.py"]}}
+        >>> str(TrainingSpec.from_gcloud({"workerPoolSpecs": pool}).gpu[0])
+        'L4:2'
+        """
+        from gputrain.spec.gcloud import read_config
+
+        read = read_config(config)
+        if read.settings:
+            named = ", ".join(sorted(read.settings))
+            warnings.warn(f"{named}: not of the spec; VertexAI.from_gcloud(...) reads them", stacklevel=2)
+        return cls(**read.fields)
+
     def _fields(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
 

@@ -10,8 +10,9 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import Backend
+from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
-from gputrain.planning import Candidate, Fact, Plan, Wanted, candidates, rank, weigh
+from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
 from gputrain.trainer.climb import Climb, Memory, Surroundings
@@ -42,6 +43,7 @@ class Road:
             made_at=self._now(),
             requests_of=lambda plan: self._requests(plan, job_id),
             submit_with=lambda plan: self._submit(plan, job_id, is_new=bool(fresh and fresh.pop())),
+            gcloud_of=lambda plan: self._gcloud(plan, job_id),
             clock=self._now,
         )
 
@@ -50,6 +52,18 @@ class Road:
         backend = self._backends[best.backend]
         bundle = backend.stage(plan.spec, job_id)
         return (backend.render(plan.spec, best, job_id, bundle).body,)
+
+    def _gcloud(self, plan: Plan[Job], job_id: str) -> GcloudJob:
+        best = plan.candidates[0]
+        backend = self._backends[best.backend]
+        write = getattr(backend, "to_gcloud", None)
+        if write is None:
+            fix = "plan for VertexAI, whose custom jobs gcloud makes from a file"
+            fault = Fault(field="backend", value=repr(best.backend), allowed="one with such jobs", fix=fix)
+            raise SpecError(f"gcloud makes no jobs of {best.backend}: {fault}", faults=(fault,))
+        bundle = backend.stage(plan.spec, job_id)
+        job: GcloudJob = write(backend.render(plan.spec, best, job_id, bundle))
+        return job
 
     def _submit(self, plan: Plan[Job], job_id: str, *, is_new: bool) -> Job:
         if plan.is_stale(self._now()):
@@ -61,6 +75,7 @@ class Road:
             placed.backend,
             candidate=placed.candidate,
             attempts=placed.attempts,
+            onward=climb.go_on,
             now=self._now,
             sleep=self._around.sleep,
         )

@@ -15,7 +15,7 @@ from gputrain.backends.vertex import logs, offers, once, preflight, render
 from gputrain.backends.vertex.availability import Availability
 from gputrain.backends.vertex.code import Code
 from gputrain.backends.vertex.elsewhere import Elsewhere, waiting
-from gputrain.backends.vertex.gcloud import GcloudJob, to_gcloud
+from gputrain.backends.vertex.gcloud import to_gcloud
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.outcome import Outcome
@@ -26,10 +26,11 @@ from gputrain.backends.vertex.whereabouts import Whereabouts, lost
 from gputrain.errors import CapacityError, RequestError
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.lifecycle import Observation
-from gputrain.planning import Candidate, Fact, Supply
+from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.preflight import Checks
 from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, TrainingSpec
+from gputrain.spec.gcloud import read_config
 from gputrain.staging.bucket import Progress
 
 
@@ -109,6 +110,19 @@ class VertexAI:
     def for_ref(cls, ref: JobRef, **reach: Any) -> VertexAI:
         """The backend that a job's name speaks of, with the default credentials or those in ``reach``."""
         return cls(ref.project, ref.place, **reach)
+
+    @classmethod
+    def from_gcloud(cls, config: str | Mapping[str, Any], **arguments: Any) -> VertexAI:
+        """The backend that a gcloud ``config.yaml`` speaks of; the job in it is `TrainingSpec.from_gcloud`'s.
+
+        Args:
+            config: the file's text, or what it holds.
+            **arguments: of `VertexAI`, such as project and region, which such a file does not name.
+
+        Raises:
+            SpecError: with everything in the file that cannot be said, or all faults of the arguments.
+        """
+        return cls(**{**read_config(config).settings, **arguments})
 
     @property
     def name(self) -> str:

@@ -95,7 +95,7 @@ def failure_of(error: str) -> Failure:
     head = re.split(r"\s*To find out more", error)[0]
     return Failure(
         kind=row.kind,
-        message=f"{head} Fix: {row.fix}",
+        message=head,
         node_rank=node_rank if pool in (None, "0", "1") else None,
         exit_code=int(status) if status else (137 if row.kind == "out_of_memory" else None),
     )

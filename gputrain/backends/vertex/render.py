@@ -19,14 +19,9 @@ from gputrain.entrypoint import contract
 from gputrain.gcp import our_labels
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
+from gputrain.spec.gcloud import STRATEGIES
 from gputrain.staging.bucket import Bucket
 
-STRATEGIES: Mapping[ProvisioningModel, str] = {
-    ProvisioningModel.STANDARD: "STANDARD",
-    ProvisioningModel.SPOT: "SPOT",
-    ProvisioningModel.FLEX_START: "FLEX_START",
-    ProvisioningModel.RESERVATION_BOUND: "STANDARD",  # what binds it is the reservation affinity
-}
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from gputrain import NoFitError, Plan, TrainingSpec, catalog
 from gputrain.catalog import Service
-from gputrain.planning import Fact, Verdict, candidates, rank
+from gputrain.planning import Fact, GcloudJob, Verdict, candidates, rank
 from tests.market import supply
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -20,6 +20,7 @@ def plan(**fields):
         refusals=wanted.refusals,
         made_at=NOW,
         requests_of=lambda plan: ({"place": plan.candidates[0].place},),
+        gcloud_of=lambda plan: GcloudJob(config="", command=(plan.candidates[0].place,)),
         submit_with=lambda plan: plan.candidates[0].place,
     )
 

@@ -5,11 +5,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import warnings
 
 import pytest
 import yaml
 
-from gputrain.backends.vertex import VertexAI, from_gcloud, render
+from gputrain.backends.local import Local
+from gputrain.backends.vertex import VertexAI, render
 from gputrain.errors import SpecError
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
@@ -31,28 +34,27 @@ POOL = {
 }
 
 
-def request_of(backend, code, **fields):
+def plan_of(backend, code, **fields):
     spec = TrainingSpec(**{"script": "train.py", "source_dir": code, "gpu": "L4:2", **fields})
-    plan = Trainer(backend).plan(spec)
-    return backend.render(spec, plan.candidates[0], "train-x1", backend.stage(spec, "train-x1"))
+    return Trainer(backend).plan(spec)
 
 
-def test_the_file_holds_the_job_word_for_word(make, code):
-    backend = make()
-    request = request_of(
-        backend, code, args=["--x", "a: b", "# no", "two\nlines", "ünï", "'\"", "- x", "yes"]
-    )
-    config = yaml.safe_load(backend.to_gcloud(request).config)
-    sent = backend._code.sent(request.body["customJob"])["jobSpec"]
-    assert config == sent
+def test_the_file_holds_the_job_word_for_word(make, cloud, vertex, code):
+    plan = plan_of(make(), code, args=["--x", "a: b", "# no", "two\nlines", "ünï", "'\"", "- x", "yes"])
+    config = yaml.safe_load(plan.to_gcloud().config)
+    assert not vertex.jobs, "no job is made"
+    plan.submit()
+    (ours,) = vertex.jobs.values()
     assert isinstance(config["workerPoolSpecs"], list)
+    assert [pool["containerSpec"] for pool in config["workerPoolSpecs"]] == [
+        pool["containerSpec"] for pool in ours.document["jobSpec"]["workerPoolSpecs"]
+    ]
 
 
 @pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed here")
 def test_gcloud_makes_the_job_that_we_make(make, cloud, vertex, code, tmp_path):
-    backend = make()
-    request = request_of(backend, code, num_nodes=2, provisioning_model="spot", max_restarts=2)
-    wanted = backend.to_gcloud(request)
+    plan = plan_of(make(), code, num_nodes=2, provisioning_model="spot", max_restarts=2)
+    wanted = plan.to_gcloud()
     (tmp_path / "config.yaml").write_text(wanted.config)
     url = cloud.endpoints.url
     env = {
@@ -68,22 +70,54 @@ def test_gcloud_makes_the_job_that_we_make(make, cloud, vertex, code, tmp_path):
     assert done.returncode == 0, done.stderr
     (theirs,) = vertex.jobs.values()
     vertex.jobs.clear()
-    backend.create(request)
+    plan.submit()
     (ours,) = vertex.jobs.values()
     assert theirs.document["jobSpec"] == ours.document["jobSpec"]
     assert theirs.document["labels"] == ours.document["labels"]
     assert theirs.document["displayName"] == ours.document["displayName"]
 
 
+def test_a_backend_without_gcloud_jobs_says_so():
+    plan = Trainer(Local(gpus=0)).plan("train.py", source_dir="examples")
+    with pytest.raises(SpecError, match="gcloud makes no jobs of local") as caught:
+        plan.to_gcloud()
+    assert "VertexAI" in caught.value.faults[0].fix
+
+
+def read(config):
+    """Both halves of a file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spec = TrainingSpec.from_gcloud(config)
+    return spec, VertexAI.from_gcloud(config, project="my-project", region="us-central1")
+
+
 @pytest.mark.parametrize("pools", [[POOL], POOL])
 def test_both_forms_of_pools_are_read(pools):
-    imported = from_gcloud(yaml.safe_dump({"workerPoolSpecs": pools, "serviceAccount": "a@b.c"}))
-    assert imported.spec == TrainingSpec(
+    spec, backend = read(yaml.safe_dump({"workerPoolSpecs": pools, "serviceAccount": "a@b.c"}))
+    assert spec == TrainingSpec(
         command=["python3", "train.py", "--lr", "3e-4"], gpu="A100-80GB:2", machine_type="a2-ultragpu-2g",
         image="us-docker.pkg.dev/p/r/i", env={"SEED": "1"}, max_restarts=3, provisioning_model="standard",
     )  # fmt: skip
-    assert imported.settings == {"service_account": "a@b.c", "disk_type": "pd-ssd", "disk_gib": 200}
-    VertexAI("my-project", "us-central1", **imported.settings)
+    settings = backend._settings
+    assert (settings.service_account, settings.disk_type, settings.disk_gib) == ("a@b.c", "pd-ssd", 200)
+
+
+def test_what_a_spec_leaves_to_the_backend_is_named():
+    document = {"workerPoolSpecs": [{**POOL, "diskSpec": {}}], "serviceAccount": "a@b.c"}
+    with pytest.warns(UserWarning, match=r"service_account: .* VertexAI.from_gcloud"):
+        TrainingSpec.from_gcloud(document)
+    del document["serviceAccount"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TrainingSpec.from_gcloud(document)
+
+
+def test_yaml_without_pyyaml_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(SpecError, match=r"gputrain\[gcloud\]"):
+        TrainingSpec.from_gcloud("workerPoolSpecs: []")
+    assert read(json.dumps({"workerPoolSpecs": [POOL]}))[0].num_nodes == 1, "JSON needs none"
 
 
 def test_chief_and_workers_are_nodes_and_scheduling_is_limits():
@@ -95,7 +129,7 @@ def test_chief_and_workers_are_nodes_and_scheduling_is_limits():
         "baseOutputDirectory": {"outputUriPrefix": "gs://my-bucket/out"},
     }  # fmt: skip
     document["worker_pool_specs"][0].pop("replicaCount", None)
-    spec = from_gcloud(json.dumps(document)).spec
+    spec, _ = read(json.dumps(document))
     assert (spec.num_nodes, spec.max_restarts, spec.output_dir) == (4, 0, "gs://my-bucket/out")
     assert (spec.max_run_duration.total_seconds(), spec.max_wait_duration.total_seconds()) == (3600, 600)
     assert [model.value for model in spec.provisioning_model] == ["flex-start"]
@@ -109,7 +143,7 @@ def test_everything_that_a_spec_cannot_say_is_told_at_once():
         "scheduling": {"strategy": "HOPE", "timeout": "1h"},
     }
     with pytest.raises(SpecError) as caught:
-        from_gcloud(document)
+        TrainingSpec.from_gcloud(document)
     assert {fault.field for fault in caught.value.faults} == {
         "machineSpec.tpuTopology", "enableWebAccess", "scheduling.strategy", "scheduling.timeout",
     }  # fmt: skip
@@ -122,16 +156,16 @@ def test_everything_that_a_spec_cannot_say_is_told_at_once():
 )  # fmt: skip
 def test_a_file_without_pools_is_refused(config):
     with pytest.raises(SpecError):
-        from_gcloud(config)
+        TrainingSpec.from_gcloud(config)
 
 
 def test_an_image_that_starts_by_itself_must_say_what():
     pool = {**POOL, "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/i"}}
     with pytest.raises(SpecError, match="name what the image starts by itself"):
-        from_gcloud({"workerPoolSpecs": [pool]})
+        TrainingSpec.from_gcloud({"workerPoolSpecs": [pool]})
 
 
 def test_a_file_that_we_wrote_is_not_read_back_into_itself():
     pool = {**POOL, "containerSpec": {**POOL["containerSpec"], "command": ["python3", "-c", render.loader()]}}
     with pytest.raises(SpecError, match="keep the spec"):
-        from_gcloud({"workerPoolSpecs": [pool]})
+        TrainingSpec.from_gcloud({"workerPoolSpecs": [pool]})
