@@ -178,7 +178,10 @@ REFUSALS = {
     AuthError: "C33 C34",
 }
 REFUSED = {row: error for error, rows in REFUSALS.items() for row in rows.split()}
-PASSING = ["C08", "C09", "C10", "C11", "C25b", "C35", "C35a", "C35b", "C36"]
+PASSING = ["C08", "C09", "C11", "C35", "C35a", "C35b", "C36"]
+LATER = ["C10", "C25b"]
+"""What passes too, but was not told before Google had begun: its caller decides when to try again."""
+
 OF_LISTS = {"C37", "C37a", "C37b"}
 
 
