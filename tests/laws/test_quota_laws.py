@@ -1,0 +1,168 @@
+"""Quotas against oracles: the emulator, which enforces them, and a search over every row there is."""
+
+import itertools
+from itertools import chain, combinations
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import gputrain.emulator
+from gputrain.catalog import ProvisioningModel, Service, shapes
+from gputrain.emulator import facts
+from gputrain.emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key, Quotas, vm_needs
+from gputrain.gcp import Access
+from gputrain.quota import Verdict
+from gputrain.quota.infos import limit_at, rows
+from gputrain.quota.reader import Reader
+
+REGIONS = ("us-central1", "europe-west4", "asia-southeast1")
+ELSEWHERE = "europe-west1"
+FAMILIES = sorted({one.gpu_family for one in facts.gpu_quotas().values() if one.gpu_family})
+COMPUTE = sorted(
+    {one.regional_metric for one in facts.gpu_quotas().values()}
+    | {one.preemptible_metric for one in facts.gpu_quotas().values()}
+    | {"CPUS", "PREEMPTIBLE_CPUS", "GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS", "GPUS_PER_GPU_FAMILY"} - {""}
+)
+VERTEX = sorted(
+    {one.vertex_metric for one in facts.gpu_quotas().values()}
+    | {one.vertex_preemptible_metric for one in facts.gpu_quotas().values()} - {""}
+)
+TOLD_WITH_USAGE = {name for name in COMPUTE if name in DEFAULTS} | {
+    name
+    for one in facts.gpu_quotas().values()
+    for name in (one.regional_metric, one.preemptible_metric if one.preemptible_in_regions_get else "")
+}
+FIGURES = st.sampled_from([0, 1, 2, 4, 8, 16, 64, 1000, float("inf")])
+JOBS = [
+    (shape, model)
+    for service in Service
+    for shape in shapes(service=service)
+    if isinstance(shape.gpu_count, int) and shape.gpu.accelerator_type in facts.gpu_quotas()
+    for model in shape.sold_as(service)
+    if model is not ProvisioningModel.RESERVATION_BOUND
+]
+
+project_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    with gputrain.emulator.start() as running:
+        yield running
+
+
+@st.composite
+def grants(draw, metrics):
+    """Limits and usage of some metrics in some places, of families too."""
+    limits, used = {}, {}
+    for _ in range(draw(st.integers(0, 12))):
+        metric = draw(st.sampled_from(metrics))
+        is_family = metric == "GPUS_PER_GPU_FAMILY"
+        family = draw(st.sampled_from(["", *FAMILIES])) if is_family else ""
+        region = GLOBAL if metric in GLOBAL_METRICS else draw(st.sampled_from(["*", *REGIONS]))
+        limits[metric, region, family] = draw(FIGURES)
+        if region != "*" and (family or not is_family):
+            used[metric, region, family] = draw(st.sampled_from([0, 1, 3, 8]))
+    return limits, used
+
+
+@st.composite
+def worlds(draw):
+    """A service, what is granted and used, what cannot be read, and the jobs to look at."""
+    service = draw(st.sampled_from(list(Service)))
+    jobs = [(shape, model) for shape, model in JOBS if model in shape.sold_as(service)]
+    asked = st.tuples(
+        st.sampled_from(jobs), st.sampled_from([1, 2, 5]), st.sampled_from([*REGIONS, ELSEWHERE])
+    )
+    broken = draw(st.sets(st.sampled_from(["compute", "cloudquotas"]), max_size=1))
+    looks = draw(st.lists(asked, min_size=4, max_size=12))
+    return service, draw(grants(COMPUTE if service is Service.COMPUTE else VERTEX)), broken, looks
+
+
+def needs_of(project, service, shape, model, nodes, region):
+    """What the emulator charges for the job, by its own tables."""
+    names = facts.gpu_quotas()[shape.gpu.accelerator_type]
+    if service is Service.VERTEX:
+        is_standard = model is ProvisioningModel.STANDARD
+        metric = names.vertex_metric if is_standard else names.vertex_preemptible_metric
+        return [(Key(project=project, metric=metric, region=region), shape.api_gpu_count * nodes)]
+    machine = facts.machines()[shape.machine_type]
+    word = model.value.upper().replace("-", "_")
+    one = vm_needs(project, region, machine, shape.gpu.accelerator_type, shape.api_gpu_count, word)
+    return [(key, need * nodes) for key, need in one]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(world=worlds())
+def test_a_verdict_is_what_the_cloud_would_do(cloud, world):
+    service, (limits, used), broken, looks = world
+    project = f"law-project-{next(project_numbers)}"
+    cloud.add_project(project)
+    book = cloud.world.part(Quotas)
+    for (metric, region, family), limit in limits.items():
+        book.set_limit(Key(project=project, metric=metric, region=region, family=family), limit)
+    book.take(
+        (Key(project=project, metric=metric, region=region, family=family), amount)
+        for (metric, region, family), amount in used.items()
+    )
+    for api in broken:
+        cloud.enable_api(api, enabled=False, project=project)
+    access = Access(project=project, credentials=cloud.credentials, endpoints=cloud.endpoints)
+    told = Reader(access, service).read()
+    for (shape, model), nodes, region in looks:
+        needs = needs_of(project, service, shape, model, nodes, region)
+        refused = book.exceeded(needs)
+        verdict = told.standing(shape, nodes, model, region).verdict
+        seen = book.exceeded(
+            [(key, need - (0 if key.metric in TOLD_WITH_USAGE else book.usage(key))) for key, need in needs]
+        )
+        if verdict is Verdict.SHORT:
+            assert refused
+        elif verdict is Verdict.FITS:
+            assert not seen, "only usage that nobody tells may be overlooked"
+        else:
+            no_preemptible = any(key.metric == "PREEMPTIBLE_CPUS" and not book.limit(key) for key, _ in needs)
+            assert broken or no_preemptible
+
+
+names = st.sampled_from(["region", "gpu_family", "zone"])
+values = st.sampled_from(["us-central1", "us-east4", "NVIDIA_H100", "NVIDIA_H200"])
+info_rows = st.lists(
+    st.builds(
+        lambda dimensions, places, value: {
+            **({"dimensions": dimensions} if dimensions else {}),
+            **({"applicableLocations": places} if places else {}),
+            "details": {"value": str(value)} if value else {},
+        },
+        st.dictionaries(names, values, max_size=3),
+        st.lists(st.sampled_from(["us-central1", "us-east4", "global"]), max_size=2),
+        st.integers(-1, 5),
+    ),
+    max_size=8,
+)
+WANTED = [
+    {"region": region, **family}
+    for region in ("us-central1", "us-east4", "asia-east1")
+    for family in ({}, {"gpu_family": "NVIDIA_H100"})
+] + [{}]
+
+
+@settings(max_examples=300, deadline=None)
+@given(listed=info_rows, wanted=st.sampled_from(WANTED))
+def test_the_most_specific_row_wins_and_no_row_is_unknown(listed, wanted):
+    def covers(row):
+        places = row.get("applicableLocations")
+        is_named = "region" in row.get("dimensions", {})
+        return is_named or "region" not in wanted or not places or {wanted["region"], "global"} & set(places)
+
+    subsets = chain.from_iterable(combinations(wanted.items(), size) for size in range(len(wanted), -1, -1))
+    sizes = {}
+    for subset in subsets:
+        for at, row in enumerate(listed):
+            if row.get("dimensions", {}) == dict(subset) and covers(row):
+                sizes.setdefault(len(subset), []).append(at)
+    expected = None
+    if sizes:
+        told = int(listed[min(sizes[max(sizes)])]["details"].get("value", 0))
+        expected = float("inf") if told == -1 else told
+    assert limit_at(rows({"dimensionsInfos": listed}), wanted) == expected
