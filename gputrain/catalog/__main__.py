@@ -9,7 +9,8 @@ import sys
 
 from gputrain.catalog import user_file
 from gputrain.errors import GputrainError
-from gputrain.gcp import Access, Endpoints
+from gputrain.gcp import Access
+from gputrain.gcp.trial import reach
 from gputrain.refresh import refresh
 
 
@@ -20,19 +21,13 @@ def main(arguments: list[str] | None = None) -> int:
         print("name a project: --project, or $GOOGLE_CLOUD_PROJECT", file=sys.stderr)
         return 2
     try:
-        found = refresh(_access(options), dry_run=options.dry_run, file=options.file)
+        access = Access(project=options.project, **(reach(options.endpoint) if options.endpoint else {}))
+        found = refresh(access, dry_run=options.dry_run, file=options.file)
     except GputrainError as error:
         print(error, file=sys.stderr)
         return 1
     print(json.dumps(found.to_dict(), indent=1) if options.json else found)
     return 0
-
-
-def _access(options: argparse.Namespace) -> Access:
-    if not options.endpoint:
-        return Access(project=options.project)
-    names = ("cloudbilling", "compute")
-    return Access(project=options.project, endpoints=Endpoints(**dict.fromkeys(names, options.endpoint)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="every change as JSON")
     command.add_argument("--file", help="write here instead")
     command.add_argument(
-        "--endpoint", help="one address for the APIs instead of Google's own, such as the emulator's"
+        "--endpoint", metavar="URL", help="an emulator on this machine, for all of Google's APIs"
     )
     return parser
 

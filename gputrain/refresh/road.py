@@ -85,7 +85,7 @@ def refresh(access: Access, *, dry_run: bool = False, file: str | None = None) -
     day = datetime.fromtimestamp(access.now(), tz=timezone.utc).date().isoformat()
     fresh, changes = built(own, seen, book, day=day)
     if not dry_run:
-        _write(file, user_file.written(fresh))
+        write(file, user_file.written(fresh))
     left_out = (*seen.left_out, *listed.left_out)
     return Refreshed(day=day, changes=changes, file=file, is_written=not dry_run, left_out=left_out)
 
@@ -130,8 +130,13 @@ def _plausible(seen: Stock, book: prices.PriceBook) -> None:
         )
 
 
-def _write(file: str, text: str) -> None:
-    """All of it or nothing, whoever reads meanwhile; never what would not be believed afterwards."""
+def write(file: str, text: str) -> None:
+    """Put a catalog's text in its place: all of it or nothing, whoever reads meanwhile.
+
+    Raises:
+        ValueError: it would not be believed afterwards.
+        RequestError: the place takes no file.
+    """
     user_file.parsed(text)
     file = os.path.realpath(file)
     folder = os.path.dirname(file)
@@ -145,6 +150,7 @@ def _write(file: str, text: str) -> None:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
+            os.chmod(draft, 0o644)  # prices are no secret, and $GPUTRAIN_CATALOG may be for many
             os.replace(draft, file)
         except BaseException:
             with contextlib.suppress(OSError):

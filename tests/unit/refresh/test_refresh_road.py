@@ -1,20 +1,22 @@
 """From an emulated cloud's lists to a file that new processes answer from, and back by removing it."""
 
+import itertools
 import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 import gputrain.emulator
-from gputrain.catalog import user_file
+from gputrain.catalog import load, user_file
+from gputrain.catalog.user_file import UserFile
 from gputrain.emulator import facts, faults
 from gputrain.errors import ApiDisabledError, PermissionDeniedError, ProviderError, RequestError
 from gputrain.gcp import Access
 from gputrain.refresh import ChangeKind, refresh
+from gputrain.refresh.road import write as write_file
 
 MACHINES, ACCELERATORS = "compute.machineTypes.aggregatedList", "compute.acceleratorTypes.aggregatedList"
 SKUS = "cloudbilling.services.skus.list"
@@ -44,6 +46,21 @@ def cloud(running):
 @pytest.fixture
 def file(tmp_path):
     return str(tmp_path / "data" / "catalog.tsv")
+
+
+@pytest.fixture(scope="module")
+def first(running, tmp_path_factory):
+    """What a refresh wrote before anything changed."""
+    file = tmp_path_factory.mktemp("first") / "catalog.tsv"
+    refresh(access(running), file=str(file))
+    return file.read_text()
+
+
+@pytest.fixture
+def filled(file, first):
+    """A file as that refresh left it."""
+    write_file(file, first)
+    return file
 
 
 def access(cloud, credentials=None):
@@ -78,9 +95,8 @@ def test_the_emulators_parts_add_up_to_the_prices_that_are_built_in(cloud, file)
     assert len([row for row in fresh if row[4]]) > 250, "flex-start has prices of its own"
 
 
-def test_a_second_refresh_finds_nothing_new(cloud, file):
-    refresh(access(cloud), file=file)
-    again = refresh(access(cloud), file=file)
+def test_a_second_refresh_finds_nothing_new(cloud, filled):
+    again = refresh(access(cloud), file=filled)
     assert again.changes == ()
     assert "nothing changed; written to" in str(again)
 
@@ -103,13 +119,12 @@ def test_new_processes_answer_from_the_new_tables_until_they_are_removed(cloud, 
     assert answer(file, price) == before == "$0.71/h (2026-07-30)"
 
 
-def test_it_reports_what_changed_and_by_how_much(cloud, file):
-    refresh(access(cloud), file=file)
+def test_it_reports_what_changed_and_by_how_much(cloud, filled):
     cloud.price("nvidia-l4", "us-central1", "STANDARD", 0.66)
     cloud.offer("a2-highgpu-1g", "us-east4-a")
     cloud.offer("a2-megagpu-16g", "europe-west4-a", offered=False)
     cloud.offer(NEW_GPU, "us-central1-a")
-    found = refresh(access(cloud), file=file)
+    found = refresh(access(cloud), file=filled)
     (added,) = told(found, ChangeKind.PLACES_ADDED)
     assert (added.of, added.now) == ("a2-highgpu-1g", "us-east4-a")
     (removed,) = told(found, ChangeKind.PLACES_REMOVED)
@@ -126,15 +141,14 @@ def test_it_reports_what_changed_and_by_how_much(cloud, file):
     assert "+14.1" in str(found)
 
 
-def test_look_alikes_never_count_as_on_demand(cloud, file):
+def test_look_alikes_never_count_as_on_demand(cloud, filled):
     """Were a flex-start or reserved SKU taken for it, a standard price would be half of what it is."""
-    refresh(access(cloud), file=file)
-    for what, region, standard, spot, flex, source in user_file.read(file).prices:
+    for what, region, standard, spot, flex, source in user_file.read(filled).prices:
         if standard and spot and source.startswith("billing-"):
             assert float(spot) <= float(standard), (what, region)
         if standard and flex:
             assert float(flex) <= float(standard), (what, region)
-    prices = {row[:2]: row[2:5] for row in user_file.read(file).prices}
+    prices = {row[:2]: row[2:5] for row in user_file.read(filled).prices}
     assert prices["a2-highgpu-1g", "us-central1"] == ("3.673385", "1.92802", "2.020332")
 
 
@@ -145,18 +159,16 @@ def test_a_dry_run_writes_nothing(cloud, file):
     assert not os.path.exists(os.path.dirname(file))
 
 
-def test_a_list_that_google_could_not_finish_removes_nothing(cloud, file):
-    refresh(access(cloud), file=file)
+def test_a_list_that_google_could_not_finish_removes_nothing(cloud, filled):
     cloud.fail(MACHINES, faults.partial_page())
-    found = refresh(access(cloud), file=file)
+    found = refresh(access(cloud), file=filled)
     assert found.left_out == ("UNREACHABLE",)
     assert not told(found, ChangeKind.PLACES_REMOVED)
     assert not told(found, ChangeKind.GONE)
     assert "not read: UNREACHABLE" in str(found)
 
 
-def test_a_zone_that_google_could_not_reach_keeps_its_machines(cloud, file):
-    refresh(access(cloud), file=file)
+def test_a_zone_that_google_could_not_reach_keeps_its_machines(cloud, filled):
 
     def lose(page):
         items = {**page["items"], "zones/us-central1-a": {"warning": {"code": "UNREACHABLE"}}}
@@ -164,7 +176,7 @@ def test_a_zone_that_google_could_not_reach_keeps_its_machines(cloud, file):
 
     cloud.fail(MACHINES, faults.Reshape(change=lose), times=None)
     cloud.offer("g2-standard-4", "us-central1-b", offered=False)
-    found = refresh(access(cloud), file=file)
+    found = refresh(access(cloud), file=filled)
     cloud.world.faults.clear()
     assert found.left_out == ("us-central1-a",)
     assert [(one.of, one.before) for one in told(found, ChangeKind.PLACES_REMOVED)] == [
@@ -216,50 +228,26 @@ def test_what_cannot_be_written_is_told_and_the_old_file_stays(cloud, tmp_path):
     assert not os.path.isfile(os.devnull)
 
 
-def test_a_damaged_file_is_written_anew(cloud, file):
-    refresh(access(cloud), file=file)
-    with open(file, "a") as stream:
+def test_a_damaged_file_is_written_anew(cloud, filled):
+    with open(filled, "a") as stream:
         stream.write("half a line")
-    found = refresh(access(cloud), file=file)
+    found = refresh(access(cloud), file=filled)
     assert told(found, ChangeKind.PRICE_NEW), "compared with the built-in tables"
-    assert user_file.read(file) is not None
-    assert os.listdir(os.path.dirname(file)) == ["catalog.tsv"], "no drafts are left"
+    assert user_file.read(filled) is not None
+    assert os.listdir(os.path.dirname(filled)) == ["catalog.tsv"], "no drafts are left"
 
 
-def key_file(cloud, folder):
-    """A service account's key, whose tokens the emulator gives out."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    account = {
-        "type": "service_account", "project_id": cloud.project, "private_key": pem.decode(),
-        "client_email": f"refresher@{cloud.project}.iam.gserviceaccount.com",
-        "token_uri": cloud.endpoints.token_uri,
-    }  # fmt: skip
-    (folder / "key.json").write_text(json.dumps(account))
-    return str(folder / "key.json")
-
-
-def command(cloud, tmp_path, *options):
+def command(cloud, tmp_path, *options, **env):
     env = {
-        **os.environ, "GOOGLE_APPLICATION_CREDENTIALS": key_file(cloud, tmp_path),
-        "GPUTRAIN_CATALOG": str(tmp_path / "catalog.tsv"), "GOOGLE_CLOUD_PROJECT": cloud.project,
+        **os.environ, "GPUTRAIN_CATALOG": str(tmp_path / "catalog.tsv"),
+        "GOOGLE_CLOUD_PROJECT": cloud.project, **env,
     }  # fmt: skip
-    words = [
-        sys.executable,
-        "-m",
-        "gputrain.catalog",
-        "refresh",
-        "--endpoint",
-        cloud.endpoints.compute,
-        *options,
-    ]
+    words = [sys.executable, "-m", "gputrain.catalog", "refresh", *options]
     return subprocess.run(words, env=env, capture_output=True, text=True)
 
 
 def test_the_command_shows_a_table_and_writes_where_the_catalog_looks(cloud, tmp_path):
-    result = command(cloud, tmp_path)
+    result = command(cloud, tmp_path, "--endpoint", cloud.endpoints.compute)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("Catalog of 20")
     assert "price new" in result.stdout
@@ -269,7 +257,7 @@ def test_the_command_shows_a_table_and_writes_where_the_catalog_looks(cloud, tmp
 
 
 def test_the_command_tells_every_change_as_json_and_writes_nothing_on_a_dry_run(cloud, tmp_path):
-    result = command(cloud, tmp_path, "--dry-run", "--json")
+    result = command(cloud, tmp_path, "--endpoint", cloud.endpoints.compute, "--dry-run", "--json")
     document = json.loads(result.stdout)
     assert document["is_written"] is False
     assert {"kind", "of", "region", "provisioning_model", "before", "now", "percent"} == set(
@@ -280,7 +268,44 @@ def test_the_command_tells_every_change_as_json_and_writes_nothing_on_a_dry_run(
 
 def test_the_command_says_what_is_wrong(cloud, tmp_path):
     cloud.enable_api("cloudbilling", enabled=False)
-    result = command(cloud, tmp_path)
+    result = command(cloud, tmp_path, "--endpoint", cloud.endpoints.compute)
     assert (result.returncode, result.stdout) == (1, "")
-    assert "fix: " in result.stderr
+    assert "fix: gcloud services enable cloudbilling.googleapis.com" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_command_takes_no_credentials_to_an_address_that_is_not_of_this_machine(cloud, tmp_path):
+    result = command(cloud, tmp_path, "--endpoint", "http://example.com")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "an emulator on this machine" in result.stderr
+
+
+def test_the_command_asks_for_a_project(cloud, tmp_path):
+    result = command(cloud, tmp_path, GOOGLE_CLOUD_PROJECT="")
+    assert (result.returncode, result.stderr) == (2, "name a project: --project, or $GOOGLE_CLOUD_PROJECT\n")
+
+
+def test_whoever_reads_while_it_is_written_sees_one_whole_table(tmp_path):
+    file = str(tmp_path / "catalog.tsv")
+    texts = {
+        user_file.written(
+            UserFile(read_on=day, sources=(), places=(), prices=load.built_in("prices")[:most])
+        ): day
+        for day, most in (("2026-11-20", 400), ("2026-11-21", 5))
+    }
+    done = threading.Event()
+
+    def write():
+        for _, text in zip(range(100), itertools.cycle(texts)):
+            write_file(file, text)
+        done.set()
+
+    write_file(file, next(iter(texts)))
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = []
+    while not done.is_set():
+        seen.append(user_file.read(file).read_on)  # raises for half a table
+    writer.join()
+    assert set(seen) <= set(texts.values())
+    assert os.listdir(tmp_path) == ["catalog.tsv"]
