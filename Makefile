@@ -2,7 +2,7 @@
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 
-.PHONY: demo test lint types tests bench soak test-frameworks clean
+.PHONY: demo test lint types tests engine bench soak test-frameworks clean
 
 demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it
 	$(PYTHON) examples/demo.py
@@ -18,6 +18,11 @@ types: $(VENV)/installed
 
 tests: $(VENV)/installed
 	$(PYTHON) -m pytest
+
+engine:  ## as root, on Debian: the container engine and the registry that tests/containers needs
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		podman runc conmon catatonit netavark aardvark-dns docker-registry
 
 bench: $(VENV)/installed  ## the numbers we hold ourselves to, beside their targets
 	$(PYTHON) benchmarks/run.py
