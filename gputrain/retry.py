@@ -10,12 +10,14 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
-from tenacity import RetryCallState, Retrying, retry_if_exception_type
 
 from gputrain.errors import TransientError
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 T = TypeVar("T")
 log = logging.getLogger("gputrain")
@@ -69,6 +71,8 @@ def retried(
     >>> retried(lambda: 42)
     42
     """
+    from tenacity import Retrying, retry_if_exception_type  # loaded with the first call that needs it
+
     started = now()
 
     def left_s(state: RetryCallState) -> float:

@@ -21,7 +21,7 @@ ALWAYS = (
     ".mypy_cache/",
     ".pytest_cache/",
     ".ruff_cache/",
-    ".venv/",
+    ".venv",
     ".DS_Store",
 )
 
