@@ -1,11 +1,12 @@
 """A question to the catalog costs little more than importing the package."""
 
+import tempfile
 from collections.abc import Callable, Iterator
 
 from measure import Measure, medians, python_s, timed_s
 
 from gputrain import catalog
-from gputrain.catalog import ProvisioningModel, Service
+from gputrain.catalog import ProvisioningModel, Service, load, user_file
 
 IMPORT = "import gputrain"
 COLD = {
@@ -38,6 +39,19 @@ def measure() -> Iterator[Measure]:
     wall = medians({code: lambda code=code: python_s(code) for code in codes}, rounds=25, warm_up=2)
     for question, code in COLD.items():
         yield Measure(what=f"{question} cold / {IMPORT}", value=wall[code] / wall[IMPORT], target=1.3)
+    yield Measure(
+        what="a user's own tables, read and checked", value=_user_file_s() * 1000, target=5, unit="ms"
+    )
     for question, ask in WARM.items():
         ask()
         yield Measure(what=f"{question} warm", value=timed_s(ask, times=200) * 1000, target=1, unit="ms")
+
+
+def _user_file_s() -> float:
+    """Seconds to read a file as large as the tables built in."""
+    kept = tuple(row for row in load.built_in("places") if row[0] in user_file.LISTS)
+    own = user_file.UserFile(read_on="2026-11-21", sources=(), places=kept, prices=load.built_in("prices"))
+    with tempfile.NamedTemporaryFile("w", encoding="ascii") as file:
+        file.write(user_file.written(own))
+        file.flush()
+        return timed_s(lambda: load.sound(file.name), times=50)

@@ -143,7 +143,7 @@ def meaning(description: str, usage_type: str) -> tuple[Part, ProvisioningModel]
     """
     if _NOT_FOR_THE_ASKING.search(description):
         return None
-    name, model = description, ProvisioningModel.STANDARD
+    name, model = " ".join(description.split()), ProvisioningModel.STANDARD
     for way, prefix, attached in _WAYS:
         if name.startswith(prefix) or attached in name:
             name, model = name.removeprefix(prefix).replace(attached, "", 1), way

@@ -35,6 +35,7 @@ def sku(description=A100, *, usage="OnDemand", unit="h", units="2", nanos=933908
         ("Nvidia H100 80GB Plus GPU running in Americas", "OnDemand", gpu("H100-MEGA"), STANDARD),
         ("Nvidia H100 80GB Mega GPU running in Virginia", "OnDemand", gpu("H100-MEGA"), STANDARD),
         ("RTX 6000 96GB running in Iowa", "OnDemand", gpu("RTX-PRO-6000"), STANDARD),
+        ("Nvidia  L4 GPU running in  Iowa ", "OnDemand", gpu("L4"), STANDARD),
         ("Nvidia L4 GPU attached to Spot Preemptible VMs running in Iowa", "Preemptible", gpu("L4"), SPOT),
         ("Nvidia Tesla A100 GPU attached to Spot Preemptible VMs", "Preemptible", gpu("A100-40GB"), SPOT),
         ("Nvidia Tesla T4 GPU attached to DWS Defined Duration VMs", "OnDemand", gpu("T4"), FLEX),
