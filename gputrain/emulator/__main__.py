@@ -45,7 +45,13 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with cloud:
-        print(f"project {cloud.project} is served at {cloud.endpoints.url}; end it with Ctrl-C", flush=True)
+        url = cloud.endpoints.url
+        print(f"project {cloud.project} is served at {url}; end it with Ctrl-C")
+        print(f"gputrain comes here after: export GPUTRAIN_ENDPOINT={url} GPUTRAIN_PROJECT={cloud.project}")
+        print(
+            f'a bucket for its code: curl --data \'{{"name": "my-bucket"}}\' {url}/_emulator/add_bucket',
+            flush=True,
+        )
         stop.wait()
         print(cloud.ledger, flush=True)
     return 0

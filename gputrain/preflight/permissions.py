@@ -31,6 +31,8 @@ class Need:
     role: str
     """A predefined role that holds it."""
     on: On = On.PROJECT
+    is_optional: bool = False
+    """True where jobs run without it, and something stays unknown."""
 
 
 def permissions(
@@ -103,7 +105,7 @@ def _check(access: Access, need: Need, name: str, is_held: bool) -> Check:
             grant = f"gcloud iam service-accounts add-iam-policy-binding {name} --project {owner}"
     return Check(
         subject=need.permission,
-        finding=Finding.FAULT,
+        finding=Finding.UNKNOWN if need.is_optional else Finding.FAULT,
         why=f"you lack it on {need.on.value} {name}; it is needed to {need.call}",
         fix=f"{grant} --member {who} --role {need.role}",
     )

@@ -23,6 +23,13 @@ class NeededApi:
     name: str
     """Such as ``compute.googleapis.com``."""
     purpose: str
+    is_optional: bool = False
+    """True where jobs run without it, and something stays unknown."""
+
+
+CLOUD_QUOTAS = NeededApi(
+    name="cloudquotas.googleapis.com", purpose="tell the quotas of H100 and newer", is_optional=True
+)
 
 
 def read(access: Access, api: Api, path: str, *, action: str, **options: Any) -> Json:
@@ -114,7 +121,7 @@ def _api_check(project: str, needed: NeededApi, is_on: bool) -> Check:
         return Check(subject=needed.name, finding=Finding.OK, why="on", group="APIs on")
     return Check(
         subject=needed.name,
-        finding=Finding.FAULT,
+        finding=Finding.UNKNOWN if needed.is_optional else Finding.FAULT,
         why=f"it is off; it is needed to {needed.purpose}",
         fix=f"gcloud services enable {needed.name} --project {project}",
     )

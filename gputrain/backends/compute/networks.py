@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gputrain.backends.compute.settings import Settings
@@ -76,7 +76,8 @@ def check_ways_out(access: Access, settings: Settings, order: Mapping[str, Any])
     if settings.external_ip or not settings.check_network:
         return
     region = region_of(str(order["zone"]))
-    for_what = _needs_internet(order["job"])
+    job = order["job"]
+    for_what = needs_internet(job["image"], job["order"]["requirements"], job["env"])
 
     def look() -> WaysOut:
         found = retried(
@@ -96,17 +97,13 @@ def check_ways_out(access: Access, settings: Settings, order: Mapping[str, Any])
         log.info("the network in %s could not be looked at: %s", region, error.what)
 
 
-def _needs_internet(job: Mapping[str, Any]) -> str:
+def needs_internet(image: str | None, requirements: Sequence[str], env: Mapping[str, str]) -> str:
     """What of a job comes from beyond Google; empty: nothing."""
-    image = job["image"] or ""
     if image and not image.partition("/")[0].endswith(_GOOGLES):
         return f"the image {image}"
-    requirements = job["order"]["requirements"]
-    return (
-        f"requirements ({', '.join(requirements)})"
-        if requirements and not _ELSEWHERE & set(job["env"])
-        else ""
-    )
+    if requirements and not _ELSEWHERE & set(env):
+        return f"requirements ({', '.join(requirements)})"
+    return ""
 
 
 def _shut_in(settings: Settings, region: str, for_what: str) -> NoWayOutError:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gputrain.backends.compute import images, offers
+from gputrain.backends.compute import images, networks, offers
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import NAME, vm_names
 from gputrain.backends.compute.settings import Settings
 from gputrain.catalog import Shape, region_of
 from gputrain.errors import SpecError
 from gputrain.gcp import LABEL_JOB, Access, label_value
+from gputrain.gcp.ways_out import commands, read_ways_out
 from gputrain.planning import Candidate
 from gputrain.preflight import Check, Checks, Finding, Question, examine
+from gputrain.preflight.examine import LOOK
 from gputrain.preflight.images import image
 from gputrain.preflight.networks import find, network
 from gputrain.preflight.permissions import Need, On, permissions
 from gputrain.preflight.places import account, bucket, code
-from gputrain.preflight.project import NeededApi, apis, credentials, project
+from gputrain.preflight.project import CLOUD_QUOTAS, NeededApi, apis, credentials, project
+from gputrain.retry import retried
 from gputrain.spec import TrainingSpec
 
 _ADMIN = "roles/compute.instanceAdmin.v1"
@@ -54,6 +57,19 @@ NEEDS: tuple[Need, ...] = (
 
 Source of the roles: Google's IAM reference by general knowledge, not re-read.
 """
+_VIEWER = "roles/compute.viewer"
+_PLANS = tuple(
+    Need(permission=permission, call=call, role=role, is_optional=True)
+    for permission, call, role in (
+        ("compute.projects.get", "tell quotas that count everywhere", _VIEWER),
+        ("compute.regions.list", "tell quotas before VMs are made", _VIEWER),
+        ("compute.machineTypes.list", "tell which zones have a machine", _VIEWER),
+        ("compute.acceleratorTypes.list", "tell which zones have a GPU", _VIEWER),
+        ("compute.routers.list", "see whether VMs reach the internet", _VIEWER),
+        ("cloudquotas.quotas.get", "tell the quotas of H100 and newer", "roles/cloudquotas.viewer"),
+    )
+)
+"""What planning reads; without one, something stays unknown."""
 _IMAGE = (
     Need(permission="compute.images.get", call="look at the boot image", role=_ADMIN),
     Need(permission="compute.images.getFromFamily", call="look at the boot image's family", role=_ADMIN),
@@ -68,6 +84,7 @@ _EXTERNAL = Need(
 _APIS = (
     NeededApi(name="compute.googleapis.com", purpose="make VMs"),
     NeededApi(name="storage.googleapis.com", purpose="bring the code to them"),
+    CLOUD_QUOTAS,
 )
 _SECRETS = NeededApi(name="secretmanager.googleapis.com", purpose="resolve the spec's secrets")
 
@@ -91,7 +108,7 @@ def preflight(
         *asked,
         bucket(access, settings.bucket, settings.home),
         account(access, settings.service_account),
-        *_networks(access, settings, regions),
+        *_networks(access, settings, spec, regions),
         *code(spec, installed=False),
         *_boot_images(access, settings, spec, candidates),
         *_container(access, spec, candidates),
@@ -107,19 +124,44 @@ def _needs(settings: Settings) -> tuple[Need, ...]:
         ((_TAGS,), bool(settings.network_tags)),
         ((_EXTERNAL,), settings.external_ip),
     )
-    return (*NEEDS, *(need for needs, is_asked in more if is_asked for need in needs))
+    return (*NEEDS, *_PLANS, *(need for needs, is_asked in more if is_asked for need in needs))
 
 
-def _networks(access: Access, settings: Settings, regions: Sequence[str]) -> tuple[Question, ...]:
+def _networks(
+    access: Access, settings: Settings, spec: TrainingSpec | None, regions: Sequence[str]
+) -> tuple[Question, ...]:
     name = settings.network
     fix = f"gcloud compute networks create {name} --project {access.project} --subnet-mode auto"
     path = f"projects/{access.project}/global/networks/{name}"
     first = () if settings.subnetwork is not None else (network(access, path, fix),)
     named = (settings.subnetwork or name, *settings.gpu_subnetworks)
+    looks_out = settings.check_network and not settings.external_ip
+    for_what = networks.needs_internet(spec.image, spec.requirements, spec.env) if spec is not None else ""
     return (
         *first,
         *(_subnetwork(access, settings, region, each) for region in regions for each in named),
+        *(_way_out(access, settings, region, for_what) for region in regions if looks_out),
     )
+
+
+def _way_out(access: Access, settings: Settings, region: str, for_what: str) -> Question:
+    """Whether VMs without addresses reach the bucket, and what their job needs from beyond Google."""
+    subject, subnetwork = f"ways out of {region}", settings.subnetwork or settings.network
+
+    def ask() -> Iterator[Check]:
+        found = retried(lambda: read_ways_out(access, region, subnetwork), policy=LOOK, sleep=access.sleep)
+        if found.to_google and (found.to_internet or not for_what):
+            reached = "everything, by Cloud NAT" if found.to_internet else "Google's APIs only"
+            yield Check(subject=subject, finding=Finding.OK, why=f"VMs there reach {reached}")
+            return
+        yield Check(
+            subject=subject,
+            finding=Finding.FAULT,
+            why=f"VMs there have no external address, and would not reach {for_what or 'the bucket'}",
+            fix=commands(settings.project, region, settings.network, subnetwork, to_internet=bool(for_what)),
+        )
+
+    return Question(subject=subject, ask=ask)
 
 
 def _subnetwork(access: Access, settings: Settings, region: str, name: str) -> Question:

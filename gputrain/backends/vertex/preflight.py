@@ -14,7 +14,7 @@ from gputrain.preflight.images import image
 from gputrain.preflight.networks import network
 from gputrain.preflight.permissions import Need, On, permissions
 from gputrain.preflight.places import account, bucket, code
-from gputrain.preflight.project import NeededApi, apis, credentials, project
+from gputrain.preflight.project import CLOUD_QUOTAS, NeededApi, apis, credentials, project
 from gputrain.spec import TrainingSpec
 
 _USER = "roles/aiplatform.user"
@@ -44,10 +44,20 @@ NEEDS: tuple[Need, ...] = (
 Source of the roles: Google's IAM reference by general knowledge, not re-read.
 """
 
+_PLANS = (
+    Need(
+        permission="cloudquotas.quotas.get",
+        call="tell quotas before a job is made",
+        role="roles/cloudquotas.viewer",
+        is_optional=True,
+    ),
+)
+
 _APIS = (
     NeededApi(name="aiplatform.googleapis.com", purpose="run jobs"),
     NeededApi(name="storage.googleapis.com", purpose="bring the code to them"),
     NeededApi(name="logging.googleapis.com", purpose="read what they write"),
+    CLOUD_QUOTAS,
 )
 _SECRETS = NeededApi(name="secretmanager.googleapis.com", purpose="resolve the spec's secrets")
 
@@ -58,7 +68,7 @@ def preflight(
     """What a job would need; with a spec, also its code and its image on each machine it may get."""
     home = settings.bucket
     asked = permissions(
-        access, NEEDS, bucket=home.name if home else "", account=settings.service_account or ""
+        access, (*NEEDS, *_PLANS), bucket=home.name if home else "", account=settings.service_account or ""
     )
     secrets = (_SECRETS,) if spec is not None and spec.secrets else ()
     things = [

@@ -18,9 +18,15 @@ LOOKS = {
     "compute.subnetworks.get",
     "compute.images.get",
     "compute.images.getFromFamily",
+    "compute.routers.list",
+    "compute.projects.get",
+    "compute.regions.list",
+    "compute.machineTypes.list",
+    "compute.acceleratorTypes.list",
+    "cloudquotas.quotas.get",
     "artifactregistry.repositories.downloadArtifacts",
 }
-"""What looking itself needs; without one, that look is unknown."""
+"""What planning and looking need; without one, something is unknown."""
 KINDS = {"vertex": VertexAI, "compute": ComputeEngine}
 NEEDS = {
     "vertex": {need.permission for need in vertex.NEEDS},

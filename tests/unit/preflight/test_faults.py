@@ -154,6 +154,26 @@ def test_networks_and_subnetworks_are_looked_for_in_each_region(cloud, doctor):
     assert subjects == ["network gone", f"subnetwork gone in {REGION}"]
 
 
+def test_vms_that_would_reach_nothing_are_told_with_the_command_that_opens_a_way(cloud, doctor, code):
+    spec = {"entry": code, "gpu": "L4:1", "requirements": ["attrs"]}
+    ((subject, fix),) = found(doctor("compute", spec=spec))
+    assert subject == f"ways out of {REGION}"
+    assert "gcloud compute routers nats create" in fix
+    networks.shut_in(cloud.compute, "my-project", REGION)
+    ((subject, fix),) = found(doctor("compute"))
+    assert "--enable-private-ip-google-access" in fix
+    assert doctor("compute", external_ip=True).is_ok
+    networks.add_nat(cloud.compute, "my-project", REGION)
+    assert doctor("compute", spec=spec).is_ok
+
+
+def test_quotas_that_cannot_be_told_are_unknown_and_no_fault(cloud, doctor):
+    cloud.enable_api("cloudquotas", enabled=False)
+    checks = doctor("vertex")
+    assert checks.is_ok
+    assert [one.subject for one in checks.unknowns] == ["cloudquotas.googleapis.com"]
+
+
 def test_a_peered_network_of_vertex_is_looked_for(doctor):
     path = "projects/my-project/global/networks/{}"
     assert doctor("vertex", network=path.format("default")).is_ok
