@@ -7,6 +7,7 @@ from datetime import timedelta
 import attrs
 
 from gputrain.errors import JobFailedError
+from gputrain.job.ends import end_of
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics
 
@@ -30,10 +31,11 @@ def failed(name: str, uri: str, failure: Failure) -> JobFailedError:
     where = "" if failure.rank is None else f" on rank {failure.rank}"
     if failure.rank is None and failure.node_rank is not None:
         where = f" on node {failure.node_rank}"
+    end = end_of(failure.kind)
     return JobFailedError(
-        f"{name} failed: {failure.kind}{where}",
+        f"{name} failed{where}: {end.title}",
         why=failure.message,
-        fix=f"read the whole log: gputrain.attach({uri!r}).logs()",
+        fix=f"{end.fix}; the whole log: gputrain.attach({uri!r}).logs()",
         uri=uri,
         kind=failure.kind,
         rank=failure.rank,

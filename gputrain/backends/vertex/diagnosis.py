@@ -1,4 +1,4 @@
-"""What Vertex AI's own words about a failed job mean, and what to do. Pure."""
+"""What Vertex AI's own words about a failed job mean. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ class Symptom:
 
     kind: str
     words: re.Pattern[str]
-    fix: str
     is_capacity: bool = False
 
 
@@ -27,41 +26,33 @@ TABLE: tuple[Symptom, ...] = (
         words=re.compile(
             rf"ran out[ -]of[ -]memory|^Replicas low on memory|{_REPLICA} exited .* status of 137\b"
         ),
-        fix="take a machine with more memory, or a smaller batch or fewer loader workers",
     ),
     Symptom(
         kind="image",
         words=re.compile(
             r"artifactregistry\.repositories\.downloadArtifacts|[Ff]ailed to pull image|ImagePullBackOff"
         ),
-        fix="grant roles/artifactregistry.reader on the image's repository to the Vertex AI service agent, "
-        "service-PROJECT_NUMBER@gcp-sa-aiplatform-cc.iam.gserviceaccount.com (it pulls, not your account)",
     ),
     Symptom(
         kind="command",
         words=re.compile(rf"{_REPLICA} exited with a non-zero status of (?P<code>127)\b"),
-        fix="the image must have python3 on its PATH",
     ),
     Symptom(
         kind="exit",
         words=re.compile(rf"{_REPLICA} exited with a non-zero status of (?P<code>\d+)"),
-        fix="read the logs",
     ),
     Symptom(
         kind="stockout_region",
         words=re.compile(r"^Resources are insufficient in region|\bSTOCKOUT\b"),
-        fix="allow more regions, GPUs or provisioning models, or try again later",
         is_capacity=True,
     ),
     Symptom(
         kind="quota_region",
         words=re.compile(r"^The following quota metrics exceed quota limits"),
-        fix="ask for more at https://console.cloud.google.com/iam-admin/quotas",
     ),
     Symptom(
         kind="internal",
         words=re.compile(r"^Internal error occurred"),
-        fix="check that the image exists, then try again or in another region",
     ),
 )
 """Rows are tried from the top. Source: Vertex AI troubleshooting page and public threads, read 2026-11-20."""

@@ -49,7 +49,7 @@ KINDS = (
             Mark(message=r"Too frequent operations from the source resource"),
         ),
         fix="submit again in a few minutes; for a big gang take an image instead of a snapshot",
-        advice="One snapshot can be copied six times an hour, an image far more often.",
+        advice="Many machines that copy one source at the same moment run into it.",
         example=Answer(
             surface=Surface.OPERATION,
             codes=words("RESOURCE_OPERATION_RATE_EXCEEDED"),

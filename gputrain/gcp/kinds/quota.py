@@ -29,7 +29,7 @@ KINDS = (
             Mark(reasons=words("RATE_LIMIT_EXCEEDED"), message=_PER_DAY),
             Mark(message=_PER_DAY),
         ),
-        fix=f"wait until midnight Pacific time, or ask for a higher limit at {_MORE}",
+        fix=f"wait until the day is over, or ask for a higher limit at {_MORE}",
         advice="It looks like a limit per minute and is not: trying again within the day only adds to the count.",
         example=Answer(
             surface=Surface.COMPUTE,

@@ -1,0 +1,58 @@
+"""The page of errors says what the tables say, and the tables say it all."""
+
+import re
+
+import pytest
+
+from gputrain.backends.compute.causes import MEANINGS, Cause
+from gputrain.backends.results import first_cause
+from gputrain.backends.vertex import diagnosis
+from gputrain.entrypoint import contract
+from gputrain.errors import CapacityError, TransientError
+from gputrain.gcp.kinds import KINDS
+from gputrain.gcp.refusals import kind_of, to_error
+from gputrain.job.ends import ENDS, end_of
+from gputrain.lifecycle import State
+from tests.unit.gcp import errors_page
+
+
+def test_the_page_is_written_from_the_tables():
+    assert errors_page.PAGE.read_text() == errors_page.page()
+
+
+def test_every_kind_has_one_anchor():
+    anchors = re.findall(r"^### (\w+)$", errors_page.PAGE.read_text(), re.MULTILINE)
+    assert sorted(anchors) == sorted({kind.name for kind in KINDS} | set(ENDS))
+
+
+def test_every_group_of_the_table_is_on_the_page():
+    assert {kind.name for _, kinds in errors_page.GROUPS for kind in kinds} == {kind.name for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_each_example_is_told_as_its_own_kind(kind):
+    assert kind_of(kind.example) is kind
+    error = to_error(kind.example, "create the job", project="my-project")
+    assert (error.kind, type(error)) == (kind.name, kind.error)
+    assert kind.example.message in error.why
+    assert error.fix
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_what_is_tried_again_is_not_tried_elsewhere_and_what_lacks_room_is(kind):
+    assert not (kind.error.retryable and kind.goes_elsewhere)
+    assert kind.error.retryable == issubclass(kind.error, TransientError)
+    if issubclass(kind.error, CapacityError):
+        assert kind.goes_elsewhere
+
+
+def test_every_way_in_which_a_job_can_end_badly_has_its_row():
+    documents = [
+        [{contract.R_NODE_RANK: 0, contract.R_CAUSE: {"kind": kind}}] for kind in contract.CAUSE_KINDS
+    ]
+    of_ranks = {first_cause(one).kind for one in documents}
+    of_vms = {cause.value for cause, meaning in MEANINGS.items() if meaning.state is State.FAILED}
+    of_vertex = {row.kind for row in diagnosis.TABLE}
+    of_others = {"lost", "unknown"}
+    assert of_ranks | of_vms - {Cause.USER_CODE.value} | of_vertex | of_others == set(ENDS)
+    assert end_of("of tomorrow") is ENDS["unknown"]
