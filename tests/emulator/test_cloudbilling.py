@@ -14,6 +14,7 @@ from google.cloud.billing_v1.types import Sku
 
 from gputrain.emulator import Cloud, facts
 from gputrain.emulator.clock import zulu_time
+from gputrain.emulator.cloudbilling import PriceList
 
 COMPUTE = "services/6F81-5844-456A"
 MODELS = ("STANDARD", "SPOT", "FLEX_START")
@@ -110,6 +111,18 @@ def test_a_changed_price_shows_at_once_and_a_price_taken_away_is_gone(
     assert not [name for name in prices if re.match("Nvidia Tesla T4 GPU attached to Spot", name)]
     with pytest.raises(LookupError):
         cloud.price("nvidia-tesla-t4", "mars-north1", "STANDARD", 0.5)
+
+
+def test_a_price_can_be_set_from_a_shell(cloud: Cloud) -> None:
+    order = {"part": "nvidia-l4", "region": "us-east1", "model": "SPOT", "usd": 0.25}
+    answer = requests.post(f"{cloud.endpoints.compute}/_emulator/price", json=order, timeout=30)
+    assert answer.json() == {"done": "price"}
+    assert cloud.world.part(PriceList).price("nvidia-l4", "us-east1", "SPOT") == Decimal("0.25")
+    offer = {"what": "a2-highgpu-1g", "zone": "us-east4-a"}
+    assert (
+        requests.post(f"{cloud.endpoints.compute}/_emulator/offer", json=offer, timeout=30).status_code == 200
+    )
+    assert cloud.compute.offered("a2-highgpu-1g", "us-east4-a")
 
 
 def test_another_currency_is_converted(catalog: billing_v1.CloudCatalogClient) -> None:

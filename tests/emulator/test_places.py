@@ -176,6 +176,46 @@ def test_advice_tells_the_roomiest_zone(cloud: Cloud, clients: Clients) -> None:
     assert recommendation.shards[0].zone.endswith(f"{REGION}-b")
 
 
+def test_a_zone_may_begin_to_sell_a_machine_and_stop(cloud: Cloud, clients: Clients) -> None:
+    machines, there = clients.of("MachineTypes"), {"project": P, "machine_type": "a2-highgpu-1g"}
+    with pytest.raises(exceptions.NotFound):
+        machines.get(zone="us-east4-a", **there)
+    cloud.offer("a2-highgpu-1g", "us-east4-a")
+    assert machines.get(zone="us-east4-a", **there).guest_cpus == 12
+    cloud.offer("g2-standard-4", ZONE, offered=False)
+    assert "g2-standard-4" not in {one.name for one in machines.list(project=P, zone=ZONE)}
+    with pytest.raises(exceptions.BadRequest, match="does not exist in zone"):
+        clients.insert(vm(machine="g2-standard-4"))
+
+
+def test_a_zone_may_get_an_accelerator_and_lose_it(cloud: Cloud, clients: Clients) -> None:
+    there = {"project": P, "accelerator_type": "nvidia-tesla-t4"}
+    cloud.offer("nvidia-tesla-t4", ZONE, offered=False)
+    with pytest.raises(exceptions.NotFound):
+        clients.of("AcceleratorTypes").get(zone=ZONE, **there)
+    cloud.offer("nvidia-tesla-t4", "us-east5-a")
+    assert clients.of("AcceleratorTypes").get(zone="us-east5-a", **there).maximum_cards_per_instance == 4
+
+
+def test_a_machine_that_nobody_knows_is_listed_and_cannot_be_made(cloud: Cloud, clients: Clients) -> None:
+    new = facts.Machine(
+        name="a9-highgpu-8g", accelerator="nvidia-r100", gpus=8, vcpus=256, memory_mib=4096 << 10,
+        arch="X86_64", boot_disks=("hyperdisk-balanced",), standard=True, spot=True, flex_start=False,
+        reservation=False,
+    )  # fmt: skip
+    cloud.offer(new, ZONE)
+    cloud.offer("nvidia-r100", ZONE)
+    found = clients.of("MachineTypes").get(project=P, zone=ZONE, machine_type="a9-highgpu-8g")
+    assert found.accelerators[0].guest_accelerator_type == "nvidia-r100"
+    assert clients.of("AcceleratorTypes").get(project=P, zone=ZONE, accelerator_type="nvidia-r100").name
+    with pytest.raises(exceptions.BadRequest, match="does not exist in zone"):
+        clients.insert(vm(machine="a9-highgpu-8g"))
+    with pytest.raises(LookupError):
+        cloud.offer("a8-highgpu-8g", ZONE)
+    with pytest.raises(LookupError):
+        cloud.offer(new, "mars-north1-a")
+
+
 def resize(clients: Clients, name: str, count: int) -> compute_v1.Operation:
     wanted = compute_v1.InstanceGroupManagerResizeRequest(
         name=name, resize_by=count, requested_run_duration=compute_v1.Duration(seconds=3600)
