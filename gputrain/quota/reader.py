@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from gputrain.catalog import Service
+from gputrain.errors import QuotaExceededError
 from gputrain.gcp import Access, Api, Page, read_all
 from gputrain.gcp.lookups import SOON, WAIT_S, Found, Lookups, lookups_of
 from gputrain.gcp.paging import left_out_of
@@ -57,9 +59,14 @@ class Reader:
         self._last = (answers, book)
         return book
 
-    def forget(self) -> None:
-        """Read anew next time: a quota was met that the last reading did not foresee."""
-        self._lookups.forget()
+    @contextmanager
+    def corrected(self) -> Iterator[None]:
+        """Inside, a quota that a job meets makes the next reading a new one: the last did not foresee it."""
+        try:
+            yield
+        except QuotaExceededError:
+            self._lookups.forget()
+            raise
 
     def _key(self, source: Source) -> str:
         return f"quota {self._service.value} {source.value}"

@@ -38,6 +38,7 @@ class Availability:
         self._has_advice = capacity_advice
         self._lookups = lookups_of(access)
         self._reader = Reader(access, Service.COMPUTE)
+        self.corrected = self._reader.corrected
 
     def facts(self, wanted: Sequence[Candidate]) -> dict[Candidate, Fact]:
         """A fact for every candidate."""
@@ -60,10 +61,6 @@ class Availability:
             self._reader.read(), Service.COMPUTE, gpus=gpus, num_nodes=num_nodes, models=models,
             regions=regions or self._regions,
         )  # fmt: skip
-
-    def forget(self) -> None:
-        """Read everything anew next time."""
-        self._lookups.forget()
 
     def _questions(self, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
         access = self._access

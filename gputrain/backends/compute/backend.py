@@ -185,7 +185,8 @@ class ComputeEngine:
         record = self._records.read(job_id)
         if record is None or not record.ids:
             self._check(request.body)
-            record = self._gangs.submit(job_id, self._completed(request.body))
+            with self._facts.corrected():
+                record = self._gangs.submit(job_id, self._completed(request.body))
         return self._ref(record.zone, job_id)
 
     def known(self, job_id: str) -> JobRef | None:

@@ -32,6 +32,7 @@ class Availability:
         self._regions = tuple(regions)
         self._lookups = lookups_of(access)
         self._reader = Reader(access, Service.VERTEX)
+        self.corrected = self._reader.corrected
 
     def facts(self, wanted: Sequence[Candidate]) -> dict[Candidate, Fact]:
         """A fact for every candidate."""

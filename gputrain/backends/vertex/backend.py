@@ -196,7 +196,8 @@ class VertexAI:
         if seen is None:
             self._check_room(found, request.ref.place)
             body = self._code.sent(request.body["customJob"])
-            seen = once.create_once(self._jobs, request.ref.place, body, job_id, self._holder)
+            with self._facts.corrected():
+                seen = once.create_once(self._jobs, request.ref.place, body, job_id, self._holder)
         self._whereabouts.note(job_id, seen.resource)
         return self._ref(seen.region, job_id)
 

@@ -6,6 +6,7 @@ import pytest
 
 from gputrain import Trainer
 from gputrain.emulator.faults import Delay, Reshape, server_error
+from gputrain.errors import QuotaExceededError
 from gputrain.planning import candidates
 from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
@@ -210,3 +211,18 @@ def test_advice_that_is_refused_is_unknown(cloud, backend, code):
 def test_on_demand_machines_are_not_asked_advice_for(cloud, backend, code):
     facts(backend, code)
     assert ADVICE not in methods(cloud)
+
+
+def test_a_quota_cut_after_the_plan_is_met_explained_and_read_anew(cloud, backend, code):
+    trainer = Trainer(backend)
+    asked = {"num_nodes": 2, **L4}
+    plan = trainer.plan(spec(code, **asked))
+    assert plan.candidates[0].fact.verdict is Verdict.FITS
+    cloud.quota("NVIDIA_L4_GPUS", 1)
+    with pytest.raises(QuotaExceededError) as caught:
+        plan.submit()
+    assert (caught.value.metric, caught.value.limit, caught.value.need) == ("NVIDIA_L4_GPUS", 1, 2)
+    assert (
+        trainer.quotas("L4:1", num_nodes=2, provisioning_model="standard").standings[0].verdict
+        is Verdict.SHORT
+    )
