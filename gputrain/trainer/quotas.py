@@ -8,7 +8,7 @@ from typing import Any
 
 from gputrain.backends.base import Backend
 from gputrain.catalog import ProvisioningModel
-from gputrain.errors import Fault, SpecError
+from gputrain.errors import Fault, SpecError, UnknownGpuError
 from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest
 from gputrain.spec.gpu import parse_gpus
@@ -45,8 +45,8 @@ def read(
 def _gpus(value: object, faults: list[Fault]) -> tuple[GpuRequest, ...]:
     try:
         found = parse_gpus(value)
-    except SpecError as error:
-        faults.extend(error.faults)
+    except UnknownGpuError as error:
+        faults.append(Fault(field="gpu", value=repr(value), allowed=error.what, fix=error.fix))
         return ()
     except ValueError as error:
         faults.append(Fault(field="gpu", value=repr(value), allowed=str(error), fix="gpu='H100:8'"))

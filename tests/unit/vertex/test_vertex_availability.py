@@ -1,0 +1,99 @@
+"""What Vertex AI tells of places before a job is made."""
+
+import pytest
+
+from gputrain import Trainer
+from gputrain.planning import candidates
+from gputrain.quota import Verdict
+from gputrain.spec import TrainingSpec
+
+ZONE = "us-central1-a"
+STEM = "aiplatform.googleapis.com/custom_model_training_"
+
+
+@pytest.fixture
+def backend(make):
+    """Over REST; how jobs are asked for changes nothing here."""
+    return make()
+
+
+def spec(code, **more):
+    return TrainingSpec(script=code, **{"gpu": "L4:1", "machine_type": "g2-standard-4", **more})
+
+
+def fact(backend, code, **more):
+    """What is told of the first place."""
+    wanted = candidates(spec(code, **more), [backend.supply]).candidates
+    told = backend.availability(wanted)
+    assert set(told) == set(wanted)
+    return told[wanted[0]]
+
+
+def reserve(cloud, name, *, count=2, machine="g2-standard-4", zone=ZONE):
+    """A reservation, made by Google's own client; its full name."""
+    from google.cloud import compute_v1
+
+    compute_v1.ReservationsClient(credentials=cloud.credentials, client_options=cloud.client_options).insert(
+        project=cloud.project,
+        zone=zone,
+        reservation_resource={
+            "name": name,
+            "specific_reservation_required": True,
+            "specific_reservation": {"count": count, "instance_properties": {"machine_type": machine}},
+        },
+    )
+    cloud.clock.advance(10)
+    return f"projects/{cloud.project}/zones/{zone}/reservations/{name}"
+
+
+@pytest.mark.parametrize(
+    ("model", "metric"),
+    [
+        ("standard", "nvidia_l4_gpus"),
+        ("spot", "preemptible_nvidia_l4_gpus"),
+        ("flex-start", "preemptible_nvidia_l4_gpus"),
+    ],
+)
+def test_a_quota_that_is_short_is_known_before_anything_is_made(cloud, backend, code, model, metric):
+    cloud.quota(f"{STEM}{metric}", 1)
+    assert fact(backend, code, provisioning_model=model).verdict is Verdict.FITS
+    assert fact(backend, code, provisioning_model=model, num_nodes=2).verdict is Verdict.SHORT
+    assert [one.method for one in cloud.requests] == ["cloudquotas.quotaInfos.list"]
+
+
+def test_the_regions_are_the_catalogs_and_it_says_so(backend, code):
+    assert "catalog's table of Vertex AI's regions" in fact(backend, code).availability
+
+
+def test_an_api_that_is_off_leaves_the_plan_with_an_unknown(cloud, backend, code):
+    cloud.enable_api("cloudquotas", enabled=False)
+    plan = Trainer(backend).plan(spec(code))
+    assert plan.candidates[0].fact.verdict is Verdict.UNKNOWN
+    assert plan.candidates[0].fact.note == "Cloud Quotas: the API is switched off"
+
+
+def test_a_reservation_with_room_counts_against_no_quota(cloud, backend, code):
+    cloud.quota(f"{STEM}nvidia_l4_gpus", 0)
+    found = fact(
+        backend, code, reservation=reserve(cloud, "mine"), num_nodes=2, provisioning_model="standard"
+    )
+    assert (found.absent_why, found.verdict) == ("", Verdict.FITS)
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        ({"count": 1}, "1 of the 2 machines needed are free"),
+        ({"machine": "g2-standard-8"}, "it holds g2-standard-8"),
+        ({"zone": "us-east4-a"}, "is in us-east4-a"),
+    ],
+)
+def test_a_reservation_that_does_not_carry_the_job_rules_the_region_out(cloud, backend, code, kept, why):
+    name = reserve(cloud, "mine", **kept)
+    found = fact(backend, code, reservation=name, num_nodes=2, provisioning_model="standard")
+    assert why in found.absent_why
+
+
+def test_a_reservation_that_there_is_not_is_said_by_name(backend, code):
+    name = f"projects/my-project/zones/{ZONE}/reservations/yours"
+    assert "does not exist" in fact(backend, code, reservation=name, provisioning_model="standard").absent_why
