@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _MAGIC = "gputrain-catalog"
 FORMAT = "1"
 _MOST_BYTES = 4 << 20
-_MOST_USD_H = 100_000.0
+MOST_USD_H = 100_000
+"""No machine costs as much an hour."""
 _CELLS = {"source": 3, "places": 4, "prices": 6}
 LISTS = ("machine-regions", "machine-zones", "gpu-regions", "gpu-zones")
 """The lists of ``places`` that a refresh replaces; the others are not in any API."""
@@ -151,7 +152,7 @@ def _usd_h(figure: str) -> float:
     """A price; 0 where the cell is empty."""
     if not figure:
         return 0.0
-    if not figure.replace(".", "", 1).isdigit() or not 0 < float(figure) < _MOST_USD_H:
+    if not figure.replace(".", "", 1).isdigit() or not 0 < float(figure) < MOST_USD_H:
         raise ValueError(f"it has a price that is none: {figure[:60]!r}")
     return float(figure)
 

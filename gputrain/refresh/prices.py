@@ -11,6 +11,7 @@ import attrs
 from gputrain import catalog
 from gputrain.catalog import Machine, ProvisioningModel
 from gputrain.catalog.hosts import ATTACHMENTS
+from gputrain.catalog.user_file import MOST_USD_H
 from gputrain.refresh.changes import Change, ChangeKind
 from gputrain.refresh.places import Places, Rows
 from gputrain.refresh.skus import EIGHTH, Meter, OddSkuError, Part, Rate, rate
@@ -31,7 +32,7 @@ _SERIES = {
 """Google's word for the cores and memory of a family. A3 Ultra's and A3 Edge's sums are not settled, and A4X
 has no SKUs: without a row here there is no price."""
 
-_CENT_PARTS = Decimal("0.000001")
+_MILLIONTH = Decimal("0.000001")
 _ROUNDING = Decimal("0.00001")
 """Less than this is the rounding of the list before, not a change."""
 
@@ -56,7 +57,7 @@ class PriceBook:
             if one is None:
                 return None
             total += one * amount.numerator / amount.denominator
-        return total.quantize(_CENT_PARTS) if bill else None
+        return total.quantize(_MILLIONTH) if bill else None
 
 
 Bill = tuple[tuple[Part, Fraction], ...]
@@ -74,8 +75,9 @@ def book(skus: Iterable[Json]) -> PriceBook:
         except OddSkuError as error:
             odd.append(Change(kind=ChangeKind.SKU_UNREAD, of=name, now=str(error)))
             continue
-        for region in found.regions if found else ():
-            assert found is not None
+        if found is None:
+            continue
+        for region in found.regions:
             key = (found.part, found.model, region)
             before = rates.setdefault(key, found.usd_h)
             if before != found.usd_h:
@@ -118,11 +120,11 @@ def refreshed(prices: PriceBook, places: Places) -> dict[_Key, dict[Provisioning
     found: dict[_Key, dict[ProvisioningModel, Decimal]] = {}
     for what, ways in billed.items():
         for region in sorted(places.regions_of(what)):
-            for model in MODELS:
-                sums = (prices.sum_of(bill, region, model) for bill in ways)
-                usd_h = next((one for one in sums if one), None)
-                if usd_h:
-                    found.setdefault((what, region), {})[model] = usd_h
+            sums = ({model: prices.sum_of(bill, region, model) for model in MODELS} for bill in ways)
+            told = ({model: usd_h for model, usd_h in one.items() if usd_h} for one in sums)
+            figures = next((one for one in told if one), None)  # one bill for a machine, not a mix of two
+            if figures:
+                found[what, region] = figures
     return found
 
 
@@ -138,9 +140,9 @@ def merged(
     rows: dict[_Key, tuple[str, ...]] = {}
     changes: list[Change] = []
     for key, figures in found.items():
-        standard, spot = figures.get(MODELS[0]), figures.get(MODELS[1])
-        if standard and spot and spot > standard:
-            changes.append(_refused(key, standard, spot))
+        doubt = _doubt(figures)
+        if doubt:
+            changes.append(Change(kind=ChangeKind.PRICE_REFUSED, of=key[0], region=key[1], now=doubt))
             continue
         rows[key] = (*key, *(text(figures[m]) if m in figures else "" for m in MODELS), source)
     for key, row in before.items():
@@ -161,11 +163,13 @@ def _differences(key: _Key, before: tuple[str, ...] | None, now: tuple[str, ...]
         yield Change(kind=kind, of=key[0], region=key[1], provisioning_model=str(model), before=old, now=new)
 
 
-def _refused(key: _Key, standard: Decimal, spot: Decimal) -> Change:
-    return Change(
-        kind=ChangeKind.PRICE_REFUSED, of=key[0], region=key[1], before=f"standard {text(standard)}",
-        now=f"spot {text(spot)} is above it",
-    )  # fmt: skip
+def _doubt(figures: _Figures) -> str:
+    """Why prices are not believed; empty where they are."""
+    standard, spot = figures.get(ProvisioningModel.STANDARD), figures.get(ProvisioningModel.SPOT)
+    if standard and spot and spot > standard:
+        return f"spot {text(spot)} is above standard {text(standard)}"
+    dearest = max(figures.values())
+    return f"{text(dearest)} an hour" if dearest >= MOST_USD_H else ""
 
 
 def text(figure: Decimal) -> str:

@@ -60,7 +60,7 @@ moves = st.lists(
     st.tuples(
         st.sampled_from(PARTS),
         st.sampled_from(("STANDARD", "SPOT", "FLEX_START")),
-        st.one_of(st.none(), st.decimals("0.000000001", "50", places=9)),
+        st.one_of(st.none(), st.decimals("0.000000001", "50000", places=9)),
     ),
     max_size=40,
 )
@@ -79,7 +79,10 @@ def test_no_spot_price_is_above_its_standard_price_and_each_refused_one_is_told(
     found = prices.refreshed(book, EVERY_PLACE)
     standard, spot = prices.MODELS[:2]
     assert refused == {
-        key for key, usd in found.items() if standard in usd and spot in usd and usd[spot] > usd[standard]
+        key
+        for key, usd in found.items()
+        if (standard in usd and spot in usd and usd[spot] > usd[standard])
+        or max(usd.values()) >= user_file.MOST_USD_H
     }
 
 

@@ -202,7 +202,34 @@ def test_a_price_where_the_machine_is_not_sold_any_more_goes():
 def test_spot_above_standard_is_refused_and_the_price_before_stays():
     rows, changes = merged({KEY: {STANDARD: Decimal("0.3"), SPOT: Decimal("0.4")}}, (OLD,))
     assert rows == (OLD,)
-    assert [(one.kind, one.now) for one in changes] == [(ChangeKind.PRICE_REFUSED, "spot 0.4 is above it")]
+    assert [(one.kind, one.now) for one in changes] == [
+        (ChangeKind.PRICE_REFUSED, "spot 0.4 is above standard 0.3")
+    ]
+
+
+def test_a_price_that_no_machine_costs_is_refused():
+    rows, changes = merged({KEY: {STANDARD: Decimal(100_000)}}, (OLD,))
+    assert rows == (OLD,)
+    assert [(one.kind, one.now) for one in changes] == [(ChangeKind.PRICE_REFUSED, "100000 an hour")]
+
+
+def test_one_machine_is_billed_in_one_way_and_not_in_a_mix_of_two():
+    def rate_of(part, text, model=STANDARD):
+        return {(part, model, "us-central1"): Decimal(text)}
+
+    named = {meter: Part(meter=meter, of="G4") for meter in (Meter.CORE, Meter.RAM)}
+    gpu_part = Part(meter=Meter.GPU, of="RTX-PRO-6000")
+    rates = rate_of(EIGHTH, "0.64688")
+    for model in (STANDARD, SPOT):
+        rates |= rate_of(gpu_part, "1", model) | rate_of(named[Meter.CORE], "0.05", model)
+        rates |= rate_of(named[Meter.RAM], "0.006", model)
+    sold = places.Places(
+        machine_zones={}, gpu_zones={}, gpu_regions={},
+        machine_regions={name: frozenset({"us-central1"}) for name in ("g4-standard-6", "g4-standard-48")},
+    )  # fmt: skip
+    found = prices.refreshed(prices.PriceBook(rates=rates), sold)
+    assert found["g4-standard-6", "us-central1"] == {STANDARD: Decimal("0.64688")}
+    assert set(found["g4-standard-48", "us-central1"]) == {STANDARD, SPOT}
 
 
 def test_a_part_with_two_prices_has_none_and_is_told():
