@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,12 +12,15 @@ from typing import Any
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine
 from gputrain.errors import JobError, JobTimeoutError, TransientError
+from gputrain.job.onward import NOWHERE, Ways, going_on, late_refusal
 from gputrain.job.result import Result, failed
 from gputrain.lifecycle import Failure, Observation, State, advance
 from gputrain.metrics import Metrics
-from gputrain.planning import Candidate, Ledger
+from gputrain.planning import Attempt, Candidate, Ledger
 from gputrain.planning.attempts import moved
 from gputrain.tables import Table
+
+log = logging.getLogger("gputrain")
 
 BLIND_FOR_AT_MOST_S = 300.0
 """How long every look may fail, one after the other, before `Job.wait` gives up."""
@@ -36,6 +40,7 @@ class Job:
         *,
         candidate: Candidate | None = None,
         attempts: Ledger = Ledger(),  # noqa: B008  # a tuple
+        onward: Ways | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -45,6 +50,8 @@ class Job:
         self.attempts = attempts
         """The ledger: every place that was tried, oldest first, and what it answered."""
         self._backend = backend
+        self._onward = onward
+        self._late: Attempt | None = None
         self._now = now
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -73,6 +80,8 @@ class Job:
         """
         seen = self._backend.observe(self.ref)
         with self._lock:
+            self._late = late_refusal(seen, self.candidate, self.attempts, self._onward, self._now())
+            seen = seen if self._late is None else going_on(seen, self._late)
             self._state = advance(self._state, seen.state)
             self._note_move(seen)
             self._seen = seen
@@ -91,8 +100,29 @@ class Job:
 
         `wait` does so by itself, in any process. True where this call started it.
         """
+        if self._state is not State.INTERRUPTED:
+            return False
+        if self._late is not None and self._onward is not None:
+            return self._go_on(self._onward, self._late)
         start_again = getattr(self._backend, "resume", None)
-        return start_again is not None and self._state is State.INTERRUPTED and bool(start_again(self.ref))
+        return start_again is not None and bool(start_again(self.ref))
+
+    def _go_on(self, onward: Ways, late: Attempt) -> bool:
+        """Make the job at the next place of its plan; its name is another one then, if that is elsewhere."""
+        ledger = Ledger((*self.attempts, late))
+        try:
+            placed = onward.go_on(ledger)
+        except NOWHERE as error:  # so it has failed, as its platform says
+            log.warning("%s", error)
+            with self._lock:
+                self._onward, self.attempts = None, Ledger(getattr(error, "attempts", ()) or ledger)
+            return False
+        with self._lock:
+            self.ref, self._backend = placed.ref, placed.backend
+            self.candidate, self.attempts = placed.candidate, placed.attempts
+            self._state, self._seen, self._cursor, self._late = State.QUEUED, Observation(), "", None
+        log.warning("it goes on as %s", self.uri)
+        return True
 
     def wait(self, timeout: float | timedelta | None = None, *, progress: str | None = None) -> State:
         """Wait for the end, showing logs, metrics and cost while it comes.
@@ -113,9 +143,9 @@ class Job:
         shown = view.choose(progress)
         try:
             return self._watch(shown, limit_s)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             text = f"stopped watching; the job goes on. Take it up again: gputrain.attach({self.uri!r})"
-            raise KeyboardInterrupt(text) from None
+            raise KeyboardInterrupt(str(stop) or text) from None
         finally:
             shown.close()
 

@@ -111,6 +111,18 @@ class Climb:
                 case GiveUp():
                     raise placement_error(self._plan, self._ladder, step.reason)
 
+    def are_left(self, attempts: Ledger) -> bool:
+        """Whether some place may still be asked after these answers."""
+        ladder = attrs.evolve(self._ladder, attempts=attempts)
+        return not isinstance(ladder.step(self._around.now(), self._around.memory.blocks), GiveUp)
+
+    def go_on(self, attempts: Ledger) -> Placed:
+        """Climb on from a place that took the job and found no room for it later. Raises as `run`."""
+        self._around.memory.learn(attempts[-1])
+        candidates = self._around.read_anew(self._ladder.candidates)
+        self._ladder = attrs.evolve(self._ladder, candidates=candidates, attempts=attempts)
+        return self.run()
+
     def _rest(self, step: Rest) -> None:
         log.info("no room for %s anywhere; going round again at %s", self._job_id, step.until)
         self._sleep_until(step.until)

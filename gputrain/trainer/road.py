@@ -75,7 +75,7 @@ class Road:
             placed.backend,
             candidate=placed.candidate,
             attempts=placed.attempts,
-            onward=climb.go_on,
+            onward=climb,
             now=self._now,
             sleep=self._around.sleep,
         )

@@ -11,6 +11,7 @@ from gputrain import (
     PermissionDeniedError,
     QuotaExceededError,
     RequestError,
+    State,
     TransientError,
 )
 from gputrain.emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
@@ -103,7 +104,7 @@ def test_where_nothing_has_room_the_error_tells_the_whole_story(cloud, trainer, 
     with pytest.raises(NoPlacementError) as caught:
         trainer().submit(script, **L4)
     text = str(caught.value)
-    assert "us-central1-a, us-central1-b, us-central1-c" in text
+    assert "us-central1-a, -b, -c" in text
     assert "custom_model_training_nvidia_l4_gpus in us-central1 is 0" in text
     assert "max_wait_duration" in text
     assert caught.value.plan.candidates
@@ -242,4 +243,42 @@ def test_ctrl_c_while_waiting_says_that_nothing_was_made(cloud, trainer, script)
 
     with pytest.raises(KeyboardInterrupt, match="nothing was made at the 3 places"):
         trainer("compute", sleep=sleep).submit(script, **L4, max_wait_duration="1h")
+    assert not cloud.compute.vms
+
+
+def wait(job, cloud, *, until):
+    """What a waiting client does: look, start again where that is left to it, and let time pass."""
+    for _ in range(100):
+        job.refresh()
+        job.resume()
+        if job.state is until:
+            return
+        cloud.clock.advance(30)
+    raise AssertionError(job)
+
+
+def test_a_job_that_vertex_takes_and_finds_no_machines_for_goes_on_to_the_next_backend(
+    cloud, trainer, script
+):
+    cloud.vertex.set_stock(MACHINE, 0, region="us-central1")
+    job = trainer().submit(script, **L4, idempotency_key="k")
+    assert job.ref.backend == "vertex"
+    cloud.clock.advance(1000)
+    assert "next place of the plan" in job.refresh().detail
+    assert job.resume()
+    assert job.uri.startswith("gputrain://compute/my-project/us-central1-a")
+    assert [one.answer for one in job.attempts] == ["accepted", "no room after all", "accepted"]
+    assert job.candidate.backend == "compute"
+    assert trainer().submit(script, **L4, idempotency_key="k").uri == job.uri
+    assert len(cloud.compute.vms) == 1
+
+
+def test_a_job_that_goes_on_and_finds_no_room_anywhere_has_failed(cloud, trainer, script):
+    cloud.vertex.set_stock(MACHINE, 0, region="us-central1")
+    job = trainer().submit(script, **L4)
+    for zone in "abcf":
+        cloud.stock(f"us-central1-{zone}", MACHINE, 0)
+    wait(job, cloud, until=State.FAILED)
+    assert [one.answer for one in job.attempts][:2] == ["accepted", "no room after all"]
+    assert len(job.attempts) == 5
     assert not cloud.compute.vms
