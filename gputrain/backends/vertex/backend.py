@@ -194,7 +194,7 @@ class VertexAI:
         job_id = request.ref.name
         found, seen = self._there(job_id)
         if seen is None:
-            self._check_room(found, request.ref.place)
+            self._check_room(found, request)
             body = self._code.sent(request.body["customJob"])
             with self._facts.corrected():
                 seen = once.create_once(self._jobs, request.ref.place, body, job_id, self._holder)
@@ -267,8 +267,9 @@ class VertexAI:
         once.cancel_extras(self._jobs, found, seen, self._holder)
         return found, seen
 
-    def _check_room(self, found: Sequence[Seen], region: str) -> None:
-        full = once.lately_full(found, region, self._access.now())
+    def _check_room(self, found: Sequence[Seen], request: Request) -> None:
+        region, wanted = request.ref.place, request.body["customJob"]
+        full = once.lately_full(self._jobs, found, region, wanted, self._access.now())
         if full is not None:
             raise CapacityError(
                 f"{region} had no machines for {full.job_id} a short while ago",

@@ -61,11 +61,21 @@ def effective(found: Sequence[Seen], holder: Holder) -> Seen | None:
     return min(counting, key=lambda seen: (seen.created_at or _LONG_AGO, seen.number), default=None)
 
 
-def lately_full(found: Sequence[Seen], region: str, now: float) -> Seen | None:
-    """A job of the id that found no machines in the region a short while ago."""
+def lately_full(
+    jobs: Jobs, found: Sequence[Seen], region: str, body: Mapping[str, Any], now: float
+) -> Seen | None:
+    """A job of the id that found no such machines in the region a short while ago."""
     full = [seen for seen in found if seen.region == region and seen.has_ended and is_capacity(seen.error)]
     recent = (seen for seen in full if seen.ended_at and now - seen.ended_at.timestamp() < FULL_FOR_S)
-    return next(recent, None)
+    return next((seen for seen in recent if _wants(jobs.document(seen.resource)) == _wants(body)), None)
+
+
+def _wants(job: Mapping[str, Any]) -> tuple[str, Any]:
+    """The machine and the provisioning model that a job asks for."""
+    spec = job["jobSpec"]
+    machine = spec["workerPoolSpecs"][0]["machineSpec"]
+    fields = ("machineType", "acceleratorType", "acceleratorCount")
+    return str([machine.get(field) for field in fields]), spec.get("scheduling", {}).get("strategy")
 
 
 def cancel_extras(jobs: Jobs, found: Sequence[Seen], kept: Seen | None, holder: Holder) -> None:

@@ -282,3 +282,13 @@ def test_a_job_that_goes_on_and_finds_no_room_anywhere_has_failed(cloud, trainer
     assert [one.answer for one in job.attempts][:2] == ["accepted", "no room after all"]
     assert len(job.attempts) == 5
     assert not cloud.compute.vms
+
+
+def test_a_job_that_found_no_machines_of_one_kind_goes_on_to_the_next_kind_in_the_same_region(
+    cloud, trainer, script
+):
+    cloud.vertex.set_stock(MACHINE, 0, region="us-central1")
+    job = trainer("vertex").submit(script, gpu=["L4:2", "T4:2"], max_run_duration="1h")
+    wait(job, cloud, until=State.SUCCEEDED)
+    assert [one.answer for one in job.attempts] == ["accepted", "no room after all", "accepted"]
+    assert job.candidate.gpu == "T4"
