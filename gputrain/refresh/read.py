@@ -25,7 +25,7 @@ def machine_types(access: Access) -> Listing[Json]:
 
 def accelerator_types(access: Access) -> Listing[Json]:
     """Every accelerator type of every zone."""
-    return _aggregated(access, "acceleratorTypes", "name,zone")
+    return _aggregated(access, "acceleratorTypes", "name,zone,deprecated")
 
 
 def skus(access: Access) -> Listing[Json]:

@@ -68,7 +68,7 @@ def stock(machines: Listing[Json], accelerators: Listing[Json]) -> Stock:
     kinds = {gpu.accelerator_type: gpu for gpu in catalog.gpus()}
     carriers, unread = _with_gpus(machines.items)
     seen = {one.machine_type: one for one in carriers}
-    places = _places((str(one.get("name", "")), _zone(one)) for one in accelerators.items)
+    places = _places((str(one.get("name", "")), _zone(one)) for one in accelerators.items if _is_made(one))
     foreign = {one.accelerator: one.zones for one in seen.values() if one.accelerator not in kinds}
     for name, zones in places.items():
         if name not in kinds and name.startswith("nvidia-") and not name.endswith("-vws"):
@@ -107,7 +107,7 @@ def _with_gpus(documents: Iterable[Json]) -> tuple[tuple[Seen, ...], tuple[str, 
 def _seen(document: Json) -> Seen | None:
     """One row of the list; None where it has no NVIDIA GPU, or can no longer be created."""
     carried = document.get("accelerators")
-    if not carried or (document.get("deprecated") or {}).get("state") in _GONE:
+    if not carried or not _is_made(document):
         return None
     accelerator = str(carried[0]["guestAcceleratorType"])
     if not accelerator.startswith("nvidia-"):
@@ -119,6 +119,12 @@ def _seen(document: Json) -> Seen | None:
         vcpus=int(document["guestCpus"]),
         memory_mib=int(document["memoryMb"]),
     )
+
+
+def _is_made(document: Json) -> bool:
+    """Whether it can still be created."""
+    deprecated = document.get("deprecated")
+    return not isinstance(deprecated, Mapping) or str(deprecated.get("state")) not in _GONE
 
 
 def _zone(document: Json) -> str:

@@ -61,8 +61,12 @@ def test_a_machine_that_is_listed_nowhere_is_gone():
 def test_a_machine_that_can_no_longer_be_made_is_not_there():
     obsolete = machine("g2-standard-4", "us-east1-z", deprecated={"state": "OBSOLETE"})
     deprecated = machine("g2-standard-4", "us-central1-a", deprecated={"state": "DEPRECATED"})
-    file, _ = after(seen(obsolete, deprecated))
+    gpus = ({**gpu("nvidia-tesla-t4", "us-east1-z"), "deprecated": {"state": "DELETED"}},
+            {**gpu("nvidia-tesla-t4", "us-central1-a"), "deprecated": {"state": "DEPRECATED"}})  # fmt: skip
+    file, _ = after(seen(obsolete, deprecated, gpus=gpus))
     assert listed(file, "machine-zones", "g2-standard-4") == ["us-central1-a"]
+    assert listed(file, "gpu-zones", "T4") == ["us-central1-a"]
+    assert listed(file, "gpu-regions", "T4") == ["us-central1"]
 
 
 def test_a_zone_that_did_not_answer_keeps_what_it_had():
