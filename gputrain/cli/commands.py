@@ -78,7 +78,7 @@ def _doctor(options: argparse.Namespace) -> Exit:
 def _submit(options: argparse.Namespace) -> Exit:
     job = _trainer(options).submit(idempotency_key=options.idempotency_key, **_spec(options))
     if options.detach:
-        _show(options, job, documents.of_job(job))
+        _show(options, job.table, documents.of_job(job))
         return Exit.OK
     if options.json:
         job.wait(progress="none")
@@ -87,7 +87,7 @@ def _submit(options: argparse.Namespace) -> Exit:
     sys.stderr.write(f"{job.uri}\n")
     job.wait(progress=None if sys.stderr.isatty() else "plain")
     job.result()
-    show(job)
+    show(job.table)
     return Exit.OK
 
 
@@ -110,7 +110,7 @@ def _logs(options: argparse.Namespace) -> Exit:
 def _cancel(options: argparse.Namespace) -> Exit:
     job = _job(options)
     job.cancel()
-    _show(options, job, documents.of_job(job))
+    _show(options, job.table, documents.of_job(job))
     return Exit.OK
 
 
@@ -127,7 +127,9 @@ def _orphans(found: Iterable[Any], title: str) -> Table:
         (one.name, one.zone, one.job_id, one.status, f"{one.price.usd_h:,.2f}" if one.price else "unknown")
         for one in found
     ]
-    return Table(title=title, columns=("name", "place", "job", "status", "$/h"), rows=rows, right=("$/h",))
+    columns = ("name", "place", "job", "status", "$/h")
+    caption = "" if rows else "nothing: every VM of ours has a living job"
+    return Table(title=title, columns=columns, rows=rows, right=("$/h",), caption=caption)
 
 
 def _show(options: argparse.Namespace, value: object, document: documents.Json) -> None:
