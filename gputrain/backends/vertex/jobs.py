@@ -20,6 +20,9 @@ PAGE_SIZE = 100
 LOOKED_AT = "name,labels,state,createTime,startTime,endTime,error,jobSpec.scheduling"
 """What a list reads of each job: not its container's command, which is most of it."""
 
+CHANGES = "name,state,startTime,endTime,error"
+"""What of a job changes while it is watched; to read the rest again and again costs most of a look."""
+
 LOOK = Policy(budget_s=20.0)
 """A look that fails for longer is the watcher's to repeat."""
 
@@ -89,8 +92,8 @@ class Jobs:
 
         return self._read(once)
 
-    def list(self, region: str, wanted: str) -> Listing[Seen]:
-        """Every job of a region that a filter takes, newest first, read to the last page."""
+    def list(self, region: str, wanted: str, fields: str = LOOKED_AT) -> Listing[Seen]:
+        """These fields of every job of a region that a filter takes, newest first, read to the last page."""
 
         def page(token: str) -> Page[Seen]:
             request = {
@@ -98,7 +101,7 @@ class Jobs:
                 "filter": wanted,
                 "page_size": PAGE_SIZE,
                 "page_token": token,
-                "read_mask": {"paths": [_snake(path) for path in LOOKED_AT.split(",")]},
+                "read_mask": {"paths": [_snake(path) for path in fields.split(",")]},
             }
             client = self._client(region)
             with translated(f"list the jobs in {region}", project=self.access.project):

@@ -30,6 +30,7 @@ class Outcome:
         self._restarts = Restarts(locks.of)
         self._ends: dict[str, Observation] = {}
         self._ended_since: dict[str, float] = {}
+        self._last: dict[str, tuple[Seen, Observation]] = {}
         self._winners: dict[str, str] = {}
 
     def superseded_by(self, seen: Seen) -> str:
@@ -45,6 +46,9 @@ class Outcome:
         """The observation that a look amounts to."""
         if seen.resource in self._ends:
             return self._ends[seen.resource]
+        last, told = self._last.get(seen.resource, (None, None))
+        if told is not None and last is seen:
+            return told
         state = state_of(seen)
         plain = Observation(
             state=state,
@@ -60,6 +64,9 @@ class Outcome:
         if seen.has_ended:
             plain = attrs.evolve(plain, exit_code=self._exit_code(seen, state))
             self._ends[seen.resource] = plain
+            self._last.pop(seen.resource, None)
+        else:
+            self._last[seen.resource] = (seen, plain)
         return plain
 
     def _exit_code(self, seen: Seen, state: State | None) -> int | None:

@@ -49,7 +49,7 @@ def test_looks_within_a_second_share_a_call(submit, cloud):
 
 def test_many_jobs_share_lists(submit, cloud, vertex):
     vertex.set_fate(Fate(run_s=400))
-    jobs = submit(120)
+    jobs = submit(40)
     cloud.clock.advance(200)
     start, began = len(cloud.requests), cloud.clock.now()
     for _ in range(8):
@@ -94,3 +94,26 @@ def test_threads_that_look_at_once_share_a_list(submit, cloud):
     for thread in threads:
         thread.join()
     assert reads(cloud, start) <= 5  # the first two looks are single ones, then one list serves all
+
+
+def test_a_job_that_joins_many_costs_one_call(submit, cloud, vertex, code):
+    vertex.set_fate(Fate(run_s=float("inf")))
+    jobs = submit(8)
+    for job in jobs:
+        job.refresh()
+    late = Trainer(jobs[0]._backend).submit("train.py", source_dir=code, gpu="L4:1")
+    start = len(cloud.requests)
+    late.refresh()
+    assert reads(cloud, start) == 1
+
+
+def test_what_never_changes_is_read_once_and_not_forgotten(submit, cloud, vertex):
+    vertex.set_fate(Fate(run_s=float("inf")))
+    jobs = submit(5)
+    cloud.clock.advance(200)
+    for _ in range(5):
+        for job in jobs:
+            job.refresh()
+        cloud.clock.advance(30)
+    cloud.clock.advance(24 * 3600)  # its timeout, which only the first look has read
+    assert {job.refresh().state for job in jobs} == {State.EXPIRED}
