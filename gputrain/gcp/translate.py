@@ -147,19 +147,21 @@ def _of_call(error: Any) -> Answer:
 
 def _of_auth(error: Any) -> Answer:
     """What google-auth says: no credentials, no token, or a token that is not taken. Nothing was sent."""
+    from google.auth.exceptions import GoogleAuthError, TransportError
+
     for argument in error.args:
         body = _document(argument)
         if body is not None and "error" in body:
             answer = answer_of_json(body)
             status = answer.status or (0 if getattr(error, "retryable", False) else 400)
             return attrs.evolve(answer, surface=Surface.AUTH, status=status)
-    cause = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
-    name = "TransportError" if getattr(error, "retryable", False) else type(cause).__name__
+    cause = error.args[0] if error.args and isinstance(error.args[0], GoogleAuthError) else error
+    is_passing = isinstance(cause, TransportError) or getattr(error, "retryable", False)
     return Answer(
         surface=Surface.AUTH,
-        status=401,
-        message=cut(f"{type(cause).__name__}: {cause}"),
-        codes=frozenset({name}),
+        status=503 if is_passing else 401,
+        message=cut(f"{type(cause).__name__}: {cause.args[0] if cause.args else cause}"),
+        codes=frozenset() if is_passing else frozenset({type(cause).__name__}),
         raw=cut(repr(error)),
     )
 

@@ -10,6 +10,7 @@ from gputrain.gcp.kinds.kind import Kind, Mark, words
 
 _CONSTRAINT = r"(?:[^:]{0,200}: )?Constraint (?P<constraint>constraints/%s) violated\b"
 _PLUGIN = r"Getting metadata from plugin failed with error: .{0,400}"
+_NO_ACCOUNT = r"TransportError: .{0,20}Failed to retrieve \S{1,300} from the Google Compute Engine metadata service\. Status: 404"
 _LOGIN = "run `gcloud auth application-default login`, or pass credentials="
 _SA = "trainer@my-project.iam.gserviceaccount.com"
 
@@ -24,6 +25,7 @@ KINDS = (
                     "DefaultCredentialsError MalformedError InvalidResource InvalidValue InvalidType OSError"
                 )
             ),
+            Mark(surfaces=frozenset({Surface.AUTH}), message=_NO_ACCOUNT),
         ),
         fix=_LOGIN,
         advice="Nothing was sent to Google. On a machine of Google's the service account of the machine is found by"

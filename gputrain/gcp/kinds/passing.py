@@ -93,7 +93,7 @@ KINDS = (
         title="no token was to be had",
         error=TransientError,
         marks=(
-            Mark(codes=words("TransportError")),
+            Mark(surfaces=frozenset({Surface.AUTH}), message=r"TransportError: "),
             Mark(message=r"Getting metadata from plugin failed with error: "),
             Mark(
                 surfaces=frozenset({Surface.AUTH}),
@@ -104,7 +104,7 @@ KINDS = (
         advice="The request itself was not sent: nothing was made. gputrain tries again by itself.",
         example=Answer(
             surface=Surface.AUTH,
-            codes=words("TransportError"),
+            status=503,
             message="TransportError: Failed to retrieve http://metadata.google.internal/computeMetadata/v1/instance/"
             "service-accounts/default/token from the Google Compute Engine metadata service.",
         ),

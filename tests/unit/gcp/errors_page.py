@@ -23,9 +23,9 @@ GROUPS = (
     ("It passes", passing.KINDS),
 )
 FIRST = (
-    "stockout", "stockout_region", "not_in_zone", "not_in_region", "quota_region", "quota_project", "permission",
-    "act_as", "api_disabled", "org_policy", "credentials_missing", "credentials_refused", "request",
-    "gpu_misfit", "rate", "unclear",
+    "stockout", "stockout_region", "not_in_zone", "not_in_region", "quota_region", "quota_project",
+    "permission", "act_as", "api_disabled", "org_policy", "credentials_missing", "credentials_refused",
+    "request", "gpu_misfit", "rate", "unclear",
 )  # fmt: skip
 """What is met most often stands first in its group."""
 

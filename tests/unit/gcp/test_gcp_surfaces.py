@@ -1,0 +1,217 @@
+"""Refusals from everywhere: token endpoint, metadata server, storage, logging, quotas, a lost connection."""
+
+import json
+import subprocess
+import sys
+import traceback
+
+import google.auth.exceptions
+import google.oauth2.credentials
+import pytest
+from google.api_core import exceptions as theirs
+from google.cloud import compute_v1
+
+import gputrain.emulator
+from gputrain.emulator import faults, oauth
+from gputrain.emulator.errors import Style
+from gputrain.emulator.failures import ROWS, fault
+from gputrain.emulator.faults import RawReply
+from gputrain.errors import AuthError, GputrainError, Scope, TransientError
+from gputrain.gcp import Access, Api, UnclearError, translated
+
+NAMES = {
+    "project": "my-project",
+    "number": "123456789012",
+    "zone": "us-central1-a",
+    "region": "us-central1",
+    "name": "vm-1",
+}
+
+
+@pytest.fixture
+def cloud():
+    with gputrain.emulator.start() as running:
+        running.add_bucket("my-bucket")
+        yield running
+
+
+def access_of(cloud, credentials=None):
+    return Access(
+        project="my-project", credentials=credentials or cloud.credentials, endpoints=cloud.endpoints
+    )
+
+
+def refused(access, method="GET", path="/storage/v1/b/my-bucket", **options):
+    with pytest.raises(GputrainError) as caught:
+        access.rest_json(method, access.url(Api.STORAGE) + path, action="look", **options)
+    return caught.value
+
+
+def login(cloud, refresh_token):
+    """Credentials of a person, whose first token is still to be asked for."""
+    return google.oauth2.credentials.Credentials(
+        token=None,
+        refresh_token=refresh_token,
+        client_id="client",
+        client_secret="GOCSPX-the-secret-of-the-client",
+        token_uri=f"{cloud.endpoints.url}/token",
+    )
+
+
+CALLS = {
+    "storage": ("GET", "/storage/v1/b/my-bucket", "storage.buckets.get"),
+    "logging": ("POST", "/v2/entries:list", "logging.logEntries.list"),
+    "quotas": (
+        "GET",
+        "/v1/projects/my-project/locations/global/services/compute.googleapis.com/quotaInfos",
+        "cloudquotas.quotas.get",
+    ),
+    "compute": ("GET", "/compute/v1/projects/my-project/zones", "compute.zones.list"),
+    "vertex": (
+        "GET",
+        "/v1/projects/my-project/locations/us-central1/customJobs",
+        "aiplatform.customJobs.list",
+    ),
+    "services": (
+        "GET",
+        "/v1/projects/my-project/services/compute.googleapis.com",
+        "serviceusage.services.get",
+    ),
+}
+
+
+@pytest.mark.parametrize("api", CALLS)
+def test_every_api_names_the_permission_that_is_missing(cloud, api):
+    nobody = cloud.caller("nobody@example.com", [])
+    method, path, permission = CALLS[api]
+    body = {"resourceNames": ["projects/my-project"]} if method == "POST" else None
+    error = refused(access_of(cloud, cloud.credentials_of(nobody)), method, path, json=body)
+    assert (error.kind, error.permission, error.scope) == ("permission", permission, Scope.ACCOUNT)
+    assert permission in error.fix
+
+
+def test_a_wrong_clock_is_told_before_anything_is_sent(cloud):
+    cloud.fail("oauth.token", oauth.clock_skew(), times=None)
+    error = refused(access_of(cloud, login(cloud, cloud.owner.refresh_token)))
+    assert (type(error), error.kind) == (AuthError, "clock_skew")
+    assert "timedatectl" in error.fix
+    assert [seen.method for seen in cloud.requests] == ["oauth.token"]
+
+
+def test_a_login_that_has_run_out_asks_for_another_and_shows_no_secret(cloud):
+    error = refused(access_of(cloud, login(cloud, "1//0-the-refresh-token-of-the-user")))
+    assert (type(error), error.kind) == (AuthError, "credentials_refused")
+    assert "gcloud auth application-default login" in error.fix
+    shown = f"{error} {error!r} {error.raw!r}"
+    assert "the-refresh-token" not in shown
+    assert "the-secret" not in shown
+
+
+def test_a_token_that_expires_in_mid_flight_is_refused_only_after_another_was_asked_for(cloud):
+    cloud.fail("storage.buckets.get", "C33", times=None)
+    assert refused(access_of(cloud)).kind == "credentials_refused"
+    assert [seen.method for seen in cloud.requests].count("oauth.token") >= 1
+
+
+def test_without_a_token_the_request_was_not_sent_so_nothing_is_unclear():
+    nowhere = google.oauth2.credentials.Credentials(
+        token=None, refresh_token="r", client_id="c", client_secret="s", token_uri="http://127.0.0.1:9/token"
+    )
+    with pytest.raises(TransientError) as caught:
+        Access(project="p", credentials=nowhere).rest("POST", "http://127.0.0.1:9/", action="look")
+    assert (type(caught.value), caught.value.kind) == (TransientError, "token_unavailable")
+
+
+def test_a_machine_without_a_service_account_has_no_credentials():
+    gone = google.auth.exceptions.TransportError(
+        "Failed to retrieve http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/"
+        "default/ from the Google Compute Engine metadata service. Status: 404 Response:\nb''",
+        None,
+    )
+    with pytest.raises(AuthError) as caught, translated("look"):
+        raise google.auth.exceptions.RefreshError(gone)
+    assert caught.value.kind == "credentials_missing"
+
+
+def test_an_account_that_may_not_be_impersonated_is_a_missing_permission():
+    denied = fault("V08", **NAMES).error.body(Style.PLATFORM)
+    body = json.dumps(denied).replace("aiplatform.customJobs.create", "iam.serviceAccounts.getAccessToken")
+    with pytest.raises(GputrainError) as caught, translated("look"):
+        raise google.auth.exceptions.RefreshError("Unable to acquire impersonated credentials", body)
+    assert (caught.value.kind, caught.value.permission) == (
+        "permission",
+        "iam.serviceAccounts.getAccessToken",
+    )
+
+
+@pytest.mark.parametrize("row", [row for row, failure in ROWS.items() if failure.where == "in the operation"])
+def test_what_an_operations_result_raises_is_told_as_the_operation_is(row):
+    """`ExtendedOperation.result()` raises so (google-api-core 2.44.0, `_handle_refreshed_operation`)."""
+    made = fault(row, **NAMES)
+    document = {
+        "name": "operation-1",
+        "zone": "https://www.googleapis.com/compute/v1/projects/p/zones/us-central1-a",
+        "error": {"errors": list(made.errors)},
+    }
+    operation = compute_v1.Operation(compute_v1.Operation.from_json(json.dumps(document)))
+    with pytest.raises(GputrainError) as caught, translated("create the VM"):
+        raise theirs.from_http_status(
+            made.http_status or 400, "FORBIDDEN", response=operation, errors=operation.error.errors
+        )
+    assert caught.value.why.startswith(made.errors[0]["message"])
+    assert caught.value.kind not in ("unknown", "unclear")
+
+
+def test_the_gravest_of_an_operations_errors_counts(cloud):
+    errors = [fault(row, **NAMES).errors[0] for row in ("C05", "C01", "C06", "C10")]
+    operation = compute_v1.Operation.from_json(json.dumps({"error": {"errors": errors}}))
+    with pytest.raises(GputrainError) as caught, translated("create the VMs"):
+        raise theirs.from_http_status(503, "SERVICE UNAVAILABLE", response=operation)
+    assert caught.value.kind == "quota_project"
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"text"', b"7", b"null", b"[" * 50_000, b"\xff\xfe", b"<html>"])
+def test_a_success_that_is_no_object_is_unclear(cloud, body):
+    cloud.fail("storage.buckets.get", RawReply(status=200, body=body, content_type="application/json"))
+    error = refused(access_of(cloud))
+    assert type(error) is UnclearError
+
+
+def test_a_mistake_of_ours_is_not_taken_for_an_answer():
+    with pytest.raises(AttributeError), translated("look"):
+        object().nothing  # noqa: B018
+
+
+UNCAUGHT = """
+import sys
+from gputrain.gcp import Access
+import google.oauth2.credentials
+url, token = sys.argv[1:]
+access = Access(project="my-project", credentials=google.oauth2.credentials.Credentials(token))
+access.rest("GET", url, action="look at the bucket")
+"""
+
+
+def test_uncaught_its_last_lines_say_what_why_and_fix_and_no_secret(cloud):
+    cloud.fail("storage.buckets.get", "C26", times=None)
+    url = cloud.endpoints.url + "/storage/v1/b/my-bucket"
+    token = cloud.world.callers.issue(cloud.owner)
+    done = subprocess.run(
+        [sys.executable, "-c", UNCAUGHT, url, token], capture_output=True, text=True, timeout=60, check=False
+    )
+    what, why, fix = done.stderr.splitlines()[-3:]
+    assert (
+        what == "gputrain.errors.PermissionDeniedError: could not look at the bucket: you lack a permission"
+    )
+    assert why.startswith("  why: Required 'compute.instances.create' permission for 'projects/my-project/")
+    assert fix.startswith("  fix: ask for a role with compute.instances.create: gcloud projects add-iam-")
+    assert token not in done.stderr
+
+
+def test_a_broken_connection_is_shown_without_what_opens_doors(cloud):
+    cloud.fail("storage.buckets.get", faults.DropBeforeCommit(), times=None)
+    error = refused(access_of(cloud), path="/storage/v1/b/my-bucket?access_token=the-secret-token")
+    assert type(error) is UnclearError
+    assert "the-secret-token" not in f"{error} {error.raw!r}"
+    assert error.__cause__ is not None
+    assert "the-secret-token" not in "".join(traceback.format_exception_only(error))
