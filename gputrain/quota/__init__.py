@@ -1,10 +1,14 @@
 """Whether a project's quotas carry a job: limits and usage as Google tells them, before anything is made.
 
+::
+
+    trainer.quotas("H100:8", num_nodes=2)        a table: limit, usage, need, verdict, source and time
+    request_increase(row, 16, email, why)        what would be asked of Google; nothing is sent
+    request_increase(..., dry_run=False)         asks, once
+
 A quota that nobody could read is unknown: never 0, never a block.
 """
 
-from gputrain.quota.increase import Increase, IncreaseState, request_increase
-from gputrain.quota.shown import Quotas
 from gputrain.quota.targets import explained
 from gputrain.quota.values import (
     EVERYWHERE,
@@ -16,6 +20,19 @@ from gputrain.quota.values import (
     deciding,
     verdict_of,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gputrain.quota.increase import Increase, IncreaseState, request_increase
+    from gputrain.quota.shown import Quotas
+
+_HOMES = {
+    "Increase": "increase",
+    "IncreaseState": "increase",
+    "Quotas": "shown",
+    "request_increase": "increase",
+}
+"""What a plan does not need is loaded when it is first asked for."""
 
 __all__ = [
     "EVERYWHERE",
@@ -32,3 +49,17 @@ __all__ = [
     "request_increase",
     "verdict_of",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
