@@ -165,11 +165,11 @@ class AccessError(GputrainError):
 class AuthError(AccessError):
     """No usable credentials."""
 
-    kind = "credentials"
+    kind = "credentials_missing"
 
 
 class PermissionDeniedError(AccessError):
-    """The caller lacks a permission: ``permission``, and the ``service_account`` it is for, where it is told."""
+    """The caller lacks a ``permission``; ``service_account`` is whom it is about, where it is told."""
 
     kind = "permission"
     permission: str = ""
@@ -200,7 +200,7 @@ class QuotaExceededError(AccessError):
     being rolled out. A figure that the provider did not tell is None.
     """
 
-    kind = "quota"
+    kind = "quota_region"
     scope = Scope.REGION
     try_elsewhere = True
     metric: str = ""
@@ -261,7 +261,7 @@ class JobFailedError(JobError):
     and ``last_lines``.
     """
 
-    kind = "failed"
+    kind = "unknown"
     rank: int | None = None
     node_rank: int | None = None
     exit_code: int | None = None

@@ -18,6 +18,7 @@ from gputrain.gcp import (
     Access,
     Api,
     Listing,
+    MissingError,
     Page,
     answer_of_operation,
     gravest,
@@ -65,17 +66,29 @@ class Calls:
         """The zone's VMs that a filter takes."""
         return self._list(f"zones/{zone}/instances", wanted, f"items({fields}),nextPageToken,warning")
 
+    def instance(self, zone: str, name: str) -> Json | None:
+        """One VM as it is now, whatever lists say yet; None where there is none."""
+        url = self._url(f"zones/{zone}/instances/{name}")
+        try:
+            return self._read(url, f"look at {name}", LOOK, {"fields": INSTANCE_FIELDS})
+        except MissingError:
+            return None
+
     def all_instances(self, wanted: str) -> Listing[Json]:
         """The project's VMs that a filter takes, each with its ``zone``."""
         fields = f"items/*/instances({INSTANCE_FIELDS},labels,zone,machineType,scheduling)"
-        fields += ",nextPageToken,unreachables"
+        fields += ",items/*/warning/code,nextPageToken,unreachables,warning"
 
         def page(token: str) -> Page[Json]:
             params = {"filter": wanted, "maxResults": "500", "pageToken": token, "fields": fields}
             body = self._read(self._url("aggregated/instances"), "list the VMs", LOOK, params)
-            items = [vm for place in body.get("items", {}).values() for vm in place.get("instances", ())]
-            left_out = tuple(map(str, body.get("unreachables", ())))
-            return Page(items=tuple(items), next_token=body.get("nextPageToken", ""), left_out=left_out)
+            places = body.get("items", {})
+            items = [vm for place in places.values() for vm in place.get("instances", ())]
+            left_out = [*map(str, body.get("unreachables", ())), *left_out_of(body)]
+            left_out += [name for name, place in places.items() if left_out_of(place)]
+            return Page(
+                items=tuple(items), next_token=body.get("nextPageToken", ""), left_out=tuple(left_out)
+            )
 
         return read_all(page)
 

@@ -143,7 +143,12 @@ def orphans(calls: Calls, records: Records, looks: Looks) -> tuple[Orphan, ...]:
     """
     listing = calls.all_instances(ours())
     if not listing.is_whole:
-        raise TransientError("not every zone could be listed", why=", ".join(listing.left_out))
+        raise TransientError(
+            "not every zone could be listed",
+            why=", ".join(listing.left_out),
+            fix="sweep again in a minute: what was not seen is left alone",
+            kind="incomplete_list",
+        )
     by_job: dict[str, list[Json]] = {}
     for vm in listing.items:
         by_job.setdefault(vm["labels"][LABEL_JOB], []).append(vm)

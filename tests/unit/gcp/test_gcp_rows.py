@@ -276,6 +276,10 @@ def test_an_incomplete_list_says_so_and_concludes_nothing(cloud, access, row):
     listing = Calls(access=access).instances(ZONE, "")
     assert not listing.is_whole
     assert ROWS[row].code in " ".join(listing.left_out)
+    cloud.fail("compute.instances.aggregatedList", row)
+    everywhere = Calls(access=access).all_instances("")
+    assert ROWS[row].code in " ".join(everywhere.left_out)
+    assert Calls(access=access).all_instances("").is_whole
 
 
 @pytest.mark.parametrize(
