@@ -36,26 +36,29 @@ class Failed(Exception):
     """This node cannot run the job; the text says why and what to do."""
 
 
-def fetch(image: str) -> None:
-    """Bring an image onto this VM; the login is forgotten afterwards."""
+def fetch(image: str, start: Any) -> None:
+    """Bring an image onto this VM; the login is forgotten afterwards.
+
+    ``start`` starts a process whose output is read here; it raises Failed where the gang has ended.
+    """
     registry = image.partition("/")[0]
     folder = tempfile.mkdtemp(prefix="gputrain-docker-")
     try:
         env = {**os.environ, "DOCKER_CONFIG": folder}
         if ("." + registry).endswith(GOOGLES):
             login = ["docker", "login", "-u", "oauth2accesstoken", "--password-stdin", "https://" + registry]
-            said = call(login, env=env, input=access_token().encode())
+            said = call(start, login, env, access_token().encode())
             if said is not None:
                 raise Failed(f"docker login at {registry} failed: {said}")
-        pull(image, env)
+        pull(start, image, env)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def pull(image: str, env: Any) -> None:
+def pull(start: Any, image: str, env: Any) -> None:
     said = None
     for pause_s in PULL_PAUSES_S:
-        said = call(["docker", "pull", "--quiet", image], env=env)
+        said = call(start, ["docker", "pull", "--quiet", image], env)
         if said is None:
             return
         time.sleep(pause_s)
@@ -84,14 +87,13 @@ def words(
     ]
 
 
-def call(command: list[str], **options: Any) -> str | None:
+def call(start: Any, command: list[str], env: Any, said_to_it: bytes = b"") -> str | None:
     """Run a program that has to succeed; None, or what it said where it did not."""
     try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options
-        )
+        process = start(command, env=env, stdin=subprocess.PIPE)
     except OSError as error:
         raise Failed(
             f"{command[0]}: {error.strerror}; take a boot image with docker and NVIDIA's toolkit"
         ) from None
-    return done.stdout.decode("utf-8", "replace").strip()[-2000:] if done.returncode else None
+    said = process.communicate(said_to_it)[0].decode("utf-8", "replace")
+    return said.strip()[-2000:] if process.returncode else None

@@ -21,6 +21,10 @@ from .cloud import call, metadata
 from .container import Failed
 from .node import ROOT, Node, Running
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 BAD_ENVIRONMENT = 64
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 """How docker tells of signals: the agent was there, and nobody let it finish."""
@@ -41,10 +45,10 @@ class Run:
     def __init__(self, node: Node) -> None:
         self.node, self.job = node, node.job
         self.began = time.monotonic()
-        self.agent: subprocess.Popen[bytes] | None = None
+        self.child: subprocess.Popen[bytes] | None = None
         self.why = ""
         self.mirrors: list[subprocess.Popen[bytes]] = []
-        self.goes_down = False
+        self.goes_down = self.is_over = False
         signal.signal(signal.SIGTERM, self.button_pressed)
 
     def to_its_end(self, was_here: bool) -> None:
@@ -54,19 +58,17 @@ class Run:
             if was_here:
                 raise Failed("this VM booted a second time: it does not train again, the job does as a whole")
             node.tell("booted")
+            threading.Thread(target=self.watch, daemon=True).start()
             self.check_gpus()
             code = self.train()
         except Failed as error:
             node.say(str(error), "ERROR")
             node.send_logs()
-            node.tell(
-                "ended",
-                exit_code=BAD_ENVIRONMENT,
-                why="restarted" if was_here else "boot",
-                message=str(error),
-            )
+            why = "restarted" if was_here else self.why or "boot"
+            node.tell("ended", exit_code=BAD_ENVIRONMENT, why=why, message=str(error))
             return
         finally:
+            self.is_over = True
             self.end_mirrors()
         node.send_logs()
         told = {"message": f"{node.absent} never booted"} if self.why == "absent" else {}
@@ -86,6 +88,7 @@ class Run:
                     f"nvidia-smi is missing or does not answer after {self.job['driver_wait_s']} s:"
                     " take a boot image with the NVIDIA driver (image_family=), or leave secure_boot off"
                 )
+            self.go_on()
             time.sleep(min(2.0, max(0.1, deadline - time.monotonic())))
 
     def train(self) -> int:
@@ -96,23 +99,27 @@ class Run:
         argv = ["-c", metadata("attributes/gputrain-loader"), json.dumps(self.job["order"])]
         image, home = self.job["image"], self.node.home
         if image:
-            container.fetch(image)
+            self.node.say(f"pulling {image}")
+            container.fetch(image, self.start)
             command = container.words(image, self.job["python"], argv, env, ROOT, home)
         else:
             command = [self.python(), *argv]
         self.node.tell("running")
-        self.agent = subprocess.Popen(
-            command,
-            env=None if image else {**os.environ, **env},
-            cwd=home,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        if self.why:  # the button was pressed before there was an agent
-            self.stop(self.why)
-        threading.Thread(target=self.watch, daemon=True).start()
-        return self.follow(self.agent)
+        return self.follow(self.start(command, env=None if image else {**os.environ, **env}, cwd=home))
+
+    def start(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start what a stop must reach, its errors among its output; raises Failed where it came before."""
+        self.go_on()
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        self.child = child = subprocess.Popen(command, **{"stdin": subprocess.DEVNULL, **output, **options})
+        if self.why:  # in the same moment
+            child.terminate()
+        return child
+
+    def go_on(self) -> None:
+        """Raise Failed where the gang has ended in the meantime."""
+        if self.why:
+            raise Failed(f"stopped before the ranks began: {self.why}")
 
     def follow(self, agent: subprocess.Popen[bytes]) -> int:
         """Pass on the agent's lines until it ends; its exit code."""
@@ -191,7 +198,7 @@ class Run:
         limit = self.began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
         sent = looked = self.began
         size = 0
-        while self.agent is not None and self.agent.poll() is None and not self.why:
+        while not self.is_over and not self.why:
             time.sleep(0.2)
             now = time.monotonic()
             if now > limit:
@@ -211,10 +218,10 @@ class Run:
         self.stop("shutdown")
 
     def stop(self, why: str) -> None:
-        """Ask the ranks to save and leave."""
+        """Ask the ranks to save and leave, or give up what comes before them."""
         self.why = self.why or why
-        if self.agent is not None and self.agent.poll() is None:
-            self.agent.terminate()
+        if self.child is not None and self.child.poll() is None:
+            self.child.terminate()
 
 
 def visible_gpus() -> int | None:
