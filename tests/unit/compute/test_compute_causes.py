@@ -4,9 +4,12 @@ import pytest
 
 from gputrain.backends.compute import render
 from gputrain.backends.compute.causes import BY_PEOPLE, MEANINGS, OPERATIONS, Cause, Node, judge
+from gputrain.emulator.failures import ROWS
 from gputrain.entrypoint import contract
+from gputrain.errors import TransientError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
 from tests.road import Road
 
 _ID = "11111111-1111-4111-8111-111111111111"
@@ -74,6 +77,10 @@ ENDS = {
         ((FAILED, []), (None, [operation("compute.instances.preempted")])),
     ],
     Cause.HOST_ERROR: [
+        (
+            (None, [operation("delete", user="me@example.com", at="2026-11-20T04:00:50.000-08:00")]),
+            (None, [operation("compute.instances.hostError")]),
+        ),
         ((LOST_PEER, []), (None, [operation("compute.instances.hostError")])),
         ((LOST_PEER, []), (None, [operation("compute.instances.localSsdRecoveryError")])),
     ],
@@ -86,12 +93,20 @@ ENDS = {
         ((ended(why="max_run_duration", code=75, told=result("stopped", 75)), []), (STOPPED, [])),
     ],
     Cause.STOPPED_BY_PERSON: [
+        (
+            (None, [operation("delete", user="alice@example.com")]),
+            (None, [operation("stop", user="alice@example.com")]),
+        ),
         ((LOST_PEER, []), (None, [operation("delete", user="alice@example.com")])),
         ((STOPPED, []), (STOPPED, [operation("stop", user="alice@example.com")])),
     ],
     Cause.GUEST_SHUTDOWN: [((LOST_PEER, []), (None, [operation("compute.instances.guestTerminate")]))],
     Cause.BOOT: [
-        ((ended(why="peer", code=69), []), (ended(rank=1, why="boot", code=64, message="no GPU"), []))
+        (
+            (ended(why="absent", code=75, message="bert-1-0-1 never booted"), [SELF_DELETE]),
+            (None, [operation("delete", user="me@example.com", at="2026-11-20T04:05:00.000-08:00")]),
+        ),
+        ((ended(why="peer", code=69), []), (ended(rank=1, why="boot", code=64, message="no GPU"), [])),
     ],
     Cause.REBOOTED: [((LOST_PEER, []), (ended(rank=1, why="restarted", code=64), []))],
     Cause.PREEMPTED_IN_CREATION: [
@@ -105,6 +120,7 @@ ENDS = {
         ((STOPPED, [operation("delete", user="me")]), (STOPPED, [operation("delete", user="me")]))
     ],
     Cause.VANISHED: [
+        ((None, [operation("delete", user="me@example.com")]), (None, [operation("insert", user="me")])),
         ((LOST_PEER, []), (None, [])),
         (
             (None, [operation("insert", user="me")]),
@@ -126,6 +142,16 @@ def judged(cause, number):
 @pytest.mark.parametrize(("cause", "number"), ALL)
 def test_the_confusion_matrix_is_diagonal(cause, number):
     assert judged(cause, number).cause is cause
+
+
+@pytest.mark.parametrize("cause", [cause for cause in Cause if cause is not Cause.SUCCEEDED])
+def test_the_order_in_which_nodes_are_looked_at_makes_no_difference(cause):
+    for number in range(len(ENDS[cause])):
+        nodes = [
+            Node(rank=rank, status="", document=document, operations=tuple(operations))
+            for rank, (document, operations) in enumerate(ENDS[cause][number])
+        ]
+        assert judge(nodes[::-1], account=ACCOUNT, is_cancelled=cause is Cause.CANCELLED).cause is cause
 
 
 def test_every_cause_stands_in_the_matrix_and_in_the_table():
@@ -240,7 +266,7 @@ def test_a_vm_of_the_same_name_in_another_life_is_not_ours(cloud, road, code):
 
 def test_a_list_that_is_incomplete_ends_no_job(cloud, road, code):
     ref = submitted(road, code)
-    cloud.clock.advance(5)
+    cloud.clock.advance(300)
     cloud.fail("compute.instances.list", "C37", times=None)
     seen = road.backend.observe(ref)
     assert seen.state is None
@@ -272,3 +298,19 @@ def test_a_restart_goes_where_there_is_room(cloud, make, code):
     assert road.backend.resume(ref)
     assert {vm.zone for vm in cloud.compute.vms.values()} <= {"us-central1-b", "us-central1-c"}
     assert road.backend.observe(ref).state is State.PROVISIONING
+
+
+def test_a_list_that_lags_behind_a_new_gang_ends_no_job(cloud, make, code):
+    cloud.compute.settings.list_lag_s = 120.0
+    ref = submitted(Road(make()), code)
+    seen = make().observe(ref)
+    assert seen.state is State.PROVISIONING
+    assert "gone" not in seen.detail
+
+
+@pytest.mark.parametrize("row", ["C37", "C37a", "C37b"])
+def test_nothing_is_swept_after_half_a_list(cloud, road, row):
+    cloud.fail("compute.instances.aggregatedList", row, times=None)
+    with pytest.raises(TransientError) as caught:
+        Trainer(road.backend).sweep()
+    assert (caught.value.kind, caught.value.why) == ("incomplete_list", ROWS[row].code)
