@@ -25,6 +25,9 @@ UNSTARTED_S = 900.0
 SHORTEST_RESTART_S = 60
 """What must be left of the time limit for another start to be worth its while."""
 
+LAG_S = 180.0
+"""How long after a gang was asked for a list that lacks its VMs is not believed."""
+
 NOTICE_S = 150.0
 """From Google's word that a VM ends to its end, at most: a Spot VM's notice and its 30 s of shutdown."""
 
@@ -180,6 +183,9 @@ class Looks:
             by_name = self._calls.instances(record.zone, f'name eq "{stem}-[0-9]+"')
             found = {str(vm["name"]): vm for vm in by_name.items if vm["name"] in record.names}
             is_whole = is_whole and by_name.is_whole
+        if len(found) < len(record.names) and self._calls.access.now() < record.asked_at + LAG_S:
+            singly = (self._calls.instance(record.zone, name) for name in record.names if name not in found)
+            found |= {str(vm["name"]): vm for vm in singly if vm}
         numbers = record.ids
         return {name: vm for name, vm in found.items() if numbers.get(name, vm["id"]) == vm["id"]}, is_whole
 
