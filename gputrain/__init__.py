@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from gputrain.job import Job as Job
     from gputrain.lifecycle import State as State
     from gputrain.planning import Candidate as Candidate, Plan as Plan, Refusal as Refusal
+    from gputrain.preflight import Check as Check, Checks as Checks
     from gputrain.spec import TrainingSpec as TrainingSpec
     from gputrain.trainer import Trainer as Trainer, attach as attach
 
@@ -53,6 +54,7 @@ _ROOMS = {
     "lifecycle": "State",
     "spec": "TrainingSpec",
     "planning": "Candidate Plan Refusal",
+    "preflight": "Check Checks",
     "backends.local": "Local",
     "backends.compute": "ComputeEngine",
     "backends.vertex": "VertexAI",

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 
+_SHORT, _LEAST = 24, 10
+"""Characters of a name that is never broken, and of a column of sentences that can still be read."""
+_STYLES = {"fits": "green", "ok": "green", "unknown": "yellow", "short": "red", "fault": "red"}
+"""How a terminal colours a cell that is nothing but one of our verdicts."""
+
+
 def _as_columns(columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(columns)
 
@@ -84,6 +90,18 @@ class Table:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
+    def _unbroken(self, width: int) -> frozenset[str]:
+        """Columns of figures and short names, which sentences give way to; none where all is too narrow."""
+        cells = {name: [row[number] for row in self.rows] for number, name in enumerate(self.columns)}
+        widths = {name: max(map(len, (name, *column))) for name, column in cells.items()}
+        kept = frozenset(
+            name
+            for name, column in cells.items()
+            if name in self.right or (widths[name] <= _SHORT and not any(" " in cell for cell in column))
+        )
+        least = sum(widths[name] if name in kept else min(widths[name], _LEAST) for name in cells)
+        return kept if least + 2 * (len(cells) - 1) <= width else frozenset()
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich import box
         from rich.table import Table as RichTable
@@ -95,10 +113,19 @@ class Table:
             box=box.SIMPLE_HEAD,
             title_justify="left",
             caption_justify="left",
+            show_edge=False,
+            pad_edge=False,
+            padding=(0, 1, 0, 0),
         )
+        keeps = self._unbroken(options.max_width)
         for name in self.columns:
-            # folded, not cut off: names and commands are there to be copied
-            table.add_column(Text(name), justify="right" if name in self.right else "left", overflow="fold")
+            # what does not fit is folded, never cut off: names and commands are there to be copied
+            table.add_column(
+                Text(name),
+                justify="right" if name in self.right else "left",
+                overflow="fold",
+                no_wrap=name in keeps,
+            )
         for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
         yield table

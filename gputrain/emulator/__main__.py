@@ -45,16 +45,20 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with cloud:
-        url = cloud.endpoints.url
-        print(f"project {cloud.project} is served at {url}; end it with Ctrl-C")
-        print(f"gputrain comes here after: export GPUTRAIN_ENDPOINT={url} GPUTRAIN_PROJECT={cloud.project}")
-        print(
-            f'a bucket for its code: curl --data \'{{"name": "my-bucket"}}\' {url}/_emulator/add_bucket',
-            flush=True,
-        )
+        print(_welcome(cloud), flush=True)
         stop.wait()
         print(cloud.ledger, flush=True)
     return 0
+
+
+def _welcome(cloud: gputrain.emulator.Cloud) -> str:
+    """Where it is, and what to type to come here with gputrain's own commands."""
+    url, project = cloud.endpoints.url, cloud.project
+    return (
+        f"project {project} is served at {url}; end it with Ctrl-C\n"
+        f"gputrain comes here after: export GPUTRAIN_ENDPOINT={url} GPUTRAIN_PROJECT={project}\n"
+        f'a bucket for its code: curl --data \'{{"name": "my-bucket"}}\' {url}/_emulator/add_bucket'
+    )
 
 
 if __name__ == "__main__":

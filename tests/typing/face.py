@@ -7,6 +7,8 @@ from typing_extensions import assert_type
 import gputrain
 from gputrain import (
     CapacityError,
+    Check,
+    Checks,
     ComputeEngine,
     Job,
     Local,
@@ -34,6 +36,8 @@ assert_type(Trainer([VertexAI("my-project", "us-central1"), Local()]).plan(spec)
 assert_type(
     Trainer(ComputeEngine("my-project", regions=["us-central1"], bucket="gs://b-1")).plan(spec), Plan[Job]
 )
+assert_type(trainer.doctor(), Checks)
+assert_type(trainer.doctor("train.py", gpu="L4:2").faults, tuple[Check, ...])
 assert_type(trainer.run("train.py", gpu="L4:2"), Result)
 assert_type(gputrain.attach(job.uri), Job)
 assert_type(job.cost_usd, float | None)

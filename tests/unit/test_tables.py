@@ -38,3 +38,26 @@ def test_rich_takes_no_markup_from_cells():
 def test_a_row_of_the_wrong_length_is_refused():
     with pytest.raises(ValueError, match="2 columns"):
         Table(columns=("a", "b"), rows=[("1",)])
+
+
+@pytest.mark.parametrize("width", [24, 40, 80])
+def test_a_narrow_terminal_breaks_cells_and_loses_nothing(width):
+    wide = Table(
+        columns=("place", "why", "$/h"),
+        rows=[("us-central1-a", "the zone has no such machine", "1,214.63")],
+        right=("$/h",),
+    )
+    console = Console(file=io.StringIO(), width=width)
+    console.print(wide)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    shown = sorted("".join(lines).replace("─", "").replace(" ", ""))
+    assert shown == sorted("".join([*wide.columns, *wide.rows[0]]).replace(" ", ""))
+    assert any("us-central1-a" in line for line in lines) == (width >= 40)
+
+
+def test_verdicts_are_coloured_in_a_terminal():
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
+    console.print(Table(columns=("quota",), rows=[("short",), ("of short notice",)]))
+    assert "\x1b[31mshort" in console.file.getvalue()
+    assert "\x1b[31mof" not in console.file.getvalue()
