@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 import gputrain.emulator
-from gputrain.backends.compute import ComputeEngine, render
+from gputrain.backends.compute import ComputeEngine, ends, render
 from gputrain.emulator import failures
 from gputrain.emulator.faults import DropAfterCommit, DropBeforeCommit, Stale
 from gputrain.emulator.storage import Storage
@@ -306,3 +306,37 @@ def test_a_list_that_lags_makes_no_second_gang(cloud, make, code):
     cloud.fail("compute.instances.list", Stale(seconds=60.0), times=3)
     Road(make()).submit(spec(code), job_id="once-1")
     assert len(made(cloud)) == 2
+
+
+def reserve(cloud, name, count):
+    """A reservation that only VMs which name it may use, made by Google's own client."""
+    from google.cloud import compute_v1
+
+    options = {"credentials": cloud.credentials, "client_options": cloud.client_options}
+    properties = {"machine_type": "g2-standard-4"}
+    resource = {
+        "name": name,
+        "specific_reservation_required": True,
+        "specific_reservation": {"count": count, "instance_properties": properties},
+    }
+    asked = {"project": "my-project", "zone": "us-central1-a", "reservation_resource": resource}
+    compute_v1.ReservationsClient(**options).insert_unary(request=asked, retry=None)
+    cloud.clock.advance(60)
+
+
+def test_a_specific_reservation_gives_what_the_zone_has_not(cloud, make, code):
+    reserve(cloud, "mine", 2)
+    cloud.stock("us-central1-a", "g2-standard-4", 0)
+    backend = make()
+    wanted = spec(code, reservation="mine", provisioning_model="standard", max_restarts=1)
+    ref = Road(backend).submit(wanted, job_id="bert-1")
+    assert {vm.reservation.rpartition("/")[2] for vm in cloud.compute.vms.values()} == {"mine"}
+    record = backend._records.read(ref.name)
+    assert ends.zones(record, backend.supply) == ("us-central1-a",)
+
+
+def test_a_reservation_that_is_too_small_gives_no_half_gang(cloud, road, code):
+    reserve(cloud, "mine", 1)
+    with pytest.raises(CapacityError):
+        road.submit(spec(code, reservation="mine", provisioning_model="standard"))
+    assert vms(cloud) == []

@@ -30,7 +30,7 @@ KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 """How docker tells of signals: the agent was there, and nobody let it finish."""
 
 PYTHONS = ("python3", "/opt/conda/bin/python3", "/opt/venv/bin/python3", "/usr/bin/python3")
-PEERS_EVERY_S = 10.0
+PEERS_FIRST_S, PEERS_EVERY_S = 2.0, 10.0
 LOG_EVERY_S = 300.0
 LEAD_S = 30
 """How long before Google's limit the ranks are asked to save, where the limit leaves room for it."""
@@ -196,7 +196,7 @@ class Run:
         """End with the gang (time limit, cancel, a peer that could not start), and send the log."""
         most = self.job["max_run_s"]
         limit = self.began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
-        sent = looked = self.began
+        sent, looked = self.began, self.began + PEERS_FIRST_S - PEERS_EVERY_S
         size = 0
         while not self.is_over and not self.why:
             time.sleep(0.2)
