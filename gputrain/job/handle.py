@@ -11,9 +11,9 @@ from typing import Any
 
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine
-from gputrain.errors import JobError, JobTimeoutError, TransientError
+from gputrain.errors import JobError, JobTimeoutError, RequestError, TransientError
 from gputrain.job.onward import NOWHERE, Ways, going_on, late_refusal
-from gputrain.job.result import Result, failed
+from gputrain.job.result import Result, failed, told
 from gputrain.lifecycle import Failure, Observation, State, advance
 from gputrain.metrics import Metrics
 from gputrain.planning import Attempt, Candidate, Ledger
@@ -235,6 +235,13 @@ class Job:
         with self._lock:
             self._state = advance(self._state, State.STOPPING)
 
+    def ssh_command(self, node: int = 0) -> str:
+        """The line with which a person gets to a node. RequestError where a platform lets nobody in."""
+        line = getattr(self._backend, "ssh_command", None)
+        if line is None:
+            raise RequestError(f"no shell leads to the nodes of {self.ref.backend}", fix="read job.logs()")
+        return str(line(self.ref, node))
+
     @property
     def duration(self) -> timedelta | None:
         """How long ranks have been running, all attempts together; None before they start."""
@@ -281,14 +288,7 @@ class Job:
     @property
     def table(self) -> Table:
         """The job in a few rows."""
-        rows = [("state", self._state.value), ("uri", self.uri)]
-        if self.candidate is not None:
-            rows += [("runs on", self.candidate.gpus), ("machine", self.candidate.machine_type)]
-        if self.duration is not None:
-            rows.append(("running for", str(self.duration).split(".")[0]))
-        if self._seen.detail:
-            rows.append(("detail", self._seen.detail))
-        return Table(title=f"Job {self.ref.name}", columns=("", " "), rows=rows)
+        return told(self.ref, self._state, self.candidate, self.duration, self._seen.detail)
 
     def __repr__(self) -> str:
         return f"<Job {self.uri} {self._state.value}>"

@@ -1,4 +1,4 @@
-"""How a job ended: well, as a `Result`; badly, as the error that says why."""
+"""How a job stands, in a few rows; how it ended: well, as a `Result`; badly, as the error that says why."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from datetime import timedelta
 
 import attrs
 
+from gputrain.backends.base import JobRef
 from gputrain.errors import JobFailedError
 from gputrain.job.ends import end_of
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics
+from gputrain.planning import Candidate
+from gputrain.tables import Table
 
 
 @attrs.frozen(kw_only=True)
@@ -24,6 +27,20 @@ class Result:
     """US dollars at the dated price; None: unknown."""
     attempt: int
     """0 where it was never restarted."""
+
+
+def told(
+    ref: JobRef, state: State, candidate: Candidate | None, duration: timedelta | None, detail: str
+) -> Table:
+    """A job in a few rows."""
+    rows = [("state", state.value), ("uri", ref.uri)]
+    if candidate is not None:
+        rows += [("runs on", candidate.gpus), ("machine", candidate.machine_type)]
+    if duration is not None:
+        rows.append(("running for", str(duration).split(".")[0]))
+    if detail:
+        rows.append(("detail", detail))
+    return Table(title=f"Job {ref.name}", columns=("", " "), rows=rows)
 
 
 def failed(name: str, uri: str, failure: Failure) -> JobFailedError:

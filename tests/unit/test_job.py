@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from gputrain import JobError, JobTimeoutError, Local, State, Trainer
+from gputrain import JobError, JobTimeoutError, Local, RequestError, State, Trainer
 from gputrain.backends.base import JobRef
 
 WAITS = """
@@ -56,6 +56,11 @@ def test_ctrl_c_stops_the_watching_and_says_how_to_attach(waiting):
         waiting.wait(timeout=30)
     assert waiting.uri in str(caught.value)
     assert waiting.refresh().state is State.RUNNING
+
+
+def test_a_platform_without_machines_of_its_own_has_no_shell_to_them(waiting):
+    with pytest.raises(RequestError, match="no shell"):
+        waiting.ssh_command()
 
 
 def test_a_job_shows_itself(waiting):

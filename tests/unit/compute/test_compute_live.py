@@ -15,6 +15,7 @@ from gputrain.emulator.storage import Storage
 from gputrain.errors import JobLostError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
 from tests.contract.emulated_compute import live_cloud
 from tests.road import Road
 
@@ -137,7 +138,8 @@ def test_a_living_job_is_no_orphan(cloud, road, spec):
     road.until_said(ref, "waiting")
     assert road.backend.sweep() == ()
     assert road.backend.observe(ref).state is State.RUNNING
-    assert "--tunnel-through-iap" in road.backend.ssh_command(ref)
+    line = Trainer(road.backend).attach(ref.uri).ssh_command()
+    assert line.endswith("-0-0 --project my-project --zone us-central1-a --tunnel-through-iap")
     road.backend.cancel(ref)
     assert road.end(ref).state is State.CANCELLED
 
