@@ -41,8 +41,11 @@ class Policy:
 READ = Policy(budget_s=300.0)
 """Calls that change nothing."""
 
-WRITE = Policy(budget_s=120.0)
-"""Calls that may be repeated: they carry a precondition or a request id."""
+WRITE = Policy(budget_s=130.0)
+"""Calls that may be repeated: they carry a precondition or a request id.
+
+Two minutes and a little: a limit per minute that is met twice refills twice in it.
+"""
 
 ONCE = Policy(budget_s=0.0)
 """One try."""

@@ -6,6 +6,7 @@ import enum
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import attrs
@@ -137,6 +138,15 @@ class Access:
         account = self.locked_credentials().account
         return f"serviceAccount:{account}" if account else "user:YOU"
 
+    def translated(self, action: str, *, place: str = "") -> AbstractContextManager[None]:
+        """Let what the official clients raise inside come out as gputrain's errors, as `gcp.translated` does.
+
+        Args:
+            action: what is being done, for the message: ``"create the job"``.
+            place: the zone or region that is asked.
+        """
+        return translated(action, project=self.project, place=place, now=self.now)
+
     def rest(
         self,
         method: str,
@@ -162,13 +172,13 @@ class Access:
         Raises:
             AccessError, RequestError, CapacityError, TransientError, ProviderError: as the answer says.
         """
-        with translated(action, project=self.project):
+        with self.translated(action):
             response = self.once("session", self._session).request(
                 method, url, params=params, json=json, data=data, headers=headers, timeout=timeout_s,
                 allow_redirects=False,
             )  # fmt: skip
         if response.status_code >= 300 and response.status_code not in accept:
-            raise to_error(answer_of_response(response), action, project=self.project)
+            raise to_error(answer_of_response(response), action, project=self.project, now=self.now())
         return response
 
     def rest_json(self, method: str, url: str, *, action: str, **options: Any) -> dict[str, Any]:

@@ -31,7 +31,9 @@ def kind_of(answer: Answer) -> Kind | None:
     return next((kind for mark, kind in _MARKS if mark.meets(answer)), None)
 
 
-def to_error(answer: Answer, action: str, *, project: str = "", place: str = "") -> GputrainError:
+def to_error(
+    answer: Answer, action: str, *, project: str = "", place: str = "", now: float | None = None
+) -> GputrainError:
     """The error for a refusal, with Google's own words as its ``why`` and the payload as its ``raw``.
 
     Args:
@@ -39,6 +41,8 @@ def to_error(answer: Answer, action: str, *, project: str = "", place: str = "")
         action: what was being done, in a few words: ``"create the job"``.
         project: whose it was, for the commands that the fix names; where it is not given, as Google says.
         place: the zone or region that was asked, where the answer does not tell.
+        now: seconds since 1970: a limit per minute says by it when it refills. Google's minutes are those of
+            the clock, not the last sixty seconds. Source: Compute Engine's pages, read 2026-11-20.
 
     >>> to_error(Answer(status=404, message="no such job"), "look at the job").kind
     'missing'
@@ -47,6 +51,8 @@ def to_error(answer: Answer, action: str, *, project: str = "", place: str = "")
     if kind is None:
         return _unknown(answer, action)
     answer = answer if answer.place else attrs.evolve(answer, place=place)
+    if kind.each_minute and answer.retry_after_s is None and now is not None:
+        answer = attrs.evolve(answer, retry_after_s=60.0 - now % 60.0)
     found = kind.read(answer)
     facts = facts_of(kind.error, answer, found)
     said = answer.message or f"Google said {answer.status or 'nothing'} and gave no reason"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -30,12 +30,14 @@ LARGEST = 1 << 20
 
 
 @contextmanager
-def translated(action: str, *, project: str = "", place: str = "") -> Iterator[None]:
+def translated(
+    action: str, *, project: str = "", place: str = "", now: Callable[[], float] | None = None
+) -> Iterator[None]:
     """Let what the official clients raise inside come out as gputrain's errors, the cause kept.
 
     Args:
         action: what is being done, for the message: ``"create the job"``.
-        project, place: whose it is and which zone or region is asked, where they are known.
+        project, place, now: as `to_error` takes them, ``now`` as a clock; `Access.translated` knows them.
 
     Raises:
         AccessError, RequestError, CapacityError, TransientError, ProviderError: as the answer says.
@@ -44,7 +46,8 @@ def translated(action: str, *, project: str = "", place: str = "") -> Iterator[N
         yield
     except _families() as error:
         answers = read_answers(error)
-        found = [to_error(answer, action, project=project, place=place) for answer in answers]
+        at = now() if now else None
+        found = [to_error(one, action, project=project, place=place, now=at) for one in answers]
         raise (gravest(found) or found[0]) from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # The clients read bodies of another shape than they expect without care (google-api-core 2.44.0).

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from gputrain.errors import RequestError
-from gputrain.gcp import Access, Api, translated
+from gputrain.gcp import Access, Api
 from gputrain.retry import READ, WRITE, Policy, retried
 
 Json = dict[str, Any]
@@ -93,7 +93,7 @@ class Official:
 
     def _tried(self, call: Callable[..., Any], asked: Mapping[str, Any], action: str, policy: Policy) -> Json:
         def once() -> Json:
-            with translated(action, project=self.access.project, place=str(asked.get("zone", ""))):
+            with self.access.translated(action, place=str(asked.get("zone", ""))):
                 return plain(call(request=dict(asked), timeout=TIMEOUT_S, retry=None))
 
         return retried(once, policy=policy, sleep=self.access.sleep)

@@ -11,7 +11,7 @@ import attrs
 
 from gputrain.backends.vertex.settings import Transport
 from gputrain.backends.vertex.states import LABEL_REGION, Seen
-from gputrain.gcp import LABEL_JOB, Access, Api, Listing, Page, UnclearError, read_all, translated
+from gputrain.gcp import LABEL_JOB, Access, Api, Listing, Page, UnclearError, read_all
 from gputrain.retry import Policy, retried
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Jobs:
 
             client = self._client(region)
             job = CustomJob.from_json(json.dumps(dict(body)))
-            with translated(f"create the job in {region}", project=self.access.project, place=region):
+            with self.access.translated(f"create the job in {region}", place=region):
                 return _seen(
                     client.create_custom_job(
                         parent=self._parent(region), custom_job=job, timeout=TIMEOUT_S, retry=None
@@ -68,7 +68,7 @@ class Jobs:
 
         def once() -> Seen:
             client = self._client(resource.split("/")[3])
-            with translated("look at the job", project=self.access.project):
+            with self.access.translated("look at the job"):
                 return _seen(client.get_custom_job(name=resource, timeout=TIMEOUT_S, retry=None))
 
         return self._read(once)
@@ -85,7 +85,7 @@ class Jobs:
             from google.protobuf.json_format import MessageToDict
 
             client = self._client(resource.split("/")[3])
-            with translated("read the job", project=self.access.project):
+            with self.access.translated("read the job"):
                 job = client.get_custom_job(name=resource, timeout=TIMEOUT_S, retry=None)
             found: dict[str, Any] = MessageToDict(CustomJob.pb(job))
             return found
@@ -104,7 +104,7 @@ class Jobs:
                 "read_mask": {"paths": [_snake(path) for path in fields.split(",")]},
             }
             client = self._client(region)
-            with translated(f"list the jobs in {region}", project=self.access.project):
+            with self.access.translated(f"list the jobs in {region}"):
                 pager = client.list_custom_jobs(request, timeout=TIMEOUT_S, retry=None)
                 answer = next(iter(pager.pages))
             return Page(items=tuple(map(_seen, answer.custom_jobs)), next_token=answer.next_page_token)
@@ -120,7 +120,7 @@ class Jobs:
 
         def once() -> None:
             client = self._client(resource.split("/")[3])
-            with translated("cancel the job", project=self.access.project):
+            with self.access.translated("cancel the job"):
                 client.cancel_custom_job(name=resource, timeout=TIMEOUT_S, retry=None)
 
         self._read(once)

@@ -84,6 +84,8 @@ class Kind:
     """As Google says it."""
     told: Mapping[str, str] = attrs.field(factory=dict)
     """Facts that it tells by itself; Google's words may say more."""
+    each_minute: bool = False
+    """Whether it ends with the running minute of Google's clock."""
     scope: Scope | None = None
     """How far it reaches; None: as far as errors of its class do."""
     try_elsewhere: bool | None = None

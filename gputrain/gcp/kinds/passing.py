@@ -9,14 +9,35 @@ from gputrain.gcp.answer import Answer, Surface
 from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.kinds.kind import Kind, Mark, words
 
+_CROWDED = words("CONCURRENT_OPERATIONS_QUOTA_EXCEEDED")
+
 KINDS = (
+    Kind(
+        name="concurrency",
+        title="too many operations at once",
+        error=TransientError,
+        marks=(
+            Mark(codes=words("rateLimitExceeded"), reasons=_CROWDED),
+            Mark(reasons=_CROWDED),
+        ),
+        fix="wait until some of the project's operations have ended; make fewer gangs at the same time",
+        advice="Google runs ten calls for many VMs at a time. gputrain waits and tries again by itself.",
+        example=Answer(
+            surface=Surface.COMPUTE,
+            status=403,
+            codes=words("rateLimitExceeded"),
+            reasons=_CROWDED,
+            message="Rate Limit Exceeded",
+        ),
+    ),
     Kind(
         name="rate",
         title="too many calls within a minute",
         error=TransientError,
+        each_minute=True,
         marks=(
             Mark(codes=words("rateLimitExceeded userRateLimitExceeded")),
-            Mark(reasons=words("RATE_LIMIT_EXCEEDED CONCURRENT_OPERATIONS_QUOTA_EXCEEDED")),
+            Mark(reasons=words("RATE_LIMIT_EXCEEDED")),
             Mark(
                 message=r"Quota exceeded for quota metric '(?P<metric>[^']{1,200})' and limit '[^']* per minute"
             ),

@@ -49,7 +49,8 @@ TOLD_AS = {
     "gang_incomplete": "C05",
     "quota_project": "C06",
     "quota_region": "C06a C06b C07 V01 V01a",
-    "rate": "C08 C09 V03 V03a",
+    "rate": "C08 V03 V03a",
+    "concurrency": "C09",
     "daily_limit": "C08d",
     "source_busy": "C10",
     "not_ready": "C11",
@@ -259,6 +260,17 @@ def test_only_what_passes_is_tried_again(cloud, access):
         order.cancel()
     assert tries.pop("C33") > 1  # google-auth asks for a new token before it gives up
     assert set(tries.values()) == {1}
+
+
+@pytest.mark.parametrize("transport", list(Transport), ids=lambda one: one.value)
+def test_a_limit_per_minute_is_waited_for_until_the_full_minute(cloud, access, transport):
+    jobs = Jobs(access=access, transport=transport)
+    cloud.clock.advance(60 - cloud.clock.now() % 60 + 20)
+    began = cloud.clock.now()
+    order = cloud.fail("aiplatform.customJobs.create", "V03")
+    jobs.create(REGION, JOB)
+    assert 40 <= cloud.clock.now() - began <= 42  # and a second of jitter at most
+    assert order.struck == 1
 
 
 def test_a_vertex_quota_is_never_taken_for_a_rate(cloud, access):
