@@ -71,6 +71,8 @@ class Observation:
     ended_at: datetime | None = None
     attempt: int = 0
     """0 for the first start, one more with each restart."""
+    ran_before_s: float = 0.0
+    """How long the attempts before this one ran."""
     place: str = ""
     """Where the job is now, in the platform's words; empty where it cannot move."""
     exit_code: int | None = None

@@ -247,15 +247,15 @@ class Job:
         """How long ranks have been running, all attempts together; None before they start."""
         if self._seen.started_at is None:
             return None
-        return (self._seen.ended_at or self._now()) - self._seen.started_at
+        before = timedelta(seconds=self._seen.ran_before_s)
+        return before + ((self._seen.ended_at or self._now()) - self._seen.started_at)
 
     @property
     def cost_usd(self) -> float | None:
         """US dollars spent so far, at the dated price of the plan; None: unknown."""
         if self.candidate is None or self.candidate.price_usd_h is None:
             return None
-        hours = (self.duration or timedelta(0)).total_seconds() / 3600
-        return self.candidate.price_usd_h * hours
+        return self.candidate.price_usd_h * (self.duration or timedelta(0)).total_seconds() / 3600
 
     def _read_log(self) -> list[LogLine]:
         """Fetch what is new, keep it, and return it."""

@@ -122,7 +122,13 @@ class Looks:
             state = State.RUNNING
         told = ", ".join(sorted(status.lower() for status in statuses if status))
         return Observation(
-            state=state, detail=f"VMs {told}", started_at=started, attempt=record.attempt, raw=_raw(nodes)
+            state=state,
+            detail=f"VMs {told}",
+            started_at=started,
+            attempt=record.attempt,
+            ran_before_s=record.used_s,
+            place=record.zone,
+            raw=_raw(nodes),
         )
 
     def _ended_one(self, record: Record, nodes: tuple[Node, ...]) -> Observation:
@@ -141,6 +147,8 @@ class Looks:
             started_at=_moment(nodes, "running_at", min),
             ended_at=_moment(nodes, "ended_at", max),
             attempt=record.attempt,
+            ran_before_s=record.used_s,
+            place=record.zone,
             exit_code=failure.exit_code if failure and failure.exit_code is not None else code,
             raw={**_raw(nodes), "cause": verdict.cause.value},
         )

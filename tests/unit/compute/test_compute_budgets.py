@@ -76,6 +76,18 @@ def test_an_attempt_of_which_no_guest_ever_wrote_counts_too(cloud, job):
     assert LIMIT_S - 2250 <= limit_s(cloud, 1) <= LIMIT_S - 2000
 
 
+def test_the_handle_shows_the_time_of_all_attempts(cloud, make, job):
+    ref, backend = job()
+    reclaim(cloud, 0, 1000)
+    backend.observe(ref)
+    assert backend.resume(ref)
+    say(cloud, backend, 1, phase="running", running_at=zulu_time(cloud.clock.now()))
+    handle = Trainer(make()).attach(ref.uri)
+    seen = handle.refresh()
+    assert seen.ran_before_s >= 1000
+    assert handle.duration.total_seconds() >= 1000
+
+
 def test_hours_after_the_end_are_not_counted(cloud, job):
     ref, backend = job()
     reclaim(cloud, 0, 100)
