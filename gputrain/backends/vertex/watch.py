@@ -51,7 +51,7 @@ class Watch:
             if seen is not None and (_is_final(seen) or 0 <= now - at < self._fresh_s):
                 return seen
             self._forget(now)
-            if len(self._asked) <= FEW:
+            if self._watched() <= FEW:
                 self._fresh_s = FRESH_S
                 return self._get(resource, now)
             if not 0 <= now - self._listed_at < self._fresh_s:
@@ -102,8 +102,10 @@ class Watch:
         for resource in [one for one, at in self._asked.items() if now - at > FORGET_S]:
             del self._asked[resource]
             self._seen.pop(resource, None)
-        for resource in [one for one, (_, seen) in self._seen.items() if _is_final(seen)]:
-            self._asked.pop(resource, None)
+
+    def _watched(self) -> int:
+        """How many jobs may still change."""
+        return sum(one not in self._seen or not _is_final(self._seen[one][1]) for one in self._asked)
 
 
 def _is_final(seen: Seen) -> bool:
