@@ -161,7 +161,7 @@ def test_the_traceback_of_a_rank_in_a_container_comes_back(cloud, submit):
 
 
 def test_a_cancel_lets_the_ranks_in_the_container_save(cloud, submit):
-    job = submit(SAVE, num_nodes=2)
+    job = submit(SAVE, gpu="L4:2")
     until(lambda: said(job).count("ready") == 2)
     job.cancel()
     assert job.wait(timeout=100) is State.CANCELLED

@@ -23,7 +23,7 @@ NAME = "gputrain"
 GOOGLES = (".pkg.dev", ".gcr.io")
 """Registries that take the VM's token; no other may see it."""
 
-PULL_PAUSES_S = (1, 4, 0)
+PULL_PAUSES_S = (1, 2, 0)
 ENTER = (
     "import json, os, sys; os.environ.update(json.load(open(sys.argv[1])));"
     " os.execv(sys.executable, [sys.executable] + sys.argv[2:])"
