@@ -115,9 +115,9 @@ class Backend(Protocol):
     leave something behind has ``orphans()`` and ``sweep()``; one whose jobs gcloud makes from a file has
     ``to_gcloud(request)``. ``known(job_id)`` finds a job by its id alone (or None), sooner than `find`;
     ``withdraw(ref)`` undoes a `create` that was interrupted, more wholly than `cancel`, and says whether
-    nothing is left. One that can look at what jobs need before one is made has
-    ``preflight(spec, candidates, job_id)``, which gives `Checks`: of a spec and the places it may run at, or,
-    with no spec, of what every job needs.
+    nothing is left; ``turns`` keeps two processes from placing one job on two backends. One that can look at
+    what jobs need before one is made has ``preflight(spec, candidates, job_id)``, which gives `Checks`: of a
+    spec and the places it may run at, or, with no spec, of what every job needs.
     """
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger, Plan
 from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Try
 from gputrain.trainer.nowhere import placement_error
+from gputrain.trainer.turn import LostTurnError, Turn
 
 log = logging.getLogger("gputrain")
 
@@ -72,17 +74,23 @@ class Climb:
         self._plan = plan
         self._job_id = job_id
         self._bundles: dict[str, Bundle] = {}
+        self._turn = Turn((), job_id, around.sleep)
+        self._made: tuple[Backend, JobRef] | None = None
         longest = plan.spec.max_wait_duration
         give_up_at = None if longest is None else around.now() + longest
         self._ladder = Ladder(candidates=plan.candidates, give_up_at=give_up_at)
 
     def known(self) -> Placed | None:
-        """The job of this id that is there already, on whichever backend; its quota is in use, by itself."""
-        for backend in self._around.backends.values():
-            ref = self._known_of(backend)
-            if ref is not None:
-                return self._found(backend, ref)
-        return None
+        """The job of this id that is there already, on whichever backend; its quota is in use, by itself.
+
+        There are two only where our turn lapsed in the midst of a create: then what we made goes.
+        """
+        backends = self._around.backends.values()
+        there = [(backend, ref) for backend in backends if (ref := self._known_of(backend)) is not None]
+        if len(there) > 1 and self._made in there:
+            there.remove(self._made)
+            self._made[0].cancel(self._made[1])
+        return self._found(*there[0]) if there else None
 
     def _known_of(self, backend: Backend) -> JobRef | None:
         look = getattr(backend, "known", None)
@@ -90,6 +98,23 @@ class Climb:
             found: JobRef | None = look(self._job_id)
             return found
         return next((ref for ref in backend.find(name=self._job_id) if ref.name == self._job_id), None)
+
+    def once(self) -> Placed:
+        """The job of this id, found or made: by one process at a time where several backends may take it.
+
+        Raises as `run`.
+        """
+        if len(self._around.backends) == 1:
+            return self.known() or self.run()
+        turn = self._turn = Turn(self._around.backends.values(), self._job_id, self._around.sleep)
+        try:
+            while True:
+                turn.take()
+                with contextlib.suppress(LostTurnError):
+                    return self.known() or self.run()
+        finally:
+            self._turn = Turn((), self._job_id, self._around.sleep)
+            turn.end()
 
     def run(self) -> Placed:
         """Climb until some place takes the job.
@@ -138,6 +163,7 @@ class Climb:
         request: Request | None = None
         try:
             request = self._request(backend, candidate)
+            self._turn.keep()
             ref = backend.create(request)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._withdraw(backend, candidate, request)) from None
@@ -146,6 +172,8 @@ class Climb:
             return None
         if ref != request.ref:
             return self._found(backend, ref)
+        self._made = (backend, ref)
+        self._turn.keep()
         self._note(accepted(candidate, self._around.now()))
         return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self._ladder.attempts)
 

@@ -69,7 +69,7 @@ class Road:
         if plan.is_stale(self._now()):
             plan = attrs.evolve(plan, candidates=self._read_anew(plan.candidates), made_at=self._now())
         climb = Climb(self._around, plan, job_id)
-        placed = (None if is_new else climb.known()) or climb.run()
+        placed = climb.run() if is_new else climb.once()
         return Job(
             placed.ref,
             placed.backend,

@@ -30,6 +30,7 @@ from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.staging.bucket import Progress
 from gputrain.staging.parcels import Parcels
+from gputrain.staging.turns import Turns
 
 
 class ComputeEngine:
@@ -111,6 +112,7 @@ class ComputeEngine:
         self._access = access
         self._calls = Calls(access=access)
         self._records = Records(access=access, bucket=home)
+        self.turns = Turns(access=access, bucket=home)
         self._gangs = Gangs(calls=self._calls, records=self._records)
         self._looks = Looks(self._calls, self._records, self._settings.service_account)
         self._remains = Remains(self._gangs.remove, now)

@@ -32,6 +32,7 @@ from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.spec.gcloud import read_config
 from gputrain.staging.bucket import Progress
+from gputrain.staging.turns import Turns
 
 
 class VertexAI:
@@ -91,6 +92,8 @@ class VertexAI:
         self._settings = read_settings(**given)
         reach = {} if endpoints is None else {"endpoints": endpoints}
         self._access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
+        home = self._settings.bucket
+        self.turns = None if home is None else Turns(access=self._access, bucket=home)
         self._jobs = Jobs(access=self._access, transport=self._settings.transport)
         self._code = Code(self._access, self._settings, progress)
         self._locks = Locks(self._jobs, self._settings.bucket)
