@@ -12,6 +12,7 @@ from functools import cache
 from .load import rows
 from .provisioning import Service
 from .shape import Shape
+from .sources import Source, source
 
 
 def regions(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, ...]:
@@ -56,6 +57,19 @@ def zones(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, 
     return tuple(zone for zone in own or _places("gpu-zones", shape.gpu.kind) if region_of(zone) in listed)
 
 
+def listed_in(shape: Shape, service: Service | str = Service.COMPUTE) -> Source:
+    """The document, with its day, that the places of a shape were read in.
+
+    >>> from gputrain.catalog import shapes
+    >>> listed_in(shapes("H100", 8)[0], Service.VERTEX).key
+    'vertex-regions'
+    """
+    if Service(service) is Service.VERTEX:
+        return source(_told_by().get(("vertex-regions", shape.gpu.kind), "vertex-regions"))
+    zones_of = (("machine-zones", shape.machine_type), ("gpu-zones", shape.gpu.kind))
+    return source(next((key for table in zones_of if (key := _told_by().get(table))), "machine-regions"))
+
+
 def not_for_training(shape: Shape) -> tuple[str, ...]:
     """Regions where Vertex AI has the GPU for other work but does not train on it."""
     return _places("vertex-not-training", shape.gpu.kind)
@@ -72,6 +86,13 @@ def region_of(place: str) -> str:
 
 def _places(table: str, name: str) -> tuple[str, ...]:
     return _index().get((table, name), ())
+
+
+@cache
+def _told_by() -> dict[tuple[str, str], str]:
+    return {
+        (table, name): key for table, names, key, _places_of in rows("places") for name in names.split(",")
+    }
 
 
 @cache

@@ -16,6 +16,7 @@ from gputrain import catalog
 from gputrain.backends.compute import advice
 from gputrain.backends.compute.offers import shape_of
 from gputrain.catalog import ProvisioningModel, Service, Shape, region_of
+from gputrain.catalog.places import listed_in
 from gputrain.gcp import Access, reservations
 from gputrain.gcp.lookups import Found, lookups_of
 from gputrain.gcp.places import InZones, aggregated
@@ -127,12 +128,12 @@ def _look(shape: Shape, zone: str, found: Mapping[str, Found]) -> _Look:
     names = told.value.names(zone) if isinstance(told.value, InZones) else None
     if names is None:
         why = in_short(told.error) if told.error else f"{zone} is left out"
-        return _Look(told_by=_TABLE, unread={f"{key}.aggregatedList": why})
+        return _Look(
+            told_by=_table(shape.gpu.kind, shape.gpu_count, shape.machine_type),
+            unread={f"{key}.aggregatedList": why},
+        )
     by = f"{key}.aggregatedList, {told.read_at:%Y-%m-%d %H:%M} UTC"
     return _Look(told_by=by, absent_why="" if name in names else f"{zone} has no {name} ({by})")
-
-
-_TABLE = f"the catalog's table, read {catalog.READ_ON}"
 
 
 def _in_reservation(one: Candidate, shape: Shape, found: Mapping[str, Found]) -> tuple[str, str]:
@@ -166,6 +167,12 @@ def _machines(access: Access) -> InZones:
 def _accelerators(access: Access) -> InZones:
     """Every NVIDIA GPU, by zone: what can be attached to N1 machines there."""
     return aggregated(access, _ACCELERATORS, fields="name", wanted='name eq "nvidia-.*"')
+
+
+@lru_cache(maxsize=1024)
+def _table(gpu: str, count: object, machine_type: str) -> str:
+    told = listed_in(_shape_of(gpu, count, machine_type))
+    return f"the catalog's table of zones ({told.key}, {told.dated})"
 
 
 @lru_cache(maxsize=1024)

@@ -7,11 +7,12 @@ catalog's dated table stands, the latter is met when the job is made. Compute En
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from gputrain import catalog
-from gputrain.backends.vertex.render import shape_of
-from gputrain.catalog import ProvisioningModel, Service
+from gputrain.catalog import ProvisioningModel, Service, Shape
+from gputrain.catalog.places import listed_in
 from gputrain.gcp import Access, reservations
 from gputrain.gcp.lookups import Found, lookups_of
 from gputrain.planning import Candidate, Fact
@@ -20,8 +21,6 @@ from gputrain.quota.book import Book, in_short
 from gputrain.quota.reader import Reader
 from gputrain.quota.shown import quotas
 from gputrain.spec import GpuRequest
-
-_TABLE = f"the catalog's table of Vertex AI's regions, read {catalog.READ_ON}"
 
 
 class Availability:
@@ -66,27 +65,33 @@ class Availability:
 
 def _fact(one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
     model = one.provisioning_model or ProvisioningModel.STANDARD
-    standing = book.standing(
-        shape_of(one), one.num_nodes, model, one.place, is_reserved=bool(one.reservation)
-    )
-    absent_why, held_note = _in_reservation(one, found)
+    shape, table = _known(one.gpu, one.gpu_count, one.machine_type)
+    standing = book.standing(shape, one.num_nodes, model, one.place, is_reserved=bool(one.reservation))
+    absent_why, held_note = _in_reservation(one, shape, found)
     return Fact(
         verdict=standing.verdict,
         readings=standing.readings,
         absent_why=absent_why,
-        availability=_TABLE,
+        availability=table,
         note="; ".join(filter(None, [standing.note, held_note])),
     )
 
 
-def _in_reservation(one: Candidate, found: Mapping[str, Found]) -> tuple[str, str]:
+@lru_cache(maxsize=1024)
+def _known(gpu: str | None, count: Any, machine_type: str) -> tuple[Shape, str]:
+    """The catalog's row for a candidate, and where its places were read."""
+    shape = catalog.shapes(gpu, count, machine_type=machine_type, service=Service.VERTEX)[0]
+    dated = listed_in(shape, Service.VERTEX).dated
+    return shape, f"the catalog's table of Vertex AI's regions ({dated})"
+
+
+def _in_reservation(one: Candidate, shape: Shape, found: Mapping[str, Found]) -> tuple[str, str]:
     """Why the reservation named does not carry the job, and what is not known of it."""
     if not one.reservation:
         return "", ""
     told = found[_reserved(one.reservation)]
     if told.value is None:
         return "", f"reservation: {in_short(told.error) if told.error else 'the list is not whole'}"
-    shape = shape_of(one)
     attached = (shape.gpu.accelerator_type, shape.api_gpu_count) if shape.is_attached else None
     zone = one.reservation.split("/")[3]
     if catalog.region_of(zone) != one.place:
