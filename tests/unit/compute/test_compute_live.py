@@ -253,7 +253,7 @@ def test_a_startup_script_that_is_run_again_by_hand_disturbs_nothing(cloud, road
 
 
 def test_a_bucket_that_is_gone_mid_run_keeps_no_vm(cloud, road, spec):
-    ref = road.submit(spec("import time\nprint('waiting', flush=True)\ntime.sleep(1)"), job_id="gone-1")
+    ref = road.submit(spec("import time\nprint('waiting', flush=True)\ntime.sleep(4)"), job_id="gone-1")
     road.until_said(ref, "waiting")
     gone = ApiError(404, "The specified bucket does not exist.", reason="notFound")
     order = cloud.fail("storage.*", Refuse(error=gone), times=None)
@@ -301,7 +301,7 @@ def test_arguments_and_variables_of_any_characters_arrive_and_start_nothing(clou
 
 @pytest.mark.soak
 def test_a_guest_that_loses_the_network_for_good_powers_off(cloud, road, spec):
-    ref = road.submit(spec("import time\nprint('waiting', flush=True)\ntime.sleep(1)"), job_id="cut-1")
+    ref = road.submit(spec("import time\nprint('waiting', flush=True)\ntime.sleep(4)"), job_id="cut-1")
     road.until_said(ref, "waiting")
     cloud.fail("*", DropBeforeCommit(), times=None, caller=ACCOUNT)
     patience = time.monotonic() + 400
