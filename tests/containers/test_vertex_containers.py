@@ -9,11 +9,21 @@ import pytest
 import gputrain.emulator
 from gputrain import JobFailedError, State, Trainer, VertexAI
 from gputrain.emulator.live import LiveMode
-from gputrain.emulator.storage import Storage
 from gputrain.emulator.vertex import Vertex
 from tests.containers import engine
 from tests.containers.conftest import NAME
-from tests.containers.test_compute_containers import MEET, said
+from tests.containers.test_compute_containers import MEET, said, until
+
+SAVE = """
+import os, signal, time
+def save(*_):
+    with open("/gcs/my-bucket/saved", "w") as file:
+        file.write(str(os.listdir("/etc")))
+    os._exit(75)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+while True: time.sleep(0.05)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +40,10 @@ def local_image(images, tmp_path_factory):
 def submit(local_image, tmp_path):
     with gputrain.emulator.start(wall_clock=True) as cloud:
         cloud.attach(LiveMode(cloud.world))
-        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        cloud.add_bucket("my-bucket")
         service = cloud.world.part(Vertex)
-        service.settings = replace(service.settings, provision_s=0.05, start_s=0.05, error_delay_s=0.5)
+        quick = {"provision_s": 0.05, "start_s": 0.05, "error_delay_s": 0.5, "cancel_s": 5.0}
+        service.settings = replace(service.settings, **quick)
         backend = VertexAI(
             cloud.project, "us-central1", bucket="gs://my-bucket",
             endpoints=cloud.endpoints, credentials=cloud.credentials,
@@ -61,3 +72,13 @@ def test_a_failing_rank_is_told_and_no_container_is_left(submit):
         job.result(timeout=100)
     left = subprocess.run([shutil.which("docker"), "ps", "--all", "--quiet"], capture_output=True, text=True)
     assert left.stdout.split() == []
+
+
+def test_a_cancel_lets_the_rank_save_under_gcs(submit):
+    job = submit(SAVE, gpu="L4:1")
+    until(lambda: "ready" in said(job))
+    job.cancel()
+    assert job.wait(timeout=60) is State.CANCELLED
+    again = submit("print('found', open('/gcs/my-bucket/saved').read())", gpu="L4:1")
+    assert again.wait(timeout=60) is State.SUCCEEDED, said(again)
+    assert "'image'" in said(again)  # what only the image has in /etc

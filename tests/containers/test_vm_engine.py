@@ -13,7 +13,7 @@ from tests.containers.conftest import IMAGE, NAME
 from tests.emulator.live_guests import running
 from tests.emulator.test_live_vms import boot, says, serial
 
-SLEEP = "import time; time.sleep({})"
+SLEEP = f"import time; time.sleep({{}}.{os.getpid()})"  # told from another run's on this computer
 
 
 def printed(cloud, name="vm-1"):
