@@ -21,6 +21,7 @@ from gputrain.gcp.answer import (
     seconds,
 )
 from gputrain.gcp.refusals import gravest, to_error
+from gputrain.secrets import redact
 
 _THEIRS = ("google.", "requests.", "urllib3.", "proto.", "grpc.", "json.")
 
@@ -48,12 +49,17 @@ def translated(
         answers = read_answers(error)
         at = now() if now else None
         found = [to_error(one, action, project=project, place=place, now=at) for one in answers]
-        raise (gravest(found) or found[0]) from error
+        raise (gravest(found) or found[0]) from _shown(error)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # The clients read bodies of another shape than they expect without care (google-api-core 2.44.0).
         if not _is_theirs(error.__traceback__):
             raise
-        raise to_error(_unreadable(error), action) from error
+        raise to_error(_unreadable(error), action) from _shown(error)
+
+
+def _shown(error: Exception) -> Exception | None:
+    """The cause, for tracebacks; none where its words hold a credential, such as an upload's address."""
+    return error if redact(str(error)) == str(error) else None
 
 
 def _families() -> tuple[type[Exception], ...]:
