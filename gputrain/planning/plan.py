@@ -12,6 +12,7 @@ from gputrain.errors import NoFitError
 from gputrain.planning.candidates import Candidate, Refusal
 from gputrain.planning.explain import explain
 from gputrain.planning.gcloud import GcloudJob
+from gputrain.planning.ladder import is_open
 from gputrain.planning.warnings import warnings
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.tables import Table
@@ -66,6 +67,16 @@ class Plan(Generic[JobT]):
             fix="; or ".join(fixes),
             refusals=asked,
         )
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that `submit` asks first: the first whose quota is not known to be too small.
+
+        Raises:
+            NoFitError: there is none.
+        """
+        self.check_fits()
+        return next(filter(is_open, self.candidates), self.candidates[0])
 
     @property
     def asked_for(self) -> tuple[Refusal, ...]:

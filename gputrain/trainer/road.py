@@ -48,13 +48,13 @@ class Road:
         )
 
     def _requests(self, plan: Plan[Job], job_id: str) -> tuple[Mapping[str, Any], ...]:
-        best = plan.candidates[0]
+        best = plan.best
         backend = self._backends[best.backend]
         bundle = backend.stage(plan.spec, job_id)
         return (backend.render(plan.spec, best, job_id, bundle).body,)
 
     def _gcloud(self, plan: Plan[Job], job_id: str) -> GcloudJob:
-        best = plan.candidates[0]
+        best = plan.best
         backend = self._backends[best.backend]
         write = getattr(backend, "to_gcloud", None)
         if write is None:

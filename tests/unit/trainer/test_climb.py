@@ -292,3 +292,11 @@ def test_a_job_that_found_no_machines_of_one_kind_goes_on_to_the_next_kind_in_th
     wait(job, cloud, until=State.SUCCEEDED)
     assert [one.answer for one in job.attempts] == ["accepted", "no room after all", "accepted"]
     assert job.candidate.gpu == "T4"
+
+
+def test_the_request_that_a_plan_shows_is_the_one_that_submit_would_send_first(cloud, trainer, script):
+    cloud.quota(VERTEX_L4, 0)
+    plan = trainer().plan(script, **L4)
+    assert plan.candidates[0].backend == "vertex"
+    assert plan.best.backend == "compute"
+    assert plan.requests[0]["zone"] == plan.best.place
