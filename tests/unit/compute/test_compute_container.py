@@ -1,0 +1,129 @@
+"""What the guest says to docker on its VM; a program of that name writes it down."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from gputrain.backends.compute.guest import container
+from gputrain.emulator.live.addresses import serve_metadata
+from gputrain.emulator.metadata import Account, Metadata
+
+DOCKER = """#!/usr/bin/env python3
+import json, os, sys
+kept = os.environ["DOCKER_CONFIG"]
+row = {"words": sys.argv[1:], "input": sys.stdin.read(), "kept": kept, "is_kept": os.path.isdir(kept)}
+with open(LOG, "a") as log:
+    print(json.dumps(row), file=log)
+failures = int(os.environ.get("FAILURES", 0))
+if sys.argv[1] == "pull" and sum(1 for _ in open(LOG)) <= failures:
+    sys.exit("denied: no such thing")
+"""
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch):
+    """All that docker was told so far."""
+    log = tmp_path / "log"
+    program = tmp_path / "bin" / "docker"
+    program.parent.mkdir()
+    program.write_text(DOCKER.replace("LOG", repr(str(log))))
+    program.chmod(0o755)
+    account = Account(email="vm@p", scopes=(), mint=lambda _: ("sesame", 3599))
+    server = serve_metadata(Metadata(read=lambda: {"instance": {}}, accounts={"vm@p": account}))
+    monkeypatch.setenv("GCE_METADATA_HOST", server.host)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setattr(container, "PULL_PAUSES_S", (0.01, 0.01, 0))
+    yield lambda: [json.loads(line) for line in log.read_text().splitlines()]
+    server.close()
+
+
+def start(command, **options):
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+
+
+@pytest.mark.parametrize(
+    "registry", ["us-docker.pkg.dev", "europe-west4-docker.pkg.dev", "gcr.io", "eu.gcr.io"]
+)
+def test_googles_registries_are_given_the_vms_token_on_standard_input(said, registry):
+    container.fetch(f"{registry}/p/r/i:1", start)
+    login, pull = said()
+    assert login["words"] == ["login", "-u", "oauth2accesstoken", "--password-stdin", f"https://{registry}"]
+    assert login["input"] == "sesame"
+    assert pull["words"] == ["pull", "--quiet", f"{registry}/p/r/i:1"]
+    assert pull["kept"] == login["kept"]
+    assert login["is_kept"]
+    assert not os.path.exists(login["kept"])  # the login is forgotten
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "evilpkg.dev/p/i",
+        "evilgcr.io/i",
+        "us-docker.pkg.dev.evil.com/i",
+        "docker.io/i",
+        "127.0.0.1:5000/i",
+        "i:1",
+    ],
+)
+def test_no_other_registry_sees_a_token(said, image):
+    container.fetch(image, start)
+    assert [row["words"][0] for row in said()] == ["pull"]
+    assert said()[0]["input"] == ""
+
+
+def test_a_pull_that_fails_is_tried_again(said, monkeypatch):
+    monkeypatch.setenv("FAILURES", "2")
+    container.fetch("docker.io/i", start)
+    assert len(said()) == 3
+
+
+def test_a_pull_that_keeps_failing_is_told_with_dockers_words_and_the_role(said, monkeypatch):
+    monkeypatch.setenv("FAILURES", "9")
+    with pytest.raises(container.Failed, match=r"denied: no such thing\n.*roles/artifactregistry\.reader"):
+        container.fetch("docker.io/i", start)
+    assert not os.path.exists(said()[0]["kept"])
+
+
+def test_a_vm_without_docker_asks_for_another_boot_image(said, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(container.Failed, match="take a boot image with docker"):
+        container.fetch("docker.io/i", start)
+
+
+def test_values_stay_off_the_command_line_and_in_a_file_of_roots(tmp_path):
+    env = {"PATH": "/mine", "KEY": "a\nb", "BYTES": "\udcff"}
+    words = container.words("image:1", None, ["-c", "text", "{}"], env, "/root-folder", str(tmp_path))
+    path = tmp_path / "environment.json"
+    assert json.loads(path.read_text()) == env
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert words[-8:] == ["python3", "image:1", "-c", container.ENTER, str(path), "-c", "text", "{}"]
+    assert not {"/mine", "a\nb"} & set(words)
+    assert "--privileged" not in words
+
+
+@pytest.mark.skipif(shutil.which("docker") is None, reason="Docker's own client is not installed")
+def test_dockers_own_client_knows_all_the_words(tmp_path):
+    client = shutil.which("docker")
+    version = subprocess.run([client, "--version"], capture_output=True, text=True).stdout
+    if not version.startswith("Docker version"):
+        pytest.skip(f"this is not Docker's own client: {version}")
+    words = container.words("image:1", None, ["-c", "text"], {}, "/root-folder", str(tmp_path))
+    nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/nowhere", "HOME": str(tmp_path)}
+    done = subprocess.run([client, *words[1:]], env=nowhere, capture_output=True, text=True)
+    assert "annot connect to the Docker daemon" in done.stderr  # read to their end, and sent
+
+
+def test_python_in_the_container_takes_the_values_and_goes_on(tmp_path):
+    env = {"LINES": "one\ntwo ", "BYTES": "\udcff", "KEPT": "new"}
+    show = (
+        "import os, sys; print([os.environb[n] for n in (b'LINES', b'BYTES', b'KEPT', b'OTHER')], sys.argv)"
+    )
+    words = container.words("image:1", None, ["-c", show, "{}"], env, "/root-folder", str(tmp_path))
+    python = ["python3", *words[words.index("image:1") + 1 :]]
+    image = {"PATH": os.environ["PATH"], "KEPT": "old", "OTHER": "image's"}
+    done = subprocess.run(python, env=image, capture_output=True, text=True, check=True)
+    assert done.stdout == str([b"one\ntwo ", b"\xff", b"new", b"image's"]) + " ['-c', '{}']\n"
