@@ -17,7 +17,7 @@ from gputrain.emulator.clock import EPOCH, zulu_time
 from gputrain.emulator.errors import ApiError, Style, error_info
 from gputrain.emulator.routes import Service
 from gputrain.emulator.shapes import read
-from gputrain.emulator.world import World
+from gputrain.emulator.world import Project, World, api_disabled, unknown_project
 
 MAX_PERMISSIONS = 100
 
@@ -106,12 +106,12 @@ def test_v3(call: Call) -> dict[str, Any]:
 
 @IAM.route(
     "GET",
-    "/v1/projects/{project}/serviceAccounts/{account}",
+    "/v1/projects/{owner}/serviceAccounts/{account}",
     "iam.serviceAccounts.get",
     query=frozenset(),
 )
 def get_account(call: Call) -> dict[str, Any]:
-    email, project = _account(call), call.owner
+    email, project = _account(call)
     unique = str(10**20 + zlib.crc32(email.encode()))
     return {
         "name": f"projects/{project.id}/serviceAccounts/{email}",
@@ -127,7 +127,7 @@ def get_account(call: Call) -> dict[str, Any]:
 
 @IAM.route(
     "POST",
-    "/v1/projects/{project}/serviceAccounts/{account}:testIamPermissions",
+    "/v1/projects/{owner}/serviceAccounts/{account}:testIamPermissions",
     "iam.serviceAccounts.testIamPermissions",
     permission="-",
     query=frozenset(),
@@ -168,14 +168,19 @@ def _tested(call: Call) -> dict[str, Any]:
     return {"permissions": held} if held else {}
 
 
-def _account(call: Call) -> str:
-    email = call.params["account"]
-    missing = email in call.world.part(Accounts).missing
-    if missing or "@" not in email:
-        full = f"projects/{call.owner.id}/serviceAccounts/{email}"
+def _account(call: Call) -> tuple[str, Project]:
+    """The account that the path names, and its project: ``-`` leaves that to the e-mail."""
+    email, name = call.params["account"], call.params["owner"]
+    project = call.world.find_project(email.partition("@")[2].partition(".")[0] if name == "-" else name)
+    if project is None:
+        raise unknown_project(name, Style.PLATFORM)
+    if "iam" not in project.apis:
+        raise api_disabled("iam", project, Style.PLATFORM)
+    if email in call.world.part(Accounts).missing or "@" not in email:
+        full = f"projects/{project.id}/serviceAccounts/{email}"
         detail = error_info("ACCOUNT_NOT_FOUND", "iam.googleapis.com", resource=full)
         raise ApiError(404, f"Unknown service account: {email}", details=[detail])
-    return email
+    return email, project
 
 
 def _created() -> str:

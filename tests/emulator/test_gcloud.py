@@ -49,6 +49,9 @@ def gcloud(cloud: Cloud, configuration: Path) -> Gcloud:
         "API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{url}/",
         "API_ENDPOINT_OVERRIDES_LOGGING": f"{url}/",
         "API_ENDPOINT_OVERRIDES_CLOUDQUOTAS": f"{url}/",
+        "API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{url}/",
+        "API_ENDPOINT_OVERRIDES_IAM": f"{url}/",
+        "API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{url}/",
     }
     environment = {"PATH": os.environ["PATH"], "HOME": str(configuration)}
     environment |= {f"CLOUDSDK_{name}": value for name, value in settings.items()}
@@ -212,3 +215,16 @@ def test_calendar_advice_reaches_the_emulator(gcloud: Gcloud) -> None:
     window = ("--duration-range=min=1d,max=2d", "--start-time-range=from=2026-12-01,to=2026-12-05")
     said = gcloud(*words, *window, "--region=us-central1", status=1)
     assert "calendarMode" in said
+
+
+def test_a_project_its_apis_and_its_accounts_are_described(cloud: Cloud, gcloud: Gcloud) -> None:
+    number = gcloud("projects", "describe", cloud.project, "--format=value(projectNumber)")
+    assert number.strip() == cloud.world.projects[cloud.project].number
+    cloud.enable_api("logging", enabled=False)
+    gcloud("services", "enable", "secretmanager.googleapis.com")
+    on = gcloud("services", "list", "--enabled", "--format=value(config.name)").split()
+    assert "secretmanager.googleapis.com" in on
+    assert "logging.googleapis.com" not in on
+    account = f"train@{cloud.project}.iam.gserviceaccount.com"
+    said = gcloud("iam", "service-accounts", "describe", account, "--format=value(email)")
+    assert said.split() == [account]
