@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 import attrs
 
 from gputrain.gcp.access import Access, Api
+from gputrain.gcp.forms import Json, mapping, mappings, texts
 from gputrain.gcp.lookups import SOON, WAIT_S
 from gputrain.gcp.paging import PARTIAL_WARNINGS, Page, read_all
 from gputrain.retry import retried
 
-Json = Mapping[str, Any]
 _ZONES = "zones/"
+_EMPTY = "NO_RESULTS_ON_PAGE"
 
 
 @attrs.frozen(kw_only=True, eq=False, slots=False)
@@ -58,15 +58,14 @@ def aggregated(
 
     def page(token: str) -> Page[tuple[str, tuple[Json, ...]]]:
         body = _get(access, f"{base}/aggregated/{collection}", {**params, "pageToken": token}, collection)
-        places = body.get("items")
         found = []
-        for scope, held in places.items() if isinstance(places, dict) else ():
-            zone = scope.removeprefix(_ZONES)
-            if (held.get("warning") or {}).get("code") in PARTIAL_WARNINGS:
+        for scope, part in mapping(body.get("items")).items():
+            zone, held = scope.removeprefix(_ZONES), mapping(part)
+            if not _is_read(held, collection):
                 unread.add(zone)
-            found.append((zone, tuple(held.get(collection) or ())))
-        unread.update(str(one).rpartition("/")[2] for one in body.get("unreachables") or ())
-        left_out = () if isinstance(places, dict) else ("the list has no items",)
+            found.append((zone, mappings(held.get(collection))))
+        unread.update(one.rpartition("/")[2] for one in texts(body.get("unreachables")))
+        left_out = () if found else ("the list has no items",)
         return Page(items=tuple(found), next_token=str(body.get("nextPageToken", "")), left_out=left_out)
 
     listing = read_all(page)
@@ -76,11 +75,19 @@ def aggregated(
     return InZones(items=items, unread=frozenset(unread), is_whole=listing.is_whole)
 
 
+def _is_read(held: Json, collection: str) -> bool:
+    """Whether a zone's part says what is there: by a list that can be read, or by saying that it is empty."""
+    code = str(mapping(held.get("warning")).get("code"))
+    listed = held.get(collection)
+    if listed is None:
+        return code == _EMPTY
+    return code not in PARTIAL_WARNINGS and isinstance(listed, list) and len(mappings(listed)) == len(listed)
+
+
 def _get(access: Access, url: str, params: Mapping[str, str], what: str) -> Json:
     sent = {name: value for name, value in params.items() if value}
 
     def call() -> Json:
         return access.rest_json("GET", url, action=f"list {what}", params=sent, timeout_s=WAIT_S)
 
-    body = retried(call, policy=SOON, sleep=access.sleep)
-    return body if isinstance(body, dict) else {}
+    return mapping(retried(call, policy=SOON, sleep=access.sleep))

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from gputrain.gcp.access import Access
+from gputrain.gcp.forms import mapping, mappings, whole_number
 from gputrain.gcp.places import aggregated
 
 _FIELDS = (
@@ -98,20 +99,21 @@ def read(access: Access, name: str) -> tuple[Reservation, ...] | None:
 
 
 def _reservation(zone: str, body: Mapping[str, Any]) -> Reservation:
-    held = body.get("specificReservation") or {}
-    properties = held.get("instanceProperties") or {}
-    attached = properties.get("guestAccelerators") or ()
+    held = mapping(body.get("specificReservation"))
+    properties = mapping(held.get("instanceProperties"))
+    attached = mappings(properties.get("guestAccelerators"))
     machine_type = properties.get("machineType")
+    count, used = whole_number(held.get("count")), whole_number(held.get("inUseCount", 0))
     return Reservation(
         zone=zone,
         status=str(body.get("status", "")),
         machine_type=str(machine_type).rpartition("/")[2] if machine_type else None,
         accelerator=_attached(attached[0]) if attached else None,
-        free=int(held["count"]) - int(held.get("inUseCount", 0)) if held.get("count") else None,
+        free=None if count is None or used is None else count - used,
         is_specific=bool(body.get("specificReservationRequired", False)),
     )
 
 
 def _attached(one: Mapping[str, Any]) -> tuple[str, int]:
     kind = str(one.get("acceleratorType", "")).rpartition("/")[2]
-    return kind, int(one.get("acceleratorCount", 0))
+    return kind, whole_number(one.get("acceleratorCount")) or 0

@@ -10,6 +10,8 @@ from typing import Any
 
 import attrs
 
+from gputrain.gcp.forms import mappings, texts
+
 UNLIMITED = -1
 
 
@@ -68,12 +70,11 @@ def number(value: Any) -> float | None:
 
 
 def _rows(listed: Any) -> Iterator[Row]:
-    for one in listed if isinstance(listed, list) else ():
-        dimensions = one.get("dimensions", {}) if isinstance(one, dict) else None
+    for one in mappings(listed):
+        dimensions = one.get("dimensions", {})
         if not isinstance(dimensions, dict):
             continue
-        places = one.get("applicableLocations")
-        locations = frozenset(map(str, places)) if isinstance(places, list) else frozenset()
+        locations = frozenset(texts(one.get("applicableLocations")))
         yield Row(dimensions=dimensions, locations=locations, limit=_limit(one.get("details")))
 
 

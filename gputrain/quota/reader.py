@@ -9,8 +9,8 @@ from typing import Any
 from gputrain.catalog import Service
 from gputrain.errors import QuotaExceededError
 from gputrain.gcp import Access, Api, Page, read_all
+from gputrain.gcp.forms import mapping, mappings
 from gputrain.gcp.lookups import SOON, WAIT_S, Found, Lookups, lookups_of
-from gputrain.gcp.paging import left_out_of
 from gputrain.quota.book import Book, Figures
 from gputrain.quota.infos import number
 from gputrain.quota.values import Source
@@ -97,12 +97,7 @@ class Reader:
 
         def page(token: str) -> Page[Json]:
             body = self._get(url, {**size, "fields": fields, "pageToken": token})
-            listed = body.get(items)
-            return Page(
-                items=tuple(one for one in listed if isinstance(one, dict)) if listed else (),
-                next_token=str(body.get("nextPageToken", "")),
-                left_out=left_out_of(body),
-            )
+            return Page(items=mappings(body.get(items)), next_token=str(body.get("nextPageToken", "")))
 
         return read_all(page).items  # what a partial list leaves out is unknown by itself
 
@@ -113,15 +108,14 @@ class Reader:
             return self._access.rest_json("GET", url, action="read the quotas", params=sent, timeout_s=WAIT_S)
 
         body = retried(call, policy=SOON, sleep=self._access.sleep)
-        return body if isinstance(body, dict) else {}
+        return mapping(body)
 
 
 def _figures(place: Json) -> dict[str, Figures]:
     """Limit and usage by metric, of a region or a project; what cannot be read is left out."""
-    listed = place.get("quotas")
     found: dict[str, Figures] = {}
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, dict) and number(one.get("limit")) is not None:
+    for one in mappings(place.get("quotas")):
+        if number(one.get("limit")) is not None:
             found[str(one.get("metric", ""))] = (number(one["limit"]), number(one.get("usage")))
     return found
 

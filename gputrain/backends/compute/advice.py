@@ -11,6 +11,7 @@ from typing import Any
 
 from gputrain.catalog import ProvisioningModel, Shape, region_of
 from gputrain.gcp import Access, Api
+from gputrain.gcp.forms import mapping, mappings
 from gputrain.gcp.lookups import WAIT_S
 from gputrain.planning import Candidate
 
@@ -43,11 +44,9 @@ def ask(access: Access, one: Candidate, shape: Shape) -> float | None:
         json=_question(one, shape),
         timeout_s=WAIT_S,
     )
-    told = [
-        (recommendation.get("scores") or {}).get("obtainability")
-        for recommendation in body.get("recommendations") or ()
-    ]
-    chances = [float(chance) for chance in told if isinstance(chance, (int, float)) and 0 <= chance <= 1]
+    told = mappings(mapping(body).get("recommendations"))
+    found = [mapping(one.get("scores")).get("obtainability") for one in told]
+    chances = [float(chance) for chance in found if isinstance(chance, (int, float)) and 0 <= chance <= 1]
     return max(chances, default=None)
 
 
