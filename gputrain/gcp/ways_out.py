@@ -48,8 +48,11 @@ def ways_out(subnetwork: Mapping[str, Any], routers: Sequence[Mapping[str, Any]]
     return WaysOut(to_google=has_nat or bool(subnetwork.get("privateIpGoogleAccess")), to_internet=has_nat)
 
 
-def read_ways_out(access: Access, region: str, subnetwork: str) -> WaysOut:
+def read_ways_out(access: Access, region: str, subnetwork: str, *, to_internet: bool = True) -> WaysOut:
     """The same, read from Compute Engine: two calls that change nothing.
+
+    Args:
+        to_internet: False where Google's APIs are enough: where they are reached, nothing more is read.
 
     Raises:
         MissingError: there is no such subnetwork in the region.
@@ -59,6 +62,8 @@ def read_ways_out(access: Access, region: str, subnetwork: str) -> WaysOut:
     action = f"look at the network in {region}"
     fields = {"fields": "selfLink,network,privateIpGoogleAccess"}
     found = access.rest_json("GET", f"{url}/subnetworks/{subnetwork}", action=action, params=fields)
+    if found.get("privateIpGoogleAccess") and not to_internet:
+        return ways_out(found, ())
     fields = {"fields": "items(network,nats)"}
     routers = access.rest_json("GET", f"{url}/routers", action=action, params=fields)
     return ways_out(found, routers.get("items", ()))

@@ -188,7 +188,7 @@ class ComputeEngine:
         if record is None or not record.ids:
             self._check(request.body)
             with self._facts.corrected():
-                record = self._gangs.submit(job_id, self._completed(request.body))
+                record = self._gangs.submit(job_id, self._completed(request.body), record)
         return self._ref(record.zone, job_id)
 
     def known(self, job_id: str) -> JobRef | None:

@@ -48,14 +48,16 @@ class Gangs:
     calls: Calls
     records: Records
 
-    def submit(self, job_id: str, order: Mapping[str, Any]) -> Record:
+    def submit(self, job_id: str, order: Mapping[str, Any], there: Record | None) -> Record:
         """Make the first gang of a job, or take up the one that there is.
+
+        Args:
+            there: its record, where somebody has begun to make it.
 
         Raises:
             CapacityError: the zone has no room; nothing is left of the try.
             AccessError, RequestError, TransientError: as Compute Engine answers; nothing is left either.
         """
-        there = self.records.read(job_id)
         if there is not None:
             with contextlib.suppress(CapacityError):  # it came to nothing: now it is our turn
                 return self._arrived(there)
@@ -63,9 +65,8 @@ class Gangs:
         if there is None:
             fresh = Record(job_id=job_id, order=order, asked_at=self.calls.access.now())
         else:
-            fresh = attrs.evolve(
-                there, order=order, asked_at=self.calls.access.now(), ids={}
-            )  # its attempt and what was spent go on
+            now = self.calls.access.now()
+            fresh = attrs.evolve(there, order=order, asked_at=now, ids={})  # what was spent stays spent
         try:
             record = self.records.write(fresh)
         except PreconditionError:  # another process was quicker: it is its turn

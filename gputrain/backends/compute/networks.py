@@ -78,10 +78,11 @@ def check_ways_out(access: Access, settings: Settings, order: Mapping[str, Any])
     region = region_of(str(order["zone"]))
     job = order["job"]
     for_what = needs_internet(job["image"], job["order"]["requirements"], job["env"])
+    name = settings.subnetwork or settings.network
 
     def look() -> WaysOut:
         found = retried(
-            lambda: read_ways_out(access, region, settings.subnetwork or settings.network),
+            lambda: read_ways_out(access, region, name, to_internet=bool(for_what)),
             policy=PATIENCE,
             sleep=access.sleep,
         )

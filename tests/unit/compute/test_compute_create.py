@@ -57,6 +57,15 @@ def test_a_gang_of_any_size_costs_one_write_to_compute_engine(cloud, road, code,
     assert len(vms(cloud)) == count
 
 
+def test_a_submit_reads_six_times_beside_waiting_for_the_operation(cloud, road, code):
+    request = road.request(spec(code), job_id="bert-1")
+    before = len(cloud.requests)
+    road.backend.create(request)
+    seen = [one.method for one in cloud.requests[before:] if one.verb == "GET"]
+    reads = [method for method in seen if method != "compute.zoneOperations.get"]
+    assert len(reads) <= 5, reads  # and one that made sure of the bucket, when the code was packed
+
+
 def test_the_same_id_gives_the_same_gang(cloud, make, code):
     first = Road(make()).submit(spec(code), job_id="once-1")
     assert Road(make()).submit(spec(code), job_id="once-1") == first
