@@ -21,6 +21,12 @@ INSIDE = "/run/emulated-machine/engine"  # where a machine sees its engine's con
 STORAGE = "/var/lib/containers"
 SOCKET = "/run/docker.sock"
 NEEDED = ("podman", "runc", "conmon", "catatonit", "netavark")
+CAPABILITIES = (
+    "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP",
+    "SETUID", "SYS_CHROOT",
+)  # fmt: skip
+"""Of a container's root: Debian's list, which is Docker's without raw sockets and devices of its own."""
+
 PLACES = f"{PATH}:/usr/libexec/podman:/usr/lib/podman"
 
 
@@ -105,6 +111,7 @@ def _files(volumes: Sequence[str]) -> Mapping[str, str]:
     return {
         "containers.conf": f"""[containers]
 cgroups = "no-conmon"
+default_capabilities = {json.dumps(CAPABILITIES)}
 log_driver = "k8s-file"
 volumes = {json.dumps(list(volumes))}
 [engine]
