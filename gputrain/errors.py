@@ -225,14 +225,15 @@ class CapacityError(GputrainError):
 
 
 class TransientError(GputrainError):
-    """A passing failure; only `gputrain.retry` looks at ``retry_after_s``.
+    """A passing failure; only `gputrain.retry` looks at ``retry_after_s``, the wait that was asked for.
 
-    ``metric`` names the limit per minute that is used up, where one is.
+    ``metric`` names the limit on calls that is used up, where one is; ``refills_in_s`` says when it refills.
     """
 
     kind = "transient"
     retryable = True
     retry_after_s: float | None = None
+    refills_in_s: float | None = None
     metric: str = ""
 
 

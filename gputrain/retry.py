@@ -28,7 +28,8 @@ class Policy:
     """How patiently a call is tried again: full jitter, doubling from ``first_s`` to ``most_s``.
 
     ``budget_s`` bounds the whole affair in seconds, the calls' own time included; 0 means one try.
-    A provider's ``retry_after_s`` is obeyed, or ends the trying where it asks for more than is left.
+    A provider's ``retry_after_s`` is obeyed, or ends the trying where it asks for more than is left. A limit
+    that refills while there is time left is waited for.
 
     Source of the figures: Google's back-off requirements (1 s doubling to 32 s), read 2026-11-20.
     """
@@ -41,11 +42,8 @@ class Policy:
 READ = Policy(budget_s=300.0)
 """Calls that change nothing."""
 
-WRITE = Policy(budget_s=130.0)
-"""Calls that may be repeated: they carry a precondition or a request id.
-
-Two minutes and a little: a limit per minute that is met twice refills twice in it.
-"""
+WRITE = Policy(budget_s=120.0)
+"""Calls that may be repeated: they carry a precondition or a request id."""
 
 ONCE = Policy(budget_s=0.0)
 """One try."""
@@ -88,6 +86,9 @@ def retried(
 
     def pause_s(state: RetryCallState) -> float:
         asked = _asked_s(state)
+        refills = _refills_s(state)
+        if asked is None and refills is not None and refills < left_s(state):
+            asked = refills
         ceiling = min(policy.most_s, policy.first_s * 2.0 ** min(state.attempt_number - 1, 30))
         wanted = dice() * ceiling if asked is None else asked + dice() * policy.first_s
         return max(0.0, min(wanted, left_s(state)))
@@ -106,6 +107,11 @@ def retried(
 def _asked_s(state: RetryCallState) -> float | None:
     error = state.outcome.exception() if state.outcome else None
     return error.retry_after_s if isinstance(error, TransientError) else None
+
+
+def _refills_s(state: RetryCallState) -> float | None:
+    error = state.outcome.exception() if state.outcome else None
+    return error.refills_in_s if isinstance(error, TransientError) else None
 
 
 def _tell(state: RetryCallState) -> None:

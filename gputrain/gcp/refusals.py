@@ -51,10 +51,10 @@ def to_error(
     if kind is None:
         return _unknown(answer, action)
     answer = answer if answer.place else attrs.evolve(answer, place=place)
-    if kind.each_minute and answer.retry_after_s is None and now is not None:
-        answer = attrs.evolve(answer, retry_after_s=60.0 - now % 60.0)
     found = kind.read(answer)
     facts = facts_of(kind.error, answer, found)
+    if kind.each_minute and now is not None:
+        facts["refills_in_s"] = 60.0 - now % 60.0
     said = answer.message or f"Google said {answer.status or 'nothing'} and gave no reason"
     note = notes_of(kind.error, answer)
     return kind.error(

@@ -121,3 +121,16 @@ def test_threads_do_not_disturb_each_other():
     for thread in threads:
         thread.join()
     assert sorted(results) == [(n, n) for n in range(16)]
+
+
+def test_a_limit_that_refills_in_time_is_waited_for():
+    clock = Clock()
+    assert retried(failing(2, TransientError("spent", refills_in_s=40.0)), **clock.kit()) == "done"
+    assert clock.slept == [41.0, 41.0]
+
+
+def test_a_limit_that_refills_too_late_is_tried_as_any_other_failure():
+    clock = Clock()
+    spent = TransientError("spent", refills_in_s=40.0)
+    assert retried(failing(2, spent), policy=Policy(budget_s=20.0), **clock.kit()) == "done"
+    assert clock.slept == [1.0, 2.0]
