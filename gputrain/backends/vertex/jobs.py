@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from typing import Any, TypeVar
 
 import attrs
@@ -46,10 +49,8 @@ class Jobs:
         """
 
         def once() -> Seen:
-            from google.cloud.aiplatform_v1.types import CustomJob
-
             client = self._client(region)
-            job = CustomJob.from_json(json.dumps(dict(body)))
+            job = _library().CustomJob.from_json(json.dumps(dict(body)))
             with self.access.translated(f"create the job in {region}", place=region):
                 return _seen(
                     client.create_custom_job(
@@ -81,13 +82,12 @@ class Jobs:
         """
 
         def once() -> dict[str, Any]:
-            from google.cloud.aiplatform_v1.types import CustomJob
             from google.protobuf.json_format import MessageToDict
 
             client = self._client(resource.split("/")[3])
             with self.access.translated("read the job"):
                 job = client.get_custom_job(name=resource, timeout=TIMEOUT_S, retry=None)
-            found: dict[str, Any] = MessageToDict(CustomJob.pb(job))
+            found: dict[str, Any] = MessageToDict(_library().CustomJob.pb(job))
             return found
 
         return self._read(once)
@@ -139,30 +139,47 @@ class Jobs:
         return self.access.once(f"jobs {self.transport.value} {address}", lambda: make(address))
 
     def _rest(self, address: str) -> Any:
+        client = _library().JobServiceClient
         from google.api_core.client_options import ClientOptions
-        from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
 
-        return JobServiceClient(
+        return client(
             credentials=self.access.locked_credentials(),
             transport="rest",
             client_options=ClientOptions(api_endpoint=address),
         )
 
     def _grpc(self, address: str) -> Any:
+        client = _library().JobServiceClient
         from google.api_core.client_options import ClientOptions
-        from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
         from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceGrpcTransport
 
         if address.startswith(("127.", "localhost:", "[::1]:")):
             import grpc
 
             # Without TLS no token can be sent: only an address of this machine is spoken to like this.
-            return JobServiceClient(transport=JobServiceGrpcTransport(channel=grpc.insecure_channel(address)))
-        return JobServiceClient(
+            return client(transport=JobServiceGrpcTransport(channel=grpc.insecure_channel(address)))
+        return client(
             credentials=self.access.locked_credentials(),
             transport="grpc",
             client_options=ClientOptions(api_endpoint=address),
         )
+
+
+_LOADING = threading.Lock()
+
+
+@cache
+def _library() -> Any:
+    """Google's client library. Its imports go in circles: two threads at once would see half of it."""
+    with _LOADING:
+        collects = gc.isenabled()
+        gc.disable()  # it would go through all that is being loaded, over and over: a quarter of the time
+        try:
+            import google.cloud.aiplatform_v1 as library
+        finally:
+            if collects:
+                gc.enable()
+    return library
 
 
 def _unless_unclear(call: Callable[[], Seen], sleep: Callable[[float], None]) -> Seen:
@@ -183,11 +200,9 @@ def _unless_unclear(call: Callable[[], Seen], sleep: Callable[[float], None]) ->
 
 
 def _seen(job: Any) -> Seen:
-    from google.cloud.aiplatform_v1.types import CustomJob, JobState
-
-    raw = CustomJob.pb(job)
+    raw = _library().CustomJob.pb(job)
     try:
-        state = JobState(raw.state).name
+        state = _library().JobState(raw.state).name
     except ValueError:  # a state of tomorrow's API, over gRPC; REST makes it UNSPECIFIED
         state = ""
     scheduling = raw.job_spec.scheduling
