@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 
 from gputrain.catalog import PREEMPTIBLE_CPUS, ProvisioningModel, Service, Shape
-from gputrain.errors import ApiDisabledError, AuthError, GputrainError, PermissionDeniedError, TransientError
+from gputrain.errors import ApiDisabledError, AuthError, GputrainError, PermissionDeniedError
+from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.lookups import Found
 from gputrain.quota import infos
 from gputrain.quota.counts import Count, counts
@@ -67,7 +68,8 @@ class Book:
         found: dict[tuple[str, str], list[str]] = {}
         for source, one in self._told.items():
             if one.error:
-                found.setdefault((in_short(one.error), one.error.fix), []).append(source.value)
+                fix = "" if isinstance(one.error, UnclearError) else one.error.fix  # its fix is for writes
+                found.setdefault((in_short(one.error), fix), []).append(source.value)
         return tuple(
             f"{', '.join(names)}: {why}" + (f" ({fix})" if fix else "") for (why, fix), names in found.items()
         )
@@ -184,6 +186,6 @@ def in_short(error: GputrainError) -> str:
         return f"no permission {error.permission}".rstrip()
     if isinstance(error, AuthError):
         return "no usable credentials"
-    if isinstance(error, TransientError):
-        return "no answer in time"
-    return error.what
+    if isinstance(error, UnclearError):
+        return "no usable answer"
+    return error.what.partition(": ")[2] or error.what

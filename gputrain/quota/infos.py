@@ -5,6 +5,7 @@ Source: cloudquotas v1 protos and live reads of public repositories, read 2026-1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -64,7 +65,7 @@ def number(value: Any) -> float | None:
         found = float(value)
     except ValueError:
         return None
-    if found != found or found < UNLIMITED:  # NaN is no figure, nor is a debt
+    if not math.isfinite(found) or found < UNLIMITED:  # NaN is no figure, nor is a debt
         return None
     return float("inf") if found == UNLIMITED else found
 
