@@ -31,6 +31,7 @@ job = plan.submit()
 assert_type(job, Job)
 assert_type(job.wait(timeout=10), State)
 assert_type(job.result(), Result)
+assert_type(job.ssh_command(1), str)
 assert_type(job.logs(rank=0, follow=True), Iterator[LogLine])
 assert_type(Trainer([VertexAI("my-project", "us-central1"), Local()]).plan(spec), Plan[Job])
 assert_type(
