@@ -1,7 +1,7 @@
 """Random clouds in which some places have room and some quotas do not, and an oracle that walks them by hand.
 
-The oracle shares nothing with the ladder but the errors it is told: it keeps every answer in a list and,
-before each create, asks of every candidate whether some answer forbids it.
+The oracle shares nothing with the ladder but the errors it is told: it strikes every candidate off a list
+that an answer forbids, and takes the first that is left, those that Google named before the others.
 """
 
 import random
@@ -38,6 +38,11 @@ def pool(one):
     return one.backend, region(one.place), one.gpu, kind
 
 
+def stall(one):
+    """Names a candidate of one plan."""
+    return one.backend, one.place, one.machine_type, one.provisioning_model
+
+
 def gpus(one):
     return one.gpu_count * one.num_nodes
 
@@ -48,7 +53,7 @@ class Cloud:
 
     candidates: tuple
     room: frozenset
-    """Numbers of the candidates whose place has machines."""
+    """The stalls that have machines."""
     limits: dict
     """Of regional pools; what is not there is without end."""
     project_limits: dict
@@ -67,14 +72,13 @@ class Cloud:
         return next((refused for check in checks if (refused := check(one)) is not None), None)
 
     def _stock(self, one):
-        if self.candidates.index(one) in self.room:
+        if stall(one) in self.room:
             return None
         alike = [
             other.place
-            for number, other in enumerate(self.candidates)
-            if number in self.room
-            and (other.backend, other.machine_type, other.provisioning_model)
-            == (one.backend, one.machine_type, one.provisioning_model)
+            for other in self.candidates
+            if stall(other) in self.room
+            and _sold_alike(other, one)
             and region(other.place) == region(one.place)
         ]
         return CapacityError("full", place=one.place, zones_available=tuple(alike) if self.hints else ())
@@ -106,7 +110,7 @@ def draw(seed):
         for place in ([area] if backend == "vertex" else [f"{area}-{zone}" for zone in "abc"])
     ]
     chance = dice.choice([0.0, 0.05, 0.2, 0.7])
-    room = frozenset(number for number in range(len(listed)) if dice.random() < chance)
+    room = frozenset(stall(one) for one in listed if dice.random() < chance)
     pools = sorted({pool(one) for one in listed})
     limits = {one: dice.choice([0, 0, 2, 4, 8]) for one in pools if dice.random() < 0.3}
     project = {name: dice.choice([0, 2, 4, 8]) for name in backends if dice.random() < 0.2}
@@ -132,25 +136,21 @@ def _fact(cloud, one):
 
 
 def oracle(cloud, plan):
-    """The candidates that somebody tries who goes through the plan by hand, and whether one took the job."""
-    tried, heard = [], []
-    while True:
-        left = [one for one in plan if not _forbidden(one, heard)]
-        if not left:
-            return tried, False
-        named = [
-            zone_mate
-            for asked, error in reversed(heard)
-            for zone in getattr(error, "zones_available", ())
-            for zone_mate in left
-            if zone_mate.place == zone and _sold_alike(zone_mate, asked)
+    """The candidates that somebody tries who goes by hand, and whether one of them took the job."""
+    left = [one for one in plan if one.fact.verdict is not Verdict.SHORT]
+    tried, named = [], []
+    while left:
+        hinted = [
+            one for zone, asked in named for one in left if one.place == zone and _sold_alike(one, asked)
         ]
-        one = (named or left)[0]
+        one = (hinted or left)[0]
         tried.append(one)
         error = cloud.refusal(_bare(one))
         if error is None:
             return tried, True
-        heard.append((one, error))
+        named = [(zone, one) for zone in getattr(error, "zones_available", ())] + named
+        left = [other for other in left if not _forbids(one, error, other)]
+    return tried, False
 
 
 def _bare(one):
@@ -163,18 +163,12 @@ def _sold_alike(one, other):
     )  # fmt: skip
 
 
-def _forbidden(one, heard):
-    if one.fact.verdict is Verdict.SHORT:
-        return True
-    for asked, error in heard:
-        if isinstance(error, CapacityError) and asked == one:
-            return True
-        if asked.backend != one.backend:
-            continue
-        if isinstance(error, PermissionDeniedError):
-            return True
-        if isinstance(error, QuotaExceededError):
-            concerned = error.metric == "GPUS_ALL_REGIONS" or pool(asked) == pool(one)
-            if concerned and gpus(one) >= (gpus(asked) if error.limit else 0):
-                return True
-    return False
+def _forbids(asked, error, one):
+    if isinstance(error, CapacityError):
+        return stall(asked) == stall(one)
+    if asked.backend != one.backend:
+        return False
+    if isinstance(error, QuotaExceededError):
+        concerned = error.metric == "GPUS_ALL_REGIONS" or pool(asked) == pool(one)
+        return concerned and gpus(one) >= (gpus(asked) if error.limit else 0)
+    return True

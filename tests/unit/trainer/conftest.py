@@ -16,6 +16,8 @@ VERTEX_L4 = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
 def cloud():
     with gputrain.emulator.start() as running:
         running.add_bucket("my-bucket", location="us-central1")
+        times = running.compute.settings
+        times.provision_s = times.staging_s = times.rollback_s = times.delete_s = 1.0
         yield running
         assert not running.dispatcher.failures
 
