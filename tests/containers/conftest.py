@@ -83,6 +83,6 @@ def cloud(images):
 @pytest.fixture
 def backend(cloud):
     return ComputeEngine(
-        "my-project", regions=["us-central1"], bucket="gs://my-bucket", poll_s=0.2, driver_wait_s=0,
+        "my-project", regions=["us-central1"], bucket="gs://my-bucket", poll_s=0.5, driver_wait_s=0,
         endpoints=cloud.endpoints, credentials=cloud.credentials,
     )  # fmt: skip

@@ -100,7 +100,7 @@ def until(claim):
     patience = time.monotonic() + 60
     while not claim():
         assert time.monotonic() < patience
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 def said(job):
