@@ -32,7 +32,7 @@ class Endpoints:
         self.compute = self.aiplatform = self.storage = self.logging = url
         self.cloudbilling = self.cloudquotas = self.serviceusage = self.resourcemanager = self.iam = (
             self.registry
-        ) = url
+        ) = self.secretmanager = url
         self.token_uri = f"{url}/token"
         self._dispatcher = dispatcher
         self._grpc: tuple[str, Any] | None = None

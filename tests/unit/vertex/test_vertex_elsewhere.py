@@ -2,11 +2,13 @@
 
 import pytest
 
+from gputrain.backends.base import JobRef
+from gputrain.backends.vertex import VertexAI
 from gputrain.emulator import faults
 from gputrain.emulator.errors import ApiError
 from gputrain.emulator.vertex.states import Fate
 from gputrain.lifecycle import State
-from gputrain.trainer import Trainer
+from gputrain.trainer import Trainer, attach
 
 REGIONS = ["us-central1", "europe-west4", "asia-southeast1"]
 
@@ -99,6 +101,37 @@ def test_any_process_follows_it_by_its_first_name(submit, make, cloud):
     job = submit()
     wait(job, cloud, until=State.RUNNING)
     assert Trainer(make(regions=REGIONS)).attach(job.uri).state is State.RUNNING
+
+
+def for_ref(cloud, uri):
+    """What `gputrain.attach` makes of a name: one region, no bucket."""
+    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
+    waits = {"sleep": cloud.clock.advance, "now": cloud.clock.now}
+    return VertexAI.for_ref(JobRef.parse(uri), **reach, **waits)
+
+
+def test_a_process_that_knows_only_the_name_finds_it_where_it_is(submit, cloud):
+    job = submit()
+    wait(job, cloud, until=State.RUNNING)
+    seen = attach(job.uri, backend=for_ref(cloud, job.uri)).refresh()
+    assert (seen.state, seen.place) == (State.RUNNING, "europe-west4")
+
+
+def test_a_process_that_knows_only_the_name_moves_it_on(submit, cloud, vertex):
+    job = submit()
+    other = attach(job.uri, backend=for_ref(cloud, job.uri))
+    wait(other, cloud, until=State.SUCCEEDED)
+    assert places(vertex) == ["us-central1", "europe-west4"]
+    wait(job, cloud, until=State.SUCCEEDED)
+
+
+def test_the_ledger_tells_of_the_move_whoever_made_it(submit, make, cloud):
+    job = submit()
+    wait(Trainer(make(regions=REGIONS)).attach(job.uri), cloud, until=State.SUCCEEDED)
+    wait(job, cloud, until=State.SUCCEEDED)
+    told = [(one.candidate.place, one.outcome.value) for one in job.attempts]
+    assert told == [("us-central1", "accepted"), ("us-central1", "no room"), ("europe-west4", "accepted")]
+    assert job.candidate.place == "europe-west4"
 
 
 def test_a_job_that_ran_is_not_moved(make, cloud, vertex, code):

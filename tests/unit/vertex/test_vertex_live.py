@@ -1,13 +1,15 @@
-"""Real ranks behind the real wire: a Spot job that is taken back, and two jobs of one key."""
+"""Real ranks behind the real wire: a Spot job that is taken back, two jobs of one key, and secrets."""
 
+import hashlib
 import time
 from dataclasses import replace
 
 import pytest
 
 import gputrain.emulator
-from gputrain import State, Trainer, VertexAI
+from gputrain import JobFailedError, State, Trainer, VertexAI, attach
 from gputrain.emulator import faults
+from gputrain.emulator.iam import Accounts
 from gputrain.emulator.live import LiveMode
 from gputrain.emulator.storage import Storage
 from gputrain.emulator.vertex import Vertex
@@ -46,11 +48,12 @@ def script(tmp_path):
     return str(tmp_path / "train.py")
 
 
+def reach(cloud):
+    return {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
+
+
 def make(cloud):
-    return VertexAI(
-        cloud.project, "us-central1", bucket="gs://my-bucket",
-        endpoints=cloud.endpoints, credentials=cloud.credentials,
-    )  # fmt: skip
+    return VertexAI(cloud.project, "us-central1", bucket="gs://my-bucket", **reach(cloud))
 
 
 def go(cloud):
@@ -89,6 +92,9 @@ def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, scri
     assert job.state is State.SUCCEEDED
     assert len(said(job, "rank")) == 8
     assert len(said(job, "done")) == 4
+    assert job.refresh().attempt == job.result().attempt == 1
+    fresh = attach(job.uri, backend=VertexAI.for_ref(job.ref, **reach(cloud)))
+    assert fresh.result().attempt == 1, "another process, which knows no bucket, reads it too"
 
 
 def test_of_two_jobs_of_one_key_one_trains(cloud, script):
@@ -120,3 +126,47 @@ def test_a_function_runs_there_with_what_it_needs(cloud):
         "function travelled 0",
         "function travelled 1",
     }
+
+
+HASH = """
+import hashlib, os
+print("hash", hashlib.sha256(os.environ["KEY"].encode()).hexdigest(), "KEY" in os.environ)
+raise RuntimeError("it fails, so that all that is told of a failure is told")
+"""
+
+
+def test_a_secret_is_read_in_the_container_and_seen_nowhere_else(cloud, tmp_path):
+    secret = "s3cret-of-the-project"
+    cloud.enable_api("secretmanager")
+    cloud.world.part(Accounts).add_secret("wandb", secret.encode())
+    script = tmp_path / "train.py"
+    script.write_text(HASH)
+    reference = f"secret://projects/{cloud.project}/secrets/wandb/versions/latest"
+    job = Trainer(make(cloud)).submit(str(script), gpu="L4:1", secrets={"KEY": reference})
+    with pytest.raises(JobFailedError) as failed:
+        job.result(timeout=60)
+    (line,) = said(job, "hash")
+    assert hashlib.sha256(secret.encode()).hexdigest() in line.message
+    (theirs,) = cloud.world.part(Vertex).jobs.values()
+    lines = [line.message for line in job.logs()]
+    shown = [
+        job,
+        job.table,
+        failed.value,
+        vars(failed.value),
+        theirs.document,
+        cloud.ledger,
+        lines,
+        cloud.requests,
+    ]
+    assert not [one for one in shown if secret in repr(one) or secret in str(one)]
+
+
+def test_a_secret_that_is_not_there_is_named_and_nothing_runs(cloud, script):
+    cloud.enable_api("secretmanager")
+    reference = f"secret://projects/{cloud.project}/secrets/none/versions/1"
+    job = Trainer(make(cloud)).submit(script, gpu="L4:1", secrets={"KEY": reference})
+    with pytest.raises(JobFailedError):
+        job.result(timeout=60)
+    assert any("secrets/none/versions/1:access" in line.message for line in job.logs())
+    assert not said(job, "rank")
