@@ -13,6 +13,7 @@ import attrs
 
 from gputrain.errors import AccessError, Scope
 from gputrain.gcp.access import Access, Api
+from gputrain.gcp.forms import mapping, mappings
 
 _WHOLE = frozenset({"ALL_SUBNETWORKS_ALL_IP_RANGES", "ALL_SUBNETWORKS_ALL_PRIMARY_IP_RANGES"})
 
@@ -20,7 +21,9 @@ _WHOLE = frozenset({"ALL_SUBNETWORKS_ALL_IP_RANGES", "ALL_SUBNETWORKS_ALL_PRIMAR
 class NoWayOutError(AccessError):
     """VMs without external addresses would not reach what their job needs."""
 
+    kind = "no_way_out"
     scope = Scope.REGION
+    try_elsewhere = True
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +46,7 @@ def ways_out(subnetwork: Mapping[str, Any], routers: Sequence[Mapping[str, Any]]
         _covers(nat, subnetwork)
         for router in routers
         if _path(router.get("network")) == _path(subnetwork.get("network"))
-        for nat in router.get("nats") or ()
+        for nat in mappings(router.get("nats"))
     )
     return WaysOut(to_google=has_nat or bool(subnetwork.get("privateIpGoogleAccess")), to_internet=has_nat)
 
@@ -61,12 +64,12 @@ def read_ways_out(access: Access, region: str, subnetwork: str, *, to_internet: 
     url = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{access.project}/regions/{region}"
     action = f"look at the network in {region}"
     fields = {"fields": "selfLink,network,privateIpGoogleAccess"}
-    found = access.rest_json("GET", f"{url}/subnetworks/{subnetwork}", action=action, params=fields)
+    found = mapping(access.rest_json("GET", f"{url}/subnetworks/{subnetwork}", action=action, params=fields))
     if found.get("privateIpGoogleAccess") and not to_internet:
         return ways_out(found, ())
     fields = {"fields": "items(network,nats)"}
-    routers = access.rest_json("GET", f"{url}/routers", action=action, params=fields)
-    return ways_out(found, routers.get("items", ()))
+    routers = mapping(access.rest_json("GET", f"{url}/routers", action=action, params=fields))
+    return ways_out(found, mappings(routers.get("items")))
 
 
 def commands(project: str, region: str, network: str, subnetwork: str, *, to_internet: bool) -> str:
@@ -83,7 +86,7 @@ def commands(project: str, region: str, network: str, subnetwork: str, *, to_int
 def _covers(nat: Mapping[str, Any], subnetwork: Mapping[str, Any]) -> bool:
     if nat.get("type", "PUBLIC") != "PUBLIC":
         return False
-    named = {_path(one.get("name")) for one in nat.get("subnetworks") or ()}
+    named = {_path(one.get("name")) for one in mappings(nat.get("subnetworks"))}
     return nat.get("sourceSubnetworkIpRangesToNat") in _WHOLE or _path(subnetwork.get("selfLink")) in named
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from gputrain.gcp import Access, Api
+from gputrain.gcp.forms import texts
 from gputrain.preflight.checks import Check, Finding
 from gputrain.preflight.examine import Question
 from gputrain.preflight.project import held_permissions, read
@@ -76,7 +77,7 @@ def _held(access: Access, on: On, name: str, wanted: Sequence[str]) -> frozenset
             return held_permissions(access, Api.IAM, path, wanted, action=action)
     path = f"/storage/v1/b/{name}/iam/testPermissions"
     body = read(access, Api.STORAGE, path, action=action, params={"permissions": list(wanted)})
-    return frozenset(body.get("permissions", ()))
+    return frozenset(texts(body.get("permissions")))
 
 
 def owner_of(account: str, project: str) -> str:

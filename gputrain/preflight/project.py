@@ -9,6 +9,7 @@ import attrs
 
 from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.gcp import Access, Api, MissingError
+from gputrain.gcp.forms import mappings, texts
 from gputrain.preflight.checks import Check, Finding
 from gputrain.preflight.examine import LOOK, Question
 from gputrain.retry import retried
@@ -47,7 +48,7 @@ def held_permissions(
 ) -> frozenset[str]:
     """Those of the permissions that we have, by an API's ``testIamPermissions``."""
     body = _call(access, "POST", api, path, action=action, json={"permissions": list(permissions)})
-    return frozenset(body.get("permissions", ()))
+    return frozenset(texts(body.get("permissions")))
 
 
 def credentials(access: Access) -> Question:
@@ -109,16 +110,19 @@ def apis(access: Access, needed: Sequence[NeededApi]) -> Question:
         body = read(
             access, Api.SERVICEUSAGE, f"/v1/{parent}:batchGet", action=action, params={"names": names}
         )
-        states = {one["name"].rpartition("/")[2]: one.get("state") for one in body.get("services", ())}
+        told = mappings(body.get("services"))
+        states = {str(one.get("name", "")).rpartition("/")[2]: one.get("state") for one in told}
         for one in needed:
-            yield _api_check(access.project, one, states.get(one.name) == "ENABLED")
+            yield _api_check(access.project, one, states.get(one.name))
 
     return Question(subject="APIs", ask=ask)
 
 
-def _api_check(project: str, needed: NeededApi, is_on: bool) -> Check:
-    if is_on:
+def _api_check(project: str, needed: NeededApi, state: object) -> Check:
+    if state == "ENABLED":
         return Check(subject=needed.name, finding=Finding.OK, why="on", group="APIs on")
+    if state != "DISABLED":
+        return Check(subject=needed.name, finding=Finding.UNKNOWN, why="whether it is on is not told")
     return Check(
         subject=needed.name,
         finding=Finding.UNKNOWN if needed.is_optional else Finding.FAULT,
@@ -131,8 +135,11 @@ def _call(access: Access, method: str, api: Api, path: str, *, action: str, **op
     base = access.url(api)
     if not base:
         raise ProviderError(f"could not {action}", why=f"these endpoints have no {api.value}")
-    return retried(
+    body: object = retried(
         lambda: access.rest_json(method, base + path, action=action, **options),
         policy=LOOK,
         sleep=access.sleep,
     )
+    if not isinstance(body, dict):
+        raise ProviderError(f"could not {action}", why=f"the answer is {str(body)[:40]!r}", raw=body)
+    return body

@@ -12,6 +12,7 @@ import attrs
 
 from gputrain.errors import Fault, PermissionDeniedError, RequestError, SpecError
 from gputrain.gcp import Access, Api, MissingError
+from gputrain.gcp.forms import mapping, mappings
 from gputrain.retry import READ, Policy, retried
 
 _URI = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(.*))?", re.DOTALL)
@@ -92,9 +93,9 @@ def _location(access: Access, name: str, region: str, policy: Policy) -> str:
     body = retried(
         lambda: access.rest_json("GET", url, action=action, params=params), policy=policy, sleep=access.sleep
     )
-    for item in body.get("items", ()):
-        if item["name"] == name:
-            return str(item["location"]).lower()
+    for item in mappings(mapping(body).get("items")):
+        if item.get("name") == name:
+            return str(item.get("location")).lower()
     raise _not_ours(access, name, region, policy)
 
 

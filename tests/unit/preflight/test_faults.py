@@ -107,6 +107,29 @@ def test_what_is_not_answered_is_unknown_and_is_not_waited_for_long(cloud, docto
     assert cloud.clock.now() - before < 60
 
 
+GARBAGE = (
+    b"", b"null", b"[]", b"7", b"<html>", b"{}", b'{"permissions": 7, "services": "x", "items": 7}',
+    b'{"services": [7, {"name": 7}], "permissions": [7, null], "items": [7], "state": []}',
+)  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize("body", GARBAGE)
+def test_answers_that_make_no_sense_are_no_crash(cloud, doctor, kind, body):
+    for method in (
+        "cloudresourcemanager.projects.testIamPermissions.v3", "serviceusage.services.batchGet",
+        "iam.serviceAccounts.get", "iam.serviceAccounts.testIamPermissions", "storage.buckets.list",
+        "storage.buckets.testIamPermissions", "compute.networks.get", "compute.subnetworks.get",
+        "compute.routers.list", "compute.images.getFromFamily", "artifactregistry.manifests.head4",
+    ):  # fmt: skip
+        cloud.fail(
+            method, faults.RawReply(status=200, body=body, content_type="application/json"), times=None
+        )
+    checks = doctor(kind)
+    assert checks.faults or checks.unknowns
+    assert {one.subject for one in checks} >= {"credentials", "project my-project"}
+
+
 @BOTH
 def test_a_bucket_that_is_not_there_comes_with_the_command_that_makes_it(doctor, kind):
     command = f"gcloud storage buckets create gs://gone --project my-project --location {REGION}"
