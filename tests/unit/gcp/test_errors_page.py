@@ -13,6 +13,7 @@ from gputrain.entrypoint import contract
 from gputrain.errors import CapacityError, TransientError
 from gputrain.gcp.kinds import KINDS
 from gputrain.gcp.refusals import kind_of, to_error
+from gputrain.gcp.ways_out import NoWayOutError
 from gputrain.job.ends import ENDS, end_of
 from gputrain.lifecycle import State
 from tests.unit.gcp import errors_page
@@ -25,7 +26,7 @@ def test_the_page_is_written_from_the_tables():
 def test_every_kind_has_one_anchor():
     anchors = re.findall(r"^### (\w+)$", errors_page.PAGE.read_text(), re.MULTILINE)
     of_classes = {cls.kind for _, cls in inspect.getmembers(errors, inspect.isclass) if hasattr(cls, "kind")}
-    kinds = {kind.name for kind in KINDS} | set(ENDS) | of_classes | {"incomplete_list"}
+    kinds = {kind.name for kind in KINDS} | set(ENDS) | of_classes | {"incomplete_list", NoWayOutError.kind}
     assert sorted(anchors) == sorted(kinds)
 
 
