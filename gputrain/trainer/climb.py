@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import Backend, Bundle, JobRef, Request
-from gputrain.errors import GputrainError, JobLostError
+from gputrain.errors import GputrainError, JobLostError, TransientError
 from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger, Plan
 from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Try
@@ -165,15 +165,17 @@ class Climb:
             request = self._request(backend, candidate)
             self._turn.keep()
             ref = backend.create(request)
+            self._made = (backend, ref) if ref == request.ref else None
+            self._turn.keep()
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._withdraw(backend, candidate, request)) from None
         except GputrainError as error:
+            if request is None and isinstance(error, TransientError):
+                raise  # nothing was asked of the place, so there is nothing to settle
             self._note(refused(candidate, error, self._around.now()))
             return None
         if ref != request.ref:
             return self._found(backend, ref)
-        self._made = (backend, ref)
-        self._turn.keep()
         self._note(accepted(candidate, self._around.now()))
         return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self._ladder.attempts)
 

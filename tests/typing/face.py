@@ -6,6 +6,7 @@ from typing_extensions import assert_type
 
 import gputrain
 from gputrain import (
+    Candidate,
     CapacityError,
     Check,
     Checks,
@@ -21,6 +22,7 @@ from gputrain import (
 )
 from gputrain.backends.base import LogLine
 from gputrain.job import Result
+from gputrain.planning import Ledger
 
 spec = TrainingSpec(script="train.py", gpu="H100:2", max_run_duration="12h")
 assert_type(spec.replace(num_nodes=2), TrainingSpec)
@@ -42,6 +44,8 @@ assert_type(trainer.doctor("train.py", gpu="L4:2").faults, tuple[Check, ...])
 assert_type(trainer.run("train.py", gpu="L4:2"), Result)
 assert_type(gputrain.attach(job.uri), Job)
 assert_type(job.cost_usd, float | None)
+assert_type(job.attempts, Ledger)
+assert_type(plan.best, Candidate)
 
 full = CapacityError("no room")
 assert_type(full.scope, Scope)
