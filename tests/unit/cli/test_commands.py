@@ -1,15 +1,22 @@
 """Every command, for people and as JSON, on this machine and against the emulator."""
 
+import fcntl
+import importlib
 import json
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import attrs
 import pytest
 
+from gputrain.cli import main
 from gputrain.cli.parser import SPEC_FLAGS
 from gputrain.spec import TrainingSpec
 
@@ -17,8 +24,8 @@ ROOT = Path(__file__).parents[3]
 SPEC = ("train.py", "--gpu", "L4:2")
 
 
-def program(*words, **options):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def program(*words, env=None, **options):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
     return subprocess.Popen([sys.executable, "-m", "gputrain", *words], env=environment, text=True, **options)
 
 
@@ -26,6 +33,11 @@ def test_every_field_of_a_spec_can_be_said():
     flags = {flag[2:].replace("-", "_") for flag, *_ in SPEC_FLAGS}
     words = {"script", "module", "command", "args"}
     assert flags | words == {field.name for field in attrs.fields(TrainingSpec)} - {"function"}
+
+
+def test_the_program_that_is_installed_is_this_one():
+    (home,) = re.findall(r'^gputrain = "([\w.]+):main"$', (ROOT / "pyproject.toml").read_text(), re.M)
+    assert importlib.import_module(home).main is main
 
 
 def test_gpus_are_listed_and_found_by_any_name(run, read):
@@ -189,3 +201,16 @@ print(*sorted(sys.modules), sep="\\n", file=sys.stderr)
     assert {name for name in loaded if name.startswith("gputrain")} <= {
         "gputrain", "gputrain.cli", "gputrain.cli.exits", "gputrain.cli.parser",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("term", "is_rich"), [("xterm-256color", True), ("dumb", False)])
+def test_a_terminal_gets_lines_and_colours_and_a_dumb_one_plain_text(term, is_rich):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    shown = program("gpus", "H100:2", stdout=theirs, env={"TERM": term})
+    os.close(theirs)
+    assert shown.wait(60) == 0
+    text = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert "a3-highgpu-2g" in text
+    assert ("\x1b[1m" in text, "─" in text) == (is_rich, is_rich)
