@@ -88,12 +88,14 @@ class Death:
         return was_killed
 
 
+def reach(cloud):
+    clock = {"sleep": cloud.clock.advance, "now": cloud.clock.now}
+    return {"endpoints": cloud.endpoints, "credentials": cloud.credentials, **clock}
+
+
 def backend_in(cloud):
     """A fresh process's backend: it remembers nothing."""
-    return ComputeEngine(
-        "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
-        credentials=cloud.credentials, sleep=cloud.clock.advance, now=cloud.clock.now,
-    )  # fmt: skip
+    return ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach(cloud))
 
 
 def vms(cloud):
@@ -124,7 +126,8 @@ def test_a_client_killed_at_any_step_of_a_submit_leaves_one_gang_or_none(cloud, 
     ref = road.submit(TrainingSpec(**spec), job_id="law-1")
     assert vms(cloud) == sorted(f"law-1-0-{rank}" for rank in range(count))
     assert len(cloud.ledger.events("create", "/instances/")) - before == count
-    attached, named = backend_in(cloud), JobRef.parse(ref.uri)
+    named = JobRef.parse(ref.uri)
+    attached = ComputeEngine.for_ref(named, **reach(cloud))
     assert attached.observe(named).state is State.PROVISIONING
     attached.cancel(named)
     cloud.clock.advance(300)
