@@ -22,6 +22,9 @@ KEEP_S = 60.0
 KEEP_FAILURE_S = 15.0
 """How long a failure is: whoever has just switched an API on should not wait a minute."""
 
+MOST_KEPT = 256
+"""Answers kept before the old ones are thrown away: a service may ask about ever new machines for months."""
+
 SOON = Policy(first_s=0.3, most_s=1.0, budget_s=2.0)
 """A passing failure is tried again for a moment: a plan that is made offline should not wait for long."""
 
@@ -96,6 +99,9 @@ class Lookups:
     def ask(self, questions: Mapping[str, Callable[[], Any]]) -> dict[str, Found]:
         """The answer to every question, by its key; those that nobody has asked lately are asked now."""
         with self._lock:
+            if len(self._flights) > MOST_KEPT:
+                kept = self._flights.items()
+                self._flights = {key: one for key, one in kept if one.is_good(self._wait_s)}
             flights = {key: self._flight(key, ask) for key, ask in questions.items()}
         return {key: flight.wait(self._wait_s) for key, flight in flights.items()}
 

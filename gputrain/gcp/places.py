@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from urllib.parse import quote
 
 import attrs
 
@@ -47,7 +48,7 @@ def aggregated(
     Raises:
         AccessError, TransientError, ...: as Compute Engine answers.
     """
-    base = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{project or access.project}"
+    base = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{quote(project or access.project, safe=':')}"
     params = {
         "filter": wanted,
         "maxResults": "500",

@@ -9,6 +9,7 @@ import attrs
 
 from gputrain.gcp.access import Access
 from gputrain.gcp.forms import mapping, mappings, whole_number
+from gputrain.gcp.labels import filter_text
 from gputrain.gcp.places import aggregated
 
 _FIELDS = (
@@ -87,7 +88,9 @@ def read(access: Access, name: str) -> tuple[Reservation, ...] | None:
         AccessError, TransientError, ...: as Compute Engine answers.
     """
     short, project = name.rpartition("/")[2], project_of(name, access.project)
-    found = aggregated(access, "reservations", fields=_FIELDS, wanted=f"name = {short}", project=project)
+    found = aggregated(
+        access, "reservations", fields=_FIELDS, wanted=f"name = {filter_text(short)}", project=project
+    )
     zone = name.split("/")[3] if name.count("/zones/") else ""
     listed = tuple(
         _reservation(place, one)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 
@@ -31,10 +32,12 @@ class Preferences:
         Raises:
             RequestError: there is no such quota.
         """
-        services = f"{self._place}/services/{target.api}/quotaInfos"
+        services = f"{self._place}/services/{quote(target.api, safe='')}/quotaInfos"
         try:
             if target.quota_id:
-                return target, self._call("GET", f"{services}/{target.quota_id}", "look up the quota")
+                return target, self._call(
+                    "GET", f"{services}/{quote(target.quota_id, safe='')}", "look up the quota"
+                )
             for info in self._listed(services, "quotaInfos", "find the quota"):
                 if stem(str(info.get("metric", ""))) == target.metric:
                     return attrs.evolve(target, quota_id=str(info["quotaId"])), info
@@ -104,7 +107,7 @@ class Preferences:
 
     @property
     def _place(self) -> str:
-        return f"{self._host}/v1/projects/{self.access.project}/locations/global"
+        return f"{self._host}/v1/projects/{quote(self.access.project, safe=':')}/locations/global"
 
     def _call(self, method: str, url: str, action: str, **options: Any) -> Json:
         return retried(

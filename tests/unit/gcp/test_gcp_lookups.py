@@ -6,7 +6,7 @@ import time
 import pytest
 
 from gputrain.errors import AuthError, TransientError
-from gputrain.gcp.lookups import KEEP_FAILURE_S, KEEP_S, Lookups
+from gputrain.gcp.lookups import KEEP_FAILURE_S, KEEP_S, MOST_KEPT, Lookups
 
 PATIENCE_S = 10.0
 
@@ -102,3 +102,13 @@ def test_what_is_forgotten_is_asked_anew():
         lookups.ask({"a": counted(1, calls)})
         lookups.forget()
     assert len(calls) == 2
+
+
+def test_old_answers_are_thrown_away(clock):
+    lookups = Lookups(now=clock.now)
+    for number in range(MOST_KEPT + 10):
+        lookups.ask({str(number): lambda: 1})
+    assert len(lookups._flights) == MOST_KEPT + 10  # all of them are fresh
+    clock.time += KEEP_S
+    lookups.ask({"new": lambda: 1})
+    assert list(lookups._flights) == ["new"]
