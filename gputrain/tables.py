@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 
-_SHORT, _LEAST = 24, 10
-"""Characters of a name that is never broken, and of a column of sentences that can still be read."""
+_ROOMS = ((24, 10), (16, 6), (8, 4))
+"""Characters of a name that is not broken, and of what a column of sentences needs to be read: the first pair
+that a terminal has room for.
+"""
 _STYLES = {"fits": "green", "ok": "green", "unknown": "yellow", "short": "red", "fault": "red"}
 """How a terminal colours a cell that is nothing but one of our verdicts."""
 
@@ -94,13 +96,13 @@ class Table:
         """Columns of figures and short names, which sentences give way to; none where all is too narrow."""
         cells = {name: [row[number] for row in self.rows] for number, name in enumerate(self.columns)}
         widths = {name: max(map(len, (name, *column))) for name, column in cells.items()}
-        kept = frozenset(
-            name
-            for name, column in cells.items()
-            if name in self.right or (widths[name] <= _SHORT and not any(" " in cell for cell in column))
-        )
-        least = sum(widths[name] if name in kept else min(widths[name], _LEAST) for name in cells)
-        return kept if least + 2 * (len(cells) - 1) <= width else frozenset()
+        words = {name for name, column in cells.items() if not any(" " in cell for cell in column)}
+        for short, least in _ROOMS:
+            kept = {name for name in cells if name in self.right or (name in words and widths[name] <= short)}
+            room = sum(widths[name] if name in kept else min(widths[name], least) for name in cells)
+            if room + 2 * (len(cells) - 1) <= width:
+                return frozenset(kept)
+        return frozenset()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich import box
