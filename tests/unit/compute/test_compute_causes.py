@@ -314,3 +314,33 @@ def test_nothing_is_swept_after_half_a_list(cloud, road, row):
     with pytest.raises(TransientError) as caught:
         Trainer(road.backend).sweep()
     assert (caught.value.kind, caught.value.why) == ("incomplete_list", ROWS[row].code)
+
+
+def test_the_rest_of_a_half_dead_gang_goes_within_a_minute_and_the_whole_starts_again(cloud, make, code):
+    cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
+    ref = submitted(Road(make()), code, provisioning_model="spot", max_restarts=1)
+    cloud.preempt("bert-1-0-1", to_stock=True)
+    cloud.clock.advance(250)
+    assert [vm.name for vm in cloud.compute.vms.values()] == ["bert-1-0-0"]
+    watcher = make()
+    begun = cloud.clock.now()
+    while any(vm.status == "RUNNING" for vm in cloud.compute.vms.values()):
+        assert "bert-1-0-1 is gone" in watcher.observe(ref).detail
+        cloud.clock.advance(watcher.poll_s)
+    assert cloud.clock.now() - begun <= 60
+    cloud.clock.advance(60)
+    assert watcher.observe(ref).raw["cause"] == "preempted"
+    assert watcher.resume(ref)
+    assert sorted(vm.name for vm in cloud.compute.vms.values()) == ["bert-1-1-0", "bert-1-1-1"]
+
+
+def test_one_who_may_only_look_ends_nothing_and_still_sees(cloud, make, code):
+    ref = submitted(Road(make()), code)
+    cloud.host_error("bert-1-0-1")
+    looks = {"compute.instances.list", "compute.instances.get", "compute.zoneOperations.list"}
+    reader = cloud.caller("reader@example.com", looks | {"storage.objects.get"})
+    watcher = make(credentials=cloud.credentials_of(reader))
+    watcher.observe(ref)
+    cloud.clock.advance(300)
+    assert "is being ended" in watcher.observe(ref).detail
+    assert any(vm.status == "RUNNING" for vm in cloud.compute.vms.values())
