@@ -187,6 +187,17 @@ def test_what_cannot_be_read_is_unknown_and_never_short(cloud, reader, methods, 
         assert standing(book, "L4").verdict is Verdict.FITS
 
 
+def test_a_list_that_google_cuts_into_pages_is_read_to_its_end(cloud, reader):
+    def short_page(document):
+        return {"quotaInfos": document["quotaInfos"][:3], "nextPageToken": "3"}
+
+    cloud.fail(INFOS, Reshape(change=short_page))
+    book = reader.read()
+    listed = quotas(book, Service.COMPUTE, regions=[REGION])
+    assert {one.verdict for one in listed} == {Verdict.FITS}
+    assert sum(one.method == INFOS for one in cloud.requests) == 2
+
+
 def test_a_missing_region_is_unknown(cloud, reader):
     cloud.fail(REGIONS, partial_page())
     cloud.enable_api("cloudquotas", enabled=False)
