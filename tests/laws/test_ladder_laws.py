@@ -38,9 +38,13 @@ def climb(cloud, plan, *, give_up_at=None):
             return tried, True
 
 
-@pytest.mark.parametrize("first", range(0, len(SEEDS), 250))
+def soaked(seeds):
+    return [pytest.param(first, marks=pytest.mark.soak) for first in seeds]
+
+
+@pytest.mark.parametrize("first", [*range(0, 2000, 500), *soaked(range(2000, 20000, 500))])
 def test_room_is_found_wherever_there_is_any_with_no_more_creates_than_the_oracle(first):
-    for seed in SEEDS[first : first + 250]:
+    for seed in range(first, first + 500):
         cloud, plan = draw(seed)
         tried, found = climb(cloud, plan)
         by_hand, _ = oracle(cloud, plan)

@@ -1,0 +1,111 @@
+"""Facts joined to a plan: what falls out, what is said of the rest, and how old it is."""
+
+from datetime import datetime, timedelta, timezone
+
+import attrs
+import pytest
+
+from gputrain import Local, Plan, QuotaExceededError, Trainer, TrainingSpec
+from gputrain.catalog import Service
+from gputrain.planning import Fact, Ladder, candidates, weigh
+from gputrain.planning.ladder import Reason
+from gputrain.quota import EVERYWHERE, Reading, Source, Verdict
+from gputrain.trainer.nowhere import placement_error
+from tests.market import supply
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
+SPEC = TrainingSpec(script="train.py", gpu="L4:2", num_nodes=2, max_run_duration="2h")
+MARKET = attrs.evolve(supply(Service.COMPUTE), regions=("us-central1", "us-east4"))
+
+
+def reading(limit, *, metric="NVIDIA_L4_GPUS", where="us-central1", usage=None, source=Source.REGIONS):
+    return Reading(
+        metric=metric, where=where, need=4, limit=limit, usage=usage, source=source, read_at=NOW
+    )  # fmt: skip
+
+
+def planned(fact_of, *, now=NOW):
+    wanted = candidates(SPEC, [MARKET])
+    found = weigh(wanted, {one: fact for one in wanted.candidates if (fact := fact_of(one)) is not None})
+    return Plan(
+        spec=SPEC, candidates=found.candidates, refusals=found.refusals, made_at=NOW, clock=lambda: now,
+        requests_of=lambda _: (), submit_with=lambda _: None, gcloud_of=lambda _: None,
+    )  # fmt: skip
+
+
+def in_us_central1(one):
+    return one.place.startswith("us-central1")
+
+
+def test_places_that_lack_the_machine_are_one_refusal_that_names_them():
+    plan = planned(lambda one: Fact(absent_why="it has no g2-standard-24") if in_us_central1(one) else None)
+    assert not any(in_us_central1(one) for one in plan.candidates)
+    (refusal,) = [one for one in plan.asked_for if "no g2-standard-24" in one.why]
+    assert "us-central1-a, -b, -c" in refusal.subject
+    assert "us-central1-a, -b, -c" in str(plan)
+
+
+def test_the_regions_order_stands_before_any_verdict():
+    plan = planned(lambda one: Fact(verdict=Verdict.FITS) if one.place == "us-east4-c" else None)
+    assert in_us_central1(plan.candidates[0])
+    east = [one.place for one in plan.candidates if one.place.startswith("us-east4")]
+    assert east[0] == "us-east4-c"
+
+
+def test_the_plain_words_tell_limit_usage_need_who_told_it_and_when():
+    fact = Fact(verdict=Verdict.FITS, readings=(reading(16, usage=2),), availability="a list of 12:00 UTC")
+    text = planned(lambda _: fact).explain()
+    told = "NVIDIA_L4_GPUS in us-central1 is 16 with 2 in use, the job needs 4 (regions.list, 12:00 UTC)"
+    assert told in text
+    assert "is told by a list of 12:00 UTC" in text
+    assert "Facts read 2026-11-21 12:00 UTC, good until 12:10" in text
+
+
+def test_what_nobody_told_is_called_unknown():
+    assert "unknown: no API was asked" in planned(lambda _: None).explain()
+    fact = Fact(readings=(reading(None),))
+    assert "unknown: nobody told NVIDIA_L4_GPUS in us-central1" in planned(lambda _: fact).explain()
+
+
+def test_two_apis_that_differ_are_both_shown():
+    both = (reading(16), reading(8, source=Source.CLOUD_QUOTAS))
+    text = planned(lambda _: Fact(verdict=Verdict.FITS, readings=both)).explain()
+    assert "the stricter is obeyed" in text
+    assert "is 16" in text
+    assert "is 8" in text
+
+
+def test_a_short_quota_is_said_in_figures_and_the_next_region_is_taken():
+    short = Fact(verdict=Verdict.SHORT, readings=(reading(0, usage=0),))
+    plan = planned(lambda one: short if in_us_central1(one) else None)
+    assert not in_us_central1(plan.best)
+    text = plan.explain()
+    assert f"would run on 2 nodes x 2 x L4 (g2-standard-24) as standard at {plan.best.place}" in text
+    assert "Not tried: 2 nodes x 2 x L4 as standard in us-central1-a" in text
+
+
+def test_with_every_quota_short_the_error_has_the_figures_and_nothing_was_tried():
+    short = Fact(
+        verdict=Verdict.SHORT, readings=(reading(2, metric="GPUS_ALL_REGIONS", where=EVERYWHERE, usage=1),)
+    )
+    plan = planned(lambda _: short)
+    assert "would not start anywhere" in plan.explain()
+    error = placement_error(plan, Ladder(candidates=plan.candidates), Reason.NOWHERE_LEFT)
+    assert isinstance(error, QuotaExceededError)
+    assert (error.metric, error.limit, error.usage, error.need) == ("GPUS_ALL_REGIONS", 2, 1, 4)
+    assert "nothing was tried" in str(error)
+
+
+@pytest.mark.parametrize(("minutes", "said"), [(5, "good until 12:10"), (11, "stale since 12:10")])
+def test_a_plan_tells_its_age_wherever_it_is_shown(minutes, said):
+    plan = planned(lambda _: None, now=NOW + timedelta(minutes=minutes))
+    assert said in str(plan)
+    assert said in plan.explain()
+    assert said in plan._repr_mimebundle_()["text/html"]
+
+
+def test_what_a_local_plan_says_has_no_quotas_in_it():
+    spec = TrainingSpec(script="train.py", nproc_per_node=2)
+    text = Trainer(Local(gpus=0)).plan(spec).explain()
+    assert "uota" not in text
+    assert "CPU ranks" in text
