@@ -215,12 +215,16 @@ class QuotaExceededError(AccessError):
 
 
 class CapacityError(GputrainError):
-    """No machines left at ``place``; ``zones_available`` holds the zones the provider names instead."""
+    """No machines left at ``place``; ``zones_available`` holds the zones the provider names instead.
+
+    ``is_lasting`` is true where the place never has them: waiting does not help there.
+    """
 
     kind = "stockout"
     scope = Scope.ZONE
     try_elsewhere = True
     place: str = ""
+    is_lasting: bool = False
     zones_available: tuple[str, ...] = ()
 
 

@@ -55,6 +55,8 @@ def to_error(
     facts = facts_of(kind.error, answer, found)
     if kind.each_minute and now is not None:
         facts["refills_in_s"] = 60.0 - now % 60.0
+    if kind.is_lasting:
+        facts["is_lasting"] = True
     said = answer.message or f"Google said {answer.status or 'nothing'} and gave no reason"
     note = notes_of(kind.error, answer)
     return kind.error(

@@ -68,7 +68,8 @@ class Attempt:
     @property
     def is_final(self) -> bool:
         """True for a refusal that waiting does not mend: no access, say, or a quota of nothing."""
-        return self.outcome in _FINAL or (self.outcome is Outcome.NO_QUOTA and self.limit == 0)
+        is_lasting = isinstance(self.error, CapacityError) and self.error.is_lasting
+        return is_lasting or self.outcome in _FINAL or (self.outcome is Outcome.NO_QUOTA and self.limit == 0)
 
 
 _FINAL = frozenset({Outcome.NO_ACCESS, Outcome.NOT_HERE, Outcome.REFUSED})
@@ -117,7 +118,7 @@ def _outcome_of(error: GputrainError) -> Outcome:
         return Outcome.NO_ROOM
     if isinstance(error, QuotaExceededError):
         return Outcome.NO_QUOTA
-    if isinstance(error, AccessError):
+    if isinstance(error, AccessError) and not error.try_elsewhere:
         return Outcome.NO_ACCESS
     if isinstance(error, TransientError):
         return Outcome.UNCLEAR
@@ -131,12 +132,13 @@ def _scope_of(error: GputrainError) -> Scope:
 
 
 def _answer(candidate: Candidate, error: GputrainError, outcome: Outcome) -> str:
-    if isinstance(error, CapacityError):
+    if isinstance(error, CapacityError) and not error.is_lasting:
         named = ", ".join(error.zones_available)
         return "no room" + (f"; Google names {named}" if named else "")
     if isinstance(error, QuotaExceededError):
         return _quota_sentence(candidate, error)
     said = " ".join((error.why or error.what).split())
+    outcome = Outcome.NOT_HERE if outcome is Outcome.NO_ROOM else outcome  # for good, of this machine only
     return f"{outcome.value}: {said if len(said) <= LONGEST_ANSWER else said[: LONGEST_ANSWER - 3] + '...'}"
 
 

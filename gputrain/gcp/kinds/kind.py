@@ -86,6 +86,8 @@ class Kind:
     """Facts that it tells by itself; Google's words may say more."""
     each_minute: bool = False
     """Whether it ends with the running minute of Google's clock."""
+    is_lasting: bool = False
+    """Whether a place that lacks it always will."""
     scope: Scope | None = None
     """How far it reaches; None: as far as errors of its class do."""
     try_elsewhere: bool | None = None

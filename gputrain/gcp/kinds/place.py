@@ -18,6 +18,7 @@ KINDS = (
         name="not_in_zone",
         title="the zone does not have it",
         error=CapacityError,
+        is_lasting=True,
         marks=(
             Mark(
                 codes=words("RESOURCE_NOT_FOUND"),
@@ -46,6 +47,7 @@ KINDS = (
         name="not_in_region",
         title="the region does not have this machine",
         error=CapacityError,
+        is_lasting=True,
         scope=Scope.REGION,
         marks=(Mark(message=_LISTED + r'Machine type "[^"]+" is not supported\.'),),
         fix="allow more regions",
@@ -61,6 +63,7 @@ KINDS = (
         name="network_elsewhere",
         title="the network belongs to another zone",
         error=CapacityError,
+        is_lasting=True,
         marks=(Mark(message=r"Network profile only allows resource creation in location (?P<only>[\w-]*)"),),
         fix="allow the zone that the answer names, or make a network for this one",
         advice="A network for RDMA is made for a single zone.",

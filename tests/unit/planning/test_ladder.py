@@ -188,3 +188,19 @@ def test_a_ledger_shows_itself_with_places_of_one_answer_together():
     ]
     assert "NVIDIA_L4_GPUS is 0 in europe-west4; the job needs 2 GPUs" in str(ledger)
     assert "<table>" in ledger._repr_mimebundle_()["text/html"]
+
+
+def test_a_zone_that_never_has_the_machine_is_not_waited_for_and_keeps_its_other_machines():
+    never = CapacityError("no such machine here", is_lasting=True)
+    other = attrs.evolve(PLAN[1], gpu="T4", machine_type="n1-standard-8")
+    ladder = after(never, plan=(PLAN[1], other))
+    assert following(ladder) == ("compute", "us-central1-a")
+    assert ladder.attempts[0].answer == "not here: no such machine here"
+    end = NOW + timedelta(hours=6)
+    assert isinstance(after(never, plan=PLAN[1:2], give_up_at=end).step(NOW), GiveUp)
+    assert isinstance(after(CapacityError("full"), plan=PLAN[1:2], give_up_at=end).step(NOW), Rest)
+
+
+def test_a_policy_against_a_region_sends_us_to_the_next():
+    policy = OrgPolicyError("no", scope=Scope.REGION, try_elsewhere=True)
+    assert following(after(policy, plan=PLAN[1:])) == ("compute", "europe-west4-a")
