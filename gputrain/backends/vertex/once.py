@@ -104,7 +104,12 @@ def create_once(jobs: Jobs, region: str, body: Mapping[str, Any], job_id: str, h
         made = _tried(jobs, region, body, job_id, holder)
         if made is not None:
             return made
-    return jobs.create(region, body)
+    try:
+        return jobs.create(region, body)
+    except UnclearError as error:
+        again = "submit again with the same key, which takes up what may have been made"
+        error.fix = f"{again}; or look for {job_id} in trainer.jobs()"
+        raise
 
 
 def _tried(jobs: Jobs, region: str, body: Mapping[str, Any], job_id: str, holder: Holder) -> Seen | None:

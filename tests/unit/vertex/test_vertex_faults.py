@@ -1,0 +1,161 @@
+"""Whatever is wrong: the right error, with what to do now, and nothing made; once it is mended, one job."""
+
+from dataclasses import replace
+
+import pytest
+
+from gputrain.emulator import faults
+from gputrain.emulator.errors import ApiError
+from gputrain.emulator.storage import Storage
+from gputrain.emulator.vertex.endings import OverQuota
+from gputrain.emulator.vertex.states import Fate
+from gputrain.errors import (
+    ApiDisabledError,
+    CapacityError,
+    JobFailedError,
+    NoFitError,
+    NoPlacementError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RequestError,
+    SpecError,
+    TransientError,
+)
+from gputrain.trainer import Trainer
+
+CREATE = "aiplatform.customJobs.create"
+METRIC = "custom_model_training_nvidia_l4_gpus"
+UNKNOWN = 'Machine type "g2-standard-24" is not supported in region us-central1.'
+
+
+def refuse(cloud, status, message, **more):
+    cloud.fail(CREATE, faults.Refuse(error=ApiError(status, message, **more)), times=None)
+
+
+def steal_bucket(cloud, vertex):
+    cloud.add_project("somebody-else")
+    cloud.world.part(Storage).add_bucket("their-bucket", project="somebody-else")
+
+
+def limit(number):
+    def arrange(cloud, vertex):
+        vertex.settings = replace(vertex.settings, over_quota=OverQuota.REFUSE)
+        vertex.set_limit(METRIC, number, region="us-central1")
+
+    return arrange
+
+
+# what is wrong: how the backend is made, what is arranged, the error, a word of what to do now
+WRONG = {
+    "the project": ({"project": "no-such-project"}, None, (RequestError, PermissionDeniedError), "project"),
+    "a region that there is not": ({"region": "us-central9"}, None, (NoFitError, RequestError), "region"),
+    "a zone for a region": ({"region": "us-central1-a"}, None, SpecError, "region"),
+    "a bucket that there is not": (
+        {"bucket": "gs://not-there"},
+        None,
+        RequestError,
+        "gcloud storage buckets",
+    ),
+    "a bucket of somebody else": (
+        {"bucket": "gs://their-bucket"},
+        steal_bucket,
+        PermissionDeniedError,
+        "own",
+    ),
+    "a bucket in another region": (
+        {"bucket": "gs://far-bucket"},
+        lambda cloud, _: cloud.add_bucket("far-bucket", location="europe-west4"),
+        RequestError,
+        "europe-west4 first in regions",
+    ),
+    "an API that is off": (
+        {},
+        lambda cloud, _: cloud.enable_api("aiplatform", enabled=False),
+        ApiDisabledError,
+        "gcloud services enable",
+    ),
+    "an account that may not be acted as": (
+        {},
+        lambda _, vertex: vertex.forbidden_accounts.add("train@my-project.iam.gserviceaccount.com"),
+        PermissionDeniedError,
+        "train@my-project",
+    ),
+    "no quota": ({}, limit(0), QuotaExceededError, "quota"),
+    "too little quota": ({}, limit(1), QuotaExceededError, "quota"),
+    "a full region": (
+        {},
+        lambda cloud, _: refuse(cloud, 429, "Resources are insufficient in region: us-central1."),
+        (CapacityError, NoPlacementError),
+        "region",
+    ),
+    "a machine that is not there": (
+        {},
+        lambda cloud, _: refuse(cloud, 400, UNKNOWN),
+        (CapacityError, NoPlacementError, RequestError),
+        "region",
+    ),
+    "a service that is down": (
+        {},
+        lambda cloud, _: cloud.fail(CREATE, faults.server_error(503), times=None),
+        TransientError,
+        "same key",
+    ),
+}
+
+
+def submit(backend, code):
+    return Trainer(backend).submit("train.py", source_dir=code, gpu="L4:2", idempotency_key="k")
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_told_with_what_to_do_and_nothing_is_made(make, cloud, vertex, code, what):
+    settings, arrange, kinds, words = WRONG[what]
+    if arrange is not None:
+        arrange(cloud, vertex)
+    with pytest.raises(kinds) as caught:
+        submit(make(**settings), code)
+    error = caught.value
+    told = f"{error} {error.fix} {' '.join(fault.fix for fault in getattr(error, 'faults', ()))}"
+    assert words in told, told
+    assert error.fix or getattr(error, "faults", ()), told
+    assert vertex.jobs == {}
+    assert "traceback" not in told.lower()
+
+
+@pytest.mark.parametrize("what", ["an API that is off", "too little quota", "a service that is down"])
+def test_once_it_is_mended_the_same_key_makes_one_job(make, cloud, vertex, code, what):
+    _, arrange, kinds, _ = WRONG[what]
+    arrange(cloud, vertex)
+    backend = make()
+    with pytest.raises(kinds):
+        submit(backend, code)
+    cloud.enable_api("aiplatform")
+    vertex.set_limit(METRIC, 16, region="us-central1")
+    cloud.world.faults.clear()
+    cloud.clock.advance(3600)
+    first, second = submit(make(), code), submit(backend, code)
+    assert first.uri == second.uri
+    assert len(vertex.jobs) == 1
+
+
+def test_an_image_that_cannot_be_pulled_says_who_pulls(make, cloud, vertex, code):
+    vertex.settings = replace(vertex.settings, error_delay_s=1.0)
+    job = submit(make(), code)
+    (theirs,) = vertex.jobs.values()
+    vertex.put(theirs, type(theirs.life.state).FAILED, theirs.life.endings.image_denied("projects/p/r"))
+    cloud.clock.advance(100)
+    with pytest.raises(JobFailedError, match=r"artifactregistry\.reader") as failed:
+        job.result()
+    assert failed.value.kind == "image"
+    assert "gcp-sa-aiplatform-cc" in failed.value.fix
+
+
+@pytest.mark.parametrize("fault", [faults.DropBeforeCommit(), faults.DropAfterCommit(), faults.bad_gateway()])
+@pytest.mark.parametrize("step", ["storage.buckets.list", "storage.objects.insert", CREATE])
+def test_a_connection_that_breaks_anywhere_makes_one_job(make, cloud, vertex, code, step, fault):
+    vertex.set_fate(Fate(run_s=60.0))
+    cloud.fail(step, fault, times=2)
+    job = submit(make(), code)
+    assert len(vertex.jobs) == 1
+    cloud.clock.advance(1000)
+    assert job.refresh().state.value == "succeeded"
