@@ -34,7 +34,7 @@ SERVICES = (
 )
 
 # Served by Google without a document in the package: the token endpoint, Cloud Quotas, manifests of images,
-# and a path that the operations client of google-cloud-aiplatform asks for although nothing is published there.
+# a path that the operations client of google-cloud-aiplatform asks for although nothing is published there.
 UNDOCUMENTED = re.compile(
     r"/token|/v1(beta)?/projects/[^/]+/locations/global/(services/[^/]+/)?quota\w+(/.+)?|/ui/.+"
     r"|/v2/.+/manifests/.+"
