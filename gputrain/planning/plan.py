@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import attrs
 
-from gputrain.errors import NoFitError
+from gputrain.errors import NoFitError, RequestError
 from gputrain.planning.candidates import Candidate, Refusal
 from gputrain.planning.explain import explain
 from gputrain.planning.gcloud import GcloudJob
@@ -156,6 +156,11 @@ class Plan(Generic[JobT]):
         rows = [(one.backend, one.subject, one.why, one.fix) for one in self.asked_for]
         return Table(title="Refused", columns=("backend", "what", "why", "what would work"), rows=rows)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process shows all that this one does, but has no trainer to submit it."""
+        names = [field.name for field in attrs.fields(type(self)) if field.name not in _OF_ITS_TRAINER]
+        return _copied, ({name: getattr(self, name) for name in names},)
+
     def _parts(self) -> Sequence[Table]:
         warned = Table(title="Warnings", columns=("what to know",), rows=[(one,) for one in self.warnings])
         parts = (self.table, warned, self.refusal_table)
@@ -169,6 +174,19 @@ class Plan(Generic[JobT]):
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         yield from self._parts()
+
+
+_OF_ITS_TRAINER = ("requests_of", "submit_with", "gcloud_of", "clock")
+
+
+def _copied(fields: Mapping[str, Any]) -> Plan[Any]:
+    return Plan(**fields, requests_of=_no_trainer, submit_with=_no_trainer, gcloud_of=_no_trainer)
+
+
+def _no_trainer(plan: Plan[Any]) -> NoReturn:
+    raise RequestError(
+        f"this is a copy of a plan for {plan.spec.title}", fix="plan again: trainer.plan(plan.spec)"
+    )
 
 
 def _row(number: int, one: Candidate) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """A submit against the emulated cloud: where it goes when places say no, and what the ledger tells of it."""
 
 import os
+import pickle
 import signal
 
 import pytest
@@ -109,6 +110,11 @@ def test_where_nothing_has_room_the_error_tells_the_whole_story(cloud, trainer, 
     assert "max_wait_duration" in text
     assert caught.value.plan.candidates
     assert not cloud.compute.vms
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert str(copy) == text
+    assert str(copy.plan) == str(caught.value.plan)
+    with pytest.raises(RequestError, match="copy of a plan"):
+        copy.plan.submit()
 
 
 def test_max_wait_duration_waits_and_goes_round_again(cloud, trainer, script):
