@@ -59,7 +59,11 @@ def translated(
 
 def _shown(error: Exception) -> Exception | None:
     """The cause, for tracebacks; none where its words hold a credential, such as an upload's address."""
-    return error if redact(str(error)) == str(error) else None
+    try:
+        said = str(error)
+    except (TypeError, ValueError):  # google-api-core cannot show a message of another type than text
+        return None
+    return error if redact(said) == said else None
 
 
 def _families() -> tuple[type[Exception], ...]:
