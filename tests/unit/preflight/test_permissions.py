@@ -1,9 +1,15 @@
 """The tables of permissions: enough for all that a backend does, and nothing in them that is not needed."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from gputrain import PermissionDeniedError
+from gputrain.backends.compute import preflight as compute
+from gputrain.backends.vertex import preflight as vertex
 from gputrain.emulator.compute import images
+from gputrain.preflight.permissions import On
 from gputrain.spec import TrainingSpec
 from tests.road import Road
 from tests.unit.preflight.conftest import ACCOUNT, LOOKS, NEEDS
@@ -110,3 +116,14 @@ def test_a_service_account_is_called_by_its_name_in_the_commands(cloud, backend_
     member = "--member serviceAccount:robot@my-project.iam.gserviceaccount.com"
     assert checks.faults
     assert all(member in fault.fix for fault in checks.faults)
+
+
+@pytest.mark.parametrize("kind", NEEDS)
+def test_the_least_role_on_the_page_holds_what_the_table_asks_of_a_project(kind):
+    page = (Path(__file__).parents[3] / "docs" / "howto" / f"{kind}.md").read_text()
+    named = re.search(
+        r"roles create gputrain(?:Gang|Submitter) .*? --permissions \\\n((?:.*,\\\n)*.*)\n", page
+    )
+    told = set(re.sub(r"[\\\s]", "", named[1]).split(","))
+    table = {"vertex": vertex, "compute": compute}[kind].NEEDS
+    assert {need.permission for need in table if need.on is On.PROJECT} <= told
