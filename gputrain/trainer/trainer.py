@@ -5,19 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job, Result
 from gputrain.planning import Plan
-from gputrain.preflight import Checks
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id, make_spec
-from gputrain.trainer.doctor import examined
 from gputrain.trainer.found import Jobs, taken_up
 from gputrain.trainer.quotas import read as read_quotas
 from gputrain.trainer.road import Road
+
+if TYPE_CHECKING:
+    from gputrain.preflight import Checks
 
 
 class Trainer:
@@ -86,6 +87,8 @@ class Trainer:
         >>> Trainer().doctor("examples/train_plain_ddp.py", nproc_per_node=2).is_ok
         True
         """
+        from gputrain.trainer.doctor import examined
+
         if entry is None and not fields:
             return examined(self._backends.values(), None, "")
         spec = make_spec(entry, fields)

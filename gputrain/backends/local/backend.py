@@ -8,15 +8,18 @@ import socket
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gputrain import staging
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
-from gputrain.backends.local import devices, folder, gpus, logs, offers, preflight, render, start, states
+from gputrain.backends.local import devices, folder, gpus, logs, offers, render, start, states
 from gputrain.errors import Fault, JobLostError, SpecError
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
-from gputrain.preflight import Checks
 from gputrain.spec import TrainingSpec
+
+if TYPE_CHECKING:
+    from gputrain.preflight import Checks
 
 POLL_S = 0.03
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -82,6 +85,8 @@ class Local:
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:  # noqa: ARG002
         """What this machine has for jobs, or for this one; nothing is made."""
+        from gputrain.backends.local import preflight
+
         return preflight.preflight(self.root, self._gpus, spec)
 
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # the code stays where it lies
