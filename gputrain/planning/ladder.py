@@ -32,6 +32,8 @@ LONGEST_REST = timedelta(minutes=10)
 UNCLEAR_TRIES = 4
 """How often one place is asked before an unclear answer goes to the caller."""
 UNCLEAR_PAUSE = timedelta(seconds=5)
+LONGEST_UNCLEAR_PAUSE = timedelta(minutes=2)
+"""A service that asks for more patience than that is left to the caller's."""
 
 _PREEMPTIBLE = frozenset({ProvisioningModel.SPOT, ProvisioningModel.FLEX_START})
 
@@ -125,10 +127,10 @@ class Ladder:
             if one.outcome is not Outcome.UNCLEAR or one.candidate != last.candidate:
                 break
             tries += 1
-        if tries >= UNCLEAR_TRIES:
-            return GiveUp(reason=Reason.UNCLEAR)
         asked_s = last.error.retry_after_s if isinstance(last.error, TransientError) else None
         pause = UNCLEAR_PAUSE if asked_s is None else timedelta(seconds=asked_s)
+        if tries >= UNCLEAR_TRIES or pause > LONGEST_UNCLEAR_PAUSE:
+            return GiveUp(reason=Reason.UNCLEAR)
         return Try(candidate=last.candidate, not_before=last.at + pause)
 
     def _best(self, now: datetime, blocks: Blocks) -> Candidate | None:

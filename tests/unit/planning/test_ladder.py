@@ -119,6 +119,10 @@ def test_an_unclear_answer_is_settled_where_it_was_asked_before_any_other_place(
     assert ladder.step(NOW) == GiveUp(reason=Reason.UNCLEAR)
 
 
+def test_a_service_that_asks_for_an_hour_of_patience_is_left_to_the_caller():
+    assert after(TransientError("x", retry_after_s=3600.0)).step(NOW) == GiveUp(reason=Reason.UNCLEAR)
+
+
 def test_a_settled_answer_lets_the_ladder_go_on():
     ladder = after(CapacityError("x"), TransientError("x"), CapacityError("x"))
     assert following(ladder) == ("compute", "us-central1-b")
