@@ -131,8 +131,10 @@ def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
 
     Only ``error.errors`` decides: a status code may be missing beside it.
     """
-    errors = (operation.get("error") or {}).get("errors") or ()
-    return tuple(one for one in errors if one.get("code") != "VM_MIN_COUNT_NOT_REACHED")
+    error = operation.get("error")
+    errors = error.get("errors") if isinstance(error, dict) else ()
+    told = [one for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
+    return tuple(one for one in told if one.get("code") != "VM_MIN_COUNT_NOT_REACHED")
 
 
 def raise_first(errors: tuple[Json, ...], status: int, action: str, *, zone: str, project: str) -> None:

@@ -309,3 +309,10 @@ def test_a_write_whose_answer_is_lost_is_unclear_and_sent_once(cloud, access, fa
     order.cancel()
     assert type(error) is UnclearError
     assert (error.kind, order.struck) == ("unclear", 1)
+
+
+@pytest.mark.parametrize(
+    "error", [None, 7, "no", [], {}, {"errors": None}, {"errors": "x"}, {"errors": [7, None]}]
+)
+def test_an_operation_of_another_shape_has_no_errors_that_could_be_read(error):
+    assert errors_of({"error": error}) == ()
