@@ -13,8 +13,10 @@ import subprocess
 import sys
 import traceback
 import urllib.request
+from pathlib import Path
 
 DONE = 0
+ROOT = Path(__file__).parents[2]
 
 
 class Clients:
@@ -22,7 +24,9 @@ class Clients:
 
     def __init__(self):
         words = [sys.executable, "-m", "tests.laws.mortal_clients"]
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
 
     def start(self, **order):
         """Start a client; its process id."""
