@@ -92,7 +92,7 @@ class Job:
         left = self.candidate
         if left is None or seen.place in ("", left.place):
             return
-        told = moved(left, seen.place, self._now())
+        told = moved(left, seen.place, self._now(), has_run=seen.attempt > 0)
         self.candidate, self.attempts = told[-1].candidate, Ledger((*self.attempts, *told))
 
     def resume(self) -> bool:

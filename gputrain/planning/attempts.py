@@ -99,11 +99,11 @@ def accepted(candidate: Candidate, at: datetime, answer: str = "accepted") -> At
     return Attempt(candidate=candidate, at=at, outcome=Outcome.ACCEPTED, answer=answer)
 
 
-def moved(left: Candidate, place: str, at: datetime) -> tuple[Attempt, Attempt]:
+def moved(left: Candidate, place: str, at: datetime, *, has_run: bool = False) -> tuple[Attempt, Attempt]:
     """What a job that was made at one place and has gone to another has met there; prices differ by place."""
     there = attrs.evolve(left, place=place, price=None)
-    full = Attempt(candidate=left, at=at, outcome=Outcome.NO_ROOM, answer="no room after all")
-    return full, accepted(there, at)
+    answer = "interrupted there, and it starts again elsewhere" if has_run else "no room after all"
+    return Attempt(candidate=left, at=at, outcome=Outcome.NO_ROOM, answer=answer), accepted(there, at)
 
 
 def passed_over(candidate: Candidate, at: datetime) -> Attempt:

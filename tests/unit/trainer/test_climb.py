@@ -306,3 +306,20 @@ def test_the_request_that_a_plan_shows_is_the_one_that_submit_would_send_first(c
     assert plan.candidates[0].backend == "vertex"
     assert plan.best.backend == "compute"
     assert plan.requests[0]["zone"] == plan.best.place
+
+
+def test_a_spot_vm_that_is_reclaimed_and_restarted_elsewhere_is_in_the_ledger(cloud, trainer, script):
+    spot = {**L4, "provisioning_model": "spot", "max_restarts": 1}
+    job = trainer("compute").submit(script, **spot)
+    first = job.candidate.place
+    cloud.clock.advance(120)
+    cloud.preempt(f"{job.ref.name}-0-0")
+    cloud.stock(first, MACHINE, 0)
+    cloud.clock.advance(120)
+    wait(job, cloud, until=State.PROVISIONING)
+    assert job.candidate.place != first
+    assert [one.answer.partition(",")[0] for one in job.attempts] == [
+        "accepted",
+        "interrupted there",
+        "accepted",
+    ]
