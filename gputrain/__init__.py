@@ -37,7 +37,13 @@ if TYPE_CHECKING:
     )
     from gputrain.job import Job as Job
     from gputrain.lifecycle import State as State
-    from gputrain.planning import Candidate as Candidate, Plan as Plan, Refusal as Refusal
+    from gputrain.planning import (
+        Attempt as Attempt,
+        Candidate as Candidate,
+        Ledger as Ledger,
+        Plan as Plan,
+        Refusal as Refusal,
+    )
     from gputrain.preflight import Check as Check, Checks as Checks
     from gputrain.spec import TrainingSpec as TrainingSpec
     from gputrain.trainer import Trainer as Trainer, attach as attach
@@ -53,7 +59,7 @@ _ROOMS = {
     "catalog": "ProvisioningModel",
     "lifecycle": "State",
     "spec": "TrainingSpec",
-    "planning": "Candidate Plan Refusal",
+    "planning": "Attempt Candidate Ledger Plan Refusal",
     "preflight": "Check Checks",
     "backends.local": "Local",
     "backends.compute": "ComputeEngine",

@@ -22,9 +22,8 @@
     │  └─ JobTimeoutError
     └─ ProviderError           unknown answer (raw code and body)
 
-Each carries ``what`` happened, ``why``, a ``fix`` to try today and the provider's ``raw`` payload;
+Each pickles and carries ``what`` happened, ``why``, a ``fix`` for today and the provider's ``raw`` payload;
 its ``kind`` names the case, ``scope``, ``retryable`` and ``try_elsewhere`` tell a program what may help.
-Each pickles.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from gputrain import (
     Checks,
     ComputeEngine,
     Job,
+    Ledger,
     Local,
     Plan,
     Scope,
@@ -22,7 +23,6 @@ from gputrain import (
 )
 from gputrain.backends.base import LogLine
 from gputrain.job import Result
-from gputrain.planning import Ledger
 
 spec = TrainingSpec(script="train.py", gpu="H100:2", max_run_duration="12h")
 assert_type(spec.replace(num_nodes=2), TrainingSpec)
