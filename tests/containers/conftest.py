@@ -42,10 +42,14 @@ def nothing_is_left():
 def traces():
     """What an engine might leave behind on this computer."""
     mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
-    groups = {path.name for path in Path("/sys/fs/cgroup").glob("**/gputrain-emulator-*")}
-    mine = {name for name in groups if name.startswith(f"gputrain-emulator-{os.getpid()}-")}
+    mine = control_groups(f"gputrain-emulator-{os.getpid()}-")
     locks = {path.name for path in Path("/dev/shm").glob("libpod*")}
     return mounts, mine, locks
+
+
+def control_groups(beginning):
+    """Those whose names begin so; what vanishes while one looks is passed over, as `Path.glob` does not."""
+    return {name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names if name.startswith(beginning)}
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.conftest import IMAGE, NAME
+from tests.containers.conftest import IMAGE, NAME, control_groups
 from tests.emulator.live_guests import running
 from tests.emulator.test_live_vms import boot, says, serial
 
@@ -84,8 +84,7 @@ def test_containers_end_with_an_emulator_that_is_killed(local, tmp_path):
         until(lambda: sleeping(7303))
         emulator.send_signal(signal.SIGKILL)
     until(lambda: not sleeping(7303))
-    groups = Path("/sys/fs/cgroup").glob(f"**/gputrain-emulator-{emulator.pid}-*")
-    until(lambda: not list(groups))
+    until(lambda: not control_groups(f"gputrain-emulator-{emulator.pid}-"))
 
 
 def sleeping(seconds):

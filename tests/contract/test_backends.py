@@ -30,7 +30,7 @@ COUNT = """
 import os, time
 for i in range(50):
     print("line", os.environ["RANK"], i, flush=True)
-    time.sleep(0.01)
+    time.sleep(0.04)
 """
 WAIT = """
 import signal, sys, time

@@ -121,7 +121,7 @@ def _stopped(documents: list[Mapping[str, Any]]) -> Failure | None:
 
 
 def _with_note(failure: Failure, note: str) -> Failure:
-    return attrs.evolve(failure, message=f"{failure.message.rstrip('.')}; {note}") if note else failure
+    return attrs.evolve(failure, message=f"{failure.message} ({note})") if note else failure
 
 
 def _detail(seen: Seen, state: State | None) -> str:
