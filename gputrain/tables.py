@@ -86,7 +86,8 @@ class Table:
             for row in self.rows
         )
         title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
-        note = f"<p><small>{html.escape(self.caption)}</small></p>" if self.caption else ""
+        lines = "<br>".join(map(html.escape, self.caption.splitlines()))
+        note = f"<p><small>{lines}</small></p>" if lines else ""
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:

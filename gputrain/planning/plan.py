@@ -20,6 +20,8 @@ from gputrain.tables import Table
 JobT = TypeVar("JobT")
 STALE_AFTER = timedelta(minutes=10)
 SHOWN_CANDIDATES = 12
+LONGEST_FIX = 100
+"""Characters of a remedy that still fits a cell."""
 
 
 @attrs.frozen(kw_only=True)
@@ -152,9 +154,16 @@ class Plan(Generic[JobT]):
 
     @property
     def refusal_table(self) -> Table:
-        """The refusals of what the spec asked for, with what would work."""
-        rows = [(one.backend, one.subject, one.why, one.fix) for one in self.asked_for]
-        return Table(title="Refused", columns=("backend", "what", "why", "what would work"), rows=rows)
+        """The refusals of what the spec asked for, with what would work; a long recipe stands below, once."""
+        recipes = list(dict.fromkeys(one.fix for one in self.asked_for if len(one.fix) > LONGEST_FIX))
+        marks = {recipe: f"[{number}] below" for number, recipe in enumerate(recipes, start=1)}
+        rows = [(one.backend, one.subject, one.why, marks.get(one.fix, one.fix)) for one in self.asked_for]
+        return Table(
+            title="Refused",
+            columns=("backend", "what", "why", "what would work"),
+            rows=rows,
+            caption="\n".join(f"[{number}] {recipe}" for number, recipe in enumerate(recipes, start=1)),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process shows all that this one does, but has no trainer to submit it."""

@@ -3,7 +3,7 @@ from datetime import datetime, timedelta, timezone
 import attrs
 import pytest
 
-from gputrain import NoFitError, Plan, TrainingSpec, catalog
+from gputrain import NoFitError, Plan, Refusal, TrainingSpec, catalog
 from gputrain.catalog import Service
 from gputrain.planning import Fact, GcloudJob, Verdict, candidates, rank
 from tests.market import supply
@@ -51,6 +51,16 @@ def test_regions_keep_the_users_order_whatever_they_cost():
         catalog.region_of(one.place) for one in rank(found, {}) if one.place.startswith("us-")
     )
     assert list(order).index("us-east4") < list(order).index("us-central1")
+
+
+def test_a_recipe_that_fits_no_cell_stands_below_the_refusals_once():
+    recipe = "make two networks: " + "gcloud compute networks create gpu-net; " * 3
+    known = [Refusal(backend="compute", subject=f"way {n}", why="no networks", fix=recipe) for n in (1, 2)]
+    other = Refusal(backend="vertex", subject="way 3", why="not sold", fix="take spot")
+    table = attrs.evolve(plan(gpu="L4:2"), refusals=(*known, other)).refusal_table
+    assert [row[-1] for row in table.rows] == ["[1] below", "[1] below", "take spot"]
+    assert table.caption == f"[1] {recipe}"
+    assert str(table).count(recipe) == table._repr_html_().count(recipe) == 1
 
 
 def test_a_plan_without_candidates_refuses_to_submit_and_says_what_would_work():
