@@ -102,6 +102,8 @@ def by_hand(cloud: gputrain.emulator.Cloud) -> float:
         if found := re.findall(r"first line at (\d+\.\d+)", said):
             instances.delete_unary(**asked, retry=None)
             return min(map(float, found)) - booted_at(cloud, name)
+        if "Finished running startup scripts" in said:
+            raise RuntimeError(f"torchrun by hand came to nothing:\n{said}")
 
 
 def notice() -> float:
