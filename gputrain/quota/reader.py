@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gputrain.catalog import Service
+from gputrain.catalog import ProvisioningModel, Service
 from gputrain.errors import QuotaExceededError
 from gputrain.gcp import Access, Api, Page, read_all
 from gputrain.gcp.forms import mapping, mappings
 from gputrain.gcp.lookups import SOON, WAIT_S, Found, Lookups, lookups_of
 from gputrain.quota.book import Book, Figures
 from gputrain.quota.infos import number
+from gputrain.quota.shown import Quotas, quotas
 from gputrain.quota.values import Source
 from gputrain.retry import retried
+from gputrain.spec import GpuRequest
 
 Json = Mapping[str, Any]
 
@@ -28,15 +30,30 @@ class Reader:
     Nothing is raised for what cannot be read: it is unknown in the `Book`, which says why.
     """
 
-    def __init__(self, access: Access, service: Service) -> None:
+    def __init__(self, access: Access, service: Service, regions: Sequence[str] = ()) -> None:
         self._access = access
         self._service = service
+        self._home = tuple(regions)
         self._lookups: Lookups = lookups_of(access)
         self._last: tuple[tuple[Found, ...], Book] | None = None
 
     def read(self) -> Book:
         """Everything, read now or within the last minute."""
         return self.book(self._lookups.ask(self.questions()))
+
+    def quotas(
+        self,
+        gpus: Sequence[GpuRequest] = (),
+        *,
+        num_nodes: int = 1,
+        models: Sequence[ProvisioningModel] = (),
+        regions: Sequence[str] = (),
+    ) -> Quotas:
+        """How jobs of these sizes stand with the quotas of some regions; of the reader's unless said."""
+        return quotas(
+            self.read(), self._service, gpus=gpus, num_nodes=num_nodes, models=models,
+            regions=regions or self._home,
+        )  # fmt: skip
 
     def questions(self) -> dict[str, Callable[[], Any]]:
         """The calls by their keys, to be asked side by side with others of the same plan."""

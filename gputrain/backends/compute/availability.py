@@ -21,11 +21,9 @@ from gputrain.gcp import Access, reservations
 from gputrain.gcp.lookups import Found, lookups_of
 from gputrain.gcp.places import InZones, aggregated
 from gputrain.planning import Candidate, Fact
-from gputrain.quota import Quotas, Standing
+from gputrain.quota import Standing
 from gputrain.quota.book import Book, grouped, in_short
 from gputrain.quota.reader import Reader
-from gputrain.quota.shown import quotas
-from gputrain.spec import GpuRequest
 
 _MACHINES, _ACCELERATORS = "machineTypes", "acceleratorTypes"
 
@@ -35,11 +33,10 @@ class Availability:
 
     def __init__(self, access: Access, regions: Sequence[str], *, capacity_advice: bool) -> None:
         self._access = access
-        self._regions = tuple(regions)
         self._has_advice = capacity_advice
         self._lookups = lookups_of(access)
-        self._reader = Reader(access, Service.COMPUTE)
-        self.corrected = self._reader.corrected
+        self._reader = Reader(access, Service.COMPUTE, regions)
+        self.corrected, self.quotas = self._reader.corrected, self._reader.quotas
 
     def facts(self, wanted: Sequence[Candidate]) -> dict[Candidate, Fact]:
         """A fact for every candidate."""
@@ -48,20 +45,6 @@ class Availability:
         found = self._lookups.ask({**self._reader.questions(), **self._questions(wanted)})
         book = self._reader.book(found)
         return {one: self._fact(one, book, found) for one in wanted}
-
-    def quotas(
-        self,
-        gpus: Sequence[GpuRequest] = (),
-        *,
-        num_nodes: int = 1,
-        models: Sequence[ProvisioningModel] = (),
-        regions: Sequence[str] = (),
-    ) -> Quotas:
-        """How jobs of these sizes stand with the quotas of some regions; of the backend's unless said."""
-        return quotas(
-            self._reader.read(), Service.COMPUTE, gpus=gpus, num_nodes=num_nodes, models=models,
-            regions=regions or self._regions,
-        )  # fmt: skip
 
     def _questions(self, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
         access = self._access

@@ -16,11 +16,8 @@ from gputrain.catalog.places import listed_in
 from gputrain.gcp import Access, reservations
 from gputrain.gcp.lookups import Found, lookups_of
 from gputrain.planning import Candidate, Fact
-from gputrain.quota import Quotas
 from gputrain.quota.book import Book, in_short
 from gputrain.quota.reader import Reader
-from gputrain.quota.shown import quotas
-from gputrain.spec import GpuRequest
 
 
 class Availability:
@@ -28,10 +25,9 @@ class Availability:
 
     def __init__(self, access: Access, regions: Sequence[str]) -> None:
         self._access = access
-        self._regions = tuple(regions)
         self._lookups = lookups_of(access)
-        self._reader = Reader(access, Service.VERTEX)
-        self.corrected = self._reader.corrected
+        self._reader = Reader(access, Service.VERTEX, regions)
+        self.corrected, self.quotas = self._reader.corrected, self._reader.quotas
 
     def facts(self, wanted: Sequence[Candidate]) -> dict[Candidate, Fact]:
         """A fact for every candidate."""
@@ -40,20 +36,6 @@ class Availability:
         found = self._lookups.ask({**self._reader.questions(), **self._reservations(wanted)})
         book = self._reader.book(found)
         return {one: _fact(one, book, found) for one in wanted}
-
-    def quotas(
-        self,
-        gpus: Sequence[GpuRequest] = (),
-        *,
-        num_nodes: int = 1,
-        models: Sequence[ProvisioningModel] = (),
-        regions: Sequence[str] = (),
-    ) -> Quotas:
-        """How jobs of these sizes stand with the quotas of some regions; of the backend's unless said."""
-        return quotas(
-            self._reader.read(), Service.VERTEX, gpus=gpus, num_nodes=num_nodes, models=models,
-            regions=regions or self._regions,
-        )  # fmt: skip
 
     def _reservations(self, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
         names = dict.fromkeys(one.reservation for one in wanted if one.reservation)
