@@ -1,55 +1,48 @@
-"""What a rank runs before the user's script: records its exception, and ends the process without a teardown.
-
-torch 2.13 with gloo aborts 10 to 20 % of *finished* runs while the interpreter is torn down (exit 134, which
-Vertex AI takes for a transient fault and runs again). So the rank does what Python does at its end, joining
-threads, atexit handlers, flushing, and then leaves with os._exit.
-"""
+"""What a rank runs before the user's script, and behind it: records its exception, and sees to its end."""
 
 from __future__ import annotations
 
-import atexit
 import builtins
 import contextlib
 import faulthandler
 import io
 import json
 import os
-import signal
 import sys
-import threading
 import time
 import traceback
 import types
 
+from .ending import leave
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, NoReturn
-
-FAILED_EXIT_S = 20.0
-"""How long the atexit handlers of a rank that failed may take; its peers wait for it to go."""
+    from typing import Any, Dict, List, NoReturn, Optional
 
 
 def main() -> NoReturn:
     """Run ``sys.argv[1:]``, ``script.py args`` or ``-m module args``, as Python itself would, and exit."""
     faulthandler.enable()
     del sys.argv[0]
+    code, failed, folder = 0, False, os.getcwd()
     try:
         if sys.argv[0] == "-m":
             _run_module()
         else:
+            folder = os.path.dirname(os.path.realpath(sys.argv[0]))
             _run_script(sys.argv[0])
     except SystemExit as leaving:
-        _leave(_code_of(leaving))
+        code = _code_of(leaving)
     except KeyboardInterrupt:
         traceback.print_exc()
-        _leave(130)
+        code = 130
     except BaseException as error:  # noqa: BLE001  # the top of a rank: whatever it raised is the news
         _shorten(error)
         _record(error)
-        _guard_exit()
         sys.excepthook(type(error), error, error.__traceback__)
-        _leave(1, joins_threads=False)
-    _leave(0)
+        code, failed = 1, True
+    # Outside the handlers: a traceback that is still held holds the open files of its frames.
+    leave(code, folder, failed)
 
 
 def _run_script(path: str) -> None:
@@ -94,6 +87,7 @@ def _code_of(leaving: SystemExit) -> int:
         return code & 0xFF
     with contextlib.suppress(Exception):
         sys.stderr.write(f"{code}\n")
+    _write(_document(leaving, None))
     return 1
 
 
@@ -111,22 +105,28 @@ def _is_ours(filename: str) -> bool:
 
 
 def _record(error: BaseException) -> None:
-    """Write the error document: what torchrun's @record writes, and beside it what we add."""
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    document = {
+    _write(_document(error, "".join(traceback.format_exception(type(error), error, error.__traceback__))))
+
+
+def _document(error: BaseException, trace: Optional[str]) -> Dict[str, Any]:
+    """The error document: what torchrun's @record writes, and beside it what we add."""
+    return {
         "message": {
             "message": f"{type(error).__name__}: {error}"[:4000],
-            "extraInfo": {"py_callstack": text, "timestamp": str(int(time.time()))},
+            "extraInfo": {"py_callstack": trace, "timestamp": str(int(time.time()))},
         },
         "gputrain": {
             "exception": _full_name(type(error)),
             "message": str(error)[:4000],
-            "traceback": text,
+            "traceback": trace,
             "time": time.time(),
             "rank": os.environ.get("RANK"),
             "local_rank": os.environ.get("LOCAL_RANK"),
         },
     }
+
+
+def _write(document: Dict[str, Any]) -> None:
     for path in _error_files():
         with contextlib.suppress(OSError):  # a rank whose disk is full still has to end with its own code
             with open(path + "-new", "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -146,33 +146,3 @@ def _full_name(kind: type) -> str:
     return (
         kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__name__}"
     )
-
-
-def _guard_exit() -> None:
-    guard = threading.Timer(FAILED_EXIT_S, os._exit, [1])
-    guard.daemon = True
-    guard.start()
-
-
-def _leave(code: int, joins_threads: bool = True) -> NoReturn:
-    """End as the interpreter would, up to the point where it would take itself apart."""
-    with contextlib.suppress(ValueError):  # as when a thread called sys.exit
-        signal.signal(
-            signal.SIGTERM, signal.SIG_IGN
-        )  # a stop that comes now is too late to change how it ended
-    try:
-        if joins_threads:
-            threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-    except SystemExit as leaving:
-        code = _code_of(leaving)
-    except BaseException:  # noqa: BLE001  # an atexit handler that fails must not keep the process
-        traceback.print_exc()
-    for stream in _streams():
-        with contextlib.suppress(Exception):
-            stream.flush()
-    os._exit(code)
-
-
-def _streams() -> List[io.TextIOBase]:
-    return [stream for stream in (sys.stdout, sys.stderr) if stream is not None]  # type: ignore[misc]

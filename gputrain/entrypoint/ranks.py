@@ -179,6 +179,9 @@ def explain(
     if rank.was_told == "stop" and str(error.get(contract.C_EXCEPTION)).endswith("SignalException"):
         text = "torchrun was stopped and does not tell whether its ranks saved"
         return {**cause, **error, "kind": contract.STOP_IGNORED, "message": text}
+    if error.get(contract.C_EXCEPTION) == "SystemExit":  # sys.exit("text")
+        text = str(error[contract.C_MESSAGE]).partition("SystemExit: ")[2]
+        return {**cause, "kind": contract.EXIT, "message": text}
     if error and not rank.signal:
         return {**cause, **error, "kind": contract.EXCEPTION}
     if rank.signal:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -168,21 +169,44 @@ def test_worker_processes_of_a_script_find_its_main_module(cluster, method):
     assert node.code == 0
 
 
-def test_a_finished_rank_is_not_torn_down(cluster):
+def test_a_finished_rank_with_process_groups_is_not_torn_down(cluster):
     """An extension that crashes while the interpreter is taken apart, as gloo does, harms no finished run."""
     script = cluster.script("""
-        import ctypes, os, sys
+        import os, sys, torch
         class CrashesAtTeardown:
             abort = os.abort
             def __del__(self):
                 self.abort()
         sys.kept = CrashesAtTeardown()
+        store = torch.distributed.HashStore()
+        torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
         print("finished")
     """)
     plain = os.spawnv(os.P_WAIT, sys.executable, [sys.executable, script])
     assert plain == -signal.SIGABRT
     node = cluster.run(script)
     assert (node.code, len(node.said("finished"))) == (0, 2), node.out
+
+
+def test_a_failed_rank_waits_for_its_threads_but_not_for_ever(cluster):
+    script = cluster.script("""
+        import queue, threading
+        file = open("history.txt", "w")
+        file.write("nan at step 7")
+        threading.Thread(target=queue.Queue().get).start()
+        raise ValueError("the loss is nan")
+    """)
+    began = time.monotonic()
+    node = cluster.run(script, nproc=1)
+    assert (node.code, node.cause["message"]) == (1, "ValueError: the loss is nan"), node.out
+    assert time.monotonic() - began < 15  # FAILED_THREADS_S, and a busy machine
+    assert (cluster.folder / "history.txt").read_text() == "nan at step 7"
+
+
+def test_the_text_that_a_script_exits_with_is_why_it_failed(cluster):
+    node = cluster.run(cluster.script("import sys; sys.exit('no data in /mnt')"), nproc=1)
+    assert (node.code, node.cause["kind"], node.cause["message"]) == (1, "exit", "no data in /mnt")
+    assert node.cause["traceback"] is None
 
 
 def test_threads_that_are_not_daemons_are_waited_for(cluster):

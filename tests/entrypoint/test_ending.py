@@ -1,0 +1,100 @@
+"""What a script left open is whole at its end, whichever end that is, as it is under plain Python."""
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from .nodes import Cluster
+
+HERE = Path(__file__).parent
+ROWS = 2000
+
+
+def rows_of(path):
+    return [line.split(",") for line in path.read_text().splitlines()]
+
+
+def h5(path):
+    import h5py
+
+    with h5py.File(path) as file:
+        return list(file["losses"])
+
+
+def events(path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(path))
+    found.Reload()
+    return len(found.Scalars("loss"))
+
+
+PLAIN = {
+    "small.csv": lambda path: rows_of(path) == [[str(n), str(1.5 * n)] for n in range(3)],
+    "big.csv": lambda path: rows_of(path) == [[str(n), str(1.5 * n)] for n in range(ROWS)],
+    "text.gz": lambda path: gzip.decompress(path.read_bytes()) == b"packed\n" * ROWS,
+    "files.zip": lambda path: zipfile.ZipFile(path).read("inside.txt") == b"inside",
+    "files.tar": lambda path: tarfile.TarFile(path).getnames() == ["held.py"],
+    "looped.txt": lambda path: path.read_text() == "looped\n" * ROWS,
+    "native.txt": lambda path: path.read_text() == "native",
+    "tee.txt": lambda path: path.read_text() == "told\n",
+    "deleted.txt": lambda path: path.read_text() == "deleted",
+    "elsewhere.txt": lambda path: path.read_text() == "elsewhere",
+    "thread.txt": lambda path: path.read_text() == "thread",
+    "child.txt": lambda path: path.read_text() == "child",
+    "atexit.txt": lambda path: path.read_text() == "atexit",
+    "history.txt": lambda path: path.read_text() == "nan at step 7",
+}
+LIBRARIES = {
+    "numbers.h5": lambda path: h5(path) == list(range(ROWS)),
+    "events": lambda path: events(path) == 50,
+}
+CODES = {"succeeds": 0, "destroys": 0, "fails": 1, "exits": 1}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Runs the script once for each way it may be run and end; the answer is where its files are."""
+    done = {}
+
+    def run(by, how, ending):
+        if (by, how, ending) not in done:
+            done[by, how, ending] = folder = tmp_path_factory.mktemp(f"{by}-{how}-{ending}")
+            for name in ("left_open.py", "held_elsewhere.py"):
+                shutil.copy(HERE / name, folder)
+            words = ["left_open.py", "out", how, ending]
+            if by == "python":
+                env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+                ended = subprocess.run([sys.executable, *words], cwd=folder, env=env, check=False)
+                assert ended.returncode == CODES[ending]
+                return folder / "out"
+            cluster = Cluster(folder)
+            try:
+                node = cluster.run(*words, nproc=2 if how == "gloo" else 1)
+            finally:
+                cluster.close()
+            assert node.code == CODES[ending], node.out
+        return done[by, how, ending] / "out"
+
+    return run
+
+
+@pytest.mark.parametrize("ending", ["succeeds", "fails", "exits"])
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_file_that_python_closes_at_its_end_is_whole_under_the_agent(ended, name, ending):
+    for by in ("python", "agent"):
+        assert PLAIN[name](ended(by, "alone", ending) / "0" / name), by
+
+
+@pytest.mark.parametrize("ending", ["succeeds", "destroys", "fails"])
+@pytest.mark.parametrize("name", {**PLAIN, **LIBRARIES})
+def test_every_file_of_every_rank_is_whole_when_the_ranks_had_process_groups(ended, name, ending):
+    for rank in ("0", "1"):
+        assert {**PLAIN, **LIBRARIES}[name](ended("agent", "gloo", ending) / rank / name), rank
