@@ -33,14 +33,14 @@ soak: $(VENV)/installed  ## the long laws
 test-frameworks: .venv-frameworks/installed  ## Lightning and accelerate scripts, unedited
 	.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks
 
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml emulator/pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,test]'
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ./emulator -e '.[torch,test]'
 	touch $@
 
-.venv-frameworks/installed: pyproject.toml constraints.txt
+.venv-frameworks/installed: pyproject.toml emulator/pyproject.toml constraints.txt
 	python3 -m venv .venv-frameworks
-	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,test]' lightning accelerate
+	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ./emulator -e '.[torch,test]' lightning accelerate
 	touch $@
 
 clean:

@@ -11,31 +11,31 @@ from typing import Any
 
 from measure import Measure, medians
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import Place, ref_of
 from gputrain.backends.compute.operations import EVERY_S
 from gputrain.backends.compute.record import Record, Records
-from gputrain.emulator.storage import Storage
 from gputrain.gcp import Access
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 from gputrain.staging.bucket import Bucket
+from gputrain_emulator.storage import Storage
 
 ZONE = "us-central1-a"
 VMS = 1000
 THREADS = 4
 
 
-def backend_in(cloud: gputrain.emulator.Cloud, **clock: Any) -> ComputeEngine:
+def backend_in(cloud: gputrain_emulator.Cloud, **clock: Any) -> ComputeEngine:
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, **clock}
     return ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
 
 
-def generous(cloud: gputrain.emulator.Cloud) -> None:
+def generous(cloud: gputrain_emulator.Cloud) -> None:
     cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
     cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.1
     for metric in ("NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
@@ -44,7 +44,7 @@ def generous(cloud: gputrain.emulator.Cloud) -> None:
 
 def writes(count: int) -> float:
     """Write calls to Compute Engine that a submit of so many VMs makes."""
-    with gputrain.emulator.start(wall_clock=True) as cloud:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
         generous(cloud)
         submit(backend_in(cloud), count)
         seen = [one for one in cloud.requests if one.method.startswith("compute.") and one.verb != "GET"]
@@ -63,7 +63,7 @@ def submit(backend: ComputeEngine, count: int) -> float:
         return time.perf_counter() - begin
 
 
-def bare(cloud: gputrain.emulator.Cloud) -> float:
+def bare(cloud: gputrain_emulator.Cloud) -> float:
     """The same gang by the official client: bulkInsert, and its operation asked for as often."""
     from google.cloud import compute_v1
 
@@ -92,7 +92,7 @@ def bare(cloud: gputrain.emulator.Cloud) -> float:
     return time.perf_counter() - begin
 
 
-def many(cloud: gputrain.emulator.Cloud) -> list[JobRef]:
+def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
     """A thousand jobs of one VM each, all of them running."""
     access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
     calls = Calls(access=access)
@@ -129,7 +129,7 @@ def many(cloud: gputrain.emulator.Cloud) -> list[JobRef]:
 
 def watched() -> tuple[float, float, float]:
     """Requests a minute of one process that watches 1,000 VMs; list calls and kilobytes of one look."""
-    with gputrain.emulator.start() as cloud:
+    with gputrain_emulator.start() as cloud:
         generous(cloud)
         cloud.dispatcher.requests = deque(maxlen=100_000)
         cloud.dispatcher.log_bytes = 1 << 30
@@ -150,7 +150,7 @@ def watched() -> tuple[float, float, float]:
 def measure() -> Iterator[Measure]:
     """Yield the figures."""
     yield Measure(what="writes of 16 VMs to those of 1", value=writes(16) / writes(1), target=1.0)
-    with gputrain.emulator.start(wall_clock=True) as cloud:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
         generous(cloud)
         backend = backend_in(cloud)
         taken = medians({"ours": lambda: submit(backend, 1), "bare": lambda: bare(cloud)})

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from measure import Measure, medians
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine, Job, Trainer
-from gputrain.emulator.clock import parse_time
-from gputrain.emulator.live import LiveMode
+from gputrain_emulator.clock import parse_time
+from gputrain_emulator.live import LiveMode
 
 ZONE = "us-central1-a"
 RANKS = 2
@@ -40,8 +40,8 @@ exec python3 -m torch.distributed.run --standalone --nproc-per-node {ranks} /roo
 
 
 @contextmanager
-def live() -> Iterator[gputrain.emulator.Cloud]:
-    with gputrain.emulator.start(wall_clock=True) as cloud:
+def live() -> Iterator[gputrain_emulator.Cloud]:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
         cloud.attach(LiveMode(cloud.world))
         cloud.add_bucket("my-bucket")
         quick = cloud.compute.settings
@@ -51,7 +51,7 @@ def live() -> Iterator[gputrain.emulator.Cloud]:
         yield cloud
 
 
-def submit(cloud: gputrain.emulator.Cloud, text: str, **fields: object) -> Job:
+def submit(cloud: gputrain_emulator.Cloud, text: str, **fields: object) -> Job:
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "poll_s": 0.1}
     backend = ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
     with tempfile.TemporaryDirectory() as folder:
@@ -65,18 +65,18 @@ def first_lines(job: Job) -> list[float]:
     return [float(line.split()[-1]) for line in said if line.startswith("first line at")]
 
 
-def booted_at(cloud: gputrain.emulator.Cloud, name: str) -> float:
+def booted_at(cloud: gputrain_emulator.Cloud, name: str) -> float:
     (row,) = cloud.ledger.events("start", f"/instances/{name}")
     return row.time
 
 
-def ours(cloud: gputrain.emulator.Cloud) -> float:
+def ours(cloud: gputrain_emulator.Cloud) -> float:
     """Seconds from the boot of a VM of a job to the first line of its script."""
     job = submit(cloud, FIRST)
     return min(first_lines(job)) - booted_at(cloud, f"{job.ref.name}-0-0")
 
 
-def by_hand(cloud: gputrain.emulator.Cloud) -> float:
+def by_hand(cloud: gputrain_emulator.Cloud) -> float:
     """The same on the same machine, where the startup script holds the file and runs torchrun."""
     from google.cloud import compute_v1
 
@@ -129,7 +129,7 @@ def seen_late(threads: int = 16) -> float:
     from gputrain.backends.compute.calls import Calls
     from gputrain.gcp import Access
 
-    with gputrain.emulator.start(wall_clock=True) as cloud:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
         cloud.compute.settings.provision_s = 1.0
         access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
         calls, late = Calls(access=access), []

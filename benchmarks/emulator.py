@@ -105,10 +105,10 @@ def measure() -> Iterator[Measure]:
 
 def figures() -> tuple[list[Row], float]:
     """Figure, limit and unit of everything; and requests a second of the crowd."""
-    import gputrain.emulator
+    import gputrain_emulator
 
     before = time.perf_counter()
-    cloud = gputrain.emulator.start(rate_limits=False)
+    cloud = gputrain_emulator.start(rate_limits=False)
     port = cloud.server.server_address[1]
     connection = Connection(port)
     connection.ask("GET", ZONE)

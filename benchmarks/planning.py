@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 from measure import Measure, timed_s
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import CapacityError, ComputeEngine, ProvisioningModel, Trainer, TrainingSpec, VertexAI, catalog
 from gputrain.catalog import Price, Service
 from gputrain.planning import Fact, Ladder, Offer, Supply, Verdict, Wanted, candidates, weigh
@@ -59,7 +59,7 @@ def of_a_trainer() -> tuple[float, int]:
     """Seconds that ``trainer.plan`` takes once its facts are cached, on both backends and everywhere."""
     shapes = catalog.shapes(service=Service.COMPUTE)
     regions = sorted({catalog.region_of(zone) for shape in shapes for zone in catalog.zones(shape)})
-    with gputrain.emulator.start() as cloud:
+    with gputrain_emulator.start() as cloud:
         cloud.add_bucket("my-bucket", location=regions[0])
         reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "bucket": "gs://my-bucket"}
         kinds = (VertexAI, ComputeEngine)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from measure import Measure, medians, timed_s
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, TrainingSpec, VertexAI
 from gputrain.catalog import Service, regions, shapes
-from gputrain.emulator.faults import Delay
 from gputrain.planning import candidates
+from gputrain_emulator.faults import Delay
 
 READS = ("compute.regions.list", "compute.projects.get", "cloudquotas.quotaInfos.list")
 EVERYWHERE = sorted({one for shape in shapes(service=Service.COMPUTE) for one in regions(shape)})
@@ -21,20 +21,20 @@ SLOWEST_S = 0.4
 
 def measure() -> Iterator[Measure]:
     """The figures, one by one."""
-    with gputrain.emulator.start() as cloud, tempfile.TemporaryDirectory() as folder:
+    with gputrain_emulator.start() as cloud, tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "train.py")
         script.write_text("pass\n")
         yield from reading(cloud)
         yield from planning(cloud, str(script))
 
 
-def trainer_of(cloud: gputrain.emulator.Cloud, where: Sequence[str]) -> Trainer:
+def trainer_of(cloud: gputrain_emulator.Cloud, where: Sequence[str]) -> Trainer:
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "now": cloud.clock.now}
     vertex = VertexAI(cloud.project, regions=where, **reach)
     return Trainer([vertex, ComputeEngine(cloud.project, regions=where, bucket="gs://my-bucket", **reach)])
 
 
-def reading(cloud: gputrain.emulator.Cloud) -> Iterator[Measure]:
+def reading(cloud: gputrain_emulator.Cloud) -> Iterator[Measure]:
     """Everything once, as a new client sees it; then with answers that each take their time."""
     before = len(cloud.requests)
     found = trainer_of(cloud, EVERYWHERE).quotas()
@@ -66,7 +66,7 @@ def reading(cloud: gputrain.emulator.Cloud) -> Iterator[Measure]:
     )
 
 
-def planning(cloud: gputrain.emulator.Cloud, script: str) -> Iterator[Measure]:
+def planning(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
     """3 GPU kinds x 4 provisioning models x all regions, from facts read within the minute."""
     backends = trainer_of(cloud, EVERYWHERE)._backends
     spec = TrainingSpec(

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from measure import Measure, medians, python_s
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import GputrainError, Job, Trainer, VertexAI
-from gputrain.emulator.sleepers import Sleepers
-from gputrain.emulator.storage import Storage
-from gputrain.emulator.vertex import Vertex
-from gputrain.emulator.vertex.states import Fate
 from gputrain.spec import TrainingSpec
+from gputrain_emulator.sleepers import Sleepers
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex import Vertex
+from gputrain_emulator.vertex.states import Fate
 
 WATCHED = 1000
 THREADS = 64
@@ -51,7 +51,7 @@ aiplatform.CustomJob(display_name="x", worker_pool_specs=[pool]).submit()
 
 def measure() -> Iterator[Measure]:
     """Submitting, starting from nothing, and watching a thousand jobs."""
-    with tempfile.TemporaryDirectory() as folder, gputrain.emulator.start(rate_limits=False) as cloud:
+    with tempfile.TemporaryDirectory() as folder, gputrain_emulator.start(rate_limits=False) as cloud:
         script = Path(folder, "train.py")
         script.write_text("pass\n")
         cloud.world.part(Storage).add_bucket("my-bucket", location=REGION)
@@ -64,7 +64,7 @@ def measure() -> Iterator[Measure]:
     yield from limited()
 
 
-def backend_of(cloud: gputrain.emulator.Cloud, sleep: Callable[[float], None] | None = None) -> VertexAI:
+def backend_of(cloud: gputrain_emulator.Cloud, sleep: Callable[[float], None] | None = None) -> VertexAI:
     return VertexAI(
         cloud.project,
         REGION,
@@ -76,7 +76,7 @@ def backend_of(cloud: gputrain.emulator.Cloud, sleep: Callable[[float], None] | 
     )
 
 
-def submitting(cloud: gputrain.emulator.Cloud, script: str) -> Iterator[Measure]:
+def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
     """The second submit of the same code, against the bare client doing the same calls."""
     backend = backend_of(cloud)
     trainer = Trainer(backend)
@@ -112,7 +112,7 @@ def submitting(cloud: gputrain.emulator.Cloud, script: str) -> Iterator[Measure]
     yield Measure(what="submit / the bare calls", value=wall["ours"] / wall["bare"], target=1.5, note=note)
 
 
-def from_nothing(cloud: gputrain.emulator.Cloud, script: str) -> Iterator[Measure]:
+def from_nothing(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
     """From the start of a process to the return of submit, against Google's high-level client."""
     start = START.format(url=cloud.endpoints.url, script=script)
     token = cloud.world.callers.issue(cloud.owner)
@@ -154,7 +154,7 @@ print(json.dumps({"kib": kib, "cpu": cpu, "threads": threading.active_count() - 
 """
 
 
-def watching(cloud: gputrain.emulator.Cloud, script: str) -> Iterator[Measure]:
+def watching(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
     """A thousand jobs, each looked at every 1.5 s of the emulator's time, one after the other."""
     trainer = Trainer(backend_of(cloud))
     jobs = [trainer.submit(script, gpu="L4:1") for _ in range(WATCHED)]
@@ -172,7 +172,7 @@ def watching(cloud: gputrain.emulator.Cloud, script: str) -> Iterator[Measure]:
     )
 
 
-def in_a_process_of_its_own(cloud: gputrain.emulator.Cloud, jobs: list[Job]) -> Iterator[Measure]:
+def in_a_process_of_its_own(cloud: gputrain_emulator.Cloud, jobs: list[Job]) -> Iterator[Measure]:
     """What watching costs the process that does it, the emulator not counted."""
     uris, token = [job.uri for job in jobs], cloud.world.callers.issue(cloud.owner)
     told = json.dumps([cloud.endpoints.url, token, uris, 40, 1.5])
@@ -185,7 +185,7 @@ def in_a_process_of_its_own(cloud: gputrain.emulator.Cloud, jobs: list[Job]) -> 
     yield Measure(what="threads of the watcher", value=cost["threads"], target=4, unit="")
 
 
-def seen_changes(cloud: gputrain.emulator.Cloud, jobs: list[Job]) -> tuple[float, list[float]]:
+def seen_changes(cloud: gputrain_emulator.Cloud, jobs: list[Job]) -> tuple[float, list[float]]:
     """Calls a minute, and how long after its end each of a hundred jobs was seen to have ended."""
     vertex, dice = cloud.world.part(Vertex), random.Random(7)
     theirs = {one.document["displayName"]: one for one in vertex.jobs.values()}
@@ -204,7 +204,7 @@ def seen_changes(cloud: gputrain.emulator.Cloud, jobs: list[Job]) -> tuple[float
     return calls / 2, [ended[job] - when for job, when in due.items()]
 
 
-def single(cloud: gputrain.emulator.Cloud, script: str) -> float:
+def single(cloud: gputrain_emulator.Cloud, script: str) -> float:
     """The longest of some waits, each of which looks as often as `Job.wait` does."""
     vertex, dice, longest = cloud.world.part(Vertex), random.Random(7), 0.0
     for _ in range(5):
@@ -222,7 +222,7 @@ def single(cloud: gputrain.emulator.Cloud, script: str) -> float:
 
 def limited() -> Iterator[Measure]:
     """64 threads, a thousand jobs and 60 creates a minute, in the emulator's time."""
-    with tempfile.TemporaryDirectory() as folder, gputrain.emulator.start() as cloud:
+    with tempfile.TemporaryDirectory() as folder, gputrain_emulator.start() as cloud:
         script = Path(folder, "train.py")
         script.write_text("pass\n")
         cloud.world.part(Storage).add_bucket("my-bucket", location=REGION)

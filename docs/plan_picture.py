@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, VertexAI
 
 PICTURE = Path(__file__).with_name("plan.svg")
@@ -21,7 +21,7 @@ WIDTH = 124
 
 def plan():
     """A plan over two backends and two regions, with a quota that is too small in one of them."""
-    with gputrain.emulator.start() as cloud:
+    with gputrain_emulator.start() as cloud:
         cloud.quota("PREEMPTIBLE_NVIDIA_H100_GPUS", 8, region="us-east4")
         both = {
             "project": cloud.project,

@@ -7,10 +7,10 @@ startup script that real ones do.
 import time
 from pathlib import Path
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine, Job, Trainer
-from gputrain.emulator.live import LiveMode
-from gputrain.emulator.storage import Storage
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.storage import Storage
 
 STEPS = 8
 SCRIPT = Path(__file__).with_name("char_transformer.py")
@@ -30,7 +30,7 @@ def submit(trainer: Trainer, name: str) -> Job:
     )
 
 
-with gputrain.emulator.start(wall_clock=True) as cloud:
+with gputrain_emulator.start(wall_clock=True) as cloud:
     cloud.attach(LiveMode(cloud.world))
     cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
     times = cloud.compute.settings

@@ -5,7 +5,7 @@ Uses Google's own Compute client; nothing leaves this machine and nothing costs 
 
 from google.cloud import compute_v1 as compute
 
-import gputrain.emulator
+import gputrain_emulator
 
 MACHINE = "a2-highgpu-8g"
 IMAGE = "projects/deeplearning-platform-release/global/images/family/common-cu128-ubuntu-2204-nvidia-570"
@@ -26,7 +26,7 @@ def gang() -> compute.BulkInsertInstanceResource:
 
 
 def main() -> None:
-    with gputrain.emulator.start(project="lab") as cloud:
+    with gputrain_emulator.start(project="lab") as cloud:
         options = {"credentials": cloud.credentials, "client_options": cloud.client_options}
         instances, operations = compute.InstancesClient(**options), compute.ZoneOperationsClient(**options)
 

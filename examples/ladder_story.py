@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from rich.console import Console
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine, NoPlacementError, Trainer, VertexAI
 
 JOB = {"gpu": ["L4:2", "T4:2"], "max_run_duration": "2h"}
@@ -19,7 +19,7 @@ def show(*things: object) -> None:
     Console(width=150).print(*things, sep="\n")
 
 
-with gputrain.emulator.start() as cloud:
+with gputrain_emulator.start() as cloud:
     cloud.add_bucket("my-bucket", location="us-central1")
     place = {"project": "my-project", "regions": ["us-central1"], "bucket": "gs://my-bucket"}
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}

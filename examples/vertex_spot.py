@@ -7,11 +7,11 @@ bucket under /gcs, where the script saves without knowing it.
 from dataclasses import replace
 from pathlib import Path
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import Job, Trainer, VertexAI
-from gputrain.emulator.live import LiveMode
-from gputrain.emulator.storage import Storage
-from gputrain.emulator.vertex import Vertex
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex import Vertex
 
 STEPS = 12
 SCRIPT = Path(__file__).with_name("char_transformer.py")
@@ -30,7 +30,7 @@ def submit(trainer: Trainer, name: str) -> Job:
     )
 
 
-with gputrain.emulator.start(wall_clock=True) as cloud:
+with gputrain_emulator.start(wall_clock=True) as cloud:
     cloud.attach(LiveMode(cloud.world))
     storage, vertex = cloud.world.part(Storage), cloud.world.part(Vertex)
     storage.add_bucket("my-bucket", location="us-central1")

@@ -6,18 +6,18 @@ With ``VertexAI(project=..., region=..., bucket=...)`` alone, the same lines run
 from dataclasses import replace
 from pathlib import Path
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import JobFailedError, Trainer, VertexAI
-from gputrain.emulator.live import LiveMode
-from gputrain.emulator.storage import Storage
-from gputrain.emulator.vertex import Vertex
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex import Vertex
 
 HERE = Path(__file__).parent
 
 
-def small_cloud() -> gputrain.emulator.Cloud:
+def small_cloud() -> gputrain_emulator.Cloud:
     """A cloud with a bucket, whose machines are processes of this computer and come within a second."""
-    cloud = gputrain.emulator.start(wall_clock=True)
+    cloud = gputrain_emulator.start(wall_clock=True)
     cloud.attach(LiveMode(cloud.world))
     cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
     vertex = cloud.world.part(Vertex)

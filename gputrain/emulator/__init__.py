@@ -1,60 +1,14 @@
-"""Google Cloud's wire on this machine: Compute Engine, Vertex AI, Cloud Storage and their friends.
+"""Google Cloud's wire on this machine: the distribution ``gputrain-emulator``, by gputrain's name for it.
 
-It is as strict as Google is: the official clients and ``gcloud`` work against it unmodified. It keeps
-projects, quotas, stock, a clock that tests advance, and a ledger of everything committed; it can be told to
-fail in every way a cloud fails. It binds to loopback only, needs no account, costs nothing, and imports
-nothing else of gputrain.
-
-Example:
-    >>> import gputrain.emulator
-    >>> from google.cloud import compute_v1
-    >>> with gputrain.emulator.start() as cloud:
-    ...     options = {"credentials": cloud.credentials, "client_options": cloud.client_options}
-    ...     zones = compute_v1.ZonesClient(**options)
-    ...     zones.get(project=cloud.project, zone="us-central1-a").status
-    'UP'
+The emulator knows nothing of gputrain; its own package is ``gputrain_emulator``.
 """
 
-from __future__ import annotations
-
-from gputrain.emulator.cloud import Cloud
-
-__all__ = ["Cloud", "start"]
-
-
-def start(
-    *,
-    project: str = "my-project",
-    wall_clock: bool = False,
-    live: bool = False,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    rate_limits: bool = True,
-    anonymous: bool = True,
-) -> Cloud:
-    """A running emulator; close it, or use it in a ``with`` statement.
-
-    Args:
-        project: the project that exists from the start; ``cloud.add_project`` makes more.
-        wall_clock: let time pass by itself; otherwise only ``cloud.clock.advance`` (and a waiting client)
-            moves it.
-        live: run startup scripts and container commands as real processes of this machine
-            (``gputrain.emulator.live``), by the wall's clock.
-        host: a loopback address; anything else raises ValueError.
-        port: TCP port, 0 for a free one.
-        rate_limits: enforce Google's requests per minute.
-        anonymous: take requests without a token, as gcloud sends them when its credentials are switched off.
-    """
-    cloud = Cloud(
-        project=project,
-        wall_clock=wall_clock or live,
-        host=host,
-        port=port,
-        rate_limits=rate_limits,
-        anonymous=anonymous,
-    )
-    if live:
-        from gputrain.emulator.live import LiveMode
-
-        cloud.attach(LiveMode(cloud.world))
-    return cloud
+try:
+    from gputrain_emulator import Cloud as Cloud, start as start
+except ModuleNotFoundError as error:
+    if error.name != "gputrain_emulator":
+        raise
+    raise ModuleNotFoundError(
+        "gputrain.emulator needs the distribution gputrain-emulator: pip install 'gputrain[emulator]'",
+        name=error.name,
+    ) from None

@@ -1,65 +1,7 @@
-"""``python -m gputrain.emulator --port N``: the emulator in a terminal of its own."""
+"""``python -m gputrain.emulator``: the command ``gputrain-emulator``."""
 
-from __future__ import annotations
-
-import argparse
-import signal
 import sys
-import threading
 
-import gputrain.emulator
+from gputrain_emulator.__main__ import main
 
-
-def main(arguments: list[str] | None = None) -> int:
-    """Serve until interrupted."""
-    parser = argparse.ArgumentParser(
-        prog="python -m gputrain.emulator", description=gputrain.emulator.__doc__
-    )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--port", type=int, default=18080, help="TCP port, 0 for a free one (default: 18080)")
-    parser.add_argument("--host", default="127.0.0.1", help="a loopback address (default: 127.0.0.1)")
-    parser.add_argument(
-        "--project", default="my-project", help="the project that exists (default: my-project)"
-    )
-    parser.add_argument(
-        "--live", action="store_true", help="run startup scripts and container commands as real processes"
-    )
-    parser.add_argument(
-        "--frozen-clock", action="store_true", help="time moves only when told to: POST /_emulator/advance"
-    )
-    parser.add_argument("--no-rate-limits", action="store_true", help="do not count requests per minute")
-    options = parser.parse_args(arguments)
-    try:
-        cloud = gputrain.emulator.start(
-            project=options.project,
-            wall_clock=not options.frozen_clock,
-            live=options.live,
-            host=options.host,
-            port=options.port,
-            rate_limits=not options.no_rate_limits,
-        )
-    except (OSError, ValueError) as error:
-        print(f"emulator: {error}", file=sys.stderr)
-        return 1
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    with cloud:
-        print(_welcome(cloud), flush=True)
-        stop.wait()
-        print(cloud.ledger, flush=True)
-    return 0
-
-
-def _welcome(cloud: gputrain.emulator.Cloud) -> str:
-    """Where it is, and what to type to come here with gputrain's own commands."""
-    url, project = cloud.endpoints.url, cloud.project
-    return (
-        f"project {project} is served at {url}; end it with Ctrl-C\n"
-        f"gputrain comes here after: export GPUTRAIN_ENDPOINT={url} GPUTRAIN_PROJECT={project}\n"
-        f'a bucket for its code: curl --data \'{{"name": "my-bucket"}}\' {url}/_emulator/add_bucket'
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(main())

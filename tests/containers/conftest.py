@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine
-from gputrain.emulator.live import LiveMode
-from gputrain.emulator.live.podman import why_no_engine
-from gputrain.emulator.storage import Storage
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.live.podman import why_no_engine
+from gputrain_emulator.storage import Storage
 from tests.containers import image, registry
 
 HOST = "us-central1-docker.pkg.dev"
@@ -71,7 +71,7 @@ def images(tmp_path_factory):
 def cloud(images):
     """An emulated cloud whose VMs find Artifact Registry; nothing of them is left when it is closed."""
     packages = [place for place in site.getsitepackages() if os.path.isdir(place)]
-    with gputrain.emulator.start(wall_clock=True) as running:
+    with gputrain_emulator.start(wall_clock=True) as running:
         door = registry.ArtifactRegistry(running, images)
         running.registry = door
         running.endpoints.registry = f"http://{door.address}"

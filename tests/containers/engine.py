@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gputrain.emulator.live import podman
-from gputrain.emulator.live.guest import cgroups
+from gputrain_emulator.live import podman
+from gputrain_emulator.live.guest import cgroups
 
 PATIENCE_S = 20.0
 

@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 
-from gputrain.emulator.live.standins import POWER
+from gputrain_emulator.live.standins import POWER
 
 LEFT_OUT = shutil.ignore_patterns(
     "test", "tests", "site-packages", "idlelib", "ensurepip", "tkinter", "turtledemo", "lib2to3",

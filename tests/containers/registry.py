@@ -18,8 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from gputrain.emulator import Cloud
-from gputrain.emulator.errors import ApiError
+from gputrain_emulator import Cloud
+from gputrain_emulator.errors import ApiError
 
 PROGRAM = shutil.which("docker-registry")
 READ = "artifactregistry.repositories.downloadArtifacts"

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gputrain import JobFailedError, State, Trainer
-from gputrain.emulator.storage import Storage
+from gputrain_emulator.storage import Storage
 from tests.containers.conftest import ACCOUNT, BARE, IMAGE
 
 MEET = """

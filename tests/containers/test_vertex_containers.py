@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import JobFailedError, State, Trainer, VertexAI
-from gputrain.emulator.live import LiveMode
-from gputrain.emulator.vertex import Vertex
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.vertex import Vertex
 from tests.containers import engine
 from tests.containers.conftest import NAME
 from tests.containers.test_compute_containers import MEET, said, until
@@ -38,7 +38,7 @@ def local_image(images, tmp_path_factory):
 
 @pytest.fixture
 def submit(local_image, tmp_path):
-    with gputrain.emulator.start(wall_clock=True) as cloud:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
         cloud.attach(LiveMode(cloud.world))
         cloud.add_bucket("my-bucket")
         service = cloud.world.part(Vertex)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from emulator.tests.live_guests import running
+from emulator.tests.test_live_vms import boot, says, serial
 from tests.containers.conftest import IMAGE, NAME, control_groups
-from tests.emulator.live_guests import running
-from tests.emulator.test_live_vms import boot, says, serial
 
 SLEEP = f"import time; time.sleep({{}}.{os.getpid()})"  # told from another run's on this computer
 
@@ -65,10 +65,10 @@ def test_containers_of_a_deleted_vm_end_with_it(cloud, local):
 
 EMULATOR = """
 import sys
-import gputrain.emulator
-from gputrain.emulator.live import LiveMode
-from tests.emulator.test_live_vms import boot
-with gputrain.emulator.start(wall_clock=True) as cloud:
+import gputrain_emulator
+from gputrain_emulator.live import LiveMode
+from emulator.tests.test_live_vms import boot
+with gputrain_emulator.start(wall_clock=True) as cloud:
     cloud.attach(LiveMode(cloud.world))
     cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.05
     boot(cloud, "vm-1", sys.argv[1])

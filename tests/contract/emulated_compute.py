@@ -2,10 +2,10 @@
 
 from contextlib import contextmanager
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.compute import ComputeEngine
-from gputrain.emulator.live import LiveMode
-from gputrain.emulator.storage import Storage
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.storage import Storage
 from tests.road import Road
 
 
@@ -19,7 +19,7 @@ class ComputeRoad(Road):
 @contextmanager
 def live_cloud():
     """An emulated cloud in which VMs are processes of this machine and come at once."""
-    with gputrain.emulator.start(wall_clock=True) as cloud:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
         cloud.attach(LiveMode(cloud.world))
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         quick = cloud.compute.settings

@@ -3,11 +3,11 @@
 from contextlib import contextmanager
 from dataclasses import replace
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.vertex import VertexAI
-from gputrain.emulator.live import LiveMode
-from gputrain.emulator.storage import Storage
-from gputrain.emulator.vertex import Vertex
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex import Vertex
 from tests.road import Road
 
 
@@ -21,7 +21,7 @@ class VertexRoad(Road):
 @contextmanager
 def vertex(transport):
     """A backend over one transport, in a cloud of its own in which machines come at once."""
-    with gputrain.emulator.start(wall_clock=True) as cloud:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
         cloud.attach(LiveMode(cloud.world))
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         service = cloud.world.part(Vertex)

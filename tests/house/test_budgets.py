@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "gputrain"
-FILES = sorted(PACKAGE.rglob("*.py"))
+ROOT = Path(__file__).parents[2]
+PACKAGES = (ROOT / "gputrain", ROOT / "emulator" / "gputrain_emulator")
+FILES = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
 TABLES = ("catalog", "data")
-MAY_PRINT = ("entrypoint", "emulator", "ddp", "__main__.py")
+MAY_PRINT = ("entrypoint", "gputrain_emulator", "ddp", "__main__.py")
 
 
 def ids(path):
-    return str(path.relative_to(PACKAGE))
+    return str(path.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("path", FILES, ids=ids)

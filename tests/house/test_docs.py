@@ -13,8 +13,12 @@ import pytest
 import gputrain
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CONTAINER_SIDE = ("gputrain.ddp", "gputrain.entrypoint", "gputrain.emulator")
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "emulator").rglob("*.md")),
+]
+CONTAINER_SIDE = ("gputrain.ddp", "gputrain.entrypoint")
 """Rooms whose examples are run by their own tests."""
 
 MODULES = [

@@ -5,8 +5,8 @@ import pytest
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.catalog.hosts import ATTACHMENTS
-from gputrain.emulator import facts
-from gputrain.emulator.vertex import offers
+from gputrain_emulator import facts
+from gputrain_emulator.vertex import offers
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
 FLEX = ProvisioningModel.FLEX_START

@@ -13,13 +13,13 @@ import time
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute import ComputeEngine
-from gputrain.emulator import faults
 from gputrain.errors import CapacityError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
+from gputrain_emulator import faults
 from tests.laws.mortal_clients import Clients
 from tests.road import Road
 
@@ -43,7 +43,7 @@ def clients():
 
 @pytest.fixture
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         running.add_bucket("my-bucket")
         for metric in ("NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
             running.quota(metric, 1000)

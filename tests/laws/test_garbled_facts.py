@@ -5,12 +5,12 @@ import copy
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine
-from gputrain.emulator.faults import Reshape
 from gputrain.planning import candidates
 from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
+from gputrain_emulator.faults import Reshape
 
 METHODS = (
     "compute.regions.list",
@@ -48,7 +48,7 @@ def garbled(document, way, put):
 
 @pytest.fixture(scope="module")
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         yield running
 
 

@@ -4,7 +4,7 @@ import random
 
 import attrs
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine, GputrainError, NoPlacementError, QuotaExceededError, Trainer, TrainingSpec
 from gputrain.planning import Fact
 from tests.laws.capacity_maps import oracle
@@ -56,7 +56,7 @@ class Market:
 
 def both(spec, arrange):
     """The creates of a submit, those of somebody who goes by hand, and where the job came to be."""
-    with gputrain.emulator.start() as cloud, gputrain.emulator.start() as twin:
+    with gputrain_emulator.start() as cloud, gputrain_emulator.start() as twin:
         ours, by_hand = Market(cloud, spec), Market(twin, spec)
         for market in (ours, by_hand):
             arrange(market.cloud, [one.place for one in market.plan.candidates])

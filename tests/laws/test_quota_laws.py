@@ -6,14 +6,14 @@ from itertools import chain, combinations
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.catalog import ProvisioningModel, Service, shapes
-from gputrain.emulator import facts
-from gputrain.emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key, Quotas, vm_needs
 from gputrain.gcp import Access
 from gputrain.quota import Verdict
 from gputrain.quota.infos import limit_at, rows
 from gputrain.quota.reader import Reader
+from gputrain_emulator import facts
+from gputrain_emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key, Quotas, vm_needs
 
 REGIONS = ("us-central1", "europe-west4", "asia-southeast1")
 ELSEWHERE = "europe-west1"
@@ -47,7 +47,7 @@ project_numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         yield running
 
 

@@ -6,16 +6,16 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import catalog
 from gputrain.catalog import load, user_file
-from gputrain.emulator import facts
-from gputrain.emulator.cloudbilling import PriceList
 from gputrain.gcp import Listing
 from gputrain.refresh import ChangeKind, prices
 from gputrain.refresh.road import built
 from gputrain.refresh.skus import OddSkuError, rate
 from gputrain.refresh.stock import stock
+from gputrain_emulator import facts
+from gputrain_emulator.cloudbilling import PriceList
 
 DAY = "2026-11-21"
 PARTS = sorted(facts.part_prices())
@@ -48,7 +48,7 @@ def documents(places):
 @pytest.fixture(scope="module")
 def listed():
     """The emulated price list; nothing is asked over the wire."""
-    with gputrain.emulator.start() as cloud:
+    with gputrain_emulator.start() as cloud:
         yield cloud.world.part(PriceList)
 
 

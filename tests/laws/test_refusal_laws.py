@@ -14,18 +14,18 @@ from google.api_core import exceptions as theirs
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.settings import Transport
-from gputrain.emulator.errors import Style
-from gputrain.emulator.failures import ROWS, VERTEX_ROWS, fault
-from gputrain.emulator.faults import OperationFails, RawReply, Refuse
 from gputrain.errors import GputrainError, ProviderError, TransientError
 from gputrain.gcp import Access, UnclearError, answer_of_operation, to_error, translated
 from gputrain.gcp.kinds import KINDS
 from gputrain.gcp.refusals import kind_of
 from gputrain.gcp.translate import answer_of_response
 from gputrain.retry import READ, WRITE, retried
+from gputrain_emulator.errors import Style
+from gputrain_emulator.failures import ROWS, VERTEX_ROWS, fault
+from gputrain_emulator.faults import OperationFails, RawReply, Refuse
 
 BODIES = 10_000
 NAMES = {
@@ -270,7 +270,7 @@ def test_an_operation_that_ended_with_a_code_of_tomorrow_is_unknown_whatever_its
 @pytest.mark.parametrize("transport", list(Transport), ids=lambda one: one.value)
 def test_on_the_wire_a_damaged_answer_to_a_create_is_never_followed_by_another(transport):
     dice = random.Random(11)
-    with gputrain.emulator.start() as cloud:
+    with gputrain_emulator.start() as cloud:
         access = Access(
             project="my-project",
             credentials=cloud.credentials,

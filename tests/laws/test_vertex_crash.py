@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.vertex import VertexAI
-from gputrain.emulator.storage import Storage
-from gputrain.emulator.vertex import Vertex
 from gputrain.trainer import attach
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex import Vertex
 from tests.laws.crashing_clients import MOMENTS, Clients
 
 SEEDS = 300
@@ -17,7 +17,7 @@ SEEDS = 300
 
 @pytest.fixture(scope="module")
 def cloud():
-    with gputrain.emulator.start(rate_limits=False) as running:
+    with gputrain_emulator.start(rate_limits=False) as running:
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         yield running
 

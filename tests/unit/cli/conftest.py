@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.cli import main
 
 REGION = "us-central1"
@@ -52,7 +52,7 @@ def _before_dashes(words, flag):
 @pytest.fixture
 def cloud(monkeypatch):
     """An emulator that commands find by themselves, with a bucket; its VMs come at once."""
-    with gputrain.emulator.start(wall_clock=True) as running:
+    with gputrain_emulator.start(wall_clock=True) as running:
         running.add_bucket("my-bucket", location=REGION)
         settings = running.compute.settings
         settings.provision_s = settings.staging_s = settings.delete_s = settings.quick_s = 0.0

@@ -2,10 +2,10 @@
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
+from emulator.tests import discovery
 from gputrain.backends.compute import ComputeEngine
-from gputrain.emulator.storage import Storage
-from tests.emulator import discovery
+from gputrain_emulator.storage import Storage
 from tests.road import Road
 
 REGION = "us-central1"
@@ -14,7 +14,7 @@ REGION = "us-central1"
 @pytest.fixture
 def cloud():
     """The test fails if anything that was said departs from Google's published documents."""
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         running.dispatcher.log_bytes = 1 << 30
         running.world.part(Storage).add_bucket("my-bucket", location=REGION)
         yield running

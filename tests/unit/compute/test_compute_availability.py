@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from gputrain import Trainer
-from gputrain.emulator.faults import Delay, Reshape, server_error
 from gputrain.errors import QuotaExceededError
 from gputrain.planning import candidates
 from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
+from gputrain_emulator.faults import Delay, Reshape, server_error
 
 ZONE = "us-central1-a"
 H100 = {"gpu": "H100:8", "machine_type": "a3-highgpu-8g"}

@@ -6,11 +6,11 @@ import attrs
 import pytest
 
 from gputrain.backends.compute.names import Objects
-from gputrain.emulator.clock import zulu_time
-from gputrain.emulator.compute import networks
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
+from gputrain_emulator.clock import zulu_time
+from gputrain_emulator.compute import networks
 from tests.road import Road
 
 LIMIT_S = 3600

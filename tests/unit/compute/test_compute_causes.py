@@ -4,12 +4,12 @@ import pytest
 
 from gputrain.backends.compute import render
 from gputrain.backends.compute.causes import BY_PEOPLE, MEANINGS, OPERATIONS, Cause, Node, judge
-from gputrain.emulator.failures import ROWS
 from gputrain.entrypoint import contract
 from gputrain.errors import TransientError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
+from gputrain_emulator.failures import ROWS
 from tests.road import Road
 
 _ID = "11111111-1111-4111-8111-111111111111"

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from gputrain.backends.compute.guest import container
-from gputrain.emulator.live.addresses import serve_metadata
-from gputrain.emulator.metadata import Account, Metadata
+from gputrain_emulator.live.addresses import serve_metadata
+from gputrain_emulator.metadata import Account, Metadata
 
 DOCKER = """#!/usr/bin/env python3
 import json, os, sys

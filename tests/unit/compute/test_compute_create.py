@@ -5,11 +5,8 @@ import uuid
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.compute import ComputeEngine, ends, render
-from gputrain.emulator import failures
-from gputrain.emulator.faults import DropAfterCommit, DropBeforeCommit, Stale
-from gputrain.emulator.storage import Storage
 from gputrain.errors import (
     ApiDisabledError,
     AuthError,
@@ -23,6 +20,9 @@ from gputrain.errors import (
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
+from gputrain_emulator import failures
+from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Stale
+from gputrain_emulator.storage import Storage
 from tests.road import Road
 
 BULK = "compute.instances.bulkInsert"
@@ -115,7 +115,7 @@ def _die(_seconds):
 
 
 def test_four_clients_that_submit_the_same_job_at_once_make_one_gang(code):
-    with gputrain.emulator.start(wall_clock=True) as cloud:  # theirs must be one clock that nobody moves
+    with gputrain_emulator.start(wall_clock=True) as cloud:  # theirs must be one clock that nobody moves
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.1
         reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}

@@ -8,14 +8,14 @@ import pytest
 from attrs import evolve
 
 from gputrain.backends.compute import ComputeEngine
-from gputrain.emulator.errors import ApiError
-from gputrain.emulator.faults import DropBeforeCommit, Refuse
-from gputrain.emulator.live import LiveMode
-from gputrain.emulator.storage import Storage
 from gputrain.errors import JobLostError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.faults import DropBeforeCommit, Refuse
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.storage import Storage
 from tests.contract.emulated_compute import live_cloud
 from tests.road import Road
 

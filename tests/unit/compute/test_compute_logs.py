@@ -5,8 +5,8 @@ import json
 import pytest
 
 from gputrain.backends.compute.guest.mirror import is_plain
-from gputrain.emulator.clock import zulu_time
 from gputrain.spec import TrainingSpec
+from gputrain_emulator.clock import zulu_time
 
 PREFIX = "Nov 20 12:00:00 host google_metadata_script_runner[2]: startup-script: "
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gputrain.emulator.compute import networks
 from gputrain.gcp.ways_out import NoWayOutError
 from gputrain.spec import TrainingSpec
+from gputrain_emulator.compute import networks
 from tests.road import Road
 
 REGION = "us-central1"

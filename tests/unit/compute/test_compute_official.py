@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.compute import ComputeEngine, render
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.official import message, plain
@@ -116,7 +116,7 @@ print("google.cloud.compute_v1" in sys.modules)
 
 
 def test_a_process_that_only_watches_does_without_the_client(code):
-    with gputrain.emulator.start() as cloud:
+    with gputrain_emulator.start() as cloud:
         cloud.add_bucket("my-bucket")
         backend = ComputeEngine(
             "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.tests.discovery import Exchange, validate
 from gputrain.backends.base import Bundle
 from gputrain.backends.compute import ComputeEngine, render
 from gputrain.backends.compute.names import Objects, Place, vm_names
@@ -13,7 +14,6 @@ from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 from gputrain.staging.bucket import Bucket
-from tests.emulator.discovery import Exchange, validate
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "compute"
 BUNDLE = Bundle(

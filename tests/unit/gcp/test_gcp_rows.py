@@ -5,15 +5,15 @@ from collections import Counter
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import errors
 from gputrain.backends.compute.calls import Calls, errors_of, raise_first
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.settings import Transport
-from gputrain.emulator.failures import LIST, ROWS, VERTEX_ROWS
 from gputrain.errors import GputrainError, Scope
 from gputrain.gcp import Access, UnclearError
 from gputrain.gcp.kinds import KINDS
+from gputrain_emulator.failures import LIST, ROWS, VERTEX_ROWS
 
 REGION, ZONE = "us-central1", "us-central1-a"
 BODY = {
@@ -143,7 +143,7 @@ FACTS = {
 
 @pytest.fixture(scope="module")
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         yield running
         assert not running.dispatcher.failures
 
@@ -299,7 +299,7 @@ def test_an_incomplete_list_says_so_and_concludes_nothing(cloud, access, row):
 
 @pytest.mark.parametrize(
     "fault",
-    [gputrain.emulator.faults.DropBeforeCommit(), gputrain.emulator.faults.DropAfterCommit()],
+    [gputrain_emulator.faults.DropBeforeCommit(), gputrain_emulator.faults.DropAfterCommit()],
     ids=["before", "after"],
 )
 @pytest.mark.parametrize("transport", list(Transport), ids=lambda one: one.value)

@@ -11,13 +11,13 @@ import pytest
 from google.api_core import exceptions as theirs
 from google.cloud import compute_v1
 
-import gputrain.emulator
-from gputrain.emulator import faults, oauth
-from gputrain.emulator.errors import Style
-from gputrain.emulator.failures import ROWS, fault
-from gputrain.emulator.faults import RawReply
+import gputrain_emulator
 from gputrain.errors import AuthError, GputrainError, Scope, TransientError
 from gputrain.gcp import Access, Api, UnclearError, translated
+from gputrain_emulator import faults, oauth
+from gputrain_emulator.errors import Style
+from gputrain_emulator.failures import ROWS, fault
+from gputrain_emulator.faults import RawReply
 
 NAMES = {
     "project": "my-project",
@@ -30,7 +30,7 @@ NAMES = {
 
 @pytest.fixture
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         running.add_bucket("my-bucket")
         yield running
 

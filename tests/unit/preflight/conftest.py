@@ -2,11 +2,11 @@
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
+from emulator.tests import discovery
 from gputrain import ComputeEngine, Trainer, VertexAI
 from gputrain.backends.compute import preflight as compute
 from gputrain.backends.vertex import preflight as vertex
-from tests.emulator import discovery
 
 REGION = "us-central1"
 ACCOUNT = "train@my-project.iam.gserviceaccount.com"
@@ -37,7 +37,7 @@ NEEDS = {
 @pytest.fixture
 def cloud():
     """The test fails if anything that was said departs from Google's published documents."""
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         running.dispatcher.log_bytes = 1 << 30
         running.add_bucket("my-bucket", location=REGION)
         yield running

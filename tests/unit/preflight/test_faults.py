@@ -7,10 +7,10 @@ from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
 
 from gputrain import Trainer
-from gputrain.emulator import faults
-from gputrain.emulator.compute import images, networks
-from gputrain.emulator.iam import Accounts
-from gputrain.emulator.oauth import invalid_grant
+from gputrain_emulator import faults
+from gputrain_emulator.compute import images, networks
+from gputrain_emulator.iam import Accounts
+from gputrain_emulator.oauth import invalid_grant
 from tests.unit.preflight.conftest import ACCOUNT, REGION
 
 BOTH = pytest.mark.parametrize("kind", ["vertex", "compute"])

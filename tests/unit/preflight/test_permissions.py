@@ -8,9 +8,9 @@ import pytest
 from gputrain import PermissionDeniedError
 from gputrain.backends.compute import preflight as compute
 from gputrain.backends.vertex import preflight as vertex
-from gputrain.emulator.compute import images
 from gputrain.preflight.permissions import On
 from gputrain.spec import TrainingSpec
+from gputrain_emulator.compute import images
 from tests.road import Road
 from tests.unit.preflight.conftest import ACCOUNT, LOOKS, NEEDS
 

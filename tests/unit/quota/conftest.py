@@ -2,12 +2,12 @@
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
+from emulator.tests import discovery
 from gputrain.catalog import ProvisioningModel, Service, shapes
 from gputrain.gcp import Access
 from gputrain.gcp.lookups import Lookups
 from gputrain.quota.reader import Reader
-from tests.emulator import discovery
 
 REGION = "us-central1"
 FAMILY = "GPUS_PER_GPU_FAMILY"
@@ -17,7 +17,7 @@ READS = {"compute.regions.list", "compute.projects.get", "cloudquotas.quotaInfos
 @pytest.fixture
 def cloud():
     """The test fails if anything that was said departs from Google's published documents."""
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         running.dispatcher.log_bytes = 1 << 30
         yield running
         assert not running.dispatcher.failures

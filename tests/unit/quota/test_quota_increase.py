@@ -5,11 +5,11 @@ import requests
 from google.cloud import cloudquotas_v1
 
 from gputrain.catalog import Service
-from gputrain.emulator.cloudquotas import Preferences
-from gputrain.emulator.faults import DropAfterCommit
 from gputrain.errors import ApiDisabledError, QuotaExceededError, RequestError, SpecError
 from gputrain.quota import IncreaseState, request_increase
 from gputrain.quota.reader import Reader
+from gputrain_emulator.cloudquotas import Preferences
+from gputrain_emulator.faults import DropAfterCommit
 from tests.unit.quota.conftest import FAMILY, REGION, standing
 
 CREATE = "cloudquotas.quotaPreferences.create"

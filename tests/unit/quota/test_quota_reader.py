@@ -5,8 +5,11 @@ import threading
 import pytest
 
 from gputrain.catalog import Service
-from gputrain.emulator.errors import ApiError
-from gputrain.emulator.faults import (
+from gputrain.quota import EVERYWHERE, Source, Verdict, contradictions
+from gputrain.quota.reader import Reader
+from gputrain.quota.shown import quotas
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.faults import (
     Delay,
     DropBeforeCommit,
     RawReply,
@@ -16,9 +19,6 @@ from gputrain.emulator.faults import (
     partial_page,
     server_error,
 )
-from gputrain.quota import EVERYWHERE, Source, Verdict, contradictions
-from gputrain.quota.reader import Reader
-from gputrain.quota.shown import quotas
 from tests.unit.quota.conftest import FAMILY, READS, REGION, standing
 
 INFOS = "cloudquotas.quotaInfos.list"

@@ -9,14 +9,14 @@ import threading
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.catalog import load, user_file
 from gputrain.catalog.user_file import UserFile
-from gputrain.emulator import facts, faults
 from gputrain.errors import ApiDisabledError, PermissionDeniedError, ProviderError, RequestError
 from gputrain.gcp import Access
 from gputrain.refresh import ChangeKind, refresh
 from gputrain.refresh.road import write as write_file
+from gputrain_emulator import facts, faults
 
 MACHINES, ACCELERATORS = "compute.machineTypes.aggregatedList", "compute.acceleratorTypes.aggregatedList"
 SKUS = "cloudbilling.services.skus.list"
@@ -28,7 +28,7 @@ NEW_GPU = facts.Machine(
 
 @pytest.fixture(scope="module")
 def running():
-    with gputrain.emulator.start() as cloud:
+    with gputrain_emulator.start() as cloud:
         yield cloud
         assert cloud.dispatcher.failures == []
 
@@ -39,7 +39,7 @@ def cloud(running):
     yield running
     running.compute.offers.clear()
     running.compute.new_machines.clear()
-    running.world.part(gputrain.emulator.cloudbilling.PriceList).changed.clear()
+    running.world.part(gputrain_emulator.cloudbilling.PriceList).changed.clear()
     running.enable_api("cloudbilling")
 
 

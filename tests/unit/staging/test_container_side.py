@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.vertex.render import loader
-from gputrain.emulator import faults
-from gputrain.emulator.errors import ApiError
-from gputrain.emulator.metadata import Account, Metadata, MetadataServer
-from gputrain.emulator.storage import Storage
 from gputrain.gcp import Access
 from gputrain.staging import prelude
 from gputrain.staging.archive import pack
 from gputrain.staging.bucket import Bucket, read_object
 from gputrain.staging.upload import upload
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.metadata import Account, Metadata, MetadataServer
+from gputrain_emulator.storage import Storage
 
 EMAIL = "train@my-project.iam.gserviceaccount.com"
 BUCKET = Bucket(name="my-bucket")
@@ -36,7 +36,7 @@ print("agent", json.dumps({"argv": sys.argv[1:], "cwd": sorted(os.listdir(".")),
 
 @pytest.fixture
 def world():
-    with gputrain.emulator.start() as cloud:
+    with gputrain_emulator.start() as cloud:
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         caller = cloud.world.callers.add(EMAIL)
         account = Account(

@@ -2,19 +2,19 @@
 
 import pytest
 
-import gputrain.emulator
-from gputrain.emulator.storage import Storage
+import gputrain_emulator
 from gputrain.gcp import Access
 from gputrain.spec import TrainingSpec
 from gputrain.staging.bucket import Bucket
 from gputrain.staging.parcels import Parcels
+from gputrain_emulator.storage import Storage
 
 BUCKET = Bucket(name="my-bucket", prefix="team/")
 
 
 @pytest.fixture
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         yield running
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-import gputrain.emulator
-from gputrain.emulator import faults
-from gputrain.emulator.storage.state import Storage
+import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, SpecError, TransientError
 from gputrain.gcp import Access
 from gputrain.staging.bucket import Bucket, check_bucket, find_object, read_object
 from gputrain.staging.upload import AT_ONCE_BYTES, upload
+from gputrain_emulator import faults
+from gputrain_emulator.storage.state import Storage
 
 BUCKET = Bucket(name="my-bucket")
 NAME = "code/abc.tar.gz"
@@ -16,7 +16,7 @@ NAME = "code/abc.tar.gz"
 
 @pytest.fixture
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         yield running
 

@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, VertexAI
 
 L4 = {"gpu": "L4:2", "max_run_duration": "1h"}
@@ -14,7 +14,7 @@ VERTEX_L4 = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
 
 @pytest.fixture
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         running.add_bucket("my-bucket", location="us-central1")
         times = running.compute.settings
         times.provision_s = times.staging_s = times.rollback_s = times.delete_s = 1.0

@@ -15,7 +15,7 @@ from gputrain import (
     State,
     TransientError,
 )
-from gputrain.emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
+from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
 
 BULK = "compute.instances.bulkInsert"

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, TrainingSpec, VertexAI
 from gputrain.gcp import Access
 from gputrain.spec.entry import make_job_id
@@ -100,7 +100,7 @@ def test_of_two_jobs_that_a_lapsed_turn_let_be_the_late_one_goes(cloud, trainer,
 
 
 def test_threads_that_submit_under_one_key_make_one_job_whatever_the_quotas_do(script):
-    with gputrain.emulator.start(wall_clock=True) as cloud:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
         cloud.add_bucket("my-bucket", location="us-central1")
         times = cloud.compute.settings
         times.provision_s = times.staging_s = times.rollback_s = times.delete_s = 0.05

@@ -2,17 +2,17 @@
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain.backends.vertex import VertexAI
-from gputrain.emulator.storage import Storage
-from gputrain.emulator.vertex.state import Vertex
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex.state import Vertex
 
 REGION = "us-central1"
 
 
 @pytest.fixture
 def cloud():
-    with gputrain.emulator.start() as running:
+    with gputrain_emulator.start() as running:
         running.world.part(Storage).add_bucket("my-bucket", location=REGION)
         yield running
         assert not running.dispatcher.failures

@@ -4,11 +4,6 @@ import threading
 
 import pytest
 
-from gputrain.emulator import faults
-from gputrain.emulator.errors import ApiError
-from gputrain.emulator.sleepers import Sleepers
-from gputrain.emulator.storage import Storage
-from gputrain.emulator.vertex.endings import OverQuota
 from gputrain.errors import (
     ApiDisabledError,
     CapacityError,
@@ -21,6 +16,11 @@ from gputrain.errors import (
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.sleepers import Sleepers
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex.endings import OverQuota
 
 CREATE = "aiplatform.customJobs.create"
 LIST = "aiplatform.customJobs.list"

@@ -4,11 +4,11 @@ import pytest
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.vertex import VertexAI
-from gputrain.emulator import faults
-from gputrain.emulator.errors import ApiError
-from gputrain.emulator.vertex.states import Fate
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer, attach
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.vertex.states import Fate
 
 REGIONS = ["us-central1", "europe-west4", "asia-southeast1"]
 

@@ -4,11 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from gputrain.emulator import faults
-from gputrain.emulator.errors import ApiError
-from gputrain.emulator.storage import Storage
-from gputrain.emulator.vertex.endings import OverQuota
-from gputrain.emulator.vertex.states import Fate
 from gputrain.errors import (
     ApiDisabledError,
     CapacityError,
@@ -22,6 +17,11 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.trainer import Trainer
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex.endings import OverQuota
+from gputrain_emulator.vertex.states import Fate
 
 CREATE = "aiplatform.customJobs.create"
 METRIC = "custom_model_training_nvidia_l4_gpus"

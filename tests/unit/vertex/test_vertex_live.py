@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-import gputrain.emulator
+import gputrain_emulator
 from gputrain import JobFailedError, State, Trainer, VertexAI, attach
-from gputrain.emulator import faults
-from gputrain.emulator.iam import Accounts
-from gputrain.emulator.live import LiveMode
-from gputrain.emulator.storage import Storage
-from gputrain.emulator.vertex import Vertex
 from gputrain.gcp import Access
 from gputrain.staging.bucket import Bucket
 from gputrain.staging.upload import upload
+from gputrain_emulator import faults
+from gputrain_emulator.iam import Accounts
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex import Vertex
 
 WAIT_FOR_GO = """
 import os, signal, sys, time, urllib.error, urllib.request
@@ -33,7 +33,7 @@ print("done", flush=True)
 
 @pytest.fixture
 def cloud():
-    with gputrain.emulator.start(wall_clock=True) as running:
+    with gputrain_emulator.start(wall_clock=True) as running:
         running.attach(LiveMode(running.world))
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         service = running.world.part(Vertex)

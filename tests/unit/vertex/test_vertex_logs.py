@@ -6,10 +6,10 @@ import json
 import pytest
 
 from gputrain.backends.vertex import logs
-from gputrain.emulator import faults
-from gputrain.emulator.logging import Logs
 from gputrain.errors import SpecError, TransientError
 from gputrain.trainer import Trainer
+from gputrain_emulator import faults
+from gputrain_emulator.logging import Logs
 
 ENTRIES = "logging.entries.list"
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from gputrain.backends.base import JobRef
-from gputrain.emulator import faults
-from gputrain.emulator.vertex.endings import EndState
-from gputrain.emulator.vertex.states import Fate, State as Theirs
 from gputrain.errors import JobFailedError, JobLostError, TransientError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
+from gputrain_emulator import faults
+from gputrain_emulator.vertex.endings import EndState
+from gputrain_emulator.vertex.states import Fate, State as Theirs
 
 GET = "aiplatform.customJobs.get"
 CAUSE = {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from emulator.tests.discovery import Exchange, validate
 from gputrain.backends.base import Bundle
 from gputrain.backends.vertex import ReductionServer, VertexAI, render
 from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
-from tests.emulator.discovery import Exchange, validate
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "vertex"
 BUNDLE = Bundle(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", "--lr", "3e-4"), sha256="abc")

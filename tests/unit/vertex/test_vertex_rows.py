@@ -2,12 +2,12 @@
 
 import pytest
 
-from gputrain.emulator.vertex.endings import Ending
-from gputrain.emulator.vertex.states import Fate, State as Theirs
 from gputrain.errors import JobFailedError, Scope
 from gputrain.job.ends import ENDS
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
+from gputrain_emulator.vertex.endings import Ending
+from gputrain_emulator.vertex.states import Fate, State as Theirs
 
 REGION = "us-central1"
 ACCOUNT = "train@my-project.iam.gserviceaccount.com"

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from gputrain.emulator.vertex.state import Vertex
-from gputrain.emulator.vertex.states import Fate
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
+from gputrain_emulator.vertex.state import Vertex
+from gputrain_emulator.vertex.states import Fate
 
 READS = ("aiplatform.customJobs.get", "aiplatform.customJobs.list")
 

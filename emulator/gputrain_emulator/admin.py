@@ -1,0 +1,81 @@
+"""``POST /_emulator/COMMAND``: what the Python object can do, from a shell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gputrain_emulator.call import Reply
+from gputrain_emulator.dispatch import Dispatcher, Request
+
+if TYPE_CHECKING:
+    from gputrain_emulator.cloud import Cloud
+
+
+def answer(dispatcher: Dispatcher, request: Request) -> Reply:
+    """Run one command; the body is a JSON object of its arguments."""
+    command = request.target.partition("?")[0].removeprefix("/_emulator/")
+    if request.headers.get("origin") or request.verb != "POST":
+        return _json(403, {"error": "commands are POST requests that come from no web page"})
+    try:
+        arguments = json.loads(request.body or b"{}")
+        if not isinstance(arguments, dict):
+            raise ValueError("the body must be a JSON object")
+        return _json(200, dispatcher.admin(command, arguments))
+    except LookupError as error:
+        return _json(404, {"error": str(error)})
+    except (TypeError, ValueError) as error:
+        return _json(400, {"error": str(error)})
+
+
+def _json(status: int, document: Any) -> Reply:
+    return Reply(status=status, body=json.dumps(document, default=str, indent=1).encode() + b"\n")
+
+
+def _advance(cloud: Cloud, seconds: float) -> Any:
+    cloud.clock.advance(float(seconds))
+    return {"now": cloud.clock.now()}
+
+
+def _ledger(cloud: Cloud) -> Any:
+    return {"table": str(cloud.ledger).splitlines(), "cost_usd": round(cloud.cost_usd, 4)}
+
+
+def _fail(cloud: Cloud, method: str, fault: str, times: int | None = 1, caller: str | None = None) -> Any:
+    cloud.fail(method, str(fault), times=times, caller=caller)
+    return {"method": method, "fault": fault, "times": times}
+
+
+def _instances(cloud: Cloud) -> Any:
+    with cloud.world.lock:
+        return {vm.path: vm.status for vm in cloud.compute.vms.values()}
+
+
+def _verb(name: str) -> Callable[..., Any]:
+    def run(cloud: Cloud, **arguments: Any) -> Any:
+        getattr(cloud, name)(**arguments)
+        return {"done": name}
+
+    return run
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "advance": _advance,
+    "ledger": _ledger,
+    "fail": _fail,
+    "instances": _instances,
+    **{
+        name: _verb(name)
+        for name in ("quota", "stock", "offer", "price", "preempt", "host_error", "maintenance", "power_off")
+    },
+    **{name: _verb(name) for name in ("add_project", "add_bucket", "add_image", "enable_api", "rate_limit")},
+}
+"""Each takes the arguments of the ``Cloud`` method of its name."""
+
+
+def run_command(cloud: Cloud, command: str, arguments: dict[str, Any]) -> Any:
+    """Carry out ``command``; raises LookupError for one there is not, TypeError for wrong arguments."""
+    if command not in COMMANDS:
+        raise LookupError(f"no such command: {command}; there are {', '.join(sorted(COMMANDS))}")
+    return COMMANDS[command](cloud, **arguments)

@@ -1,0 +1,73 @@
+"""``POST /batch/compute/v1``: several calls in one multipart/mixed request, as gcloud sends them."""
+
+from __future__ import annotations
+
+import email.message
+import email.parser
+import email.policy
+
+from gputrain_emulator.call import Reply
+from gputrain_emulator.dispatch import Dispatcher, Request
+from gputrain_emulator.errors import ApiError, Style
+
+MAX_PARTS = 1000
+"""Calls in one batch (developers.google.com/compute batching: 1,000)."""
+
+
+def answer(dispatcher: Dispatcher, request: Request) -> Reply:
+    """Each part is answered as if it had come alone; a part that is dropped drops the whole batch."""
+    content_type = request.headers.get("content-type", "")
+    head = f"Content-Type: {content_type}\r\nMIME-Version: 1.0\r\n\r\n".encode()
+    message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + request.body)
+    if not content_type.startswith("multipart/mixed") or not message.is_multipart():
+        return _refused("Failed to parse batch request, error: Expected multipart/mixed.")
+    parts = list(message.iter_parts())
+    if len(parts) > MAX_PARTS:
+        return _refused(f"The batch request could not be processed: more than {MAX_PARTS} calls.")
+    boundary = "batch_emulator"
+    chunks = []
+    for part in parts:
+        inner = _inner_request(_payload(part), request)
+        content_id = str(part.get("Content-ID", "")).strip()
+        chunks.append(f"--{boundary}\r\n".encode() + _part(dispatcher, inner, content_id))
+    body = b"".join(chunks) + f"--{boundary}--\r\n".encode()
+    return Reply(body=body, content_type=f"multipart/mixed; boundary={boundary}")
+
+
+def _payload(part: email.message.MIMEPart) -> bytes:
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
+
+
+def _refused(message: str) -> Reply:
+    return Reply(status=400, body=ApiError(400, message).encoded(Style.COMPUTE))
+
+
+def _inner_request(payload: bytes, outer: Request) -> Request | None:
+    head, _, body = payload.replace(b"\r\n", b"\n").partition(b"\n\n")
+    line, _, rest = head.decode("latin-1").partition("\n")
+    words = line.split()
+    if len(words) < 2:
+        return None
+    headers = {"host": outer.headers.get("host", ""), "authorization": outer.headers.get("authorization", "")}
+    for row in rest.splitlines():
+        name, colon, value = row.partition(":")
+        if colon:
+            headers[name.strip().lower()] = value.strip()
+    target = words[1] if words[1].startswith("/") else "/" + words[1].partition("://")[2].partition("/")[2]
+    return Request(verb=words[0], target=target, headers=headers, body=body.strip())
+
+
+def _part(dispatcher: Dispatcher, inner: Request | None, content_id: str) -> bytes:
+    if inner is None:
+        reply = _refused("Failed to parse batch request, error: 0 length part.")
+    else:
+        reply = dispatcher.handle(inner).reply
+    answered = f"<response-{content_id[1:-1]}>" if content_id.startswith("<") else f"response-{content_id}"
+    body = reply.body if isinstance(reply.body, bytes) else b""
+    head = (
+        f"Content-Type: application/http\r\nContent-ID: {answered}\r\n\r\n"
+        f"HTTP/1.1 {reply.status} {'OK' if reply.status < 300 else 'Error'}\r\n"
+        f"Content-Type: {reply.content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body + b"\r\n"

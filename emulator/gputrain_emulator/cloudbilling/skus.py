@@ -1,0 +1,233 @@
+"""The SKUs of Compute Engine that GPU machines are billed by, and those that only look like them.
+
+Names are as the public list has them (seen 2026-08 and 2026-09, read 2026-11-21); the prices of the
+look-alikes are made up. Spot SKUs of the B200 are filed under OnDemand, as in the real list.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from gputrain_emulator import facts
+from gputrain_emulator.world import World
+
+MODELS = ("STANDARD", "SPOT", "FLEX_START")
+
+_GPUS = {
+    "nvidia-tesla-t4": ("Nvidia Tesla T4 GPU",) * 3,
+    "nvidia-tesla-v100": ("Nvidia Tesla V100 GPU",) * 3,
+    "nvidia-l4": ("Nvidia L4 GPU",) * 3,
+    "nvidia-rtx-pro-6000": ("RTX 6000 96GB",) * 3,
+    "nvidia-tesla-a100": ("Nvidia Tesla A100 GPU",) * 3,
+    "nvidia-a100-80gb": ("Nvidia Tesla A100 80GB GPU",) * 3,
+    "nvidia-h100-80gb": ("Nvidia H100 80GB GPU",) * 3,
+    "nvidia-h100-mega-80gb": (
+        "Nvidia H100 80GB Plus GPU",
+        "Nvidia H100 80GB Mega GPU",
+        "Nvidia H100 Mega 80GB GPU",
+    ),
+}
+"""What a GPU is called as standard, as spot and as flex-start."""
+
+_PLACES = {
+    "asia-east1": "Taiwan",
+    "asia-northeast1": "Japan",
+    "asia-northeast3": "Seoul",
+    "asia-south1": "Mumbai",
+    "asia-south2": "Delhi",
+    "asia-southeast1": "Singapore",
+    "asia-southeast2": "Jakarta",
+    "australia-southeast1": "Sydney",
+    "australia-southeast2": "Melbourne",
+    "europe-north1": "Finland",
+    "europe-west1": "Belgium",
+    "europe-west10": "Berlin",
+    "europe-west2": "London",
+    "europe-west3": "Frankfurt",
+    "europe-west4": "Netherlands",
+    "europe-west6": "Zurich",
+    "europe-west8": "Milan",
+    "europe-west9": "Paris",
+    "me-central2": "Dammam",
+    "me-west1": "Israel",
+    "northamerica-northeast1": "Montreal",
+    "northamerica-northeast2": "Toronto",
+    "us-central1": "Iowa",
+    "us-east1": "South Carolina",
+    "us-east4": "Virginia",
+    "us-east5": "Columbus",
+    "us-south1": "Dallas",
+    "us-west1": "Oregon",
+    "us-west2": "Los Angeles",
+    "us-west3": "Salt Lake City",
+    "us-west4": "Las Vegas",
+}
+_AMERICAS = ("us-central1", "us-east1", "us-west1")
+"""Regions that share a SKU where their price is the same."""
+
+
+class PriceList:
+    """What each part of a machine costs; ``world.part(PriceList)``."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.changed: dict[tuple[str, str, str], Decimal | None] = {}
+        """By part, region and provisioning model; None is no longer sold."""
+        self.added: list[dict[str, Any]] = []
+        """SKUs besides, as the API shows them."""
+
+    def set_price(self, part: str, region: str, model: str, usd: Decimal | None) -> None:
+        """What a part (``nvidia-l4``, ``G2 core``) costs from now on; None takes its SKU off the list."""
+        if (part, region) not in facts.part_prices() or model not in MODELS:
+            raise LookupError(f"no such price: {part} in {region} as {model}")
+        self.changed[part, region, model] = usd
+
+    def price(self, part: str, region: str, model: str) -> Decimal | None:
+        """Dollars for one unit, or None where it has no SKU."""
+        listed = facts.part_prices()[part, region][MODELS.index(model)]
+        return self.changed.get((part, region, model), listed)
+
+    def skus(self) -> list[dict[str, Any]]:
+        """Every SKU, in an order that has nothing to do with what they are."""
+        found = [*self._parts(), *_others(), *self.added]
+        return sorted(found, key=lambda sku: str(sku["skuId"]))
+
+    def _parts(self) -> Iterator[dict[str, Any]]:
+        for part in dict.fromkeys(part for part, _ in facts.part_prices()):
+            for model in MODELS:
+                for place, regions, usd in self._priced(part, model):
+                    yield _sku(_name(part, model, place), part, _usage(part, model), regions, usd)
+                    if model == "STANDARD":
+                        yield from _look_alikes(part, place, regions, usd)
+
+    def _priced(self, part: str, model: str) -> Iterator[tuple[str, list[str], Decimal]]:
+        prices = {
+            region: usd
+            for of, region in facts.part_prices()
+            if of == part and (usd := self.price(part, region, model)) is not None
+        }
+        americas = [region for region in _AMERICAS if region in prices]
+        if len(americas) > 1 and len({prices[region] for region in americas}) == 1:
+            yield "Americas", americas, prices[americas[0]]
+            prices = {region: usd for region, usd in prices.items() if region not in americas}
+        for region, usd in prices.items():
+            yield _PLACES.get(region, region), [region], usd
+
+
+def _usage(part: str, model: str) -> str:
+    return "Preemptible" if model == "SPOT" and part != "nvidia-b200" else "OnDemand"
+
+
+def _name(part: str, model: str, place: str) -> str:
+    """How the list describes a part."""
+    prefix = {"SPOT": "Spot Preemptible ", "FLEX_START": "DWS Defined Duration "}.get(model, "")
+    attached = {
+        "SPOT": " attached to Spot Preemptible VMs",
+        "FLEX_START": " attached to DWS Defined Duration VMs",
+    }.get(model, "")
+    if part == "nvidia-b200":
+        return f"{prefix}A4 Nvidia B200 (1 gpu slice) running in {place}"
+    if part == "local SSD" and model == "FLEX_START":
+        return f"{prefix}SSD backed Local Storage running in {place}"
+    if part == "local SSD":
+        return f"SSD backed Local Storage{attached}" + ("" if place == "Americas" else f" in {place}")
+    if part in _GPUS:
+        return f"{_GPUS[part][MODELS.index(model)]}{attached} running in {place}"
+    series, _, word = part.partition(" ")
+    instance = "" if model == "FLEX_START" else " Instance"
+    return f"{prefix}{series}{instance} {word.title()} running in {place}"
+
+
+def _look_alikes(part: str, place: str, regions: list[str], usd: Decimal) -> Iterator[dict[str, Any]]:
+    """SKUs of other ways to buy the same part, most of them filed under OnDemand."""
+    name = _name(part, "STANDARD", place)
+    bare = name.partition(" running in ")[0].replace(" Instance", "").partition(" in ")[0]
+    half = (usd / 2).quantize(Decimal("0.000001"))
+    rows = [
+        (f"Commitment v1: {bare} in {place} for 1 Year", "Commit1Yr", half),
+        (f"Commitment v1: {bare} in {place} for 3 Years", "Commit3Yr", half),
+        (f"Reserved {bare} in {place}", "OnDemand", Decimal(0)),
+        (f"Reserved {bare} in {place} in Calendar Mode", "OnDemand", half),
+        (f"{bare} attached to DWS Calendar Mode VMs running in {place}", "OnDemand", half),
+        (f"Capacity Optimized {name}", "OnDemand", half),
+    ]
+    if part.endswith((" core", " ram")):
+        series, _, word = part.partition(" ")
+        rows += [
+            (f"{series} Sole Tenancy Instance {word.title()} running in {place}", "OnDemand", half),
+            (f"{series} Custom Instance {word.title()} running in {place}", "OnDemand", half),
+            (f"DWS Calendar Mode {series} {word.title()} running in {place}", "OnDemand", half),
+        ]
+    for description, usage, price in rows:
+        yield _sku(description, part, usage, regions, price)
+
+
+def _others() -> Iterator[dict[str, Any]]:
+    """SKUs that have nothing to do with GPUs."""
+    america = list(_AMERICAS)
+    for description, group in (
+        ("N1 Predefined Instance Core running in Americas", "N1 core"),
+        ("N1 Predefined Instance Ram running in Americas", "N1 ram"),
+        ("E2 Instance Core running in Americas", "E2 core"),
+        ("DWS Flex Start H4D Instance Core running in Americas", "H4D core"),
+        ("SSD backed PD Capacity", "local SSD"),
+        ("Licensing Fee for NVIDIA RTX Virtual Workstation - T4 running in Americas", "nvidia-tesla-t4"),
+        ("Sole Tenancy Premium for A2 Sole Tenancy Instance Core running in Americas", "A2 core"),
+    ):
+        yield _sku(description, group, "OnDemand", america, Decimal("0.0316"))
+
+
+_UNITS = {
+    "ram": ("GiBy.h", "gibibyte hour", "By.s", "byte second", 3.8654705664e12),
+    "SSD": ("GiBy.mo", "gibibyte month", "By.s", "byte second", 2.821794963456e15),
+}
+_HOURS = ("h", "hour", "s", "second", 3600.0)
+
+
+def _sku(description: str, part: str, usage: str, regions: list[str], usd: Decimal) -> dict[str, Any]:
+    digits = f"{zlib.crc32(description.encode()):08X}{zlib.crc32(description[::-1].encode()):08X}"
+    ident = f"{digits[:4]}-{digits[4:8]}-{digits[8:12]}"
+    kind = part.rpartition(" ")[2]
+    group = {"core": "CPU", "ram": "RAM", "SSD": "LocalSSD"}.get(kind, "GPU")
+    unit, words, base, base_words, factor = _UNITS.get(kind, _HOURS)
+    return {
+        "name": f"services/6F81-5844-456A/skus/{ident}",
+        "skuId": ident,
+        "description": description,
+        "category": {
+            "serviceDisplayName": "Compute Engine",
+            "resourceFamily": "Storage" if group == "LocalSSD" else "Compute",
+            "resourceGroup": group,
+            "usageType": usage,
+        },
+        "serviceRegions": list(regions),
+        "pricingInfo": [
+            {
+                "summary": "",
+                "pricingExpression": {
+                    "usageUnit": unit,
+                    "usageUnitDescription": words,
+                    "baseUnit": base,
+                    "baseUnitDescription": base_words,
+                    "baseUnitConversionFactor": factor,
+                    "displayQuantity": 1,
+                    "tieredRates": [{"startUsageAmount": 0, "unitPrice": money(usd)}],
+                },
+                "currencyConversionRate": 1,
+            }
+        ],
+        "serviceProviderName": "Google",
+        "geoTaxonomy": {
+            "type": "REGIONAL" if len(regions) == 1 else "MULTI_REGIONAL",
+            "regions": list(regions),
+        },
+    }
+
+
+def money(usd: Decimal, currency: str = "USD") -> dict[str, Any]:
+    """An amount as google.type.Money writes it: whole units, and billionths."""
+    billionths = int((usd * 10**9).to_integral_value())
+    return {"currencyCode": currency, "units": str(billionths // 10**9), "nanos": billionths % 10**9}

@@ -1,0 +1,37 @@
+"""Compute Engine v1: every handler of it, registered by importing this package."""
+
+from __future__ import annotations
+
+from gputrain_emulator.compute import (
+    advice,
+    bulk,
+    disks,
+    endings,
+    groups,
+    images,
+    instances,
+    networks,
+    operations,
+    places,
+    reservations,
+)
+from gputrain_emulator.compute.service import COMPUTE
+from gputrain_emulator.compute.state import Compute
+
+SERVICES = (COMPUTE,)
+
+__all__ = [
+    "SERVICES",
+    "Compute",
+    "advice",
+    "bulk",
+    "disks",
+    "endings",
+    "groups",
+    "images",
+    "instances",
+    "networks",
+    "operations",
+    "places",
+    "reservations",
+]

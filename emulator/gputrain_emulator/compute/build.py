@@ -1,0 +1,281 @@
+"""An instance made from a request: checked, completed and priced, but not yet there."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gputrain_emulator import facts
+from gputrain_emulator.call import Call
+from gputrain_emulator.clock import compute_time, parse_time
+from gputrain_emulator.compute import checks, images, networks, refusals, reserve
+from gputrain_emulator.compute.links import in_project, last, link, relative
+from gputrain_emulator.compute.state import Compute, Vm, VmKey
+from gputrain_emulator.quotas import vm_needs
+
+Json = dict[str, Any]
+
+
+def fingerprint(document: Any) -> str:
+    """A fingerprint that changes with the document, as Google's do."""
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).digest()
+    return base64.urlsafe_b64encode(digest[:8]).decode()
+
+
+def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at: str, bare: bool) -> Vm:
+    """The VM that ``properties`` describe.
+
+    Raises ApiError for everything that Google refuses at once. ``bare`` is bulkInsert's way of naming
+    resources.
+    """
+    compute, project = call.world.part(Compute), call.owner.id
+    checks.name(name, f"{at}.name")
+    _permissions(call, zone, name, properties)
+    _refuse_taken_name(compute, (project, zone, name))
+    checks.labels(properties.get("labels", {}), f"{at}.labels")
+    checks.metadata(properties.get("metadata", {}), f"{at}.metadata")
+    machine = checks.machine_type(compute, properties.get("machineType", ""), zone, at, bare=bare)
+    wanted = properties.get("guestAccelerators", [])
+    kind, gpus = checks.accelerators(compute, project, zone, machine, wanted)
+    scheduling = properties.get("scheduling", {})
+    model = checks.scheduling(scheduling, machine, gpus, name, at)
+    affinity = properties.get("reservationAffinity", {})
+    checks.affinity(affinity, model, at)
+    _policies(compute, project, zone, properties)
+    vm = Vm(
+        project=project,
+        zone=zone,
+        name=name,
+        resource={},
+        machine=machine,
+        accelerator=kind,
+        gpus=gpus,
+        model=model,
+        caller=call.caller.email,
+        needs=vm_needs(project, facts.region_of(zone), machine, kind, gpus, model),
+        valid_for_s=_valid_for(properties, model, at),
+    )
+    _times(vm, scheduling)
+    reserve.choose(compute, vm, affinity)
+    disks = _disks(compute, vm, properties.get("disks", []), at)
+    vm.resource = _document(call, vm, properties, disks)
+    return vm
+
+
+def _refuse_taken_name(compute: Compute, key: VmKey) -> None:
+    """409 while a VM of that name exists, and for a while after a create of it has failed."""
+    if key in compute.vms or compute.held_names.get(key, 0.0) > compute.world.clock.now():
+        project, zone, name = key
+        raise refusals.already_exists(f"projects/{project}/zones/{zone}/instances/{name}")
+
+
+def _permissions(call: Call, zone: str, name: str, properties: Mapping[str, Any]) -> None:
+    """The union that an insert needs, each named on its own."""
+    resource = f"projects/{call.owner.id}/zones/{zone}/instances/{name}"
+    wanted = {
+        "compute.instances.create": True,
+        "compute.disks.create": any("initializeParams" in disk for disk in properties.get("disks", [])),
+        "compute.subnetworks.use": True,
+        "compute.subnetworks.useExternalIp": bool(_external(properties)),
+        "compute.instances.setMetadata": bool(properties.get("metadata", {}).get("items")),
+        "compute.instances.setLabels": bool(properties.get("labels")),
+        "compute.instances.setServiceAccount": bool(properties.get("serviceAccounts")),
+        "compute.instances.setTags": bool(properties.get("tags", {}).get("items")),
+    }
+    for permission, needed in wanted.items():
+        if needed and not call.caller.may(permission):
+            raise refusals.permission(permission, resource)
+    for account in properties.get("serviceAccounts", []):
+        if not call.caller.may("iam.serviceAccounts.actAs"):
+            raise refusals.act_as_denied(str(account.get("email", "default")), call.caller.email)
+
+
+def _external(properties: Mapping[str, Any]) -> bool:
+    return any(nic.get("accessConfigs") for nic in properties.get("networkInterfaces", []))
+
+
+def external_ip_violation(compute: Compute, vm: Vm, number: str) -> refusals.OperationError | None:
+    """CONDITION_NOT_MET when the organisation forbids external addresses and the VM wants one."""
+    constraint = "constraints/compute.vmExternalIpAccess"
+    if constraint not in compute.org_policies or not _external(vm.resource):
+        return None
+    message = (
+        f"Instance '{vm.name}' creation failed: Constraint {constraint} violated for project {number}. "
+        f"Add instance {vm.path} to the constraint to use external IP with it."
+    )
+    return refusals.operation_error("CONDITION_NOT_MET", message, http_status=412)
+
+
+def _policies(compute: Compute, project: str, zone: str, properties: Mapping[str, Any]) -> None:
+    region = facts.region_of(zone)
+    for url in properties.get("resourcePolicies", []):
+        path = f"projects/{project}/regions/{region}/resourcePolicies/{last(url)}"
+        if path not in compute.resources["resourcePolicies"]:
+            raise refusals.not_found(path)
+
+
+def _valid_for(properties: Mapping[str, Any], model: str, at: str) -> float:
+    duration = properties.get("params", {}).get("requestValidForDuration")
+    if duration is None:
+        return 0.0
+    seconds = float(duration.get("seconds", 0))
+    if model != "FLEX_START" or not 0 <= seconds <= checks.MAX_FLEX_WAIT_S:
+        raise refusals.invalid(
+            f"{at}.params.requestValidForDuration",
+            seconds,
+            f"Must be at most {checks.MAX_FLEX_WAIT_S} seconds.",
+        )
+    return seconds
+
+
+def _times(vm: Vm, scheduling: Mapping[str, Any]) -> None:
+    if "maxRunDuration" in scheduling:
+        vm.max_run_s = float(scheduling["maxRunDuration"].get("seconds", 0))
+    if "terminationTime" in scheduling:
+        try:
+            vm.termination_time = parse_time(scheduling["terminationTime"])
+        except ValueError:
+            wrong = scheduling["terminationTime"]
+            raise refusals.invalid(
+                "resource.scheduling.terminationTime", wrong, "Must be an RFC3339 time."
+            ) from None
+    vm.action_at_expiry = scheduling.get("instanceTerminationAction", "STOP")
+    vm.restarts = bool(scheduling.get("automaticRestart", vm.model in ("STANDARD", "RESERVATION_BOUND")))
+
+
+def _disks(compute: Compute, vm: Vm, wanted: list[Json], at: str) -> list[Json]:
+    if not any(disk.get("boot") for disk in wanted):
+        raise refusals.invalid(f"{at}.disks", "", "At least one boot disk must be specified.")
+    return [_disk(compute, vm, disk, index, at) for index, disk in enumerate(wanted)]
+
+
+def _disk(compute: Compute, vm: Vm, disk: Json, index: int, at: str) -> Json:
+    attached = {
+        "kind": "compute#attachedDisk",
+        "type": "PERSISTENT",
+        "mode": "READ_WRITE",
+        "index": index,
+        "boot": False,
+        "autoDelete": False,
+        "deviceName": f"persistent-disk-{index}",
+        "interface": "SCSI",
+        **{key: value for key, value in disk.items() if key != "initializeParams"},
+    }
+    if disk.get("type") == "SCRATCH":
+        return attached
+    params = disk.get("initializeParams")
+    if params is None:
+        source = in_project(disk.get("source", ""), vm.project)
+        existing = compute.resources["disks"].get(source)
+        if existing is None:
+            raise refusals.not_found(source)
+        if existing.get("users"):
+            raise refusals.disk_in_use(source, existing["users"][0])
+        attached["diskSizeGb"] = existing["sizeGb"]
+        return {**attached, "source": link(source)}
+    return {**attached, **_new_disk(compute, vm, params, index, bool(disk.get("boot")), at)}
+
+
+def _new_disk(compute: Compute, vm: Vm, params: Json, index: int, boot: bool, at: str) -> Json:
+    kind = last(params.get("diskType", "")) or vm.machine.boot_disks[0]
+    if boot:
+        checks.boot_disk_type(kind, vm.machine)
+    field = f"{at}.disks[{index}].initializeParams"
+    size = int(params.get("diskSizeGb", 0))
+    if params.get("sourceImage"):
+        image = images.image(compute, params["sourceImage"], vm.project)
+        smallest = int(image["diskSizeGb"])
+        if size and size < smallest:
+            sentence = f"Requested disk size cannot be smaller than the image size ({smallest} GB)"
+            raise refusals.invalid(f"{field}.diskSizeGb", size, sentence)
+        size = size or smallest
+        if image["architecture"] != vm.machine.arch:
+            raise refusals.incompatible(f"image architecture {image['architecture']}", vm.machine.name)
+    elif boot:
+        raise refusals.invalid(f"{field}.sourceImage", "", "A boot disk must have a source image.")
+    name = params.get("diskName") or (vm.name if index == 0 else f"{vm.name}-{index}")
+    source = f"{vm.scope}/disks/{name}"
+    if source in compute.resources["disks"]:
+        raise refusals.already_exists(source)
+    return {"source": link(source), "diskSizeGb": str(size or 10), "_type": kind}
+
+
+def place_disks(compute: Compute, vm: Vm) -> None:
+    """Create the disks that come with the VM."""
+    for disk in vm.resource["disks"]:
+        kind = disk.pop("_type", None)
+        source = relative(disk.get("source", ""))
+        if kind is None:
+            if source:
+                compute.resources["disks"][source]["users"] = [link(vm.path)]
+            continue
+        compute.resources["disks"][source] = {
+            "kind": "compute#disk",
+            "id": compute.world.new_id(),
+            "name": last(source),
+            "status": "READY",
+            "sizeGb": disk["diskSizeGb"],
+            "type": link(f"{vm.scope}/diskTypes/{kind}"),
+            "zone": link(vm.scope),
+            "selfLink": link(source),
+            "users": [link(vm.path)],
+            "creationTimestamp": vm.resource["creationTimestamp"],
+        }
+        compute.world.ledger.write(
+            "create", source, caller=vm.caller, detail=f"{disk['diskSizeGb']} GB {kind}"
+        )
+
+
+def _document(call: Call, vm: Vm, properties: Mapping[str, Any], disks: list[Json]) -> Json:
+    compute = call.world.part(Compute)
+    region = facts.region_of(vm.zone)
+    metadata = {"kind": "compute#metadata", **properties.get("metadata", {})}
+    labels = dict(properties.get("labels", {}))
+    scheduling = {
+        "provisioningModel": vm.model,
+        "preemptible": vm.model == "SPOT",
+        "automaticRestart": vm.restarts,
+        "onHostMaintenance": "TERMINATE" if vm.gpus or vm.model != "STANDARD" else "MIGRATE",
+        **properties.get("scheduling", {}),
+    }
+    document = {
+        **{
+            key: value for key, value in properties.items() if key not in ("params", "sourceInstanceTemplate")
+        },
+        "kind": "compute#instance",
+        "id": call.world.new_id(),
+        "name": vm.name,
+        "zone": link(vm.scope),
+        "selfLink": link(vm.path),
+        "creationTimestamp": compute_time(call.world.clock.now()),
+        "machineType": link(f"{vm.scope}/machineTypes/{vm.machine.name}"),
+        "labels": labels,
+        "labelFingerprint": fingerprint(labels),
+        "metadata": {**metadata, "fingerprint": fingerprint(metadata.get("items", []))},
+        "scheduling": scheduling,
+        "disks": disks,
+        "networkInterfaces": networks.interfaces(
+            compute, vm.project, region, properties.get("networkInterfaces", [])
+        ),
+        "cpuPlatform": "Unknown CPU Platform",
+        "startRestricted": False,
+        "deletionProtection": bool(properties.get("deletionProtection", False)),
+        "fingerprint": fingerprint([vm.name, labels]),
+    }
+    document.update(_attachments(vm, properties, region))
+    return document
+
+
+def _attachments(vm: Vm, properties: Mapping[str, Any], region: str) -> Json:
+    """What only some VMs have: accelerators and policies."""
+    document: Json = {}
+    if vm.accelerator:
+        kind = link(f"{vm.scope}/acceleratorTypes/{vm.accelerator}")
+        document["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": vm.gpus}]
+    if properties.get("resourcePolicies"):
+        root = f"projects/{vm.project}/regions/{region}/resourcePolicies"
+        document["resourcePolicies"] = [link(f"{root}/{last(url)}") for url in properties["resourcePolicies"]]
+    return document

@@ -1,0 +1,222 @@
+"""instances.bulkInsert and regionInstances.bulkInsert: a gang of VMs, all or (after a while) none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gputrain_emulator import facts
+from gputrain_emulator.call import Call
+from gputrain_emulator.compute import build, checks, instances, lifecycle, operations, refusals, reserve
+from gputrain_emulator.compute.links import last
+from gputrain_emulator.compute.operations import Operation, mutation, scope_of
+from gputrain_emulator.compute.refusals import OperationError
+from gputrain_emulator.compute.state import Compute, Vm
+from gputrain_emulator.errors import ApiError, compute_error_info
+
+Json = dict[str, Any]
+AT = "resource.instanceProperties"
+MAX_VMS = 1000
+"""VMs in one bulkInsert (published)."""
+
+
+@dataclass(kw_only=True)
+class Gang:
+    """A bulkInsert under way."""
+
+    call: Call
+    operation: Operation
+    zone: str
+    wanted: int
+    least: int
+    members: list[Vm] = field(default_factory=list)
+    made: int = 0
+    deleted: int = 0
+    errors: list[OperationError] = field(default_factory=list)
+
+    def report(self, status: str) -> None:
+        """Write the progress into the parent operation."""
+        place = {
+            "status": status, "targetVmCount": self.wanted, "createdVmCount": self.made,
+            "failedToCreateVmCount": len(self.errors), "deletedVmCount": self.deleted,
+        }  # fmt: skip
+        metadata = {"perLocationStatus": {f"zones/{self.zone}": place}}
+        self.operation.document["instancesBulkInsertOperationMetadata"] = metadata
+
+
+@mutation("compute.instances.bulkInsert", permission="-")
+def bulk_insert(call: Call) -> Operation:
+    """A gang in one zone."""
+    zone = instances.find_zone(call)
+    return _insert(call, zone, f"projects/{call.owner.id}/zones/{zone}")
+
+
+@mutation("compute.regionInstances.bulkInsert", permission="-")
+def region_bulk_insert(call: Call) -> Operation:
+    """A gang in whichever zone of the region has room for all of it."""
+    scope = scope_of(call)
+    return _insert(call, _pick_zone(call, call.params["region"]), scope)
+
+
+def _pick_zone(call: Call, region: str) -> str:
+    """The first allowed zone with room, or else the first allowed one: the operation then fails."""
+    compute = call.world.part(Compute)
+    policy = call.body.get("locationPolicy", {})
+    if policy.get("targetShape", "ANY_SINGLE_ZONE") == "BALANCED":
+        raise refusals.invalid(
+            "resource.locationPolicy.targetShape", "BALANCED", "Not supported for bulk insert."
+        )
+    preferences = {last(zone): entry.get("preference") for zone, entry in policy.get("locations", {}).items()}
+    named = [last(entry.get("zone", "")) for entry in policy.get("zones", [])]
+    allowed_only = named or [zone for zone, preference in preferences.items() if preference == "ALLOW"]
+    machine = last(call.body.get("instanceProperties", {}).get("machineType", ""))
+    zones = [
+        zone
+        for zone in facts.zones()
+        if facts.region_of(zone) == region
+        and compute.offered(machine, zone)
+        and preferences.get(zone) != "DENY"
+        and (not allowed_only or zone in allowed_only)
+    ]
+    if not zones:
+        sentence = f"Machine type with name '{machine}' does not exist in region '{region}'."
+        raise refusals.invalid(f"{AT}.machineType", machine, sentence)
+    count = int(call.body.get("count", 1))
+    roomy = [zone for zone in zones if (free := compute.free(zone, machine)) is None or free >= count]
+    return (roomy or zones)[0]
+
+
+def _insert(call: Call, zone: str, scope: str) -> Operation:
+    compute, body = call.world.part(Compute), call.body
+    names = _names(compute, call.owner.id, zone, body)
+    wanted = len(names)
+    least = int(body.get("minCount", wanted))
+    if not 1 <= least <= wanted:
+        raise refusals.invalid("resource.minCount", least, "Must be between 1 and count.")
+    properties = body.get("instanceProperties", {})
+    own = {last(key): value for key, value in body.get("perInstanceProperties", {}).items()}
+    members = [
+        build.build(
+            call, zone=zone, name=name, properties=_with(properties, own.get(name, {})), at=AT, bare=True
+        )
+        for name in names
+    ]
+    _refuse_crowd(compute, call)
+    if compute.settings.bulk_stockout_at_once and reserve.capacity_error(compute, members[0]) is not None:
+        raise refusals.insufficient_capacity()
+    operation = operations.begin(
+        compute, scope=scope, kind="bulkInsert", target=f"{scope}/instances", user=call.caller.email,
+        request_id=call.query.get("requestId", ""), group=f"{call.world.new_id()}-{call.world.new_id()[-8:]}",
+    )  # fmt: skip
+    gang = Gang(call=call, operation=operation, zone=zone, wanted=wanted, least=least, members=members)
+    gang.report("CREATING")
+    for vm in members:
+        _launch(gang, vm)
+    return operation
+
+
+def _refuse_crowd(compute: Compute, call: Call) -> None:
+    """403 when the project runs as many bulkInserts as it may."""
+    root = f"projects/{call.owner.id}/"
+    kinds = (o for o in compute.operations.values() if not o.done and o.scope.startswith(root))
+    if (
+        sum(o.document["operationType"] == "bulkInsert" for o in kinds)
+        < compute.settings.concurrent_bulk_operations
+    ):
+        return
+    facts = {"containerType": "PROJECT", "containerId": call.owner.number, "location": "global"}
+    detail = compute_error_info("CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", **facts)
+    raise ApiError(
+        403, "Rate Limit Exceeded", reason="rateLimitExceeded", domain="usageLimits", details=[detail]
+    )
+
+
+def _with(properties: Mapping[str, Any], own: Mapping[str, Any]) -> Json:
+    """A member's properties; its own hostname and name come from perInstanceProperties."""
+    merged = dict(properties)
+    if own.get("hostname"):
+        merged["hostname"] = own["hostname"]
+    return merged
+
+
+def _names(compute: Compute, project: str, zone: str, body: Json) -> list[str]:
+    count = int(body.get("count", 0))
+    own = [
+        str(entry.get("name") or last(key)) for key, entry in body.get("perInstanceProperties", {}).items()
+    ]
+    if not 1 <= count <= MAX_VMS:
+        raise refusals.invalid("resource.count", count, f"Must be between 1 and {MAX_VMS}.")
+    pattern = body.get("namePattern", "")
+    if own:
+        if pattern:
+            raise refusals.invalid(
+                "resource.namePattern", pattern, "Cannot be combined with perInstanceProperties."
+            )
+        if len(own) != count:
+            raise refusals.invalid(
+                "resource.count", count, f"Must equal the number of perInstanceProperties ({len(own)})."
+            )
+        return own
+    match = re.fullmatch(r"([a-z][-a-z0-9]*?)(#{1,18})", pattern)
+    if match is None:
+        raise refusals.invalid(
+            "resource.namePattern", pattern, "Must contain one sequence of '#' at its end."
+        )
+    prefix, width = match.group(1), len(match.group(2))
+    taken = [int(n[len(prefix) :]) for (p, z, n) in compute.vms if (p, z) == (project, zone) and re.fullmatch(rf"{re.escape(prefix)}\d{{{width},}}", n)]  # fmt: skip  # noqa: E501
+    first = max(taken, default=0) + 1
+    names = [f"{prefix}{number:0{width}d}" for number in range(first, first + count)]
+    checks.name(names[-1], "resource.namePattern")
+    return names
+
+
+def _launch(gang: Gang, vm: Vm) -> None:
+    compute = gang.call.world.part(Compute)
+    group = str(gang.operation.document["operationGroupId"])
+    child = instances.begin(gang.call, vm, "insert", group=group)
+
+    def done(error: OperationError | None) -> None:
+        operations.end(compute, child, error)
+        if error is None:
+            gang.made += 1
+        else:
+            gang.errors.append(error)
+        gang.report("CREATING")
+        if gang.made + len(gang.errors) == gang.wanted:
+            _settle(gang)
+
+    vm.group = group
+    instances.launch(gang.call, vm, done)
+
+
+def _settle(gang: Gang) -> None:
+    """All members are made or failed: done, or roll back what was made."""
+    compute = gang.call.world.part(Compute)
+    if gang.made >= gang.least:
+        gang.report("DONE")
+        operations.end(compute, gang.operation)
+        return
+    made = [vm for vm in gang.members if compute.vms.get(vm.key) is vm and not vm.dying]
+    gang.report("ROLLING_BACK" if made else "DONE")
+    first = gang.errors[0]
+    error = OperationError(
+        errors=[refusals.min_count(gang.least), *first.errors], http_status=first.http_status or 503
+    )
+    operations.end(compute, gang.operation, error)
+    for vm in made:
+        compute.world.clock.after(compute.settings.rollback_s, lambda vm=vm: _roll_back(gang, vm))  # type: ignore[misc]
+
+
+def _roll_back(gang: Gang, vm: Vm) -> None:
+    compute = gang.call.world.part(Compute)
+    if compute.vms.get(vm.key) is not vm:
+        return
+    compute.world.ledger.write("roll-back", vm.path)
+
+    def gone() -> None:
+        gang.deleted += 1
+        gang.report("DONE" if gang.deleted == gang.made else "ROLLING_BACK")
+
+    lifecycle.delete(compute, vm, gone, grace_s=0.0)

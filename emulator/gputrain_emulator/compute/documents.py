@@ -1,0 +1,100 @@
+"""Plain resources: documents in collections, with get, list, delete and the pages of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gputrain_emulator.call import Call
+from gputrain_emulator.clock import compute_time
+from gputrain_emulator.compute import checks, filters, operations, refusals
+from gputrain_emulator.compute.links import link
+from gputrain_emulator.compute.operations import Operation, mutation
+from gputrain_emulator.compute.service import COMPUTE
+from gputrain_emulator.compute.state import Compute
+
+Json = dict[str, Any]
+
+
+def begin(call: Call, kind: str, target: str, target_id: str = "") -> Operation:
+    """The caller's operation on a resource of the call's scope."""
+    return operations.begin(
+        call.world.part(Compute),
+        scope=operations.scope_of(call),
+        kind=kind,
+        target=target,
+        target_id=target_id,
+        user=call.caller.email,
+        request_id=call.query.get("requestId", ""),
+    )
+
+
+def end_soon(call: Call, operation: Operation) -> None:
+    """Ends in a moment, as a test ordered or well."""
+    compute = call.world.part(Compute)
+    failure = operations.ordered_failure(call)
+    call.world.clock.after(compute.settings.quick_s, lambda: operations.end(compute, operation, failure))
+
+
+def create(call: Call, collection: str, kind: str, **more: Any) -> Operation:
+    """Put the call's body into ``collection``; raises ApiError for a bad name or one that is taken."""
+    compute = call.world.part(Compute)
+    name = str(call.body.get("name", ""))
+    checks.name(name, "resource.name")
+    path = f"{operations.scope_of(call)}/{collection}/{name}"
+    if path in compute.resources[collection]:
+        raise refusals.already_exists(path)
+    document = {
+        **call.body, "kind": f"compute#{kind}", "id": call.world.new_id(), "selfLink": link(path),
+        "creationTimestamp": compute_time(call.world.clock.now()), **more,
+    }  # fmt: skip
+    for place in ("zone", "region"):
+        if place in call.params:
+            document[place] = link(operations.scope_of(call))
+    compute.resources[collection][path] = document
+    call.world.ledger.write("create", path, caller=call.caller.email)
+    operation = begin(call, "insert", path, document["id"])
+    end_soon(call, operation)
+    return operation
+
+
+def find(call: Call, collection: str, parameter: str) -> tuple[str, Json]:
+    """Relative name and document of the resource in the path; raises ApiError 404."""
+    path = f"{operations.scope_of(call)}/{collection}/{call.params[parameter]}"
+    document = call.world.part(Compute).resources[collection].get(path)
+    if document is None:
+        raise refusals.not_found(path)
+    return path, document
+
+
+def register(
+    collection: str, kind: str, parameter: str, *, at_delete: Callable[[Call, Json], None] | None = None
+) -> None:
+    """get, list and delete of ``collection``, whose items are called ``kind``, and ``parameter`` in paths."""
+
+    @COMPUTE.method(f"compute.{collection}.get", pool="compute.reads")
+    def get(call: Call) -> Json:
+        return find(call, collection, parameter)[1]
+
+    @COMPUTE.method(f"compute.{collection}.list", pool="compute.reads")
+    def list_(call: Call) -> Json:
+        name = f"{operations.scope_of(call)}/{collection}"
+        items = [
+            d
+            for path, d in call.world.part(Compute).resources[collection].items()
+            if path.startswith(f"{name}/")
+        ]
+        return filters.listing(f"compute#{kind}List", name, items, call.query)
+
+    @mutation(f"compute.{collection}.delete")
+    def delete(call: Call) -> Operation:
+        path, document = find(call, collection, parameter)
+        if document.get("users"):
+            raise refusals.in_use(path, document["users"][0])
+        operation = begin(call, "delete", path, document["id"])
+        del call.world.part(Compute).resources[collection][path]
+        if at_delete is not None:
+            at_delete(call, document)
+        call.world.ledger.write("delete", path, caller=call.caller.email)
+        end_soon(call, operation)
+        return operation

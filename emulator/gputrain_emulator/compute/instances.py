@@ -1,0 +1,248 @@
+"""instances: insert, read, change, stop, start, delete, serial port."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gputrain_emulator import facts
+from gputrain_emulator.call import Call
+from gputrain_emulator.compute import build, checks, filters, lifecycle, operations, refusals
+from gputrain_emulator.compute.operations import Operation, mutation
+from gputrain_emulator.compute.refusals import OperationError
+from gputrain_emulator.compute.service import COMPUTE
+from gputrain_emulator.compute.state import Compute, Vm
+from gputrain_emulator.errors import ApiError
+
+Json = dict[str, Any]
+
+
+def find_zone(call: Call) -> str:
+    """The zone in the path; raises ApiError for one that does not exist."""
+    operations.scope_of(call)
+    return call.params["zone"]
+
+
+def find(call: Call) -> Vm:
+    """The VM in the path; raises ApiError 404."""
+    zone, name = find_zone(call), call.params["instance"]
+    vm = call.world.part(Compute).vms.get((call.owner.id, zone, name))
+    if vm is None:
+        raise refusals.not_found(f"projects/{call.owner.id}/zones/{zone}/instances/{name}")
+    return vm
+
+
+def begin(call: Call, vm: Vm, kind: str, *, group: str = "") -> Operation:
+    """The caller's operation of type ``kind`` on ``vm``."""
+    return operations.begin(
+        call.world.part(Compute), scope=vm.scope, kind=kind, target=vm.path, target_id=vm.id,
+        user=call.caller.email, request_id="" if group else call.query.get("requestId", ""), group=group,
+    )  # fmt: skip
+
+
+def launch(call: Call, vm: Vm, done: Callable[[OperationError | None], None]) -> None:
+    """Put a built VM into the world; ``done`` hears how its creation ends."""
+    compute = call.world.part(Compute)
+    ordered = operations.ordered_failure(call) or build.external_ip_violation(compute, vm, call.owner.number)
+    waits = vm.model == "FLEX_START" and vm.valid_for_s > 0 and ordered is None
+    short = ordered if ordered or waits else lifecycle.admit(compute, vm)
+    lifecycle.appear(compute, vm, "PENDING" if waits else "PROVISIONING")
+    build.place_disks(compute, vm)
+    if waits:
+        lifecycle.queue(compute, vm, done)
+    elif short is None:
+        lifecycle.provision(compute, vm, done)
+    else:
+        lifecycle.fail_create(compute, vm, short, done)
+
+
+@mutation("compute.instances.insert", permission="-")
+def insert(call: Call) -> Operation:
+    """One VM."""
+    compute = call.world.part(Compute)
+    properties, zone = call.body, find_zone(call)
+    if call.query.get("sourceInstanceTemplate"):
+        raise ApiError(
+            501, "sourceInstanceTemplate is not implemented by this emulator.", reason="notImplemented"
+        )
+    vm = build.build(
+        call, zone=zone, name=properties.get("name", ""), properties=properties, at="resource", bare=False
+    )
+    if compute.settings.quota_at_once:
+        exceeded = compute.quotas.exceeded(vm.needs)
+        if exceeded is not None:
+            raise refusals.quota_now(exceeded)
+    operation = begin(call, vm, "insert")
+    launch(call, vm, lambda error: operations.end(compute, operation, error))
+    return operation
+
+
+@COMPUTE.method("compute.instances.get", pool="compute.reads")
+def get(call: Call) -> Json:
+    """One VM as it is now."""
+    return find(call).resource
+
+
+def visible(compute: Compute, project: str, stale_s: float) -> list[Vm]:
+    """The VMs a list shows: as of ``stale_s`` ago, and not sharper than the settings' list lag."""
+    lag = max(stale_s, compute.settings.list_lag_s)
+    living = [vm for vm in compute.vms.values() if vm.project == project]
+    if not lag:
+        return living
+    then = compute.world.clock.now() - lag
+    shown = [vm for vm in living if vm.created_at <= then]
+    gone = [
+        vm for vm in compute.buried if vm.project == project and (vm.deleted_at or 0) > then >= vm.created_at
+    ]
+    return shown + gone
+
+
+@COMPUTE.method("compute.instances.list", pool="compute.reads")
+def list_instances(call: Call) -> Json:
+    """The VMs of a zone."""
+    compute, zone = call.world.part(Compute), find_zone(call)
+    items = [vm.resource for vm in visible(compute, call.owner.id, call.stale_s) if vm.zone == zone]
+    return filters.listing(
+        "compute#instanceList", f"projects/{call.owner.id}/zones/{zone}/instances", items, call.query
+    )
+
+
+@COMPUTE.method(
+    "compute.instances.aggregatedList", permission="compute.instances.list", pool="compute.heavy_reads"
+)
+def aggregated_list(call: Call) -> Json:
+    """The VMs of the project, by zone."""
+    compute = call.world.part(Compute)
+    items = [(f"zones/{vm.zone}", vm.resource) for vm in visible(compute, call.owner.id, call.stale_s)]
+    scopes = [f"zones/{zone}" for zone in facts.zones()]
+    name = f"projects/{call.owner.id}/aggregated/instances"
+    return filters.aggregated("compute#instanceAggregatedList", name, "instances", items, call.query, scopes)
+
+
+@mutation("compute.instances.delete")
+def delete(call: Call) -> Operation:
+    """The VM and its autoDelete disks."""
+    compute, vm = call.world.part(Compute), find(call)
+    if vm.resource.get("deletionProtection"):
+        raise ApiError(412, f"Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion. {vm.path}'.", reason="conditionNotMet")  # fmt: skip  # noqa: E501
+    operation = begin(call, vm, "delete")
+    failure = operations.ordered_failure(call)
+    if failure is not None:
+        _soon(compute, operation, failure)
+        return operation
+    compute.world.ledger.write("delete-asked", vm.path, caller=call.caller.email)
+    end = functools.partial(operations.end, compute, operation)
+    lifecycle.delete(compute, vm, end, grace_s=compute.settings.acpi_s, caller=call.caller.email)
+    return operation
+
+
+@mutation("compute.instances.stop")
+def stop(call: Call) -> Operation:
+    """Halt the VM; its disks stay."""
+    compute, vm = call.world.part(Compute), find(call)
+    if vm.dying:
+        raise refusals.not_ready(vm.path)
+    operation = begin(call, vm, "stop")
+    failure = operations.ordered_failure(call)
+    if failure is not None or vm.status in lifecycle.HALTED:
+        _soon(compute, operation, failure)
+        return operation
+    end = functools.partial(operations.end, compute, operation)
+    lifecycle.stop(compute, vm, end, grace_s=compute.settings.acpi_s)
+    return operation
+
+
+@mutation("compute.instances.start")
+def start(call: Call) -> Operation:
+    """Boot a halted VM."""
+    compute, vm = call.world.part(Compute), find(call)
+    if vm.dying or vm.status in ("STOPPING", "REPAIRING"):
+        raise refusals.not_ready(vm.path)
+    operation = begin(call, vm, "start")
+    failure = operations.ordered_failure(call)
+    if failure is not None or vm.status not in lifecycle.HALTED:
+        _soon(compute, operation, failure)
+        return operation
+    lifecycle.start(compute, vm, lambda error: operations.end(compute, operation, error))
+    return operation
+
+
+@mutation("compute.instances.reset")
+def reset(call: Call) -> Operation:
+    """The reset button: power off, power on."""
+    compute, vm = call.world.part(Compute), find(call)
+    if vm.status != "RUNNING":
+        raise refusals.not_ready(vm.path)
+    operation = begin(call, vm, "reset")
+    compute.world.runtime.power_off(vm)
+    compute.world.runtime.boot(vm)
+    _soon(compute, operation, None)
+    return operation
+
+
+@mutation("compute.instances.setLabels")
+def set_labels(call: Call) -> Operation:
+    """Other labels, by whoever has read the present ones."""
+    compute, vm = call.world.part(Compute), find(call)
+    if call.body.get("labelFingerprint") != vm.resource["labelFingerprint"]:
+        sentence = "Labels fingerprint either invalid or resource labels have changed"
+        raise ApiError(412, sentence, reason="conditionNotMet")
+    labels = dict(call.body.get("labels", {}))
+    checks.labels(labels, "resource.labels")
+    operation = begin(call, vm, "setLabels")
+    failure = operations.ordered_failure(call)
+    if failure is None:
+        vm.resource.update(labels=labels, labelFingerprint=build.fingerprint(labels))
+        compute.world.ledger.write("set-labels", vm.path, caller=call.caller.email)
+    _soon(compute, operation, failure)
+    return operation
+
+
+@mutation("compute.instances.setMetadata")
+def set_metadata(call: Call) -> Operation:
+    """Other metadata, by whoever has read the present one."""
+    compute, vm = call.world.part(Compute), find(call)
+    if call.body.get("fingerprint") != vm.resource["metadata"]["fingerprint"]:
+        sentence = "Supplied fingerprint does not match current metadata fingerprint."
+        raise ApiError(412, sentence, reason="conditionNotMet")
+    checks.metadata(call.body, "resource.metadata")
+    items = call.body.get("items", [])
+    operation = begin(call, vm, "setMetadata")
+    failure = operations.ordered_failure(call)
+    if failure is None:
+        fingerprint = build.fingerprint(items)
+        vm.resource["metadata"] = {"kind": "compute#metadata", "fingerprint": fingerprint, "items": items}
+        compute.world.ledger.write("set-metadata", vm.path, caller=call.caller.email)
+        compute.world.runtime.metadata_changed(vm)
+    _soon(compute, operation, failure)
+    return operation
+
+
+@COMPUTE.method("compute.instances.getSerialPortOutput", pool="compute.serial_reads")
+def get_serial_port_output(call: Call) -> Json:
+    """What the guest wrote, from ``start`` on; at most the last MiB is kept."""
+    vm = find(call)
+    port = int(call.query.get("port", 1))
+    if not 1 <= port <= 4:
+        raise refusals.invalid("port", port, "Must be between 1 and 4.")
+    data, start, following = vm.serial.read(int(call.query.get("start", 0))) if port == 1 else (b"", 0, 0)
+    return {
+        "kind": "compute#serialPortOutput",
+        "contents": data.decode("utf-8", "replace"),
+        "start": str(start),
+        "next": str(following),
+        "selfLink": f"{vm.resource['selfLink']}/serialPort",
+    }
+
+
+@COMPUTE.method("compute.instances.testIamPermissions", permission="-", pool="compute.reads")
+def test_iam_permissions(call: Call) -> Json:
+    """Which of the permissions asked about the caller has."""
+    held = [name for name in call.body.get("permissions", []) if call.caller.may(name)]
+    return {"permissions": held} if held else {}
+
+
+def _soon(compute: Compute, operation: Operation, failure: OperationError | None) -> None:
+    seconds = compute.settings.quick_s
+    compute.world.clock.after(seconds, lambda: operations.end(compute, operation, failure))

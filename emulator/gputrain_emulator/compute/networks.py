@@ -1,0 +1,177 @@
+"""Networks and subnetworks: every project has ``default``, with a subnetwork in each region."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Any
+
+from gputrain_emulator import facts
+from gputrain_emulator.call import Call
+from gputrain_emulator.compute import filters, refusals
+from gputrain_emulator.compute.links import in_project, link
+from gputrain_emulator.compute.service import COMPUTE
+from gputrain_emulator.compute.state import Compute
+
+Json = dict[str, Any]
+
+
+def interfaces(compute: Compute, project: str, region: str, wanted: list[Json]) -> list[Json]:
+    """The VM's network interfaces with addresses; raises ApiError 400 for a network that is not there."""
+    if not wanted:
+        raise refusals.invalid(
+            "resource.networkInterfaces", "", "At least one network interface is required."
+        )
+    return [_interface(compute, project, region, nic, index) for index, nic in enumerate(wanted)]
+
+
+def _interface(compute: Compute, project: str, region: str, nic: Json, index: int) -> Json:
+    field = f"resource.networkInterfaces[{index}]"
+    network = in_project(nic.get("network") or "global/networks/default", project)
+    subnetwork = in_project(
+        nic.get("subnetwork") or f"regions/{region}/subnetworks/{network.rpartition('/')[2]}", project
+    )
+    if _network(compute, network) is None:
+        raise refusals.invalid(
+            f"{field}.network", nic.get("network", ""), "The referenced network resource cannot be found."
+        )
+    if f"/regions/{region}/" not in subnetwork or _subnetwork(compute, subnetwork) is None:
+        sentence = "The referenced subnetwork resource cannot be found."
+        raise refusals.invalid(f"{field}.subnetwork", nic.get("subnetwork", ""), sentence)
+    serial = next(compute.addresses)
+    address = f"10.{128 + serial // 65536 % 64}.{serial // 256 % 256}.{serial % 256}"
+    document = {
+        **nic,
+        "kind": "compute#networkInterface",
+        "name": f"nic{index}",
+        "network": link(network),
+        "subnetwork": link(subnetwork),
+        "networkIP": address,
+        "fingerprint": "AAAAAAAAAAA=",
+        "stackType": "IPV4_ONLY",
+    }
+    if nic.get("accessConfigs"):
+        config = {
+            "kind": "compute#accessConfig",
+            "type": "ONE_TO_ONE_NAT",
+            "name": "External NAT",
+            "networkTier": "PREMIUM",
+        }
+        document["accessConfigs"] = [
+            {**config, **nic["accessConfigs"][0], "natIP": f"203.0.113.{serial % 254 + 1}"}
+        ]
+    return document
+
+
+def _network(compute: Compute, path: str) -> Json | None:
+    if re.fullmatch(r"projects/[^/]+/global/networks/default", path):
+        return _document(path, "compute#network", autoCreateSubnetworks=True)
+    return compute.resources["networks"].get(path)
+
+
+def _subnetwork(compute: Compute, path: str) -> Json | None:
+    match = re.fullmatch(r"(projects/[^/]+)/regions/([^/]+)/subnetworks/default", path)
+    if match is None or match.group(2) not in facts.regions():
+        return compute.resources["subnetworks"].get(path)
+    if path in compute.resources["subnetworks"]:
+        return compute.resources["subnetworks"][path]
+    project, region = match.groups()
+    return _document(
+        path,
+        "compute#subnetwork",
+        network=link(f"{project}/global/networks/default"),
+        region=link(f"{project}/regions/{region}"),
+        ipCidrRange=f"10.{128 + facts.regions().index(region)}.0.0/20",
+        privateIpGoogleAccess=True,
+    )
+
+
+def _document(path: str, kind: str, **more: Any) -> Json:
+    identity = str(10**18 + zlib.crc32(path.encode()))
+    return {"kind": kind, "id": identity, "name": path.rpartition("/")[2], "selfLink": link(path), **more}
+
+
+def add_network(compute: Compute, project: str, name: str, regions: tuple[str, ...]) -> None:
+    """Another network, with a subnetwork of the same name in each of ``regions``."""
+    path = f"projects/{project}/global/networks/{name}"
+    compute.resources["networks"][path] = _document(path, "compute#network", autoCreateSubnetworks=False)
+    for region in regions:
+        below = f"projects/{project}/regions/{region}/subnetworks/{name}"
+        compute.resources["subnetworks"][below] = _document(
+            below,
+            "compute#subnetwork",
+            network=link(path),
+            region=link(f"projects/{project}/regions/{region}"),
+            ipCidrRange="10.0.0.0/20",
+            privateIpGoogleAccess=True,
+        )
+
+
+def shut_in(compute: Compute, project: str, region: str, name: str = "default") -> None:
+    """Switch Private Google Access off in a subnetwork; it is on unless said."""
+    path = f"projects/{project}/regions/{region}/subnetworks/{name}"
+    document = _found(_subnetwork(compute, path), path)
+    compute.resources["subnetworks"][path] = {**document, "privateIpGoogleAccess": False}
+
+
+def add_nat(compute: Compute, project: str, region: str, *, network: str = "default", **nat: Any) -> None:
+    """A router with Cloud NAT; ``nat`` are fields of its ``RouterNat``, for all subnetworks unless said."""
+    path = f"projects/{project}/regions/{region}/routers/nat-{network}"
+    whole = {"name": "nat", "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES", **nat}
+    compute.resources["routers"][path] = _document(
+        path,
+        "compute#router",
+        network=link(f"projects/{project}/global/networks/{network}"),
+        region=link(f"projects/{project}/regions/{region}"),
+        nats=[whole],
+    )
+
+
+def _found(document: Json | None, path: str) -> Json:
+    if document is None:
+        raise refusals.not_found(path)
+    return document
+
+
+@COMPUTE.method("compute.networks.get", pool="compute.reads")
+def get_network(call: Call) -> Json:
+    """One network."""
+    path = f"projects/{call.owner.id}/global/networks/{call.params['network']}"
+    return _found(_network(call.world.part(Compute), path), path)
+
+
+@COMPUTE.method("compute.networks.list", pool="compute.reads")
+def list_networks(call: Call) -> Json:
+    """Every network of the project."""
+    compute, scope = call.world.part(Compute), f"projects/{call.owner.id}/global/networks"
+    own = [d for path, d in compute.resources["networks"].items() if path.startswith(scope)]
+    default = _found(_network(compute, f"{scope}/default"), scope)
+    return filters.listing("compute#networkList", scope, [default, *own], call.query)
+
+
+@COMPUTE.method("compute.subnetworks.get", pool="compute.reads")
+def get_subnetwork(call: Call) -> Json:
+    """One subnetwork."""
+    path = f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks/{call.params['subnetwork']}"
+    return _found(_subnetwork(call.world.part(Compute), path), path)
+
+
+@COMPUTE.method("compute.subnetworks.list", pool="compute.reads")
+def list_subnetworks(call: Call) -> Json:
+    """Every subnetwork of a region."""
+    compute, scope = (
+        call.world.part(Compute),
+        f"projects/{call.owner.id}/regions/{call.params['region']}/subnetworks",
+    )
+    own = [d for path, d in compute.resources["subnetworks"].items() if path.startswith(scope)]
+    default = _found(_subnetwork(compute, f"{scope}/default"), scope)
+    return filters.listing("compute#subnetworkList", scope, [default, *own], call.query)
+
+
+@COMPUTE.method("compute.routers.list", pool="compute.reads")
+def list_routers(call: Call) -> Json:
+    """Every Cloud Router of a region, with its NATs."""
+    compute, region = call.world.part(Compute), call.params["region"]
+    scope = f"projects/{call.owner.id}/regions/{region}/routers"
+    found = [d for path, d in compute.resources["routers"].items() if path.startswith(scope)]
+    return filters.listing("compute#routerList", scope, found, call.query)

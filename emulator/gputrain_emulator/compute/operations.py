@@ -1,0 +1,223 @@
+"""Compute Engine's operations: begun by every mutation, ended by the clock, read by three collections."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gputrain_emulator import facts
+from gputrain_emulator.call import Call
+from gputrain_emulator.clock import compute_time, parse_time
+from gputrain_emulator.compute import filters, refusals
+from gputrain_emulator.compute.links import link
+from gputrain_emulator.compute.refusals import OperationError
+from gputrain_emulator.compute.service import COMPUTE
+from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.faults import OperationFails, Phase
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+_NIL = "00000000-0000-0000-0000-000000000000"
+WAIT_S = 120.0
+"""``wait`` returns after two minutes at the latest, done or not (compute v1 discovery document)."""
+
+
+@dataclass(kw_only=True)
+class Operation:
+    """One operation and what waits for its end."""
+
+    scope: str
+    """``projects/p/zones/z``, ``projects/p/regions/r`` or ``projects/p/global``."""
+    document: dict[str, Any]
+    at_end: list[Callable[[Operation], None]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return str(self.document["name"])
+
+    @property
+    def done(self) -> bool:
+        return bool(self.document["status"] == "DONE")
+
+
+def begin(
+    compute: Compute,
+    *,
+    scope: str,
+    kind: str,
+    target: str,
+    target_id: str = "",
+    user: str = "system",
+    request_id: str = "",
+    group: str = "",
+) -> Operation:
+    """A new RUNNING operation of type ``kind`` on ``target`` (both relative names)."""
+    world = compute.world
+    now = world.clock.now()
+    prefix = "systemevent" if user == "system" else "operation"
+    serial = world.new_id()
+    name, stamp = f"{prefix}-{int(now * 1000)}-{serial[-13:]}-{serial[:8]}", compute_time(now)
+    document: dict[str, Any] = {
+        "kind": "compute#operation",
+        "id": serial,
+        "name": name,
+        "operationType": kind,
+        "targetLink": link(target),
+        "targetId": target_id or "0",
+        "status": "RUNNING",
+        "user": "system@google.com" if user == "system" else user,
+        "progress": 0,
+        "insertTime": stamp,
+        "startTime": stamp,
+        "selfLink": link(f"{scope}/operations/{name}"),
+    }
+    kind_of_place = scope.split("/")[2]
+    if kind_of_place in ("zones", "regions"):
+        document[kind_of_place.removesuffix("s")] = link(scope)
+    if request_id:
+        document["clientOperationId"] = request_id
+    if group:
+        document["operationGroupId"] = group
+    operation = compute.operations[f"{scope}/operations/{name}"] = Operation(scope=scope, document=document)
+    return operation
+
+
+def end(compute: Compute, operation: Operation, error: OperationError | None = None) -> None:
+    """The operation is DONE, well or with ``error``; ending it twice changes nothing."""
+    if operation.done:
+        return
+    world = compute.world
+    operation.document.update(status="DONE", progress=100, endTime=compute_time(world.clock.now()))
+    if error is not None:
+        operation.document.update(error.fields)
+    for action in operation.at_end:
+        action(operation)
+    key = f"{operation.scope}/operations/{operation.name}"
+    world.clock.after(compute.settings.operation_retention_s, functools.partial(_forget, compute, key))
+    world.clock.changed()
+
+
+def _forget(compute: Compute, key: str) -> None:
+    compute.operations.pop(key, None)
+
+
+def system(
+    compute: Compute, *, scope: str, kind: str, target: str, target_id: str, message: str
+) -> Operation:
+    """An operation of Google's own, done at once: preemption, host error, maintenance, expiry."""
+    operation = begin(compute, scope=scope, kind=kind, target=target, target_id=target_id)
+    operation.document["statusMessage"] = message
+    end(compute, operation)
+    return operation
+
+
+def ordered_failure(call: Call) -> OperationError | None:
+    """The asynchronous failure that a test ordered for this call."""
+    for fault in call.world.faults.take(call.method.id, call.caller.email, Phase.OPERATION):
+        if isinstance(fault, OperationFails):
+            return OperationError(
+                errors=[dict(error) for error in fault.errors], http_status=fault.http_status
+            )
+    return None
+
+
+Mutation = Callable[[Call], Operation]
+
+
+def mutation(method_id: str, *, permission: str = "") -> Callable[[Mutation], Mutation]:
+    """Register a handler that begins an operation; a repeated ``requestId`` gets the first one."""
+
+    def register(handler: Mutation) -> Mutation:
+        @COMPUTE.method(method_id, permission=permission, pool="compute.writes")
+        @functools.wraps(handler)
+        def answer(call: Call) -> dict[str, Any]:
+            compute = call.world.part(Compute)
+            request_id = call.query.get("requestId", "")
+            if request_id and (not _UUID.fullmatch(request_id) or request_id == _NIL):
+                raise refusals.invalid("requestId", request_id, "Must be a valid non-zero UUID.")
+            key = (call.path, method_id, request_id)
+            seen = compute.request_ids.get(key) if request_id else None
+            now = call.world.clock.now()
+            if seen is not None and now - seen[0] < compute.settings.request_id_window_s:
+                return (
+                    dict(compute.operations[seen[1]].document) if seen[1] in compute.operations else seen[2]
+                )
+            operation = handler(call)
+            document = dict(operation.document)
+            if request_id:
+                compute.remember(key, f"{operation.scope}/operations/{operation.name}", document)
+            return document
+
+        return handler
+
+    return register
+
+
+def scope_of(call: Call) -> str:
+    """``projects/p/zones/z``, ``projects/p/regions/r`` or ``projects/p/global`` of the call's path."""
+    params = call.params
+    for kind, known in (("zone", facts.zones()), ("region", facts.regions())):
+        if kind in params:
+            if params[kind] not in known:
+                raise refusals.invalid(kind, params[kind], f"Unknown {kind}.")
+            return f"projects/{call.owner.id}/{kind}s/{params[kind]}"
+    return f"projects/{call.owner.id}/global"
+
+
+def _find(call: Call) -> Operation:
+    name = f"{scope_of(call)}/operations/{call.params['operation']}"
+    found = call.world.part(Compute).operations.get(name)
+    if found is None:
+        raise refusals.not_found(name)
+    return found
+
+
+def _get(call: Call) -> dict[str, Any]:
+    return _find(call).document
+
+
+def _wait(call: Call) -> dict[str, Any]:
+    operation = _find(call)
+    call.world.clock.wait_for(lambda: operation.done, call.world.part(Compute).settings.wait_s)
+    return operation.document
+
+
+def _list(call: Call) -> dict[str, Any]:
+    compute = call.world.part(Compute)
+    scope = scope_of(call)
+    items = [o.document for o in compute.operations.values() if o.scope == scope and _visible(o, call)]
+    return filters.listing("compute#operationList", f"{scope}/operations", items, call.query)
+
+
+def _visible(operation: Operation, call: Call) -> bool:
+    if not call.stale_s:
+        return True
+    return parse_time(operation.document["insertTime"]) <= call.world.clock.now() - call.stale_s
+
+
+for _group in ("zoneOperations", "regionOperations", "globalOperations"):
+    COMPUTE.method(f"compute.{_group}.get", pool="compute.operation_reads")(_get)
+    COMPUTE.method(f"compute.{_group}.list", pool="compute.reads")(_list)
+    COMPUTE.method(f"compute.{_group}.wait", permission=f"compute.{_group}.get", pool="compute.heavy_reads")(
+        _wait
+    )
+
+
+@COMPUTE.method(
+    "compute.globalOperations.aggregatedList",
+    permission="compute.globalOperations.list",
+    pool="compute.heavy_reads",
+)
+def aggregated(call: Call) -> dict[str, Any]:
+    """Every operation of the project, by scope."""
+    compute = call.world.part(Compute)
+    root = f"projects/{call.owner.id}/"
+    items = [
+        (o.scope.removeprefix(root), o.document)
+        for o in compute.operations.values()
+        if o.scope.startswith(root)
+    ]
+    name = f"{root}aggregated/operations"
+    return filters.aggregated("compute#operationAggregatedList", name, "operations", items, call.query, [])

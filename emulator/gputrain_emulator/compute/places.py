@@ -1,0 +1,201 @@
+"""Projects, regions, zones, and what they sell."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from gputrain_emulator import facts
+from gputrain_emulator.call import Call
+from gputrain_emulator.compute import filters, refusals
+from gputrain_emulator.compute.links import link
+from gputrain_emulator.compute.service import COMPUTE
+from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key
+
+Json = dict[str, Any]
+
+_CREATED = "1969-12-31T16:00:00.000-08:00"
+"""What Google prints for places, which nobody created."""
+
+
+def _document(kind: str, path: str, **more: Any) -> Json:
+    return {
+        "kind": f"compute#{kind}",
+        "id": str(zlib.crc32(path.partition("/")[2].partition("/")[2].encode()) + 1000),
+        "creationTimestamp": _CREATED,
+        "name": path.rpartition("/")[2],
+        "selfLink": link(path),
+        **more,
+    }
+
+
+def _quota(compute: Compute, project: str, metric: str, region: str) -> Json:
+    key = Key(project=project, metric=metric, region=region)
+    return {"metric": metric, "limit": compute.quotas.limit(key), "usage": compute.quotas.usage(key)}
+
+
+def _regional_metrics() -> list[str]:
+    metrics = [name for name in DEFAULTS if name not in GLOBAL_METRICS and "/" not in name]
+    for names in facts.gpu_quotas().values():
+        if names.regional_metric:
+            metrics.append(names.regional_metric)
+        if names.preemptible_in_regions_get:
+            metrics.append(names.preemptible_metric)
+    return metrics
+
+
+@COMPUTE.method("compute.projects.get", pool="compute.reads")
+def get_project(call: Call) -> Json:
+    """The project with its global quotas."""
+    project = call.owner
+    quotas = [_quota(call.world.part(Compute), project.id, metric, GLOBAL) for metric in GLOBAL_METRICS]
+    return {
+        "kind": "compute#project",
+        "id": project.number,
+        "creationTimestamp": _CREATED,
+        "name": project.id,
+        "commonInstanceMetadata": {"kind": "compute#metadata", "fingerprint": "AAAAAAAAAAA="},
+        "quotas": quotas,
+        "selfLink": link(f"projects/{project.id}"),
+        "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS",
+        "defaultServiceAccount": f"{project.number}-compute@developer.gserviceaccount.com",
+    }
+
+
+def _region(call: Call, region: str) -> Json:
+    compute, project = call.world.part(Compute), call.owner.id
+    zones = [
+        link(f"projects/{project}/zones/{zone}") for zone in facts.zones() if facts.region_of(zone) == region
+    ]
+    quotas = [_quota(compute, project, metric, region) for metric in _regional_metrics()]
+    return _document(
+        "region",
+        f"projects/{project}/regions/{region}",
+        description=region,
+        status="UP",
+        zones=zones,
+        quotas=quotas,
+    )
+
+
+@COMPUTE.method("compute.regions.get", pool="compute.reads")
+def get_region(call: Call) -> Json:
+    """A region with its quotas."""
+    region = call.params["region"]
+    if region not in facts.regions():
+        raise refusals.not_found(f"projects/{call.owner.id}/regions/{region}")
+    return _region(call, region)
+
+
+@COMPUTE.method("compute.regions.list", pool="compute.reads")
+def list_regions(call: Call) -> Json:
+    """Every region with its quotas."""
+    items = [_region(call, region) for region in facts.regions()]
+    return filters.listing("compute#regionList", f"projects/{call.owner.id}/regions", items, call.query)
+
+
+def _zone(call: Call, zone: str) -> Json:
+    region = link(f"projects/{call.owner.id}/regions/{facts.region_of(zone)}")
+    return _document(
+        "zone", f"projects/{call.owner.id}/zones/{zone}", description=zone, status="UP", region=region
+    )
+
+
+@COMPUTE.method("compute.zones.get", pool="compute.reads")
+def get_zone(call: Call) -> Json:
+    """One zone."""
+    if call.params["zone"] not in facts.zones():
+        raise refusals.not_found(f"projects/{call.owner.id}/zones/{call.params['zone']}")
+    return _zone(call, call.params["zone"])
+
+
+@COMPUTE.method("compute.zones.list", pool="compute.reads")
+def list_zones(call: Call) -> Json:
+    """Every zone."""
+    items = [_zone(call, zone) for zone in facts.zones()]
+    return filters.listing("compute#zoneList", f"projects/{call.owner.id}/zones", items, call.query)
+
+
+def _machine(project: str, zone: str, machine: facts.Machine) -> Json:
+    path = f"projects/{project}/zones/{zone}/machineTypes/{machine.name}"
+    document = _document(
+        "machineType",
+        path,
+        guestCpus=machine.vcpus,
+        memoryMb=machine.memory_mib,
+        zone=zone,
+        isSharedCpu=False,
+        architecture=machine.arch,
+        description=f"{machine.vcpus} vCPUs, {machine.memory_mib // 1024} GB RAM",
+        imageSpaceGb=0,
+        maximumPersistentDisks=128,
+        maximumPersistentDisksSizeGb="263168",
+    )
+    if machine.accelerator:
+        kind = {"guestAcceleratorType": machine.accelerator, "guestAcceleratorCount": machine.gpus}
+        document["accelerators"] = [kind]
+    return document
+
+
+def _accelerator(project: str, zone: str, kind: str) -> Json:
+    path = f"projects/{project}/zones/{zone}/acceleratorTypes/{kind}"
+    most = max(
+        [m.gpus for m in facts.machines().values() if m.accelerator == kind]
+        + [count for name, count in facts.attach_limits() if name == kind],
+        default=8,
+    )
+    zone_link = link(f"projects/{project}/zones/{zone}")
+    return _document("acceleratorType", path, description=kind, zone=zone_link, maximumCardsPerInstance=most)
+
+
+def _machines_in(compute: Compute, project: str, zone: str) -> list[Json]:
+    return [_machine(project, zone, machine) for machine in compute.listed_machines(zone)]
+
+
+def _accelerators_in(compute: Compute, project: str, zone: str) -> list[Json]:
+    new = (machine.accelerator for machine in compute.new_machines.values())
+    kinds = dict.fromkeys((*facts.accelerator_zones(), *new))
+    return [_accelerator(project, zone, kind) for kind in kinds if compute.has_accelerator(kind, zone)]
+
+
+_SOLD = {
+    "machineTypes": ("machineType", "machine_type", _machines_in),
+    "acceleratorTypes": ("acceleratorType", "accelerator_type", _accelerators_in),
+}
+
+
+def _register(collection: str) -> None:
+    kind, parameter, sold_in = _SOLD[collection]
+
+    @COMPUTE.method(f"compute.{collection}.get", pool="compute.reads")
+    def get(call: Call) -> Json:
+        for document in sold_in(call.world.part(Compute), call.owner.id, call.params["zone"]):
+            if document["name"] == call.params[parameter]:
+                return document
+        raise refusals.not_found(
+            f"projects/{call.owner.id}/zones/{call.params['zone']}/{collection}/{call.params[parameter]}"
+        )
+
+    @COMPUTE.method(f"compute.{collection}.list", pool="compute.reads")
+    def list_(call: Call) -> Json:
+        zone = call.params["zone"]
+        if zone not in facts.zones():
+            raise refusals.invalid("zone", zone, f"Unknown zone '{zone}'.")
+        name = f"projects/{call.owner.id}/zones/{zone}/{collection}"
+        items = sold_in(call.world.part(Compute), call.owner.id, zone)
+        return filters.listing(f"compute#{kind}List", name, items, call.query)
+
+    @COMPUTE.method(f"compute.{collection}.aggregatedList", permission=f"compute.{collection}.list", pool="compute.heavy_reads")  # fmt: skip  # noqa: E501
+    def aggregated(call: Call) -> Json:
+        project, compute = call.owner.id, call.world.part(Compute)
+        scopes = {zone: f"zones/{zone}" for zone in facts.zones()}
+        items = [(scopes[zone], one) for zone in scopes for one in sold_in(compute, project, zone)]
+        name = f"projects/{project}/aggregated/{collection}"
+        return filters.aggregated(
+            f"compute#{kind}AggregatedList", name, collection, items, call.query, list(scopes.values())
+        )
+
+
+for _collection in _SOLD:
+    _register(_collection)

@@ -1,0 +1,99 @@
+"""Capacity: stock by zone, and reservations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gputrain_emulator.compute import refusals
+from gputrain_emulator.compute.refusals import OperationError
+from gputrain_emulator.compute.state import Compute, Vm
+
+NAME_KEY = "compute.googleapis.com/reservation-name"
+
+
+def capacity_error(compute: Compute, vm: Vm) -> OperationError | None:
+    """Why there is no room for ``vm``, or None."""
+    if vm.reservation:
+        return _reservation_error(compute, vm)
+    if compute.free(vm.zone, vm.stock_name) != 0:
+        return None
+    others = compute.zones_with_capacity(vm.machine.name, vm.stock_name, vm.zone)
+    return refusals.stockout(vm.project, vm.zone, vm.machine.name, vm.attachment, others)
+
+
+def take(compute: Compute, vm: Vm) -> None:
+    """One VM's worth of capacity is in use."""
+    if vm.reservation:
+        _count(compute, vm, 1)
+    else:
+        free = compute.free(vm.zone, vm.stock_name)
+        if free is not None:
+            compute.stock[(vm.zone, vm.stock_name)] = free - 1
+    vm.holds_stock = True
+
+
+def give_back(compute: Compute, vm: Vm, *, to_stock: bool = True) -> None:
+    """Its capacity is free again; ``to_stock`` False: somebody else has it now."""
+    if not vm.holds_stock:
+        return
+    vm.holds_stock = False
+    if vm.reservation:
+        _count(compute, vm, -1)
+        return
+    free = compute.free(vm.zone, vm.stock_name)
+    if free is not None and to_stock:
+        compute.stock[(vm.zone, vm.stock_name)] = free + 1
+
+
+def choose(compute: Compute, vm: Vm, affinity: dict[str, Any]) -> None:
+    """Settle which reservation ``vm`` uses, from its reservationAffinity."""
+    kind = affinity.get("consumeReservationType", "ANY_RESERVATION")
+    if kind == "SPECIFIC_RESERVATION":
+        name = str((affinity.get("values") or [""])[0]).rpartition("/")[2]
+        vm.reservation = f"{vm.scope}/reservations/{name}"
+    elif kind == "ANY_RESERVATION" and vm.model == "STANDARD":
+        prefix = f"{vm.scope}/reservations/"
+        for name, document in compute.resources["reservations"].items():
+            if (
+                name.startswith(prefix)
+                and not document.get("specificReservationRequired")
+                and _room(document, vm)
+            ):
+                vm.reservation = name
+                break
+    if vm.reservation:
+        vm.needs = tuple((key, need) for key, need in vm.needs if key.metric == "INSTANCES")
+
+
+def _room(document: dict[str, Any], vm: Vm) -> bool:
+    specific = document.get("specificReservation", {})
+    machine = specific.get("instanceProperties", {}).get("machineType", "")
+    return bool(
+        machine == vm.machine.name and int(specific.get("count", 0)) > int(specific.get("inUseCount", 0))
+    )
+
+
+def _reservation_error(compute: Compute, vm: Vm) -> OperationError | None:
+    name = vm.reservation.rpartition("/")[2]
+    document = compute.resources["reservations"].get(vm.reservation)
+    if document is None:
+        return refusals.operation_error(
+            "CONDITION_NOT_MET", f"Specified reservation '{name}' does not exist.", http_status=412
+        )
+    if document.get("status") != "READY":
+        sentence = (
+            f"Cannot insert instance to a reservation with status: {document.get('status')}, as it "
+            "requires reservation to be in READY state."
+        )
+        return refusals.operation_error("CONDITION_NOT_MET", sentence, http_status=412)
+    if not _room(document, vm):
+        sentence = f"Specified reservation '{name}' does not have available resources for the request."
+        return refusals.operation_error("CONDITION_NOT_MET", sentence, http_status=412)
+    return None
+
+
+def _count(compute: Compute, vm: Vm, by: int) -> None:
+    document = compute.resources["reservations"].get(vm.reservation)
+    if document is not None:
+        specific = document["specificReservation"]
+        specific["inUseCount"] = str(int(specific.get("inUseCount", 0)) + by)

@@ -1,0 +1,8 @@
+"""The one registry of Compute Engine's handlers."""
+
+from __future__ import annotations
+
+from gputrain_emulator.errors import Style
+from gputrain_emulator.routes import Service
+
+COMPUTE = Service("compute", Style.COMPUTE, client="google.cloud.compute_v1")

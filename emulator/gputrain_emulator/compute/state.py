@@ -1,0 +1,261 @@
+"""What exists in the emulated Compute Engine."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gputrain_emulator import facts
+from gputrain_emulator.clock import Event
+from gputrain_emulator.compute.settings import Settings
+from gputrain_emulator.quotas import Key as QuotaKey, Quotas
+from gputrain_emulator.world import World
+
+if TYPE_CHECKING:
+    from gputrain_emulator.compute.operations import Operation
+    from gputrain_emulator.compute.refusals import OperationError
+
+SERIAL_RING = 1 << 20
+"""The serial port keeps its last MiB (published)."""
+
+IMAGE_PROJECTS = (
+    "cos-cloud",
+    "debian-cloud",
+    "deeplearning-platform-release",
+    "rocky-linux-accelerator-cloud",
+    "rocky-linux-cloud",
+    "ubuntu-os-accelerator-images",
+    "ubuntu-os-cloud",
+)
+"""Google's projects of public images: there to be read, and nothing else works in them."""
+
+LONGEST_LAG_S = 600.0
+"""Deleted VMs are remembered for this long."""
+
+VmKey = tuple[str, str, str]
+"""Project, zone, name."""
+
+
+@dataclass
+class Serial:
+    """A VM's serial port: the last MiB of all it ever wrote."""
+
+    kept: bytearray = field(default_factory=bytearray)
+    written: int = 0
+
+    def append(self, data: bytes) -> None:
+        self.kept += data
+        self.written += len(data)
+        del self.kept[:-SERIAL_RING]
+
+    def read(self, start: int, size: int = SERIAL_RING) -> tuple[bytes, int, int]:
+        """Bytes from ``start``, where they really start, and where the next read goes on."""
+        oldest = self.written - len(self.kept)
+        begin = max(start if start >= 0 else max(oldest, self.written + start), oldest)
+        data = bytes(self.kept[begin - oldest :][:size])
+        return data, begin, begin + len(data)
+
+
+@dataclass(kw_only=True, eq=False)
+class Vm:
+    """One instance: its document and what it holds."""
+
+    project: str
+    zone: str
+    name: str
+    resource: dict[str, Any]
+    """The instance as ``instances.get`` shows it."""
+    machine: facts.Machine
+    accelerator: str
+    gpus: int
+    model: str
+    """STANDARD, SPOT, FLEX_START or RESERVATION_BOUND."""
+    caller: str
+    needs: tuple[tuple[QuotaKey, float], ...]
+    max_run_s: float | None = None
+    termination_time: float | None = None
+    valid_for_s: float = 0.0
+    """How long a flex-start VM may wait for capacity."""
+    reservation: str = ""
+    """Relative name of the reservation it uses."""
+    group: str = ""
+    serial: Serial = field(default_factory=Serial)
+    timers: list[Event] = field(default_factory=list)
+    unfinished: Callable[[OperationError | None], None] | None = None
+    """Ends the insert or start operation that still runs."""
+    on_halt: Callable[[], None] | None = None
+    """What follows once the guest has halted."""
+    at_burial: list[Callable[[], None]] = field(default_factory=list)
+    """What follows once it is gone."""
+    dying: bool = False
+    """Its deletion has begun."""
+    action_at_expiry: str = ""
+    """DELETE or STOP, when ``max_run_s`` or ``termination_time`` is reached and when a Spot VM is
+    reclaimed."""
+    restarts: bool = False
+    """Comes back after a host error or maintenance."""
+    deadline: Event | None = None
+    holds_quota: bool = False
+    holds_stock: bool = False
+    created_at: float = 0.0
+    deleted_at: float | None = None
+
+    @property
+    def key(self) -> VmKey:
+        return (self.project, self.zone, self.name)
+
+    @property
+    def path(self) -> str:
+        return f"projects/{self.project}/zones/{self.zone}/instances/{self.name}"
+
+    @property
+    def scope(self) -> str:
+        return f"projects/{self.project}/zones/{self.zone}"
+
+    @property
+    def id(self) -> str:
+        return str(self.resource["id"])
+
+    @property
+    def status(self) -> str:
+        return str(self.resource["status"])
+
+    @property
+    def stock_name(self) -> str:
+        """What its capacity is counted by: the machine type, or the accelerator type on N1."""
+        return self.accelerator if self.accelerator and self.machine.attaches_gpus else self.machine.name
+
+    @property
+    def attachment(self) -> str:
+        return f"{self.accelerator}:{self.gpus}" if self.accelerator else ""
+
+
+class Compute:
+    """All of Compute Engine's state; ``world.part(Compute)``."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.settings = Settings()
+        for publisher in IMAGE_PROJECTS:
+            world.add_project(publisher).apis.clear()
+        self.quotas = world.part(Quotas)
+        self.vms: dict[VmKey, Vm] = {}
+        self.buried: list[Vm] = []
+        """Deleted VMs, for lists that lag."""
+        self.held_names: dict[VmKey, float] = {}
+        """Names of failed creates, and until when they are taken."""
+        self.operations: dict[str, Operation] = {}
+        self.request_ids: dict[tuple[str, str, str], tuple[float, str, dict[str, Any]]] = {}
+        self._kept_ids = 1000
+        self.stock: dict[tuple[str, str], int] = {}
+        """Free VMs by (zone, machine or accelerator type); what is missing is plentiful."""
+        self.offers: dict[tuple[str, str], bool] = {}
+        """By (zone, machine or accelerator type): what is otherwise than the tables have it."""
+        self.new_machines: dict[str, facts.Machine] = {}
+        """Machine types besides those of the tables."""
+        self.resources: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+        """By collection (``disks``, ``resourcePolicies``, ...): documents by relative name."""
+        self.addresses = itertools.count(2)
+        self.org_policies: set[str] = set()
+        """Constraints in force, such as ``constraints/compute.vmExternalIpAccess``."""
+
+    def offer(self, what: str | facts.Machine, zone: str, *, offered: bool = True) -> None:
+        """From now on ``zone`` sells a machine type or has an accelerator type, or does so no longer.
+
+        A `facts.Machine` that nobody knows yet is listed, and cannot be made.
+        """
+        if zone not in facts.zones():
+            raise LookupError(f"no such zone: {zone}")
+        if isinstance(what, facts.Machine):
+            self.new_machines[what.name] = what
+            what = what.name
+        elif what not in facts.machines() and what not in facts.gpu_quotas() and not self.is_new(what):
+            raise LookupError(f"no such machine or accelerator type: {what}")
+        self.offers[(zone, what)] = offered
+
+    def is_new(self, name: str) -> bool:
+        """Whether ``name`` is of a machine or accelerator type that came with `offer`."""
+        return any(name in (one.name, one.accelerator) for one in self.new_machines.values())
+
+    def offered(self, machine: str, zone: str) -> bool:
+        """Whether ``zone`` sells ``machine``, and it can be made."""
+        return self.offers.get((zone, machine), facts.offered(machine, zone)) and machine in facts.machines()
+
+    def listed_machines(self, zone: str) -> list[facts.Machine]:
+        """What ``zone`` lists: all that it sells, and machines nobody knows yet."""
+        known = [one for one in facts.machines().values() if self.offered(one.name, zone)]
+        return known + [one for one in self.new_machines.values() if self.offers.get((zone, one.name))]
+
+    def has_accelerator(self, kind: str, zone: str) -> bool:
+        """Whether an accelerator type is in ``zone``."""
+        return self.offers.get((zone, kind), zone in facts.accelerator_zones().get(kind, ()))
+
+    def find_vm(self, name: str, *, project: str = "", zone: str = "") -> Vm:
+        """The VM called ``name`` (a bare name, or a relative or full resource name)."""
+        tail = name.rpartition("projects/")[2].split("/")
+        if len(tail) == 5:
+            project, zone, name = tail[0], tail[2], tail[4]
+        found = [
+            vm
+            for vm in self.vms.values()
+            if vm.name == name and project in ("", vm.project) and zone in ("", vm.zone)
+        ]
+        if len(found) != 1:
+            raise LookupError(f"{len(found)} VMs are called {name!r}")
+        return found[0]
+
+    def free(self, zone: str, stock_name: str) -> int | None:
+        """How many more VMs the zone can hold; None when nothing limits it."""
+        return self.stock.get((zone, stock_name))
+
+    def zones_with_capacity(self, machine: str, stock_name: str, zone: str) -> tuple[str, ...]:
+        """Other zones of the region that sell ``machine`` and have it."""
+        region = facts.region_of(zone)
+        return tuple(
+            other
+            for other in facts.zones()
+            if other != zone
+            and facts.region_of(other) == region
+            and self.offered(machine, other)
+            and self.free(other, stock_name) != 0
+        )
+
+    def bury(self, vm: Vm) -> None:
+        """Remember a deleted VM for as long as a list may still show it."""
+        now = self.world.clock.now()
+        self.buried = [old for old in self.buried if (old.deleted_at or 0.0) > now - LONGEST_LAG_S]
+        self.buried.append(vm)
+
+    def remember(self, key: tuple[str, str, str], operation: str, document: dict[str, Any]) -> None:
+        """Keep the answer to a request id; answers past their window are dropped now and then."""
+        now = self.world.clock.now()
+        if len(self.request_ids) >= 2 * self._kept_ids:
+            oldest = now - self.settings.request_id_window_s
+            self.request_ids = {known: seen for known, seen in self.request_ids.items() if seen[0] > oldest}
+            self._kept_ids = max(1000, len(self.request_ids))
+        self.request_ids[key] = (now, operation, document)
+
+    def append_serial(self, vm: Vm, text: str | bytes) -> None:
+        """What the guest wrote to its serial port."""
+        vm.serial.append(text.encode() if isinstance(text, str) else text)
+
+    def guest_terminated(self, vm: Vm) -> None:
+        """The guest powered itself off."""
+        from gputrain_emulator.compute import endings
+
+        endings.guest_terminated(self, vm)
+
+    def expire(self, vm: Vm) -> None:
+        """The VM's time is up."""
+        from gputrain_emulator.compute import endings
+
+        endings.expire(self, vm)
+
+    def halted(self, vm: Vm) -> None:
+        """The guest has finished shutting down after ``Runtime.shut_down``."""
+        from gputrain_emulator.compute import lifecycle
+
+        lifecycle.halted(vm)

@@ -1,0 +1,294 @@
+"""The way of a request through the emulator, the same for HTTP, for batches and for gRPC."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from gputrain_emulator import partial, rates, schema, world
+from gputrain_emulator.call import Call, Reply
+from gputrain_emulator.errors import ApiError, Style, bad_request
+from gputrain_emulator.faults import (
+    Delay,
+    DropAfterCommit,
+    DropBeforeCommit,
+    Fault,
+    Phase,
+    RawReply,
+    Refuse,
+    Reshape,
+    Stale,
+    Trickle,
+    Truncate,
+)
+from gputrain_emulator.routes import Answer, Method, Routes
+
+
+class Dropped(Exception):
+    """The connection is to be closed without a reply."""
+
+
+@dataclass(kw_only=True)
+class Request:
+    """One request as it came over the wire; header names in lower case."""
+
+    verb: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What goes back: the reply, and how the wire is to misbehave."""
+
+    reply: Reply
+    wire: Sequence[Fault] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One line of the request log."""
+
+    verb: str
+    path: str
+    method: str
+    caller: str
+    status: int
+    body: bytes
+    """The request's body (its first 64 KiB, see ``Dispatcher.log_bytes``)."""
+    query: Mapping[str, list[str]] = field(default_factory=dict)
+    reply: bytes = b""
+    """The reply's body (as much of it); empty when the connection was dropped."""
+
+
+class Dispatcher:
+    """Routes, reads, checks and runs requests against one world."""
+
+    def __init__(self, world: world.World, routes: Routes, *, log_size: int = 4096) -> None:
+        self.world = world
+        self.routes = routes
+        self.requests: deque[Seen] = deque(maxlen=log_size)
+        self.log_bytes = 65536
+        """How much of each body the request log keeps."""
+        self.stopping = threading.Event()
+        self.admin: Callable[[str, dict[str, Any]], Any] = _no_admin
+        self.failures: list[Exception] = []
+        """Faults of the emulator itself, each answered with a 500; a test asserts that there are none."""
+
+    def handle(self, request: Request) -> Outcome:
+        """Answer one HTTP request; raises Dropped when a fault closes the connection."""
+        url = urlsplit(request.target)
+        style, method_id, caller = Style.PLATFORM, "", ""
+        query = parse_qs(url.query, keep_blank_values=True)
+        try:
+            method, params = self.routes.match(request.verb, url.path)
+            style, method_id = method.style, method.id
+            who = self._caller(method, request)
+            caller = who.email
+            wire, reply = self._perform(method, params, query, request, who)
+        except ApiError as error:
+            wire, reply = [], partial.render(_refusal(error, style), query)
+        except Dropped:
+            self._log(request, url.path, method_id, caller, query, 0, b"")
+            raise
+        told = reply.body if isinstance(reply.body, bytes) else b""
+        self._log(request, url.path, method_id, caller, query, reply.status, told)
+        if any(isinstance(fault, DropAfterCommit) for fault in wire):
+            raise Dropped
+        return Outcome(reply=reply, wire=wire)
+
+    def _caller(self, method: Method, request: Request) -> world.Caller:
+        if method.style is Style.OAUTH:  # whoever asks for a token has none yet
+            return world.Caller(email="", permissions=frozenset())
+        return self.world.callers.find(request.headers.get("authorization", ""))
+
+    def _perform(
+        self,
+        method: Method,
+        params: dict[str, str],
+        query: dict[str, list[str]],
+        request: Request,
+        who: world.Caller,
+    ) -> tuple[list[Fault], Reply]:
+        instead = self.before(method.id, who.email)
+        if instead is not None:
+            return [], instead
+        call = self._read(method, params, query, request, who)
+        # The answer may be a living document: it is written out before the world moves on.
+        with self.world.lock:
+            result = self.run(call)
+            reply = result if isinstance(result, Reply) else Reply(body=result)
+            wire, reply = self.after(method.id, who.email, reply)
+            return wire, partial.render(reply, query)
+
+    def before(self, method_id: str, caller: str) -> Reply | None:
+        """Strike with the faults that come before any work; a reply replaces the work."""
+        for fault in self.world.faults.take(method_id, caller, Phase.REQUEST):
+            if isinstance(fault, DropBeforeCommit):
+                raise Dropped
+            if isinstance(fault, Refuse):
+                raise fault.error
+            if isinstance(fault, Delay):
+                self.stopping.wait(fault.seconds)
+            if isinstance(fault, RawReply):
+                return Reply(
+                    status=fault.status,
+                    body=fault.body,
+                    content_type=fault.content_type,
+                    headers=fault.headers,
+                )
+        return None
+
+    def run(self, call: Call) -> Any:
+        """Check and carry out a read call. The gRPC side enters here, with a Call it built itself."""
+        answer = self.routes.answers.get(call.method.id)
+        if answer is None:
+            raise ApiError(
+                501, f"Method {call.method.id} is not implemented by this emulator.", reason="notImplemented"
+            )
+        with self.world.lock:
+            self._admit(call, answer)
+            views = self.world.faults.take(call.method.id, call.caller.email, Phase.VIEW)
+            call.stale_s = max((fault.seconds for fault in views if isinstance(fault, Stale)), default=0.0)
+            return answer.run(call)
+
+    def after(self, method_id: str, caller: str, reply: Reply) -> tuple[list[Fault], Reply]:
+        """The faults of the way back, and the reply reshaped by them."""
+        wire: list[Fault] = []
+        for fault in self.world.faults.take(method_id, caller, Phase.RESPONSE):
+            if isinstance(fault, Reshape) and isinstance(reply.body, dict):
+                reply = Reply(status=reply.status, body=fault.change(reply.body), headers=reply.headers)
+            elif isinstance(fault, (DropAfterCommit, Truncate, Trickle)):
+                wire.append(fault)
+        return wire, reply
+
+    def _read(
+        self,
+        method: Method,
+        params: dict[str, str],
+        query: dict[str, list[str]],
+        request: Request,
+        who: world.Caller,
+    ) -> Call:
+        host = request.headers.get("host", "")
+        call = Call(
+            world=self.world,
+            method=method,
+            params=params,
+            query={},
+            body={},
+            raw_body=request.body,
+            headers=request.headers,
+            caller=who,
+            base_url=f"http://{host}" if host else self.world.base_url,
+            path=urlsplit(request.target).path,
+            query_all=query,
+        )
+        if method.request is None:
+            call.query = {key: texts[-1] for key, texts in query.items()}
+            unknown = (
+                [] if method.query is None else sorted(query.keys() - method.query - schema.SYSTEM_PARAMETERS)
+            )
+            if unknown:
+                raise bad_request([("", schema.unknown_parameter(name)) for name in unknown])
+        else:
+            call.query = schema.read_query(method.request, query)
+            call.body = _read_body(method, request)
+        call.project = self.project(method, params)
+        return call
+
+    def project(self, method: Method, params: Mapping[str, str]) -> world.Project | None:
+        """The project that the path names; raises ApiError for one that does not exist."""
+        name = params.get("project", "")
+        if not name:
+            match = re.match(r"projects/([^/]+)", next(iter(params.values()), ""))
+            name = match.group(1) if match else ""
+        if not name:
+            return None
+        project = self.world.find_project(name)
+        if project is None:
+            raise world.unknown_project(name, method.style)
+        return project
+
+    def _admit(self, call: Call, answer: Answer) -> None:
+        method, project = call.method, call.project
+        if project is not None:
+            if answer.needs_api and method.service not in project.apis:
+                raise world.api_disabled(method.service, project, method.style)
+            place = (
+                call.params.get("region") or call.params.get("zone", "").rpartition("-")[0] or _location(call)
+            )
+            if answer.pool and self.world.rates.count(answer.pool, project.id, place):
+                if method.style is Style.COMPUTE:
+                    raise rates.compute_rate_limited(project.number)
+                raise rates.platform_rate_limited(method.service, answer.pool, project.number)
+        if answer.permission != "-" and not call.caller.may(answer.permission):
+            raise world.permission_denied(
+                answer.permission, _resource(call), method.service, method.style, call.caller.email
+            )
+
+    def _log(
+        self,
+        request: Request,
+        path: str,
+        method: str,
+        caller: str,
+        query: dict[str, list[str]],
+        status: int,
+        reply: bytes,
+    ) -> None:
+        self.requests.append(
+            Seen(
+                verb=request.verb,
+                path=path,
+                method=method,
+                caller=caller,
+                status=status,
+                body=request.body[: self.log_bytes],
+                query=query,
+                reply=reply[: self.log_bytes],
+            )
+        )
+
+
+def _no_admin(command: str, _: dict[str, Any]) -> Any:
+    raise LookupError(f"no such command: {command}")
+
+
+def _refusal(error: ApiError, style: Style) -> Reply:
+    return Reply(status=error.status, body=error.body(style), headers=error.headers)
+
+
+def _read_body(method: Method, request: Request) -> dict[str, Any]:
+    if not request.body.strip():
+        return {}
+    if method.body is None:
+        if request.verb in ("GET", "DELETE") or request.body.strip() == b"{}":
+            return {}
+        raise bad_request([("", "Invalid JSON payload received. The request body must be empty.")])
+    try:
+        document = json.loads(request.body)
+    except (ValueError, RecursionError):
+        raise bad_request([("", "Invalid JSON payload received. Unexpected token.")]) from None
+    if method.body == "*":
+        return schema.read_message(method.request, document, "")
+    resource = schema.fields_of(method.request)[method.body].message_type
+    at = "resource" if method.style is Style.COMPUTE else method.body
+    return schema.read_message(resource, document, at)
+
+
+def _location(call: Call) -> str:
+    match = re.search(r"/locations/([^/]+)", call.path)
+    return match.group(1) if match else ""
+
+
+def _resource(call: Call) -> str:
+    named = call.params.get("parent") or call.params.get("name")
+    return named or call.path[max(0, call.path.find("projects/")) :].partition(":")[0].lstrip("/")

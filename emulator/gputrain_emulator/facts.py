@@ -1,0 +1,222 @@
+"""What the emulator knows of machines, zones, prices and quota names, read from its own ``data/``."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib import resources
+
+BASE_REGIONS = {
+    "us-central1": "abcf",
+    "us-east1": "bcd",
+    "us-east4": "abc",
+    "us-east5": "abc",
+    "us-west1": "abc",
+    "us-west4": "abc",
+    "europe-west1": "bcd",
+    "europe-west4": "abc",
+    "asia-east1": "abc",
+    "asia-northeast1": "abc",
+    "asia-southeast1": "abc",
+}
+"""Zones that exist whether or not they have GPUs (docs.cloud.google.com/compute/docs/regions-zones)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """One machine type."""
+
+    name: str
+    accelerator: str
+    """Accelerator type that comes with it, or "" (N1 and E2)."""
+    gpus: int
+    vcpus: int
+    memory_mib: int
+    arch: str
+    boot_disks: tuple[str, ...]
+    standard: bool
+    spot: bool
+    flex_start: bool
+    reservation: bool
+
+    @property
+    def attaches_gpus(self) -> bool:
+        return self.name.startswith("n1-")
+
+    @property
+    def family(self) -> str:
+        return self.name.partition("-")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuQuota:
+    """The quotas that one accelerator type counts against."""
+
+    accelerator: str
+    regional_metric: str
+    gpu_family: str
+    quota_id: str
+    preemptible_metric: str
+    preemptible_quota_id: str
+    preemptible_in_regions_get: bool
+    vertex_metric: str
+    vertex_preemptible_metric: str
+    vertex_quota_id: str
+    vertex_preemptible_quota_id: str
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    text = (resources.files("gputrain_emulator") / "data" / name).read_text(encoding="utf-8")
+    yield from csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+
+
+@functools.cache
+def machines() -> dict[str, Machine]:
+    """Every machine type by name."""
+    return {
+        row["machine_type"]: Machine(
+            name=row["machine_type"],
+            accelerator=row["accelerator"],
+            gpus=int(row["gpus"]),
+            vcpus=int(row["vcpus"]),
+            memory_mib=int(row["memory_mib"]),
+            arch=row["arch"],
+            boot_disks=tuple(row["boot_disks"].split()),
+            standard=row["standard"] == "yes",
+            spot=row["spot"] == "yes",
+            flex_start=row["flex_start"] == "yes",
+            reservation=row["reservation"] == "yes",
+        )
+        for row in _rows("machines.csv")
+    }
+
+
+@functools.cache
+def gpu_quotas() -> dict[str, GpuQuota]:
+    """Quota names by accelerator type."""
+    table = {}
+    for row in _rows("quotas.csv"):
+        listed = row.pop("preemptible_in_regions_get") == "yes"
+        table[row["accelerator"]] = GpuQuota(**row, preemptible_in_regions_get=listed)
+    return table
+
+
+@functools.cache
+def attach_limits() -> dict[tuple[str, int], tuple[int, int]]:
+    """Largest N1 (vCPUs, memory in GB) by accelerator and count; a missing pair does not attach."""
+    return {
+        (row["accelerator"], int(row["gpus"])): (int(row["max_vcpus"]), int(row["max_memory_gb"]))
+        for row in _rows("attachable.csv")
+    }
+
+
+@functools.cache
+def accelerator_zones() -> dict[str, tuple[str, ...]]:
+    """Zones by accelerator type."""
+    return {row["accelerator"]: tuple(row["zones"].split()) for row in _rows("accelerator_zones.csv")}
+
+
+@functools.cache
+def _machine_zones() -> dict[str, frozenset[str]]:
+    return {row["machine_type"]: frozenset(row["zones"].split()) for row in _rows("machine_zones.csv")}
+
+
+@functools.cache
+def zones() -> tuple[str, ...]:
+    """Every zone, in the order of their names."""
+    found = {f"{region}-{letter}" for region, letters in BASE_REGIONS.items() for letter in letters}
+    for names in (*accelerator_zones().values(), *_machine_zones().values()):
+        found.update(names)
+    return tuple(sorted(found))
+
+
+@functools.cache
+def regions() -> tuple[str, ...]:
+    """Every region, in the order of their names."""
+    return tuple(sorted({region_of(zone) for zone in zones()}))
+
+
+def region_of(zone: str) -> str:
+    """``us-central1`` of ``us-central1-a``."""
+    return zone.rpartition("-")[0]
+
+
+def offered(machine: str, zone: str) -> bool:
+    """Whether ``zone`` sells ``machine``."""
+    places = _machine_zones().get(machine)
+    return machine in machines() and (zone in zones() if places is None else zone in places)
+
+
+@functools.cache
+def _prices() -> dict[tuple[str, str], tuple[float, float]]:
+    return {
+        (row["machine_type"], row["region"]): (float(row["standard_usd_h"]), float(row["spot_usd_h"] or 0))
+        for row in _rows("prices.csv")
+    }
+
+
+def price_usd_h(machine: str, region: str, provisioning_model: str) -> float:
+    """US dollars an hour of one VM; 0.0 where no price is known.
+
+    Where the list has no price of the machine, it is the sum of its parts. Flex-start always is; where its
+    parts are not known, it is the Spot price, as both are discounts of about half.
+    """
+    standard, spot = _prices().get((machine, region), (0.0, 0.0))
+    if provisioning_model == "FLEX_START":
+        flex_start = _sum_of_parts(machine, region, at=2)
+        return flex_start or price_usd_h(machine, region, "SPOT")
+    if provisioning_model == "SPOT":
+        return spot or _sum_of_parts(machine, region, at=1)
+    return standard or _sum_of_parts(machine, region, at=0)
+
+
+def _sum_of_parts(machine: str, region: str, *, at: int) -> float:
+    """What the parts of a machine come to an hour; 0.0 where one of them has no price."""
+    total = Decimal(0)  # and stays so for a machine without parts
+    for part, amount in parts(machine).items():
+        price = part_prices().get((part, region), (None, None, None))[at]
+        if price is None:
+            return 0.0
+        total += price * amount
+    return float(total)
+
+
+_PARTS_OF_A_GPU = {"g4-standard-6": "0.125", "g4-standard-12": "0.25", "g4-standard-24": "0.5"}
+
+
+def parts(machine: str) -> dict[str, Decimal]:
+    """How much of each part of `part_prices` a machine is billed for: GPUs, cores, GiB of memory, GiB of
+    local SSD by the hour. N1 and A4X have none; A4 is its GPUs alone.
+
+    Source: bundled local SSD, docs.cloud.google.com/compute/docs/gpus (2026-04-14), read 2026-11-20.
+    """
+    one = machines().get(machine)
+    if one is None or not one.accelerator or one.family == "a4x":
+        return {}
+    gpus = Decimal(_PARTS_OF_A_GPU.get(machine, one.gpus))
+    if one.family == "a4":
+        return {one.accelerator: gpus}
+    series = "A3Plus" if one.accelerator == "nvidia-h100-mega-80gb" else one.family.upper()
+    ssd_gib = {"a3": 750, "a2": 375 if "ultra" in machine else 0}.get(one.family, 0) * gpus
+    return {
+        one.accelerator: gpus,
+        f"{series} core": Decimal(one.vcpus),
+        f"{series} ram": Decimal(one.memory_mib) / 1024,
+        **({"local SSD": ssd_gib / 730} if ssd_gib else {}),
+    }
+
+
+@functools.cache
+def part_prices() -> dict[tuple[str, str], tuple[Decimal | None, ...]]:
+    """US dollars by (part, region) as standard, spot and flex-start; parts are an accelerator type,
+    ``G2 core``, ``G2 ram`` and ``local SSD``.
+    """
+    return {
+        (row["part"], row["region"]): tuple(
+            Decimal(row[model]) if row[model] else None for model in ("standard", "spot", "flex_start")
+        )
+        for row in _rows("skus.csv")
+    }

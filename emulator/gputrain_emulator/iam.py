@@ -1,0 +1,190 @@
+"""Projects, service accounts and secrets, as far as a preflight and a container look at them.
+
+Resource Manager v1 and v3 `projects.get` and `testIamPermissions`, IAM v1 `serviceAccounts`, Secret Manager
+v1 `versions.access`.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import Any
+
+from google_crc32c import value as crc32c
+
+from gputrain_emulator.call import Call
+from gputrain_emulator.clock import EPOCH, zulu_time
+from gputrain_emulator.errors import ApiError, Style, error_info
+from gputrain_emulator.routes import Service
+from gputrain_emulator.shapes import read
+from gputrain_emulator.world import Project, World, api_disabled, unknown_project
+
+MAX_PERMISSIONS = 100
+
+RESOURCE_MANAGER = Service(name="cloudresourcemanager", style=Style.PLATFORM)
+IAM = Service(name="iam", style=Style.PLATFORM)
+SECRETS = Service(name="secretmanager", style=Style.PLATFORM)
+
+
+class Accounts:
+    """Service accounts that do not exist or are switched off, and secrets that exist."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.missing: set[str] = set()
+        self.disabled: set[str] = set()
+        self.secrets: dict[tuple[str, str], list[bytes]] = {}
+
+    def add_secret(self, name: str, data: bytes, *, project: str = "") -> None:
+        """One more version of a secret."""
+        owner = self.world.find_project(project) if project else next(iter(self.world.projects.values()))
+        if owner is None:
+            raise LookupError(f"no such project: {project}")
+        self.secrets.setdefault((owner.id, name), []).append(data)
+
+
+@RESOURCE_MANAGER.route(
+    "GET",
+    "/v1/projects/{project}",
+    "cloudresourcemanager.projects.get",
+    permission="resourcemanager.projects.get",
+    query=frozenset(),
+)
+def get_v1(call: Call) -> dict[str, Any]:
+    project = call.owner
+    return {
+        "projectNumber": project.number,
+        "projectId": project.id,
+        "lifecycleState": "ACTIVE",
+        "name": project.id,
+        "createTime": _created(),
+        **({"labels": dict(project.labels)} if project.labels else {}),
+    }
+
+
+@RESOURCE_MANAGER.route(
+    "GET",
+    "/v3/projects/{project}",
+    "cloudresourcemanager.projects.get.v3",
+    permission="resourcemanager.projects.get",
+    query=frozenset(),
+)
+def get_v3(call: Call) -> dict[str, Any]:
+    project = call.owner
+    return {
+        "name": f"projects/{project.number}",
+        "projectId": project.id,
+        "displayName": project.id,
+        "state": "ACTIVE",
+        "createTime": _created(),
+        "etag": f'W/"{zlib.crc32(project.id.encode()):x}"',
+        **({"labels": dict(project.labels)} if project.labels else {}),
+    }
+
+
+@RESOURCE_MANAGER.route(
+    "POST",
+    "/v1/projects/{project}:testIamPermissions",
+    "cloudresourcemanager.projects.testIamPermissions",
+    permission="-",
+    query=frozenset(),
+)
+def test_v1(call: Call) -> dict[str, Any]:
+    return _tested(call)
+
+
+@RESOURCE_MANAGER.route(
+    "POST",
+    "/v3/projects/{project}:testIamPermissions",
+    "cloudresourcemanager.projects.testIamPermissions.v3",
+    permission="-",
+    query=frozenset(),
+)
+def test_v3(call: Call) -> dict[str, Any]:
+    return _tested(call)
+
+
+@IAM.route(
+    "GET",
+    "/v1/projects/{owner}/serviceAccounts/{account}",
+    "iam.serviceAccounts.get",
+    query=frozenset(),
+)
+def get_account(call: Call) -> dict[str, Any]:
+    email, project = _account(call)
+    unique = str(10**20 + zlib.crc32(email.encode()))
+    return {
+        "name": f"projects/{project.id}/serviceAccounts/{email}",
+        "projectId": project.id,
+        "uniqueId": unique,
+        "email": email,
+        "displayName": email.partition("@")[0],
+        "etag": base64.b64encode(unique.encode()).decode(),
+        "oauth2ClientId": unique,
+        **({"disabled": True} if email in call.world.part(Accounts).disabled else {}),
+    }
+
+
+@IAM.route(
+    "POST",
+    "/v1/projects/{owner}/serviceAccounts/{account}:testIamPermissions",
+    "iam.serviceAccounts.testIamPermissions",
+    permission="-",
+    query=frozenset(),
+)
+def test_account(call: Call) -> dict[str, Any]:
+    _account(call)
+    return _tested(call)
+
+
+@SECRETS.route(
+    "GET",
+    "/v1/projects/{project}/secrets/{secret}/versions/{version}:access",
+    "secretmanager.versions.access",
+    query=frozenset(),
+)
+def access_secret(call: Call) -> dict[str, Any]:
+    project, secret, version = call.owner, call.params["secret"], call.params["version"]
+    versions = call.world.part(Accounts).secrets.get((project.id, secret), [])
+    number = str(len(versions)) if version == "latest" else version
+    if not number.isdigit() or not 1 <= int(number) <= len(versions):
+        name = f"projects/{project.number}/secrets/{secret}/versions/{version}"
+        raise ApiError(404, f"Secret Version [{name}] not found.")
+    data = versions[int(number) - 1]
+    return {
+        "name": f"projects/{project.number}/secrets/{secret}/versions/{number}",
+        "payload": {"data": base64.b64encode(data).decode(), "dataCrc32c": str(crc32c(data))},
+    }
+
+
+def _tested(call: Call) -> dict[str, Any]:
+    asked = read({"permissions": [str]}, call.raw_body).get("permissions", [])
+    if not asked or len(asked) > MAX_PERMISSIONS:
+        raise ApiError(400, f"Between 1 and {MAX_PERMISSIONS} permissions are needed, got {len(asked)}.")
+    for permission in asked:
+        if "*" in permission or permission.count(".") < 2:
+            raise ApiError(400, f"Permission {permission} is not valid.")
+    held = [permission for permission in asked if call.caller.may(permission)]
+    return {"permissions": held} if held else {}
+
+
+def _account(call: Call) -> tuple[str, Project]:
+    """The account that the path names, and its project: ``-`` leaves that to the e-mail."""
+    email, name = call.params["account"], call.params["owner"]
+    project = call.world.find_project(email.partition("@")[2].partition(".")[0] if name == "-" else name)
+    if project is None:
+        raise unknown_project(name, Style.PLATFORM)
+    if "iam" not in project.apis:
+        raise api_disabled("iam", project, Style.PLATFORM)
+    if email in call.world.part(Accounts).missing or "@" not in email:
+        full = f"projects/{project.id}/serviceAccounts/{email}"
+        detail = error_info("ACCOUNT_NOT_FOUND", "iam.googleapis.com", resource=full)
+        raise ApiError(404, f"Unknown service account: {email}", details=[detail])
+    return email, project
+
+
+def _created() -> str:
+    return zulu_time(EPOCH - 90 * 24 * 3600)
+
+
+SERVICES = (RESOURCE_MANAGER, IAM, SECRETS)

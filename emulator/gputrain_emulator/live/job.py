@@ -1,0 +1,181 @@
+"""One live custom job: its replicas, their addresses, and who is told when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputrain_emulator.live.addresses import serve_metadata
+from gputrain_emulator.live.engine import Engine
+from gputrain_emulator.live.gcs_folder import GcsFolder
+from gputrain_emulator.live.gpus import gpus
+from gputrain_emulator.live.replica import Line, LiveReplica, Program
+from gputrain_emulator.live.vertex_environment import Place, environment, service_name
+from gputrain_emulator.live.vm import account
+from gputrain_emulator.metadata import Account, Metadata, MetadataServer
+
+if TYPE_CHECKING:
+    from gputrain_emulator.vertex import Job, Vertex
+
+CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+GRACE_S = 30.0  # from SIGTERM to SIGKILL; Vertex AI documents none
+
+
+class LiveJob:
+    """The processes of one job. Public methods are called under the world's lock and do not block."""
+
+    def __init__(
+        self,
+        vertex: Vertex,
+        job: Job,
+        *,
+        folder: Path,
+        shared: Mapping[str, str],
+        by_service: bool,
+        engine: Callable[[], Engine | None],
+        buckets: GcsFolder,
+    ) -> None:
+        self.vertex = vertex
+        self.job = job
+        self._folder = folder
+        self._shared = shared
+        self._by_service = by_service
+        self._engine = engine
+        self._buckets = buckets
+        self._servers: dict[str, MetadataServer] = {}
+        self._replicas: dict[str, LiveReplica] = {}
+        self._all: list[LiveReplica] = []
+        for task in job.replicas:
+            self._servers[task] = serve_metadata(Metadata(read=self._tree, accounts=self._accounts()))
+
+    @property
+    def places(self) -> list[Place]:
+        """Every replica with its service name and address, the primary first."""
+        return [
+            Place(task=task, service=service_name(self.job.id, task), address=str(server.server_address[0]))
+            for task, server in self._servers.items()
+        ]
+
+    def start(self, tasks: Sequence[str]) -> None:
+        """Start these replicas; one that still runs is killed first."""
+        for task in tasks:
+            if task in self._replicas:
+                self._replicas[task].kill()
+            self._replicas[task] = replica = self._start(task)
+            self._all.append(replica)
+
+    def stop(self) -> None:
+        """SIGTERM to all; SIGKILL to what is left after the grace."""
+        running = list(self._replicas.values())
+        self._replicas.clear()
+        for replica in running:
+            replica.terminate()
+        for replica in running:
+            self.vertex.world.clock.after(GRACE_S, replica.kill)
+        self._tell_when_gone()
+
+    def close(self) -> None:
+        """End everything and wait for it. Called without the world's lock."""
+        for replica in self._all:
+            replica.kill()
+        for replica in self._all:
+            replica.join()
+        self._close_servers()
+
+    def _start(self, task: str) -> LiveReplica:
+        mine = next(place for place in self.places if place.task == task)
+        spec = self.job.document["jobSpec"]
+        pool = spec["workerPoolSpecs"][int(mine.pool.removeprefix("workerpool"))]
+        container = pool.get("containerSpec", {})
+        machine = pool.get("machineSpec", {})
+        kind = machine.get("acceleratorType", "").lower().replace("_", "-")
+        return LiveReplica(
+            task=task,
+            program=Program(
+                image=container.get("imageUri", ""),
+                command=container.get("command", ()),
+                args=container.get("args", ()),
+            ),
+            folder=self._folder / f"{task}-{len(self._all)}",
+            hostname=f"{mine.service}-00000",
+            hosts=self._hosts(mine),
+            environment=self._environment(mine, container.get("env", ())),
+            gpus=gpus(kind, int(machine.get("acceleratorCount", 0))),
+            engine=self._engine,
+            buckets=self._buckets,
+            after=[one for one in self._all if one.task == task],
+            write=lambda line: self._write(task, line),
+            ended=lambda status: self._ended(task, status),
+            gone=self._gone,
+        )
+
+    def _hosts(self, mine: Place) -> dict[str, str]:
+        """Names to addresses, as the replica's /etc/hosts has them."""
+        names = {place.service: place.address for place in self.places}
+        names[f"{mine.service}-00000"] = mine.address
+        return {**names, "metadata.google.internal": mine.address, "metadata": mine.address}
+
+    def _environment(self, mine: Place, own: Sequence[Mapping[str, str]]) -> dict[str, str]:
+        spec = self.job.document["jobSpec"]
+        host = self._servers[mine.task].host
+        return {
+            **self._shared,
+            "GCE_METADATA_HOST": host,
+            "GCE_METADATA_IP": host,
+            **{row["name"]: row.get("value", "") for row in own},
+            **environment(
+                self.places,
+                mine,
+                job_id=self.job.id,
+                project_number=self.job.project.number,
+                base_output=spec.get("baseOutputDirectory", {}).get("outputUriPrefix", ""),
+                by_service=self._by_service,
+            ),
+        }
+
+    def _write(self, task: str, line: Line) -> None:
+        self.vertex.write_log(self.job, task, line.text, severity=line.severity, payload=line.payload)
+        self.vertex.world.clock.changed()
+
+    def _ended(self, task: str, status: int) -> None:
+        with self.vertex.world.lock:
+            self._replicas.pop(task, None)
+            self.vertex.replica_exited(self.job, task, status)
+            self.vertex.world.clock.changed()
+
+    def _gone(self) -> None:
+        with self.vertex.world.lock:
+            is_over = self._tell_when_gone() and self.job.life.ended is not None
+        if is_over:
+            self._close_servers()
+
+    def _tell_when_gone(self) -> bool:
+        """Whether no process is left; Vertex AI is told so."""
+        if not all(replica.is_gone for replica in self._all):
+            return False
+        self.vertex.all_replicas_gone(self.job)
+        return True
+
+    def _close_servers(self) -> None:
+        """Give the addresses back; a job that has ended never starts again."""
+        with self.vertex.world.lock:
+            servers, self._servers = self._servers, {}
+        for server in servers.values():
+            server.close()
+
+    def _tree(self) -> dict[str, Any]:
+        """Little, as the machine stands in a project of Google's own."""
+        number = int(self.job.project.number)
+        project = {"attributes": {}, "numericProjectId": number, "projectId": self.job.project.id}
+        instance = {
+            "attributes": {},
+            "id": int(self.job.id),
+            "zone": f"projects/{number}/zones/{self.job.region}-a",
+        }
+        return {"instance": instance, "project": project, "universe": {"universeDomain": "googleapis.com"}}
+
+    def _accounts(self) -> dict[str, Account]:
+        agent = f"service-{self.job.project.number}@gcp-sa-aiplatform-cc.iam.gserviceaccount.com"
+        email = self.job.document["jobSpec"].get("serviceAccount") or agent
+        return {email: account(self.vertex.world, email, (CLOUD_PLATFORM,))}

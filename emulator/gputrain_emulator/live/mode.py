@@ -1,0 +1,224 @@
+"""Live mode: guests are real processes of this computer."""
+
+from __future__ import annotations
+
+import enum
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputrain_emulator.live import vm_metadata
+from gputrain_emulator.live.engine import Engine, find
+from gputrain_emulator.live.folders import remove
+from gputrain_emulator.live.gcs_folder import GcsFolder
+from gputrain_emulator.live.guest_process import why_no_walls
+from gputrain_emulator.live.job import LiveJob
+from gputrain_emulator.live.vm import LiveVm
+from gputrain_emulator.storage import Storage
+
+if TYPE_CHECKING:
+    from gputrain_emulator.compute.state import Compute, Vm
+    from gputrain_emulator.vertex import Job
+    from gputrain_emulator.world import World
+
+
+class ClusterNames(enum.Enum):
+    """How CLUSTER_SPEC spells the replicas of a custom job."""
+
+    ADDRESSES = "addresses"
+    """Loopback addresses: a server binds its own, so several jobs run side by side on the same ports."""
+    SERVICES = "services"
+    """Names as Vertex AI's, found in /etc/hosts; a server on every address must be alone on its port."""
+
+
+class LiveMode:
+    """A `runtime.Runtime` that runs startup scripts and container commands for real.
+
+    A virtual machine needs namespaces of its own, as its script is root's and may say `poweroff`; where the
+    kernel refuses them it is not booted, and its serial port says why. A replica then runs as an ordinary
+    process.
+
+    Args:
+        world: of an emulator with a wall clock.
+        cluster_names: how CLUSTER_SPEC spells replicas.
+        hosts: more names that virtual machines find, with their addresses on this computer; a registry's.
+        in_images: folders of this computer, Python packages for one, that every container of a virtual
+            machine sees read-only, as if its image held them.
+
+    Example:
+        >>> import gputrain_emulator
+        >>> from gputrain_emulator.live import LiveMode
+        >>> with gputrain_emulator.start(wall_clock=True) as cloud:
+        ...     cloud.attach(LiveMode(cloud.world))
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        cluster_names: ClusterNames = ClusterNames.ADDRESSES,
+        hosts: Mapping[str, str] | None = None,
+        in_images: Sequence[str] = (),
+    ) -> None:
+        if not world.clock.wall:
+            raise ValueError("real processes take real time: start the emulator with wall_clock=True")
+        self.world = world
+        self.cluster_names = cluster_names
+        self.hosts = dict(hosts or {})
+        self.in_images = tuple(in_images)
+        self.vms: dict[tuple[str, str, str], LiveVm] = {}
+        self.jobs: dict[str, LiveJob] = {}
+        self.folder = Path(tempfile.mkdtemp(prefix="gputrain-emulator-"))
+        self._engine_lock = threading.Lock()
+        self._refusal = why_no_walls()
+        self._is_closed = False
+        self._burials: list[threading.Thread] = []
+
+    # what Compute Engine tells
+
+    def boot(self, vm: Vm) -> None:
+        if self._refusal is not None:
+            note = f"gputrain emulator: the startup script was not run: {self._refusal}\r\n"
+            self._compute.append_serial(vm, note)
+        elif not self._is_closed:
+            if vm.key not in self.vms:
+                self.vms[vm.key] = self._new_vm(vm)
+            self.vms[vm.key].power_on()
+
+    def preempt(self, vm: Vm) -> None:
+        self._tell(vm, preempted="TRUE")
+
+    def maintain(self, vm: Vm) -> None:
+        self.announce_maintenance(vm, "TERMINATE_ON_HOST_MAINTENANCE")
+
+    def announce_maintenance(self, vm: Vm, event: str, **upcoming: str) -> None:
+        """Show host maintenance on the VM's metadata server.
+
+        Args:
+            event: `NONE`, `MIGRATE_ON_HOST_MAINTENANCE` or `TERMINATE_ON_HOST_MAINTENANCE`.
+            upcoming: the fields of `upcoming-maintenance`; without them that key stays empty.
+        """
+        self._tell(vm, maintenanceEvent=event, **({"upcomingMaintenance": upcoming} if upcoming else {}))
+
+    def shut_down(self, vm: Vm, grace_s: float) -> None:
+        if vm.key in self.vms:
+            self.vms[vm.key].press_power_button(grace_s)
+
+    def power_off(self, vm: Vm) -> None:
+        if vm.key in self.vms:
+            self.vms[vm.key].pull_the_plug()
+            if vm.dying and not self._is_closed:  # deleted, not merely lost
+                live = self.vms.pop(vm.key)
+                self._burials = [thread for thread in self._burials if thread.is_alive()]
+                self._burials.append(threading.Thread(target=self._bury, args=(live,), name="burial"))
+                self._burials[-1].start()
+
+    def metadata_changed(self, vm: Vm) -> None:
+        self._tell(vm)
+
+    # what Vertex AI tells
+
+    def start_job(self, job: Job) -> None:
+        from gputrain_emulator.vertex import Vertex
+
+        if self._is_closed:
+            return
+        live = self.jobs.get(job.id)
+        if live is None:
+            live = self.jobs[job.id] = LiveJob(
+                self.world.part(Vertex),
+                job,
+                folder=self.folder / f"job-{job.id}",
+                shared=self._environment(),
+                by_service=self.cluster_names is ClusterNames.SERVICES and self._refusal is None,
+                engine=self._find_engine,
+                buckets=self._buckets,
+            )
+        live.start(job.starting)
+
+    def stop_job(self, job: Job) -> None:
+        if job.id in self.jobs:
+            self.jobs[job.id].stop()
+
+    def close(self) -> None:
+        """End every process, wait for it, and remove everything that guests have written."""
+        with self.world.lock:
+            self._is_closed = True
+            vms, jobs = list(self.vms.values()), list(self.jobs.values())
+            burials = self._burials
+        for vm in vms:
+            vm.close()
+        for job in jobs:
+            job.close()
+        for burial in burials:
+            burial.join()
+        if jobs:
+            self._buckets.close()
+        remove(self.folder)
+
+    @cached_property
+    def _compute(self) -> Compute:
+        from gputrain_emulator.compute.state import Compute
+
+        return self.world.part(Compute)
+
+    def _bury(self, live: LiveVm) -> None:
+        """End a deleted machine for good: its processes, its address, its disk."""
+        live.close()
+        with self.world.lock:
+            self._write_hosts()
+        remove(live.folder)
+
+    def _new_vm(self, vm: Vm) -> LiveVm:
+        return LiveVm(
+            self._compute,
+            vm,
+            folder=self.folder / f"vm-{vm.resource['id']}",
+            environment=self._environment(),
+            hosts_changed=self._write_hosts,
+            in_images=self.in_images,
+        )
+
+    def _tell(self, vm: Vm, **seen: Any) -> None:
+        if vm.key in self.vms:
+            self.vms[vm.key].tell(**seen)
+
+    def _write_hosts(self) -> None:
+        """Every machine finds every other by its internal DNS name, and its own metadata server."""
+        shared = "127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in self.hosts.items())
+        for live in self.vms.values():
+            if live.address:
+                full = vm_metadata.hostname(live.vm.resource, live.vm.project)
+                shared += (
+                    f"{live.address} {full} {live.vm.name}.c.{live.vm.project}.internal {live.vm.name}\n"
+                )
+        for live in self.vms.values():
+            own = f"{live.address} metadata.google.internal metadata\n" if live.address else ""
+            live.hosts.write_text(shared + own)
+
+    def _environment(self) -> dict[str, str]:
+        """Where the emulated services are, in the variables that Google's own tools read."""
+        url = self.world.base_url
+        stem = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
+        return {
+            "STORAGE_EMULATOR_HOST": url,
+            f"{stem}COMPUTE": f"{url}/compute/v1/",
+            f"{stem}AIPLATFORM": f"{url}/",
+            f"{stem}LOGGING": f"{url}/",
+            f"{stem}STORAGE": f"{url}/storage/v1/",
+        }
+
+    @cached_property
+    def _buckets(self) -> GcsFolder:
+        return GcsFolder(self.world.part(Storage), self.folder / "gcs")
+
+    def _find_engine(self) -> Engine | None:
+        with self._engine_lock:
+            return self._engine
+
+    @cached_property
+    def _engine(self) -> Engine | None:
+        return find()

@@ -1,0 +1,241 @@
+"""One live virtual machine: real processes behind an instance, through all its boots."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputrain_emulator.live import podman, standins, vm_metadata
+from gputrain_emulator.live.addresses import serve_metadata
+from gputrain_emulator.live.gpus import gpus
+from gputrain_emulator.live.guest_process import EXIT_REBOOT, PATH, Guest, GuestError, Setup
+from gputrain_emulator.metadata import Account, Metadata, MetadataServer
+
+if TYPE_CHECKING:
+    from gputrain_emulator.compute.state import Compute, Vm
+
+
+class _Session:
+    """From power on to power off: one or more boots."""
+
+    def __init__(self) -> None:
+        self.guest: Guest | None = None
+        self.thread: threading.Thread | None = None
+        self.asked_down = False
+        self.is_cut = False
+        self.silent = False
+        self.ended = False
+
+    def take(self, guest: Guest) -> None:
+        """A boot has begun; what was asked meanwhile is passed on."""
+        self.guest = guest
+        if self.is_cut:
+            guest.pull_the_plug()
+        elif self.asked_down:
+            guest.press_power_button()
+
+    def cut(self) -> None:
+        """Kill every process."""
+        self.is_cut = True
+        if self.guest is not None:
+            self.guest.pull_the_plug()
+
+
+class LiveVm:
+    """The machine behind one instance. Public methods are called under the world's lock and do not block.
+
+    Args:
+        folder: its own; the disk in it outlives stops and reboots.
+        environment: what every script sees beside the machine's own variables.
+        hosts_changed: called when the machine's address becomes known.
+        in_images: folders of this computer that its containers see as if their images held them.
+    """
+
+    def __init__(
+        self,
+        compute: Compute,
+        vm: Vm,
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        hosts_changed: Callable[[], None],
+        in_images: Sequence[str] = (),
+    ) -> None:
+        self.compute = compute
+        self.vm = vm
+        self.folder = folder
+        self.hosts = folder / "hosts"
+        self.seen: dict[str, Any] = {}
+        self.metadata = Metadata(
+            read=self._tree,
+            accounts=self._accounts(),
+            guest_attributes_enabled=self._guest_attributes_enabled,
+        )
+        self._environment = environment
+        self._hosts_changed = hosts_changed
+        self._in_images = in_images
+        self._cgroup = podman.cgroup_of(str(vm.resource["id"]))
+        self._server: MetadataServer | None = None
+        self._session: _Session | None = None
+        (folder / "disk").mkdir(parents=True, exist_ok=True)
+        self.hosts.touch()
+
+    @property
+    def address(self) -> str:
+        """Its loopback address; "" while it has none."""
+        return "" if self._server is None else str(self._server.server_address[0])
+
+    def power_on(self) -> None:
+        """Boot; a machine that runs already keeps running."""
+        before = self._session
+        if before is not None and not before.ended and not before.asked_down:
+            return
+        self.seen = {}
+        if self._server is None:
+            self._server = serve_metadata(self.metadata)
+        for interface in self.vm.resource.get("networkInterfaces", ())[:1]:
+            interface["networkIP"] = self.address  # where it can really be reached
+        self._hosts_changed()
+        self._session = session = _Session()
+        session.thread = threading.Thread(
+            target=self._live, args=(session, before), name=f"vm {self.vm.name}", daemon=True
+        )
+        session.thread.start()
+
+    def tell(self, **seen: Any) -> None:
+        """Show `preempted`, `maintenanceEvent`, ... on the metadata server from now on."""
+        self.seen.update(seen)
+        self.metadata.changed()
+
+    def press_power_button(self, grace_s: float) -> None:
+        """ACPI G2: the shutdown script, SIGTERM to everything inside, SIGKILL after the grace."""
+        session = self._session
+        if session is None or session.ended:
+            return
+        session.asked_down = True
+        if session.guest is not None:
+            session.guest.press_power_button()
+        self.compute.world.clock.after(grace_s, session.cut)
+
+    def pull_the_plug(self) -> None:
+        """Every process of it is killed now, and nobody is told."""
+        if self._session is not None:
+            self._session.silent = self._session.asked_down = True
+            self._session.cut()
+
+    def close(self) -> None:
+        """End it, and wait until nothing of it is left. Called without the world's lock."""
+        self.pull_the_plug()
+        if self._session is not None and self._session.thread is not None:
+            self._session.thread.join()
+        if self._server is not None:
+            self._server.close()
+
+    def _live(self, session: _Session, before: _Session | None) -> None:
+        """Boot after boot, in a thread of its own, until the machine is off."""
+        if before is not None and before.thread is not None:
+            before.thread.join()
+        while not session.is_cut:
+            try:
+                guest = Guest(self._setup())
+            except GuestError as error:
+                self._print(f"gputrain emulator: this machine cannot be brought up: {error}\r\n")
+                break
+            session.take(guest)
+            while data := guest.stdout.read1(65536):
+                self._print(data)
+            status = guest.wait()
+            session.guest = None
+            guest.close()
+            if status != EXIT_REBOOT or session.asked_down:
+                break
+        with self.compute.world.lock:
+            session.ended = True
+            if not session.silent and self._session is session:
+                tell = self.compute.halted if session.asked_down else self.compute.guest_terminated
+                tell(self.vm)
+            self.compute.world.clock.changed()
+
+    def _print(self, data: bytes | str) -> None:
+        with self.compute.world.lock:
+            self.compute.append_serial(self.vm, data)
+            self.compute.world.clock.changed()
+
+    def _setup(self) -> Setup:
+        with self.compute.world.lock:
+            scripts = vm_metadata.items(self.vm.resource)
+            now = self.compute.world.clock.now()
+        replaced, engine = self._container_engine()
+        replaced |= standins.write(
+            self.folder / "standins",
+            gpus=gpus(self.vm.accelerator, self.vm.gpus),
+            docker=podman.client(self._cgroup, gpus=self.vm.gpus, refusal=podman.why_no_engine()),
+        )
+        assert self._server is not None
+        return Setup(
+            kind="vm",
+            disk=self.folder / "disk",
+            hostname=self.vm.name,
+            hosts=self.hosts,
+            environment={
+                **self._environment,
+                "PATH": f"{standins.INSIDE}:{PATH}",
+                "HOME": "/root",
+                "USER": "root",
+                "LANG": "C.UTF-8",
+                "GCE_METADATA_HOST": self._server.host,
+                "GCE_METADATA_IP": self._server.host,
+            },
+            replaced=replaced,
+            engine=engine,
+            startup_script=scripts.get("startup-script"),
+            shutdown_script=scripts.get("shutdown-script"),
+            booted_at=now,
+        )
+
+    def _container_engine(self) -> tuple[dict[str, str], dict[str, Any] | None]:
+        """The paths inside that it needs, and how it is started; None where this computer has none."""
+        if podman.why_no_engine() is not None:
+            return {}, None
+        # the machine's own names: they change when other machines come and go
+        volumes = ["/etc/hosts:/etc/hosts:ro", *(f"{path}:{path}:ro" for path in self._in_images)]
+        places = podman.write(self.folder / "engine", self.folder / "images", volumes=volumes)
+        return places, podman.settings(self._cgroup)
+
+    def _tree(self) -> Mapping[str, Any]:
+        project = self.compute.world.projects[self.vm.project]
+        with self.compute.world.lock:
+            return vm_metadata.tree(
+                self.vm.resource, project=project.id, number=project.number, seen=self.seen
+            )
+
+    def _accounts(self) -> dict[str, Account]:
+        rows = self.vm.resource.get("serviceAccounts", ())
+        found = {}
+        for row in rows:
+            email = row["email"]
+            if email == "default":
+                number = self.compute.world.projects[self.vm.project].number
+                email = f"{number}-compute@developer.gserviceaccount.com"
+            found[email] = account(self.compute.world, email, tuple(row.get("scopes", ())))
+        return found
+
+    def _guest_attributes_enabled(self) -> bool:
+        with self.compute.world.lock:
+            return vm_metadata.items(self.vm.resource).get("enable-guest-attributes", "").lower() in (
+                "true",
+                "1",
+            )
+
+
+def account(world: Any, email: str, scopes: tuple[str, ...]) -> Account:
+    """A service account whose tokens the emulated cloud takes."""
+
+    def mint(_scopes: object) -> tuple[str, int]:
+        with world.lock:
+            caller = world.callers.by_email.get(email) or world.callers.add(email)
+            return world.callers.issue(caller), 3599
+
+    return Account(email=email, scopes=scopes, mint=mint)

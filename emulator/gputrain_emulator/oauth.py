@@ -1,0 +1,113 @@
+"""Google's OAuth token endpoint: refresh tokens and service-account JWTs turned into access tokens.
+
+Signatures are not checked: the emulator knows no keys. Times are, against the wall clock, as clients sign
+with it; `OAuth.skew_s` sets the two apart, which is how a machine with a wrong clock looks to Google.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from typing import Any
+from urllib.parse import parse_qs
+
+from gputrain_emulator.call import Call
+from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.faults import Refuse
+from gputrain_emulator.routes import Service
+from gputrain_emulator.world import Caller, World
+
+TOKEN_LIFE_S = 3599
+JWT_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_MAX_LIFE_S = 3600
+_TOLERANCE_S = 300  # how far iat may lie ahead; Google's own figure is not published
+_BAD_TIMES = (
+    "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
+    "Check your iat and exp values in the JWT claim."
+)
+
+SERVICE = Service(name="oauth", style=Style.OAUTH)
+
+
+class OAuth:
+    """Attributes: `skew_s`, how many seconds Google's clock is ahead of this machine's."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.skew_s = 0.0
+        self.issued = 0
+
+
+def invalid_grant(message: str = "Bad Request") -> Refuse:
+    """The refusal of a grant, to be ordered with `cloud.fail("oauth.token", oauth.invalid_grant())`."""
+    return Refuse(error=ApiError(400, message, reason="invalid_grant"))
+
+
+def clock_skew() -> Refuse:
+    """What a service account's key gets on a machine whose clock is wrong."""
+    return invalid_grant(_BAD_TIMES)
+
+
+@SERVICE.route("POST", "/token", "oauth.token", permission="-", needs_api=False)
+def token(call: Call) -> dict[str, Any]:
+    return _token(call)
+
+
+@SERVICE.route("POST", "/oauth2/v4/token", "oauth.token.v4", permission="-", needs_api=False)
+def token_v4(call: Call) -> dict[str, Any]:
+    return _token(call)
+
+
+def _token(call: Call) -> dict[str, Any]:
+    form = parse_qs(call.raw_body.decode("utf-8", "replace"))
+    asked = {name: values[-1] for name, values in form.items()}
+    grant = asked.get("grant_type", "")
+    if grant == "refresh_token":
+        caller = call.world.callers.by_refresh_token(asked.get("refresh_token", ""))
+        if caller is None:
+            raise ApiError(400, "Token has been expired or revoked.", reason="invalid_grant")
+    elif grant == JWT_GRANT:
+        caller = _of_assertion(call, asked.get("assertion", ""))
+    elif not grant:
+        raise ApiError(400, "Required parameter is missing: grant_type", reason="invalid_request")
+    else:
+        raise ApiError(400, f"Invalid grant_type: {grant}", reason="unsupported_grant_type")
+    call.world.part(OAuth).issued += 1
+    return {
+        "access_token": call.world.callers.issue(caller),
+        "expires_in": TOKEN_LIFE_S,
+        "scope": "https://www.googleapis.com/auth/cloud-platform",
+        "token_type": "Bearer",
+    }
+
+
+def _of_assertion(call: Call, assertion: str) -> Caller:
+    claims = _claims(assertion)
+    email, issued, expires = claims.get("iss"), claims.get("iat"), claims.get("exp")
+    if not isinstance(email, str) or "@" not in email:
+        raise ApiError(400, "Invalid JWT: Failed audience check.", reason="invalid_grant")
+    if not isinstance(issued, (int, float)) or not isinstance(expires, (int, float)):
+        raise ApiError(400, _BAD_TIMES, reason="invalid_grant")
+    now = time.time() + call.world.part(OAuth).skew_s
+    early = issued > now + _TOLERANCE_S
+    if early or expires < now or expires - issued > _MAX_LIFE_S:
+        raise ApiError(400, _BAD_TIMES, reason="invalid_grant")
+    callers = call.world.callers
+    return callers.by_email.get(email) or callers.add(email)
+
+
+def _claims(assertion: str) -> dict[str, Any]:
+    parts = assertion.split(".")
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (IndexError, binascii.Error, ValueError, RecursionError):
+        claims = None
+    if len(parts) != 3 or not isinstance(claims, dict):
+        message = "Invalid JWT: Token must be in the form header.payload.signature."
+        raise ApiError(400, message, reason="invalid_grant")
+    return claims
+
+
+SERVICES = (SERVICE,)

@@ -1,0 +1,63 @@
+"""Requests per minute, in pools that refill at the synchronized minute (Compute Engine's API rate quotas)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gputrain_emulator.errors import ApiError
+
+DEFAULT_PER_MINUTE = {
+    "compute.reads": 1500,
+    "compute.writes": 1500,
+    "compute.operation_reads": 1500,
+    "compute.heavy_reads": 1500,
+    "compute.serial_reads": 1500,
+    "aiplatform.requests": 600,
+    "aiplatform.job_writes": 60,
+}
+"""Calls a minute by pool. Compute: legacy published default of 1,500 for each pool, the simplified pools'
+numbers are per project (unverified). Vertex AI: 600 requests and 60 job writes per project and region
+(cloud.google.com/vertex-ai/docs/quotas, read 2026-11-20)."""
+
+
+class Rates:
+    """Counts of the running minute by project, pool and place."""
+
+    def __init__(self, ticking: Callable[[], float], *, enforced: bool) -> None:
+        self.enforced = enforced
+        self.per_minute = dict(DEFAULT_PER_MINUTE)
+        self._ticking = ticking
+        self._minute = -1
+        self._counts: dict[tuple[str, str, str], int] = {}
+
+    def count(self, pool: str, project: str, place: str) -> int:
+        """One more call; returns the limit it broke, or 0."""
+        limit = self.per_minute.get(pool)
+        if not self.enforced or limit is None:
+            return 0
+        minute = int(self._ticking() // 60)
+        if minute != self._minute:
+            self._minute = minute
+            self._counts.clear()
+        key = (project, pool, place)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        return limit if self._counts[key] > limit else 0
+
+
+def compute_rate_limited(number: str) -> ApiError:
+    """Compute Engine's 403 for a spent minute."""
+    message = (
+        "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute' of service "
+        f"'compute.googleapis.com' for consumer 'project_number:{number}'."
+    )
+    return ApiError(403, message, reason="rateLimitExceeded", domain="usageLimits")
+
+
+def platform_rate_limited(service: str, pool: str, number: str) -> ApiError:
+    """One Platform's 429 for a spent minute."""
+    metric = pool.rpartition(".")[2]
+    message = (
+        f"Quota exceeded for quota metric '{service}.googleapis.com/{metric}' and limit 'requests per "
+        f"minute' of service '{service}.googleapis.com' for consumer 'project_number:{number}'."
+    )
+    return ApiError(429, message, reason="rateLimitExceeded")

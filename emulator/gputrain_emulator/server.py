@@ -1,0 +1,230 @@
+"""The HTTP side: threads, loopback only, and nothing it is sent stops it."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import re
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from gputrain_emulator import admin, batch
+from gputrain_emulator.call import Reply
+from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome, Request
+from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.faults import Trickle, Truncate
+from gputrain_emulator.routes import MAX_JSON_BODY
+
+IDLE_S = 75.0
+"""A connection that says nothing for this long is closed."""
+
+
+class Server(ThreadingHTTPServer):
+    """Listens on 127.0.0.1 (or another loopback address) and answers from one dispatcher."""
+
+    daemon_threads = True
+    request_queue_size = 128
+    allow_reuse_address = True
+
+    def __init__(self, dispatcher: Dispatcher, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        require_loopback(host)
+        self.dispatcher = dispatcher
+        self.connections: set[socket.socket] = set()
+        super().__init__((host, port), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def start(self) -> None:
+        """Serve from a thread of its own."""
+        threading.Thread(
+            target=self.serve_forever, kwargs={"poll_interval": 0.05}, name="emulator", daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        """Stop listening and close every connection."""
+        self.shutdown()
+        self.server_close()
+        for connection in list(self.connections):
+            _close(connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that broke its connection is no news; a fault of our own was answered with 500 already."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = "ESF"
+    sys_version = ""
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    timeout = IDLE_S
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections.add(self.connection)
+
+    def finish(self) -> None:
+        self.server.connections.discard(self.connection)
+        super().finish()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        """The request log is ``cloud.requests``."""
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002 - the base class passes it
+        """What the standard library refuses (garbage, unknown verbs) is refused in Google's shape."""
+        self.close_connection = True
+        status = 405 if code == 501 else code
+        error = ApiError(status, message or "Bad Request")
+        self._send(Reply(status=status, body=error.encoded(Style.PLATFORM)))
+
+    def _serve(self) -> None:
+        try:
+            request = self._request()
+        except ApiError as error:
+            self.close_connection = True
+            self._send(Reply(status=error.status, body=error.encoded(Style.PLATFORM)))
+            return
+        try:
+            outcome = self._answer(request)
+        except Dropped:
+            self.close_connection = True
+            _close(self.connection)
+            return
+        except Exception as error:  # noqa: BLE001 - the top of a thread: our own fault becomes a 500
+            self.server.dispatcher.failures.append(error)
+            outcome = Outcome(
+                reply=Reply(
+                    status=500, body=ApiError(500, "Internal error encountered.").encoded(Style.PLATFORM)
+                )
+            )
+        self._send(outcome.reply, outcome)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _serve  # noqa: N815 - the names http.server looks for
+
+    def _answer(self, request: Request) -> Outcome:
+        host = request.headers.get("host", "")
+        if not _is_ours(host):
+            error = ApiError(404, f"The host {host[:200]} is not served here.")
+            return Outcome(reply=Reply(status=404, body=error.encoded(Style.PLATFORM)))
+        path = request.target.partition("?")[0]
+        if path.startswith("/_emulator/"):
+            return Outcome(reply=admin.answer(self.server.dispatcher, request))
+        if path.startswith("/batch/") and request.verb == "POST":
+            return Outcome(reply=batch.answer(self.server.dispatcher, request))
+        return self.server.dispatcher.handle(request)
+
+    def _request(self) -> Request:
+        limit = self._body_limit()
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            body = self._chunks(limit)
+        else:
+            body = self._counted(limit)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return Request(verb=self.command, target=self.path, headers=headers, body=body)
+
+    def _body_limit(self) -> int:
+        try:
+            method, _ = self.server.dispatcher.routes.match(self.command, self.path.partition("?")[0])
+        except ApiError:
+            return MAX_JSON_BODY
+        return method.max_body
+
+    def _counted(self, limit: int) -> bytes:
+        text = self.headers.get("Content-Length", "0")
+        if not text.isdigit():
+            raise ApiError(400, "Invalid Content-Length.")
+        if int(text) > limit:
+            raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")
+        if self.headers.get("Expect", "").lower() == "100-continue":
+            self.wfile.flush()
+        return self._exactly(int(text))
+
+    def _exactly(self, size: int) -> bytes:
+        body = self.rfile.read(size) if size else b""
+        if len(body) != size:
+            raise ApiError(400, "The request body ended early.")
+        return body
+
+    def _chunks(self, limit: int) -> bytes:
+        parts: list[bytes] = []
+        total = 0
+        while True:
+            line = self.rfile.readline(1024).partition(b";")[0].strip()
+            try:
+                size = int(line, 16)
+            except ValueError:
+                raise ApiError(400, "Malformed chunk.") from None
+            total += size
+            if size < 0 or total > limit:
+                raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")
+            if size == 0:
+                while self.rfile.readline(8192).strip():
+                    pass
+                return b"".join(parts)
+            parts.append(self._exactly(size))
+            self.rfile.readline(8)
+
+    def _send(self, reply: Reply, outcome: Outcome | None = None) -> None:
+        body = reply.body if isinstance(reply.body, bytes) else b""
+        self.send_response(reply.status)
+        if "content-type" not in {name.lower() for name in reply.headers}:
+            self.send_header("Content-Type", reply.content_type)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        if reply.status != 204 and reply.status != 304:
+            self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command == "HEAD":
+            body = b""
+        for fault in outcome.wire if outcome else ():
+            if isinstance(fault, Truncate):
+                self.close_connection = True
+                body = body[: int(len(body) * fault.share)]
+            elif isinstance(fault, Trickle):
+                self._trickle(body, fault.seconds)
+                body = b""
+        self.wfile.write(body)
+
+    def _trickle(self, body: bytes, seconds: float) -> None:
+        steps = max(1, min(20, len(body)))
+        size = -(-len(body) // steps)
+        for start in range(0, len(body), size):
+            self.wfile.write(body[start : start + size])
+            self.wfile.flush()
+            time.sleep(seconds / steps)
+
+
+def require_loopback(host: str) -> None:
+    """Raises ValueError for an address that others than this machine could reach."""
+    if host != "localhost" and not _is_loopback(host):
+        raise ValueError(
+            f"the emulator binds to loopback only, not to {host}: it checks no keys and may run what comes"
+        )
+
+
+def _is_ours(host: str) -> bool:
+    """Whether a Host header may be answered: a web page that points its own name at this machine may not."""
+    name = re.sub(r":\d+$", "", host).strip("[]").lower()
+    if not name or name == "localhost" or name == "metadata.google.internal":
+        return True
+    return name.endswith((".localhost", ".googleapis.com")) or _is_loopback(name)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _close(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the other side was faster
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()

@@ -1,0 +1,122 @@
+"""objects.list: prefix, delimiter, offsets, globs and pages over a bucket's sorted names."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gputrain_emulator.storage.conditions import invalid
+from gputrain_emulator.storage.objects import Objects
+from gputrain_emulator.storage.values import Stored
+
+MAX_PAGE = 1000
+_LAST = "\U0010ffff"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a list call asks for."""
+
+    prefix: str = ""
+    delimiter: str = ""
+    start: str = ""
+    end: str = ""
+    glob: str = ""
+    include_trailing_delimiter: bool = False
+    page_size: int = MAX_PAGE
+    page_token: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    items: tuple[Stored, ...]
+    prefixes: tuple[str, ...]
+    next_token: str
+
+
+def page(objects: Objects, bucket: str, wanted: Wanted) -> Page:
+    """One page, in the order of names; objects and prefixes count alike towards its size."""
+    after = _decode(wanted.page_token)
+    start = max(wanted.prefix, wanted.start, after)
+    pattern = re.compile(_glob(wanted.glob), re.DOTALL) if wanted.glob else None
+    items: list[Stored] = []
+    prefixes: list[str] = []
+    size = min(wanted.page_size or MAX_PAGE, MAX_PAGE)
+    last = ""
+    for stored in _within(objects.walk(bucket, start), wanted):
+        if after and (stored.name <= after or (after.endswith(_LAST) and stored.name < after)):
+            continue
+        if pattern is not None and not pattern.fullmatch(stored.name):
+            continue
+        folder = _folder(stored.name, wanted)
+        if folder and prefixes and prefixes[-1] == folder:
+            if wanted.include_trailing_delimiter and stored.name == folder:
+                items.append(stored)
+            continue
+        if len(items) + len(prefixes) >= size:
+            return Page(items=tuple(items), prefixes=tuple(prefixes), next_token=_encode(last))
+        if folder:
+            prefixes.append(folder)
+        if not folder or (wanted.include_trailing_delimiter and stored.name == folder):
+            items.append(stored)
+        last = folder + _LAST if folder else stored.name
+    return Page(items=tuple(items), prefixes=tuple(prefixes), next_token="")
+
+
+def _within(found: Iterable[Stored], wanted: Wanted) -> Iterable[Stored]:
+    for stored in found:
+        if not stored.name.startswith(wanted.prefix):
+            if stored.name > wanted.prefix:
+                return
+            continue
+        if wanted.end and stored.name >= wanted.end:
+            return
+        yield stored
+
+
+def _folder(name: str, wanted: Wanted) -> str:
+    if not wanted.delimiter:
+        return ""
+    at = name.find(wanted.delimiter, len(wanted.prefix))
+    return name[: at + len(wanted.delimiter)] if at >= 0 else ""
+
+
+def _encode(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode()
+
+
+def _decode(token: str) -> str:
+    try:
+        return base64.b64decode(token, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
+    except (binascii.Error, UnicodeError, ValueError):
+        raise invalid("Invalid value for pageToken.") from None
+
+
+def _glob(glob: str) -> str:
+    """A matchGlob as a regular expression: `**` crosses slashes, `*` and `?` do not, `{a,b}` is either."""
+    out, at, depth = [], 0, 0
+    while at < len(glob):
+        c = glob[at]
+        if glob.startswith("**", at):
+            out.append(".*")
+            at += 1
+        elif c in "*?":
+            out.append("[^/]*" if c == "*" else "[^/]")
+        elif c == "[" and "]" in glob[at + 2 :]:
+            end = glob.index("]", at + 2)
+            inner = glob[at + 1 : end]
+            negated = inner.startswith("!")
+            out.append("[" + ("^" if negated else "") + re.escape(inner[negated:]).replace(r"\-", "-") + "]")
+            at = end
+        elif c in "{}":
+            depth += 1 if c == "{" else -1
+            out.append("(?:" if c == "{" else ")")
+        else:
+            out.append("|" if c == "," and depth else re.escape(c))
+        at += 1
+    if depth:
+        raise invalid("Invalid value for matchGlob.")
+    return "".join(out)

@@ -1,0 +1,23 @@
+"""Vertex AI v1 custom jobs: what is offered, what a request must satisfy, how a job lives."""
+
+from __future__ import annotations
+
+from gputrain_emulator.vertex.endings import Ending, EndState, OverQuota, Settings
+from gputrain_emulator.vertex.job import Job
+from gputrain_emulator.vertex.service import SERVICE
+from gputrain_emulator.vertex.state import Vertex
+from gputrain_emulator.vertex.states import Fate, State
+
+__all__ = [
+    "SERVICES",
+    "EndState",
+    "Ending",
+    "Fate",
+    "Job",
+    "OverQuota",
+    "Settings",
+    "State",
+    "Vertex",
+]
+
+SERVICES = (SERVICE,)

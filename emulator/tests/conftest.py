@@ -1,0 +1,36 @@
+"""Emulated clouds for the tests of the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import gputrain_emulator
+from emulator.tests import discovery
+from gputrain_emulator import Cloud
+from gputrain_emulator.live import LiveMode
+from gputrain_emulator.vertex import Settings, Vertex
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    """A fresh cloud with a standing clock; the test fails if the emulator did, or spoke unlike Google."""
+    with gputrain_emulator.start() as running:
+        running.dispatcher.log_bytes = 1 << 30
+        yield running
+        assert running.dispatcher.failures == []
+        assert discovery.judge(running) == []
+
+
+@pytest.fixture
+def live() -> Iterator[Cloud]:
+    """A cloud whose guests are real, and quick to get their machines."""
+    with gputrain_emulator.start(wall_clock=True) as cloud:
+        cloud.attach(LiveMode(cloud.world))
+        settings = cloud.compute.settings
+        settings.provision_s = settings.staging_s = settings.delete_s = settings.quick_s = 0.02
+        cloud.world.part(Vertex).settings = Settings(provision_s=0.02, start_s=0.02, cancel_s=10.0)
+        yield cloud
+        assert cloud.dispatcher.failures == []
+        assert discovery.judge(cloud) == []

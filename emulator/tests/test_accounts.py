@@ -1,0 +1,183 @@
+"""Tokens, projects, permissions, API switches and secrets."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import Any
+
+import google.auth.transport.requests
+import pytest
+import requests
+from google.auth.exceptions import RefreshError
+from google.cloud import resourcemanager_v3
+from google.oauth2.credentials import Credentials
+
+import gputrain_emulator
+from gputrain_emulator import Cloud, oauth
+from gputrain_emulator.iam import Accounts
+
+JWT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+def an_assertion(*, issued: float | None = None, life: float = 3600, **claims: Any) -> str:
+    """A service account's JWT, unsigned: the emulator reads its claims only."""
+    now = time.time() if issued is None else issued
+    whole = {"iss": "robot@p.iam.gserviceaccount.com", "iat": int(now), "exp": int(now + life), **claims}
+    part = base64.urlsafe_b64encode(json.dumps(whole).encode()).decode().rstrip("=")
+    return f"{base64.urlsafe_b64encode(b'{}').decode()}.{part}.c2ln"
+
+
+def ask(cloud: Cloud, **form: str) -> requests.Response:
+    return requests.post(cloud.endpoints.token_uri, data=form, timeout=10)
+
+
+def test_a_refresh_token_becomes_an_access_token(cloud: Cloud) -> None:
+    credentials = cloud.credentials
+    credentials.token = None
+    credentials.refresh(google.auth.transport.requests.Request())
+    assert cloud.world.callers.find(f"Bearer {credentials.token}").email == cloud.owner.email
+    assert cloud.world.part(oauth.OAuth).issued == 1
+
+
+def test_a_revoked_refresh_token_is_an_invalid_grant(cloud: Cloud) -> None:
+    credentials = Credentials(
+        None, refresh_token="gone", token_uri=cloud.endpoints.token_uri, client_id="c", client_secret="s"
+    )
+    with pytest.raises(RefreshError, match="invalid_grant: Token has been expired or revoked"):
+        credentials.refresh(google.auth.transport.requests.Request())
+
+
+def test_a_service_accounts_jwt_becomes_its_token(cloud: Cloud) -> None:
+    reply = ask(cloud, grant_type=JWT, assertion=an_assertion()).json()
+    assert (reply["token_type"], reply["expires_in"]) == ("Bearer", 3599)
+    who = cloud.world.callers.find(f"Bearer {reply['access_token']}")
+    assert who.email == "robot@p.iam.gserviceaccount.com"
+
+
+@pytest.mark.parametrize("issued", [3600, -7200])
+def test_a_wrong_clock_is_an_invalid_grant_in_googles_words(cloud: Cloud, issued: float) -> None:
+    reply = ask(cloud, grant_type=JWT, assertion=an_assertion(issued=time.time() + issued))
+    assert reply.status_code == 400
+    assert reply.json() == {
+        "error": "invalid_grant",
+        "error_description": "Invalid JWT: Token must be a short-lived token (60 minutes) and in a "
+        "reasonable timeframe. Check your iat and exp values in the JWT claim.",
+    }
+
+
+def test_googles_clock_can_be_set_apart(cloud: Cloud) -> None:
+    cloud.world.part(oauth.OAuth).skew_s = 7200
+    assert ask(cloud, grant_type=JWT, assertion=an_assertion()).json()["error"] == "invalid_grant"
+
+
+def test_failures_of_the_endpoint_come_on_demand(cloud: Cloud) -> None:
+    cloud.fail("oauth.token", oauth.clock_skew())
+    credentials = cloud.credentials
+    with pytest.raises(RefreshError, match="reasonable timeframe"):
+        credentials.refresh(google.auth.transport.requests.Request())
+    credentials.refresh(google.auth.transport.requests.Request())
+
+
+@pytest.mark.parametrize(
+    ("form", "error"),
+    [
+        ({}, "invalid_request"),
+        ({"grant_type": "password"}, "unsupported_grant_type"),
+        ({"grant_type": "refresh_token"}, "invalid_grant"),
+        ({"grant_type": JWT}, "invalid_grant"),
+        ({"grant_type": JWT, "assertion": "a.b.c"}, "invalid_grant"),
+        ({"grant_type": JWT, "assertion": an_assertion(life=7200)}, "invalid_grant"),
+        ({"grant_type": JWT, "assertion": an_assertion(iss="nobody")}, "invalid_grant"),
+        ({"grant_type": JWT, "assertion": an_assertion(exp="soon")}, "invalid_grant"),
+    ],
+)
+def test_bad_grants_are_refused(cloud: Cloud, form: dict[str, str], error: str) -> None:
+    reply = ask(cloud, **form)
+    assert (reply.status_code, reply.json()["error"]) == (400, error)
+
+
+def test_tokens_are_given_even_where_nobody_is_anonymous() -> None:
+    with gputrain_emulator.start(anonymous=False) as cloud:
+        reply = ask(cloud, grant_type="refresh_token", refresh_token=cloud.owner.refresh_token)
+        token = reply.json()["access_token"]
+        url = f"{cloud.endpoints.resourcemanager}/v1/projects/{cloud.project}"
+        assert requests.get(url, timeout=10).status_code == 401
+        assert requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=10).status_code == 200
+
+
+def test_a_project_has_an_id_and_a_number_in_both_versions(cloud: Cloud) -> None:
+    number = cloud.world.projects[cloud.project].number
+    root = cloud.endpoints.resourcemanager
+    assert requests.get(f"{root}/v1/projects/{cloud.project}", timeout=10).json()["projectNumber"] == number
+    client = resourcemanager_v3.ProjectsClient(
+        credentials=cloud.credentials, transport="rest", client_options=cloud.client_options
+    )
+    assert client.get_project(name=f"projects/{cloud.project}").name == f"projects/{number}"
+    assert requests.get(f"{root}/v1/projects/nobody", timeout=10).status_code == 403
+
+
+def test_permissions_are_tested_for_the_caller(cloud: Cloud) -> None:
+    some = cloud.caller("some@example.com", ["compute.instances.create"])
+    client = resourcemanager_v3.ProjectsClient(
+        credentials=cloud.credentials_of(some), transport="rest", client_options=cloud.client_options
+    )
+    held = client.test_iam_permissions(
+        resource=f"projects/{cloud.project}",
+        permissions=["compute.instances.create", "aiplatform.customJobs.create"],
+    )
+    assert list(held.permissions) == ["compute.instances.create"]
+    url = f"{cloud.endpoints.resourcemanager}/v1/projects/{cloud.project}:testIamPermissions"
+    for wrong in ([], ["compute.*"], ["x"], ["a.b.c"] * 101):
+        assert requests.post(url, json={"permissions": wrong}, timeout=10).status_code == 400
+
+
+def test_a_service_account_is_there_or_not(cloud: Cloud) -> None:
+    root = f"{cloud.endpoints.iam}/v1/projects/{cloud.project}/serviceAccounts"
+    email = "robot@my-project.iam.gserviceaccount.com"
+    assert requests.get(f"{root}/{email}", timeout=10).json()["email"] == email
+    asked = {"permissions": ["iam.serviceAccounts.actAs"]}
+    held = requests.post(f"{root}/{email}:testIamPermissions", json=asked, timeout=10)
+    assert held.json() == asked
+    cloud.world.part(Accounts).missing.add(email)
+    gone = requests.get(f"{root}/{email}", timeout=10)
+    assert (gone.status_code, gone.json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+def test_apis_are_seen_and_switched(cloud: Cloud) -> None:
+    root = f"{cloud.endpoints.serviceusage}/v1/projects/{cloud.project}/services"
+    cloud.enable_api("compute", enabled=False)
+    assert requests.get(f"{root}/compute.googleapis.com", timeout=10).json()["state"] == "DISABLED"
+    names = [f"projects/{cloud.project}/services/{host}.googleapis.com" for host in ("compute", "storage")]
+    batch = requests.get(f"{root}:batchGet", params={"names": names}, timeout=10).json()["services"]
+    assert [one["state"] for one in batch] == ["DISABLED", "ENABLED"]
+    switched = requests.post(f"{root}/compute.googleapis.com:enable", json={}, timeout=10).json()
+    assert (switched["done"], switched["response"]["service"]["state"]) == (True, "ENABLED")
+    on = requests.get(root, params={"filter": "state:ENABLED", "pageSize": 3}, timeout=10).json()
+    assert len(on["services"]) == 3
+    assert on["nextPageToken"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nothing", "/nothing.googleapis.com", ":batchGet", ":batchGet?names=x", "?filter=x", "?pageSize=x"],
+)
+def test_bad_service_requests_are_refused(cloud: Cloud, path: str) -> None:
+    url = f"{cloud.endpoints.serviceusage}/v1/projects/{cloud.project}/services{path}"
+    assert requests.get(url, timeout=10).status_code in (400, 403)
+
+
+def test_a_secret_has_versions(cloud: Cloud) -> None:
+    cloud.enable_api("secretmanager")
+    for data in (b"first", b"second"):
+        cloud.world.part(Accounts).add_secret("hf", data)
+    root = f"{cloud.endpoints.url}/v1/projects/{cloud.project}/secrets/hf/versions"
+    for version, data in (("1", b"first"), ("latest", b"second")):
+        payload = requests.get(f"{root}/{version}:access", timeout=10).json()["payload"]
+        assert base64.b64decode(payload["data"]) == data
+    assert requests.get(f"{root}/3:access", timeout=10).status_code == 404
+    stranger = cloud.world.callers.issue(cloud.caller("stranger@example.com", []))
+    held = requests.get(f"{root}/1:access", headers={"Authorization": f"Bearer {stranger}"}, timeout=10)
+    assert held.status_code == 403
+    assert b"first" not in held.content

@@ -1,0 +1,124 @@
+"""Every row of the Compute failure table is produced, and reads as the row says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import requests
+
+from emulator.tests.compute import ZONE, P
+from gputrain_emulator import Cloud, failures
+from gputrain_emulator.failures import AT_ONCE, LATER, LIST, ROWS, WIRE
+
+DISK = {
+    "boot": True,
+    "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"},
+}
+BODY = {
+    "name": "instance-1",
+    "machineType": f"zones/{ZONE}/machineTypes/e2-standard-4",
+    "disks": [DISK],
+    "networkInterfaces": [{}],
+}
+URL = f"/compute/v1/projects/{P}/zones/{ZONE}/instances"
+
+
+def insert(cloud: Cloud) -> requests.Response:
+    return requests.post(cloud.endpoints.url + URL, json=BODY, timeout=10)
+
+
+def filled(cloud: Cloud, text: str) -> str:
+    number = cloud.world.projects[P].number
+    return text.format(project=P, number=number, zone=ZONE, region="us-central1", name="instance-1")
+
+
+@pytest.mark.parametrize("row", [row for row, failure in ROWS.items() if failure.where == AT_ONCE])
+def test_it_is_refused_at_once(cloud: Cloud, row: str) -> None:
+    failure = ROWS[row]
+    cloud.fail("compute.instances.insert", row)
+    reply = insert(cloud)
+    assert reply.status_code == failure.http
+    error = reply.json()["error"]
+    sentence = filled(cloud, failure.message)
+    assert error["message"] == sentence
+    assert error["errors"] == [{"message": sentence, "domain": failure.domain, "reason": failure.code}]
+    if failure.info:
+        (detail,) = error["details"]
+        assert detail["@type"] == "type.googleapis.com/google.rpc.ErrorInfo"
+        assert detail["reason"] == failure.info
+        assert detail["metadatas"] == {key: filled(cloud, text) for key, text in failure.facts}
+    else:
+        assert "details" not in error
+    assert len(cloud.ledger) == 0
+    assert insert(cloud).status_code == 200
+
+
+@pytest.mark.parametrize("row", [row for row, failure in ROWS.items() if failure.where == LATER])
+def test_it_fails_in_the_operation(cloud: Cloud, row: str) -> None:
+    failure = ROWS[row]
+    cloud.fail("compute.instances.insert", row)
+    reply = insert(cloud)
+    assert (reply.status_code, reply.json()["status"]) == (200, "RUNNING")
+    wait = reply.json()["selfLink"].replace("https://www.googleapis.com", cloud.endpoints.url) + "/wait"
+    done = requests.post(wait, timeout=10).json()
+    assert done["status"] == "DONE"
+    assert done.get("httpErrorStatusCode") == failure.http
+    (error,) = done["error"]["errors"]
+    assert (error["code"], error["message"]) == (failure.code, filled(cloud, failure.message))
+    assert requests.get(f"{cloud.endpoints.url}{URL}/instance-1", timeout=10).status_code == 404
+
+
+@pytest.mark.parametrize("row", [row for row, failure in ROWS.items() if failure.where == WIRE])
+def test_it_comes_from_a_proxy(cloud: Cloud, row: str) -> None:
+    cloud.fail("compute.instances.insert", row)
+    reply = insert(cloud)
+    assert (reply.status_code, reply.headers["Content-Type"]) == (502, "text/html; charset=UTF-8")
+    assert reply.text.startswith("<html>")
+
+
+@pytest.mark.parametrize("row", [row for row, failure in ROWS.items() if failure.where == LIST])
+def test_it_shows_in_a_list(cloud: Cloud, row: str) -> None:
+    insert(cloud)
+    cloud.fail("compute.instances.list", row)
+    listed = requests.get(cloud.endpoints.url + URL, timeout=10).json()
+    assert listed["warning"]["code"] == ROWS[row].code
+    assert listed["items"] == []
+
+
+def test_the_rows_are_those_of_the_catalogue() -> None:
+    assert {re.sub(r"[a-z]$", "", row) for row in ROWS} == {f"C{number:02d}" for number in range(1, 38)}
+
+
+def test_a_row_that_is_not_there_is_named(cloud: Cloud) -> None:
+    with pytest.raises(LookupError, match="no such row: 'C99'"):
+        cloud.fail("*", "C99")
+    with pytest.raises(LookupError):
+        failures.fault("")
+
+
+def test_a_disabled_api_says_where_to_enable_it(cloud: Cloud) -> None:
+    cloud.enable_api("compute", enabled=False)
+    error = insert(cloud).json()["error"]
+    number = cloud.world.projects[P].number
+    assert error["errors"][0]["reason"] == "accessNotConfigured"
+    assert error["details"][0]["reason"] == "SERVICE_DISABLED"
+    assert error["details"][0]["metadatas"]["consumer"] == f"projects/{number}"
+    assert error["message"] == filled(cloud, ROWS["C27"].message)
+
+
+def test_a_spot_stockout_detail_reads_as_the_one_seen_in_the_field(cloud: Cloud) -> None:
+    """The shape of kubernetes/k8s.io#9834: help, localizedMessage, errorInfo with zonesAvailable."""
+    cloud.stock(ZONE, "e2-standard-4", 0)
+    wait = (
+        insert(cloud).json()["selfLink"].replace("https://www.googleapis.com", cloud.endpoints.url) + "/wait"
+    )
+    (error,) = requests.post(wait, timeout=10).json()["error"]["errors"]
+    assert [next(iter(detail)) for detail in error["errorDetails"]] == [
+        "help",
+        "localizedMessage",
+        "errorInfo",
+    ]
+    info = error["errorDetails"][2]["errorInfo"]
+    assert set(info["metadatas"]) == {"vmType", "attachment", "zone", "zonesAvailable"}
+    assert info["domain"] == "compute.googleapis.com"

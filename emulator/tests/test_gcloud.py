@@ -1,0 +1,230 @@
+"""The real gcloud against the emulator, unmodified."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputrain_emulator import Cloud
+from gputrain_emulator.vertex import Vertex
+
+PROGRAM = shutil.which("gcloud")
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="gcloud is not installed")
+
+PAGE = Path(__file__).parents[1] / "docs" / "howto.md"
+BOOT = ("--machine-type=g2-standard-4", "--maintenance-policy=TERMINATE")
+
+Gcloud = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty configuration folder, so that nobody's own account is used."""
+    return tmp_path_factory.mktemp("gcloud")
+
+
+@pytest.fixture
+def gcloud(cloud: Cloud, configuration: Path) -> Gcloud:
+    """Runs a gcloud command; its output and messages. Fails the test unless it exits as expected."""
+    url = cloud.endpoints.url
+    settings = {
+        "CONFIG": str(configuration),
+        "CORE_PROJECT": cloud.project,
+        "CORE_DISABLE_PROMPTS": "1",
+        "CORE_DISABLE_USAGE_REPORTING": "true",
+        "COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+        "AUTH_DISABLE_CREDENTIALS": "true",
+        "COMPUTE_ZONE": "us-central1-a",
+        "COMPUTE_REGION": "us-central1",
+        "AI_REGION": "us-central1",
+        "API_ENDPOINT_OVERRIDES_COMPUTE": f"{url}/compute/v1/",
+        "API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{url}/",
+        "API_ENDPOINT_OVERRIDES_LOGGING": f"{url}/",
+        "API_ENDPOINT_OVERRIDES_CLOUDQUOTAS": f"{url}/",
+        "API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{url}/",
+        "API_ENDPOINT_OVERRIDES_IAM": f"{url}/",
+        "API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{url}/",
+    }
+    environment = {"PATH": os.environ["PATH"], "HOME": str(configuration)}
+    environment |= {f"CLOUDSDK_{name}": value for name, value in settings.items()}
+
+    def run(*words: str, status: int = 0) -> str:
+        assert PROGRAM is not None
+        done = subprocess.run(
+            [PROGRAM, *words], env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == status, done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def read(gcloud: Gcloud, *words: str) -> Any:
+    """The JSON that a gcloud command prints, after what it says on the way."""
+    begin = re.split(r"^(?=[\[{])", gcloud(*words, "--format=json"), maxsplit=1, flags=re.MULTILINE)[-1]
+    return json.JSONDecoder().raw_decode(begin)[0]
+
+
+def test_the_howto_page_prints_what_it_says(cloud: Cloud) -> None:
+    page = PAGE.read_text().replace("127.0.0.1:18080", cloud.endpoints.url.removeprefix("http://"))
+    exports = "\n".join(re.findall(r"^export .*$", page, re.MULTILINE))
+    steps = [
+        step for block in re.findall(r"^```console\n(.*?)^```", page, re.M | re.S) for step in _steps(block)
+    ]
+    mark = "-- next --"
+    script = exports + "\n" + "".join(f"{command} 2>&1; echo '{mark}'\n" for command, _ in steps)
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=200, check=True
+    )
+    printed = done.stdout.split(mark + "\n")
+    assert len(steps) >= 10
+    for (command, expected), said in zip(steps, printed, strict=False):
+        pattern = ".*".join(re.escape(piece) for piece in " ".join(expected.split()).split("..."))
+        assert re.fullmatch(pattern, " ".join(said.split())), f"{command}\n{said}"
+
+
+def _steps(block: str) -> list[tuple[str, str]]:
+    """The commands of a console block, each with the output that follows it."""
+    rows = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    return [(command, said) for command, _, said in (row.partition("\n") for row in rows)]
+
+
+def test_places_and_kinds_are_listed(cloud: Cloud, gcloud: Gcloud) -> None:
+    assert "us-central1" in gcloud("compute", "regions", "list", "--format=value(name)").split()
+    region = read(gcloud, "compute", "regions", "describe", "us-central1")
+    assert "NVIDIA_L4_GPUS" in {row["metric"] for row in region["quotas"]}
+    zones = gcloud("compute", "zones", "list", "--filter=region:us-central1", "--format=value(name)").split()
+    assert zones == ["us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f"]
+
+
+def test_accelerators_and_machines_are_listed_by_zone(gcloud: Gcloud) -> None:
+    kinds = gcloud(
+        "compute", "accelerator-types", "list", "--filter=zone:us-central1-a", "--format=value(name)"
+    )
+    assert "nvidia-l4" in kinds.split()
+    machines = read(
+        gcloud, "compute", "machine-types", "list", "--zones=us-central1-a", "--filter=name=a2-highgpu-8g"
+    )
+    assert [(row["name"], row["guestCpus"], row["memoryMb"]) for row in machines] == [
+        ("a2-highgpu-8g", 96, 696320)
+    ]
+
+
+def test_an_instance_is_described_stopped_and_deleted(cloud: Cloud, gcloud: Gcloud) -> None:
+    gcloud("compute", "instances", "create", "vm-1", *BOOT, "--metadata=greeting=hello", "--labels=run=one")
+    vm = read(gcloud, "compute", "instances", "describe", "vm-1")
+    assert (vm["status"], vm["labels"]) == ("RUNNING", {"run": "one"})
+    assert vm["metadata"]["items"] == [{"key": "greeting", "value": "hello"}]
+    listed = gcloud("compute", "instances", "list", "--filter=labels.run=one", "--format=value(name,status)")
+    assert listed.split() == ["vm-1", "RUNNING"]
+    gcloud("compute", "instances", "stop", "vm-1")
+    assert cloud.compute.find_vm("vm-1").resource["status"] == "TERMINATED"
+    assert "Deleted" in gcloud("compute", "instances", "delete", "vm-1")
+    assert cloud.compute.vms == {}
+
+
+def test_the_serial_port_is_read_from_a_cursor_on(cloud: Cloud, gcloud: Gcloud) -> None:
+    gcloud("compute", "instances", "create", "vm-1", *BOOT)
+    cloud.serial("vm-1", "first line\n")
+    said = gcloud("compute", "instances", "get-serial-port-output", "vm-1")
+    assert "first line" in said
+    assert "--start=11" in said
+    cloud.serial("vm-1", "second line\n")
+    said = gcloud("compute", "instances", "get-serial-port-output", "vm-1", "--start=11")
+    assert "second line" in said
+    assert "first line" not in said
+
+
+def test_quota_and_stockout_are_told_as_google_tells_them(cloud: Cloud, gcloud: Gcloud) -> None:
+    cloud.quota("NVIDIA_L4_GPUS", 0, region="us-central1")
+    said = gcloud("compute", "instances", "create", "vm-1", *BOOT, status=1)
+    assert "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 0.0 in region us-central1." in said
+    cloud.quota("NVIDIA_L4_GPUS", 8, region="us-central1")
+    cloud.stock("us-central1-a", "g2-standard-4", 0)
+    said = gcloud("compute", "instances", "create", "vm-2", *BOOT, status=1)
+    assert "does not have enough resources available" in " ".join(said.split())
+
+
+def test_a_bulk_create_that_does_not_fit_makes_none(cloud: Cloud, gcloud: Gcloud) -> None:
+    cloud.stock("us-central1-a", "g2-standard-4", 1)
+    words = (
+        "--name-pattern=gang-#",
+        "--count=2",
+        "--machine-type=g2-standard-4",
+        "--on-host-maintenance=TERMINATE",
+    )
+    said = gcloud("compute", "instances", "bulk", "create", *words, "--zone=us-central1-a")
+    assert "does not have enough resources available" in " ".join(said.split())
+    cloud.clock.advance(60)
+    assert cloud.compute.vms == {}
+
+
+def test_a_job_from_a_config_file_is_cancelled(cloud: Cloud, gcloud: Gcloud, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "workerPoolSpecs:\n"
+        "- machineSpec: {machineType: g2-standard-4, acceleratorType: NVIDIA_L4, acceleratorCount: 1}\n"
+        "  replicaCount: 1\n  containerSpec: {imageUri: gcr.io/p/i, command: [echo, hello]}\n"
+        "scheduling: {timeout: 3600s, strategy: SPOT}\n"
+    )
+    gcloud("ai", "custom-jobs", "create", "--display-name=one", f"--config={config}", "--labels=run=one")
+    (job,) = cloud.world.part(Vertex).jobs.values()
+    shown = read(gcloud, "ai", "custom-jobs", "describe", job.name)
+    assert shown["jobSpec"]["scheduling"] == {"timeout": "3600s", "strategy": "SPOT"}
+    assert shown["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["command"] == ["echo", "hello"]
+    gcloud("ai", "custom-jobs", "cancel", job.name)
+    cloud.clock.advance(60)
+    listed = read(gcloud, "ai", "custom-jobs", "list", "--filter=labels.run=one")
+    assert [row["state"] for row in listed] == ["JOB_STATE_CANCELLED"]
+
+
+def test_an_unknown_field_of_a_config_file_is_refused_by_the_service(
+    cloud: Cloud, gcloud: Gcloud, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("workerPoolSpecs:\n- colour: blue\n  containerSpec: {imageUri: gcr.io/p/i}\n")
+    said = gcloud("ai", "custom-jobs", "create", "--display-name=one", f"--config={config}", status=1)
+    assert "colour" in said
+    assert cloud.world.part(Vertex).jobs == {}
+
+
+def test_quotas_are_listed(cloud: Cloud, gcloud: Gcloud) -> None:
+    words = (
+        "beta",
+        "quotas",
+        "info",
+        "list",
+        "--service=compute.googleapis.com",
+        f"--project={cloud.project}",
+    )
+    names = gcloud(*words, "--format=value(quotaId)").split()
+    assert "GPUS-PER-GPU-FAMILY-per-project-region" in names
+
+
+def test_calendar_advice_reaches_the_emulator(gcloud: Gcloud) -> None:
+    words = ("alpha", "compute", "advice", "calendar-mode", "--machine-type=a3-highgpu-8g", "--vm-count=1")
+    window = ("--duration-range=min=1d,max=2d", "--start-time-range=from=2026-12-01,to=2026-12-05")
+    said = gcloud(*words, *window, "--region=us-central1", status=1)
+    assert "calendarMode" in said
+
+
+def test_a_project_its_apis_and_its_accounts_are_described(cloud: Cloud, gcloud: Gcloud) -> None:
+    number = gcloud("projects", "describe", cloud.project, "--format=value(projectNumber)")
+    assert number.strip() == cloud.world.projects[cloud.project].number
+    cloud.enable_api("logging", enabled=False)
+    gcloud("services", "enable", "secretmanager.googleapis.com")
+    on = gcloud("services", "list", "--enabled", "--format=value(config.name)").split()
+    assert "secretmanager.googleapis.com" in on
+    assert "logging.googleapis.com" not in on
+    account = f"train@{cloud.project}.iam.gserviceaccount.com"
+    said = gcloud("iam", "service-accounts", "describe", account, "--format=value(email)")
+    assert said.split() == [account]

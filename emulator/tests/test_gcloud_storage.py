@@ -1,0 +1,57 @@
+"""The real gcloud against the emulated Cloud Storage: its own multipart form, downloads and lists."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gputrain_emulator import Cloud
+from gputrain_emulator.storage import Storage
+
+PROGRAM = shutil.which("gcloud")
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="gcloud is not installed")
+
+
+@pytest.fixture
+def gcloud(cloud: Cloud, tmp_path: Path) -> Callable[..., str]:
+    """Runs a `gcloud storage` command with an empty configuration of its own; returns what it prints."""
+    settings = {
+        "CONFIG": str(tmp_path / "configuration"),
+        "CORE_PROJECT": cloud.project,
+        "CORE_DISABLE_PROMPTS": "1",
+        "CORE_DISABLE_USAGE_REPORTING": "true",
+        "COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+        "AUTH_DISABLE_CREDENTIALS": "true",
+        "API_ENDPOINT_OVERRIDES_STORAGE": f"{cloud.endpoints.storage}/storage/v1/",
+    }
+    cloud.world.part(Storage).add_bucket("my-bucket")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    environment |= {f"CLOUDSDK_{name}": value for name, value in settings.items()}
+
+    def run(*words: str) -> str:
+        assert PROGRAM is not None
+        done = subprocess.run(
+            [PROGRAM, "storage", *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        return done.stdout
+
+    return run
+
+
+def test_a_file_goes_up_is_listed_and_comes_back(gcloud: Callable[..., str], tmp_path: Path) -> None:
+    here, back = tmp_path / "here.txt", tmp_path / "back.txt"
+    here.write_bytes(b"one\r\n--two\n\x00\xff")
+    gcloud("cp", str(here), "gs://my-bucket/a/here.txt")
+    assert gcloud("ls", "gs://my-bucket/a/").split() == ["gs://my-bucket/a/here.txt"]
+    gcloud("cp", "gs://my-bucket/a/here.txt", str(back))
+    assert back.read_bytes() == here.read_bytes()

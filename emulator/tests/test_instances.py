@@ -1,0 +1,267 @@
+"""The life of one VM, seen through Google's own client."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from google.api_core import exceptions
+from google.cloud import compute_v1
+
+from emulator.tests.compute import DEBIAN, ZONE, Clients, P, boot_disk, cpu_vm, spot, vm
+from gputrain_emulator import Cloud
+
+
+@pytest.fixture
+def clients(cloud: Cloud) -> Clients:
+    return Clients(cloud)
+
+
+def test_an_insert_goes_through_provisioning_and_staging_to_running(cloud: Cloud, clients: Clients) -> None:
+    operation = clients.insert(vm())
+    assert operation.status == compute_v1.Operation.Status.RUNNING
+    seen = [clients.status("vm-1")]
+    for _ in range(3):
+        cloud.clock.advance(8)
+        seen.append(clients.status("vm-1"))
+    assert seen == ["PROVISIONING", "STAGING", "STAGING", "RUNNING"]
+    assert clients.wait(operation).status == compute_v1.Operation.Status.DONE
+
+
+def test_waiting_for_an_operation_lets_a_standing_clock_run(cloud: Cloud, clients: Clients) -> None:
+    before = cloud.clock.now()
+    assert clients.run(vm()).status == compute_v1.Operation.Status.DONE
+    assert cloud.clock.now() - before == 20.0
+
+
+def test_the_high_level_result_of_a_get_shows_what_was_asked_for(clients: Clients) -> None:
+    clients.run(vm(labels={"team": "a"}, scheduling=spot(max_run_duration=compute_v1.Duration(seconds=600))))
+    found = clients.instances.get(project=P, zone=ZONE, instance="vm-1")
+    assert found.labels == {"team": "a"}
+    assert found.scheduling.provisioning_model == "SPOT"
+    assert found.scheduling.max_run_duration.seconds == 600
+    assert found.guest_accelerators[0].accelerator_type.endswith(
+        f"zones/{ZONE}/acceleratorTypes/nvidia-h100-80gb"
+    )
+    assert found.guest_accelerators[0].accelerator_count == 8
+    assert found.disks[0].disk_size_gb == 50
+    assert found.network_interfaces[0].network_i_p.startswith("10.")
+
+
+def test_a_name_is_taken_once_in_a_zone_and_free_in_another(clients: Clients) -> None:
+    clients.insert(vm())
+    with pytest.raises(exceptions.Conflict) as caught:
+        clients.insert(vm())
+    assert caught.value.message.endswith(
+        f"The resource 'projects/{P}/zones/{ZONE}/instances/vm-1' already exists"
+    )
+    assert caught.value.errors[0]["reason"] == "alreadyExists"
+    clients.insert(vm(zone="us-central1-b"), zone="us-central1-b")
+
+
+def test_the_name_of_a_failed_create_stays_taken_for_a_while(cloud: Cloud, clients: Clients) -> None:
+    cloud.stock(ZONE, "a3-highgpu-8g", 0)
+    clients.run(vm())
+    with pytest.raises(exceptions.NotFound):
+        clients.status("vm-1")
+    with pytest.raises(exceptions.Conflict):
+        clients.insert(vm())
+    cloud.clock.advance(cloud.compute.settings.name_hold_s)
+    cloud.stock(ZONE, "a3-highgpu-8g", None)
+    clients.insert(vm())
+
+
+def test_the_same_request_id_makes_one_vm_and_echoes_itself(cloud: Cloud, clients: Clients) -> None:
+    key = str(uuid.uuid4())
+    first = clients.insert(vm(), request_id=key)
+    second = clients.insert(vm(), request_id=key)
+    assert (first.name, first.client_operation_id) == (second.name, key)
+    assert len(cloud.ledger.events("create", "instances/vm-1")) == 1
+
+
+def test_a_request_id_is_forgotten_after_its_window(cloud: Cloud, clients: Clients) -> None:
+    key = str(uuid.uuid4())
+    clients.insert(vm(), request_id=key)
+    cloud.clock.advance(cloud.compute.settings.request_id_window_s)
+    with pytest.raises(exceptions.Conflict):
+        clients.insert(vm(), request_id=key)
+
+
+@pytest.mark.parametrize("bad", ["me", "00000000-0000-0000-0000-000000000000"])
+def test_a_request_id_must_be_a_non_zero_uuid(clients: Clients, bad: str) -> None:
+    with pytest.raises(exceptions.BadRequest, match="requestId"):
+        clients.insert(vm(), request_id=bad)
+
+
+def test_delete_takes_the_vm_its_disk_its_meter_and_its_quota(cloud: Cloud, clients: Clients) -> None:
+    clients.run(vm())
+    cost = cloud.cost_usd
+    assert cost == 0.0
+    cloud.clock.advance(3600)
+    assert cloud.cost_usd == pytest.approx(88.49)
+    clients.wait(clients.instances.delete_unary(project=P, zone=ZONE, instance="vm-1"))
+    with pytest.raises(exceptions.NotFound):
+        clients.status("vm-1")
+    assert list(clients.of("Disks").list(project=P, zone=ZONE)) == []
+    cost = cloud.cost_usd
+    cloud.clock.advance(3600)
+    assert cloud.cost_usd == cost
+    region = clients.of("Projects").get(project=P)
+    assert {quota.metric: quota.usage for quota in region.quotas}["GPUS_ALL_REGIONS"] == 0
+
+
+def test_a_stopped_vm_keeps_its_disk_and_starts_again(cloud: Cloud, clients: Clients) -> None:
+    clients.run(vm())
+    clients.wait(clients.instances.stop_unary(project=P, zone=ZONE, instance="vm-1"))
+    assert clients.status("vm-1") == "TERMINATED"
+    assert [disk.name for disk in clients.of("Disks").list(project=P, zone=ZONE)] == ["vm-1"]
+    clients.wait(clients.instances.start_unary(project=P, zone=ZONE, instance="vm-1"))
+    assert clients.status("vm-1") == "RUNNING"
+
+
+def test_a_stopping_vm_is_not_ready_to_start(clients: Clients) -> None:
+    clients.run(vm())
+    clients.instances.stop_unary(project=P, zone=ZONE, instance="vm-1")
+    with pytest.raises(exceptions.BadRequest, match="is not ready") as caught:
+        clients.instances.start_unary(project=P, zone=ZONE, instance="vm-1")
+    assert caught.value.errors[0]["reason"] == "resourceNotReady"
+
+
+def test_deleting_twice_ends_both_operations(clients: Clients) -> None:
+    clients.run(vm())
+    both = [clients.instances.delete_unary(project=P, zone=ZONE, instance="vm-1") for _ in range(2)]
+    assert all(clients.wait(operation).status == compute_v1.Operation.Status.DONE for operation in both)
+
+
+def test_deleting_a_vm_that_is_still_being_made_ends_the_insert_with_not_found(clients: Clients) -> None:
+    insert = clients.insert(vm())
+    clients.wait(clients.instances.delete_unary(project=P, zone=ZONE, instance="vm-1"))
+    assert clients.wait(insert).error.errors[0].code == "RESOURCE_NOT_FOUND"
+
+
+def test_labels_change_only_for_whoever_read_the_present_ones(clients: Clients) -> None:
+    clients.run(cpu_vm())
+
+    def label(fingerprint: str) -> compute_v1.Operation:
+        request = compute_v1.InstancesSetLabelsRequest(label_fingerprint=fingerprint, labels={"a": "1"})
+        return clients.instances.set_labels_unary(
+            project=P, zone=ZONE, instance="vm-1", instances_set_labels_request_resource=request
+        )
+
+    fingerprint = clients.instances.get(project=P, zone=ZONE, instance="vm-1").label_fingerprint
+    clients.wait(label(fingerprint))
+    assert clients.instances.get(project=P, zone=ZONE, instance="vm-1").labels == {"a": "1"}
+    with pytest.raises(
+        exceptions.PreconditionFailed,
+        match="Labels fingerprint either invalid or resource labels have changed",
+    ):
+        label(fingerprint)
+
+
+def test_metadata_changes_only_for_whoever_read_the_present_one(clients: Clients) -> None:
+    clients.run(cpu_vm())
+    metadata = clients.instances.get(project=P, zone=ZONE, instance="vm-1").metadata
+    wanted = compute_v1.Metadata(
+        fingerprint=metadata.fingerprint, items=[compute_v1.Items(key="k", value="v")]
+    )
+    change = {"project": P, "zone": ZONE, "instance": "vm-1", "metadata_resource": wanted}
+    clients.wait(clients.instances.set_metadata_unary(**change))
+    assert clients.instances.get(project=P, zone=ZONE, instance="vm-1").metadata.items[0].value == "v"
+    with pytest.raises(exceptions.PreconditionFailed, match="metadata fingerprint"):
+        clients.instances.set_metadata_unary(**change)
+
+
+def test_the_serial_port_is_a_ring_of_one_mib_with_a_cursor(cloud: Cloud, clients: Clients) -> None:
+    clients.run(cpu_vm())
+    cloud.serial("vm-1", "hello\n")
+
+    def read(start: int = 0) -> compute_v1.SerialPortOutput:
+        request = compute_v1.GetSerialPortOutputInstanceRequest(
+            project=P, zone=ZONE, instance="vm-1", start=start
+        )
+        return clients.instances.get_serial_port_output(request)
+
+    first = read()
+    assert (first.contents, first.start, first.next_) == ("hello\n", 0, 6)
+    assert read(first.next_).contents == ""
+    cloud.serial("vm-1", "x" * (1 << 20))
+    later = read(first.next_)
+    assert (later.start, len(later.contents), later.next_) == (6, 1 << 20, 6 + (1 << 20))
+    cloud.serial("vm-1", "yy")
+    gap = read(first.next_)
+    assert (gap.start, gap.contents[-2:]) == (8, "yy")
+
+
+def test_lists_page_filter_and_order(clients: Clients) -> None:
+    for number in range(5):
+        clients.insert(cpu_vm(f"vm-{number}", labels={"run": "odd" if number % 2 else "even"}))
+    assert clients.names() == [f"vm-{number}" for number in range(5)]
+    assert clients.names(max_results=2) == [f"vm-{number}" for number in range(5)]
+    assert clients.names(filter="labels.run = odd") == ["vm-1", "vm-3"]
+    assert clients.names(filter='name eq ".*\\bvm\\-1\\b.*"') == ["vm-1"]
+    assert clients.names(filter="(labels.run = even) AND NOT (name = vm-0)") == ["vm-2", "vm-4"]
+    assert clients.names(filter="name = vm-1 OR name = vm-2") == ["vm-1", "vm-2"]
+    assert clients.names(filter="status != PROVISIONING") == []
+    assert clients.names(filter="labels.run:*") == [f"vm-{number}" for number in range(5)]
+    with pytest.raises(exceptions.BadRequest, match="Invalid list filter expression"):
+        clients.names(filter="name ==")
+
+
+def test_the_aggregated_list_names_each_zone_once(clients: Clients) -> None:
+    clients.insert(vm())
+    clients.insert(vm(zone="us-central1-b"), zone="us-central1-b")
+    pages = clients.instances.aggregated_list(project=P)
+    assert {scope for scope, part in pages if part.instances} == {
+        "zones/us-central1-a",
+        "zones/us-central1-b",
+    }
+
+
+def test_lists_lag_behind_creation_and_deletion_when_told_to(cloud: Cloud, clients: Clients) -> None:
+    cloud.compute.settings.list_lag_s = 5
+    clients.insert(cpu_vm())
+    assert clients.names() == []
+    assert clients.status("vm-1") == "PROVISIONING"
+    cloud.clock.advance(60)
+    assert clients.names() == ["vm-1"]
+    clients.wait(clients.instances.delete_unary(project=P, zone=ZONE, instance="vm-1"))
+    assert clients.names() == ["vm-1"]
+    cloud.clock.advance(5)
+    assert clients.names() == []
+
+
+def test_an_existing_disk_serves_one_vm_and_outlives_it(clients: Clients) -> None:
+    disks = clients.of("Disks")
+    clients.wait(
+        disks.insert_unary(project=P, zone=ZONE, disk_resource=compute_v1.Disk(name="data", size_gb=10))
+    )
+    data = compute_v1.AttachedDisk(source=f"projects/{P}/zones/{ZONE}/disks/data")
+    clients.run(cpu_vm(disks=[boot_disk(DEBIAN), data]))
+    with pytest.raises(exceptions.BadRequest, match="is already being used by") as caught:
+        clients.insert(cpu_vm("vm-2", disks=[boot_disk(DEBIAN), data]))
+    assert caught.value.errors[0]["reason"] == "resourceInUseByAnotherResource"
+    clients.wait(clients.instances.delete_unary(project=P, zone=ZONE, instance="vm-1"))
+    assert [disk.name for disk in disks.list(project=P, zone=ZONE)] == ["data"]
+
+
+def test_deletion_protection_protects(clients: Clients) -> None:
+    clients.run(cpu_vm(deletion_protection=True))
+    with pytest.raises(exceptions.PreconditionFailed, match="protected against deletion"):
+        clients.instances.delete_unary(project=P, zone=ZONE, instance="vm-1")
+
+
+def test_permissions_are_those_of_the_caller(cloud: Cloud) -> None:
+    reader = cloud.caller("reader@example.com", ["compute.instances.get"])
+    clients = Clients(cloud, cloud.credentials_of(reader))
+    with pytest.raises(
+        exceptions.Forbidden,
+        match=f"Required 'compute.instances.create' permission for '.*/zones/{ZONE}/instances/vm-1'",
+    ):
+        clients.insert(vm())
+    asked = compute_v1.TestPermissionsRequest(
+        permissions=["compute.instances.get", "compute.instances.create"]
+    )
+    held = clients.instances.test_iam_permissions(
+        project=P, zone=ZONE, resource="vm-1", test_permissions_request_resource=asked
+    )
+    assert list(held.permissions) == ["compute.instances.get"]

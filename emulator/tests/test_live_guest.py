@@ -1,0 +1,262 @@
+"""Guests: processes within walls. What happens inside must stay inside, and end with the guest."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputrain_emulator.live import standins, why_no_walls
+from gputrain_emulator.live.guest_process import EXIT_REBOOT, PATH, Guest, GuestError, Setup
+
+REASON = why_no_walls()
+pytestmark = pytest.mark.skipif(REASON is not None, reason=f"no live guests here: {REASON}")
+
+Start = Callable[..., Guest]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts guests on one disk, and pulls their plugs at the end."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n127.99.1.2 other-vm\n")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    guests: list[Guest] = []
+
+    def begin(**changes: Any) -> Guest:
+        gpus = [{"name": "NVIDIA L4", "memory_mib": 23034}] * 2
+        settings = {
+            "kind": "vm",
+            "disk": disk,
+            "hostname": "vm-1",
+            "hosts": hosts,
+            "environment": {"PATH": f"{standins.INSIDE}:{PATH}"},
+            "replaced": standins.write(tmp_path / "standins", gpus=gpus),
+            "stop_grace_s": 0.3,
+            **changes,
+        }
+        guests.append(Guest(Setup(**settings)))
+        return guests[-1]
+
+    yield begin
+    for guest in guests:
+        guest.pull_the_plug()
+        guest.wait(10)
+
+
+def serial(guest: Guest) -> str:
+    """Everything it prints until it is off."""
+    return guest.stdout.read().decode()
+
+
+def test_every_power_command_switches_off_the_guest_that_said_it(start: Start) -> None:
+    for command in ("poweroff", "halt", "shutdown -h now", "systemctl poweroff", "init 0", "/sbin/poweroff"):
+        guest = start(startup_script=f"{command}\nsleep 60")
+        assert guest.wait(20) == 0, command
+
+
+@pytest.mark.parametrize("command", ["reboot", "shutdown -r now", "systemctl reboot", "/usr/sbin/reboot"])
+def test_a_reboot_ends_in_another_boot(start: Start, command: str) -> None:
+    assert start(startup_script=f"{command}\nsleep 60").wait(20) == EXIT_REBOOT
+
+
+def test_the_real_power_commands_cannot_be_seen_by_any_path(start: Start) -> None:
+    paths = [
+        f"{folder}/{name}"
+        for folder in ("/sbin", "/usr/sbin", "/bin", "/usr/bin")
+        for name in standins.POWER_COMMANDS
+        if os.path.exists(f"{folder}/{name}")
+    ]
+    look = "; ".join(f"cmp -s {path} {standins.INSIDE}/poweroff || echo REAL {path}" for path in paths)
+    said = serial(start(kind="vm", startup_script=f"{look}\necho looked at {len(paths)}\npoweroff"))
+    assert f"looked at {len(paths)}" in said
+    assert "REAL" not in said
+
+
+def test_no_capability_to_power_off_mount_or_load_is_left(start: Start) -> None:
+    script = "grep -h Cap /proc/self/status; mount -t tmpfs x /mnt && echo MOUNTED"
+    said = serial(start(startup_script=f"{script}\npoweroff"))
+    effective = next(line for line in said.splitlines() if "CapEff" in line).split()[-1]
+    forbidden = {
+        "sys_boot": 22,
+        "sys_admin": 21,
+        "sys_module": 16,
+        "sys_rawio": 17,
+        "sys_time": 25,
+        "net_admin": 12,
+    }
+    assert [name for name, bit in forbidden.items() if int(effective, 16) >> bit & 1] == []
+    assert "MOUNTED" not in said
+
+
+def test_killing_everything_inside_leaves_this_computers_processes_alone(start: Start) -> None:
+    with subprocess.Popen(["sleep", "60"]) as sentinel:
+        try:
+            said = serial(start(startup_script="ps -A -o comm=; kill -9 -1; poweroff"))
+        finally:
+            alive = sentinel.poll() is None
+            sentinel.kill()
+    assert alive
+    assert "pytest" not in said
+
+
+def test_what_a_guest_writes_stays_on_its_disk_and_survives_a_reboot(start: Start) -> None:
+    script = "cat /etc/emulated-marker /emulated/marker && poweroff\n"
+    script += "mkdir -p /emulated; touch /etc/emulated-marker; echo kept > /emulated/marker; reboot; sleep 60"
+    assert start(startup_script=script).wait(20) == EXIT_REBOOT
+    assert not os.path.exists("/etc/emulated-marker")
+    assert not os.path.exists("/emulated")
+    again = start(startup_script=script)
+    assert "startup-script: kept" in serial(again)
+    assert again.wait(20) == 0
+
+
+def test_lines_carry_the_runners_prefix_and_the_exit_status_ends_them(start: Start) -> None:
+    said = serial(start(startup_script="echo out; echo err >&2; printf 'no newline'; poweroff"))
+    assert "google_metadata_script_runner[2]: startup-script: out\r\n" in said
+    assert "startup-script: err\r\n" in said
+    assert "startup-script: no newline\r\n" in said
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(0, "startup-script exit status 0"), (3, 'Script "startup-script" failed with error: exit status 3')],
+)
+def test_the_exit_status_is_told_in_the_guest_agents_words(start: Start, status: int, words: str) -> None:
+    guest = start(startup_script=f"exit {status}")
+    said = ""
+    while "Finished running startup scripts" not in said:
+        said += guest.stdout.readline().decode()
+    assert words in said
+    guest.press_power_button()
+    assert guest.wait(20) == 0
+
+
+def test_a_script_may_bring_its_own_interpreter(start: Start) -> None:
+    script = "#!/usr/bin/env python3\nimport sys, subprocess\nprint(sys.executable, flush=True)\n"
+    script += "subprocess.run(['poweroff'])\n"
+    assert f"startup-script: {sys.executable}" in serial(start(startup_script=script))
+
+
+def test_the_serial_console_takes_raw_lines(start: Start) -> None:
+    assert "\nGPUTRAIN raw" in serial(
+        start(startup_script="echo 'GPUTRAIN raw' > /dev/ttyS0; sleep 0.2; poweroff")
+    )
+
+
+def test_names_and_gpus_are_the_guests_own(start: Start) -> None:
+    query = "nvidia-smi --query-gpu=name,memory.total,count --format=csv,noheader,nounits"
+    said = serial(start(startup_script=f"uname -n; getent hosts other-vm; nvidia-smi -L; {query}; poweroff"))
+    assert "startup-script: vm-1\r\n" in said
+    assert "127.99.1.2" in said
+    assert "GPU 1: NVIDIA L4 (UUID: GPU-" in said
+    assert said.count("NVIDIA L4, 23034, 2") == 2
+
+
+def test_the_power_button_sends_sigterm_and_runs_the_shutdown_script(start: Start) -> None:
+    trap = "trap 'echo got SIGTERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    guest = start(startup_script=trap, shutdown_script="echo going down", stop_grace_s=5.0)
+    said = ""
+    while "startup-script: ready" not in said:
+        said += guest.stdout.readline().decode()
+    guest.press_power_button()
+    said += serial(guest)
+    assert said.index("shutdown-script: going down") < said.index("startup-script: got SIGTERM")
+    assert guest.wait(20) == 0
+
+
+def test_what_ignores_sigterm_is_killed_after_the_grace(start: Start) -> None:
+    guest = start(startup_script="trap '' TERM; (setsid sleep 60 &); poweroff; sleep 60", stop_grace_s=0.2)
+    assert guest.wait(20) == 0
+
+
+def _below(pid: int) -> set[int]:
+    """The processes of a guest, as this computer numbers them."""
+    found: set[int] = set()
+    queue = [pid]
+    while queue:
+        parent = queue.pop()
+        children = Path(f"/proc/{parent}/task/{parent}/children")
+        ids = [int(word) for word in children.read_text().split()] if children.exists() else []
+        found.update(ids)
+        queue += ids
+    return found
+
+
+def _wait_until(claim: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while not claim() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return claim()
+
+
+def test_pulling_the_plug_leaves_no_process(start: Start) -> None:
+    guest = start(startup_script="(setsid sleep 61 &) ; sleep 62 & sleep 63")
+    assert _wait_until(lambda: len(_below(guest.pid)) >= 4)
+    inside = _below(guest.pid)
+    guest.pull_the_plug()
+    guest.wait(10)
+    assert _wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in inside))
+
+
+def test_a_guest_ends_when_its_emulator_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
+    (tmp_path / "disk").mkdir()
+    program = f"""
+import sys, time
+from pathlib import Path
+from gputrain_emulator.live.guest_process import PATH, Guest, Setup
+folder = Path({str(tmp_path)!r})
+guest = Guest(Setup(kind="vm", disk=folder / "disk", hostname="vm", hosts=folder / "hosts",
+                    environment={{"PATH": PATH}}, startup_script="sleep 64"))
+print(guest.pid, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as emulator:
+        assert emulator.stdout is not None
+        pid = int(emulator.stdout.readline())
+        assert _wait_until(lambda: len(_below(pid)) >= 3)
+        inside = {pid, *_below(pid)}
+        emulator.send_signal(signal.SIGKILL)
+    assert _wait_until(lambda: not any(os.path.exists(f"/proc/{each}") for each in inside))
+
+
+def test_a_container_has_no_machine_to_switch_off(start: Start) -> None:
+    guest = start(kind="container", argv=["/bin/sh", "-c", "poweroff; /sbin/reboot; exit 7"])
+    assert guest.wait(20) == 7
+    assert "System has not been booted with systemd" in guest.stderr.read().decode()
+
+
+@pytest.mark.parametrize("walls", [True, False], ids=["within walls", "as an ordinary process"])
+def test_a_containers_status_is_its_commands(start: Start, walls: bool, tmp_path: Path) -> None:
+    for command, status in (("exit 5", 5), ("kill -9 $$", 137), ("kill -ABRT $$", 134), ("true", 0)):
+        argv = ["/bin/sh", "-c", command]
+        guest = start(kind="container", argv=argv, walls=walls, directory="/" if walls else str(tmp_path))
+        assert guest.wait(20) == status, command
+
+
+def test_a_command_that_does_not_exist_is_127(start: Start) -> None:
+    assert start(kind="container", argv=["no-such-command"]).wait(20) == 127
+
+
+def test_an_ordinary_process_takes_its_children_with_it(start: Start, tmp_path: Path) -> None:
+    argv = ["/bin/sh", "-c", "(setsid sleep 65 &); sleep 66"]
+    guest = start(kind="container", argv=argv, walls=False, directory=str(tmp_path))
+    assert _wait_until(lambda: len(_below(guest.pid)) >= 3)
+    inside = _below(guest.pid)
+    guest.pull_the_plug()
+    guest.wait(10)
+    assert _wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in inside))
+
+
+def test_a_guest_that_cannot_be_set_up_says_which_step_failed(start: Start, tmp_path: Path) -> None:
+    with pytest.raises(GuestError, match="No such file"):
+        start(hosts=tmp_path / "nowhere", startup_script="true")

@@ -1,0 +1,183 @@
+"""Custom jobs with real processes behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.tests.live_guests import needs_walls, running, until
+from emulator.tests.vertex_jobs import a_job, a_pool, client_of, create
+from gputrain_emulator import Cloud
+from gputrain_emulator.live import ClusterNames, LiveMode
+from gputrain_emulator.logging import Logs
+from gputrain_emulator.storage import Storage
+from gputrain_emulator.vertex import Job, Settings, State, Vertex
+
+
+def submit(cloud: Cloud, *pools: tuple[int, str], env: dict[str, str] | None = None, **spec: Any) -> Job:
+    """A job whose pools have so many replicas and run so much bash."""
+    specs = []
+    for replicas, script in pools:
+        pool = a_pool(replicas=replicas)
+        variables = [{"name": name, "value": value} for name, value in (env or {}).items()]
+        pool["container_spec"] |= {"command": ["bash", "-c"], "args": [script], "env": variables}
+        specs.append(pool)
+    made = create(cloud, client_of(cloud, "rest"), a_job(*specs, **spec))
+    return cloud.world.part(Vertex).jobs[made.name.rpartition("/")[2]]
+
+
+def ends(cloud: Cloud, job: Job, *states: State) -> bool:
+    return until(cloud, lambda: job.life.state in states)
+
+
+def lines(cloud: Cloud, job: Job, task: str = "") -> list[Any]:
+    """The entries of a job's replicas, as Logging has them."""
+    book = cloud.world.part(Logs).book
+    found = []
+    for entry in book.read((job.project.id,), now=float("inf")):
+        labels = entry.document["resource"]["labels"]
+        if (
+            labels["job_id"] == job.id
+            and labels["task_name"] not in ("service",)
+            and task in labels["task_name"]
+        ):
+            found.append(entry.document)
+    return found
+
+
+def text(entries: list[Any]) -> str:
+    return "\n".join(str(entry["jsonPayload"].get("message")) for entry in entries)
+
+
+def test_a_job_succeeds_when_its_primary_does(live: Cloud) -> None:
+    job = submit(live, (1, "echo primary"), (2, "sleep 70"))
+    assert ends(live, job, State.SUCCEEDED)
+    assert "primary" in text(lines(live, job, "workerpool0-0"))
+    assert until(live, lambda: not running("sleep 70"))
+
+
+def test_a_failing_replica_fails_the_job_by_name_and_status(live: Cloud) -> None:
+    job = submit(live, (1, "sleep 71"), (1, "exit 9"))
+    assert ends(live, job, State.FAILED)
+    assert job.life.error is not None
+    assert "The replica workerpool1-0 exited with a non-zero status of 9." in job.life.error.message
+    assert until(live, lambda: not running("sleep 71"))
+
+
+def test_a_line_of_json_becomes_a_structured_entry(live: Cloud) -> None:
+    document = '{"severity": "warning", "message": "slow", "step": 3}'
+    script = f"echo '{document}'; echo plain; echo wrong >&2; echo '{{broken'"
+    job = submit(live, (1, script))
+    assert ends(live, job, State.SUCCEEDED)
+    found = {entry["jsonPayload"]["message"]: entry for entry in lines(live, job)}
+    assert found["slow"]["severity"] == "WARNING"
+    assert found["slow"]["jsonPayload"]["step"] == 3
+    assert found["plain"]["severity"] == "INFO"
+    assert found["wrong"]["severity"] == "ERROR"
+    assert "{broken" in found
+
+
+def test_every_replica_finds_itself_and_the_others_in_cluster_spec(live: Cloud) -> None:
+    live.world.part(Storage).add_bucket("bucket", location="us-central1")
+    script = (
+        "echo spec=$CLUSTER_SPEC rank=$RANK/$WORLD_SIZE job=$CLOUD_ML_JOB_ID out=$AIP_MODEL_DIR mine=$MINE"
+    )
+    job = submit(
+        live,
+        (1, script + "; sleep 0.5"),
+        (2, script),
+        env={"MINE": "yes"},
+        base_output_directory={"output_uri_prefix": "gs://bucket/run"},
+    )
+    assert ends(live, job, State.SUCCEEDED)
+    said = text(lines(live, job, "workerpool1-1"))
+    assert '"task": {"type": "workerpool1", "index": 1}' in said
+    assert said.count(":2222") == 3
+    assert f"rank=2/3 job={job.id} out=gs://bucket/run/model/ mine=yes" in said
+
+
+def test_replicas_meet_at_the_primarys_address(live: Cloud) -> None:
+    primary = """python3 -c '
+import os, json, socket
+host, port = json.loads(os.environ["CLUSTER_SPEC"])["cluster"]["workerpool0"][0].split(":")
+server = socket.create_server((host, int(port)))
+print("got", server.accept()[0].recv(9).decode())'"""
+    worker = """python3 -c '
+import os, json, socket, time
+host, port = json.loads(os.environ["CLUSTER_SPEC"])["cluster"]["workerpool0"][0].split(":")
+while True:
+    try: socket.create_connection((host, int(port))).sendall(b"hello"); break
+    except ConnectionRefusedError: time.sleep(0.02)'"""
+    jobs = [submit(live, (1, primary), (1, worker)) for _ in range(2)]  # side by side on the same port
+    for job in jobs:
+        assert ends(live, job, State.SUCCEEDED)
+        assert "got hello" in text(lines(live, job))
+
+
+@needs_walls
+def test_service_names_resolve_inside_when_they_are_asked_for(live: Cloud) -> None:
+    live.attach(LiveMode(live.world, cluster_names=ClusterNames.SERVICES))
+    script = """python3 -c '
+import os, json, socket
+names = [name for pool in json.loads(os.environ["CLUSTER_SPEC"])["cluster"].values() for name in pool]
+print(*(socket.gethostbyname(name.split(":")[0]) for name in names), socket.gethostname())'"""
+    job = submit(live, (1, script + "; sleep 0.3"), (1, script))
+    assert ends(live, job, State.SUCCEEDED)
+    said = text(lines(live, job, "workerpool1-0")).splitlines()[-1].split()
+    assert all(address.startswith("127.") for address in said[:2])
+    assert said[2].startswith("cmle-training-workerpool1-")
+
+
+def test_a_crash_that_google_takes_for_its_own_starts_again(live: Cloud) -> None:
+    live.world.part(Vertex).settings = Settings(
+        provision_s=0.02, start_s=0.02, worker_restarts=1, job_attempts=1
+    )
+    job = submit(live, (1, "echo again; kill -ABRT $$"))
+    assert ends(live, job, State.FAILED)
+    assert text(lines(live, job)).count("again") == 2
+
+
+def test_cancelling_a_job_sends_sigterm_and_the_job_ends_when_all_are_gone(live: Cloud) -> None:
+    job = submit(live, (1, "trap 'echo stopping; exit 0' TERM; echo up; while :; do sleep 0.02; done"))
+    assert until(live, lambda: "up" in text(lines(live, job)))
+    client_of(live, "rest").cancel_custom_job(name=job.name, timeout=10, retry=None)
+    assert ends(live, job, State.CANCELLED)
+    assert "stopping" in text(lines(live, job))
+
+
+def test_a_command_is_needed_where_there_is_no_image_to_run(live: Cloud) -> None:
+    job_id = create(live, client_of(live, "rest")).name.rpartition("/")[2]
+    job = live.world.part(Vertex).jobs[job_id]
+    assert ends(live, job, State.FAILED)
+    assert "containerSpec.command must say what to run" in text(lines(live, job))
+
+
+def test_live_mode_refuses_a_clock_that_stands_still(cloud: Cloud) -> None:
+    with pytest.raises(ValueError, match="wall_clock=True"):
+        LiveMode(cloud.world)
+
+
+@needs_walls
+def test_what_a_replica_wrote_under_gcs_outlives_a_preemption(live: Cloud) -> None:
+    live.world.part(Storage).add_bucket("my-bucket")
+    vertex = live.world.part(Vertex)
+    script = "cd /gcs/my-bucket; cat saved && exit 0; (echo step 5 > draft; mv draft saved); sleep 72"
+    job = submit(live, (1, script), scheduling={"strategy": "SPOT"})
+    stored = vertex.world.part(Storage).objects
+    assert until(live, lambda: "saved" in [one.name for one in stored.walk("my-bucket")])
+    vertex.preempt(job)
+    assert ends(live, job, State.SUCCEEDED)
+    assert "step 5" in text(lines(live, job))
+    assert stored.get("my-bucket", "saved").content.read() == b"step 5\n"
+    assert until(live, lambda: not running("sleep 72"))
+
+
+@needs_walls
+def test_replicas_share_what_they_see_under_gcs(live: Cloud) -> None:
+    live.world.part(Storage).add_bucket("my-bucket")
+    wait = "until [ -e /gcs/my-bucket/word ]; do sleep 0.05; done; cat /gcs/my-bucket/word"
+    job = submit(live, (1, wait), (1, "echo hello > /gcs/my-bucket/word; sleep 73"))
+    assert ends(live, job, State.SUCCEEDED)
+    assert "hello" in text(lines(live, job, "workerpool0-0"))
+    assert until(live, lambda: not running("sleep 73"))

@@ -1,0 +1,263 @@
+"""Instances with real processes behind them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from google.cloud import compute_v1
+
+import gputrain_emulator
+from emulator.tests.live_guests import needs_walls, running, until
+from gputrain_emulator import Cloud
+from gputrain_emulator.live import LiveMode
+
+ZONE = "us-central1-a"
+SPOT = {
+    "provisioning_model": "SPOT",
+    "on_host_maintenance": "TERMINATE",
+    "instance_termination_action": "STOP",
+}
+READ = 'curl -s -H Metadata-Flavor:Google "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/{}"; echo'
+
+
+def boot(cloud: Cloud, name: str, script: str, **changes: Any) -> Any:
+    """Insert an instance with a startup script through Google's client; returns that client."""
+    client = compute_v1.InstancesClient(credentials=cloud.credentials, client_options=cloud.client_options)
+    image = "projects/debian-cloud/global/images/family/debian-12"
+    items = [{"key": "startup-script", "value": script}, *changes.pop("items", ())]
+    resource = {
+        "name": name,
+        "machine_type": f"zones/{ZONE}/machineTypes/g2-standard-24",
+        "disks": [{"boot": True, "auto_delete": True, "initialize_params": {"source_image": image}}],
+        "network_interfaces": [{"network": "global/networks/default"}],
+        "metadata": {"items": items},
+        "scheduling": {"on_host_maintenance": "TERMINATE"},
+        **changes,
+    }
+    client.insert_unary(project=cloud.project, zone=ZONE, instance_resource=resource, timeout=10, retry=None)
+    return client
+
+
+def serial(cloud: Cloud, name: str) -> str:
+    client = compute_v1.InstancesClient(credentials=cloud.credentials, client_options=cloud.client_options)
+    output = client.get_serial_port_output(
+        project=cloud.project, zone=ZONE, instance=name, timeout=10, retry=None
+    )
+    return str(output.contents)
+
+
+def status(cloud: Cloud, name: str) -> str:
+    return str(cloud.compute.find_vm(name).resource["status"])
+
+
+def says(cloud: Cloud, name: str, words: str) -> bool:
+    """Wait until the VM has printed `words` on its serial port."""
+
+    def printed() -> bool:
+        found = [vm for vm in cloud.compute.vms.values() if vm.name == name]
+        return bool(found) and words.encode() in found[0].serial.kept
+
+    return until(cloud, printed)
+
+
+@needs_walls
+def test_a_startup_script_runs_and_prints_on_the_serial_port(live: Cloud) -> None:
+    boot(live, "vm-1", "#!/bin/bash\necho hello from $(hostname)\nnvidia-smi -L\nexit 3\n")
+    assert says(live, "vm-1", "Finished running startup scripts")
+    printed = serial(live, "vm-1")
+    assert "startup-script: hello from vm-1" in printed
+    assert "GPU 1: NVIDIA L4" in printed
+    assert 'Script "startup-script" failed with error: exit status 3' in printed
+    assert status(live, "vm-1") == "RUNNING"
+
+
+@needs_walls
+def test_a_vm_reads_itself_on_its_metadata_server(live: Cloud) -> None:
+    script = """
+get() { curl -s -H Metadata-Flavor:Google "http://$GCE_METADATA_HOST/computeMetadata/v1/$1"; echo; }
+get instance/name; get instance/attributes/greeting; get project/project-id
+get instance/network-interfaces/0/ip
+getent hosts metadata.google.internal
+"""
+    boot(live, "vm-1", script, items=[{"key": "greeting", "value": "bonjour"}])
+    assert says(live, "vm-1", "Finished running startup scripts")
+    address = live.compute.find_vm("vm-1").resource["networkInterfaces"][0]["networkIP"]
+    printed = [line.partition("startup-script: ")[2] for line in serial(live, "vm-1").splitlines()]
+    assert ["vm-1", "bonjour", live.project, address] == printed[2:6]
+    assert printed[6].split() == [address, "metadata.google.internal", "metadata"]
+
+
+@needs_walls
+def test_a_vm_calls_the_cloud_as_its_own_service_account(live: Cloud) -> None:
+    email = "trainer@my-project.iam.gserviceaccount.com"
+    live.caller(email, {"storage.buckets.list"})
+    script = """#!/usr/bin/env python3
+import os, google.auth, google.auth.transport.requests
+credentials, project = google.auth.default()
+session = google.auth.transport.requests.AuthorizedSession(credentials)
+url = os.environ["STORAGE_EMULATOR_HOST"]
+print("listed", session.get(f"{url}/storage/v1/b?project={project}").status_code)
+print("created", session.post(f"{url}/storage/v1/b?project={project}", json={"name": "b-1"}).status_code)
+"""
+    boot(live, "vm-1", script, service_accounts=[{"email": email, "scopes": ["cloud-platform"]}])
+    assert says(live, "vm-1", "Finished running startup scripts")
+    printed = serial(live, "vm-1")
+    assert "listed 200" in printed
+    assert "created 403" in printed
+    assert {seen.caller for seen in live.requests if seen.path == "/storage/v1/b"} == {email}
+
+
+@needs_walls
+def test_a_guest_that_powers_off_leaves_a_terminated_instance(live: Cloud) -> None:
+    boot(live, "vm-1", "/sbin/shutdown -h now\n")
+    assert until(live, lambda: "vm-1" in str(live.compute.vms) and status(live, "vm-1") == "TERMINATED")
+    kinds = [operation.document["operationType"] for operation in live.compute.operations.values()]
+    assert "compute.instances.guestTerminate" in kinds
+
+
+@needs_walls
+def test_a_reboot_runs_the_script_again_on_the_same_disk(live: Cloud) -> None:
+    boot(
+        live,
+        "vm-1",
+        "[ -e /var/booted ] && echo second boot && exit; touch /var/booted; reboot; sleep 60\n",
+    )
+    assert says(live, "vm-1", "startup-script: second boot")
+    assert status(live, "vm-1") == "RUNNING"
+    assert not os.path.exists("/var/booted")
+
+
+@needs_walls
+def test_a_stopped_vm_boots_again_with_its_disk_and_address(live: Cloud) -> None:
+    client = boot(live, "vm-1", "cat /kept; hostname -I 2>/dev/null; echo mine > /kept; echo ready\n")
+    assert says(live, "vm-1", "startup-script: ready")
+    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": 10, "retry": None}
+    client.stop_unary(**names)
+    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
+    client.start_unary(**names)
+    assert says(live, "vm-1", "startup-script: mine")
+
+
+@needs_walls
+def test_a_preempted_vm_sees_the_notice_before_the_signal(live: Cloud) -> None:
+    ask = READ.format("preempted")
+    script = f"trap 'echo got SIGTERM; exit 0' TERM; {ask}; while :; do sleep 0.02; done"
+    boot(live, "vm-1", script, scheduling=SPOT, items=[{"key": "shutdown-script", "value": ask}])
+    assert says(live, "vm-1", "startup-script: FALSE")
+    live.preempt("vm-1")
+    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
+    printed = serial(live, "vm-1")
+    assert printed.index("shutdown-script: TRUE") < printed.index("startup-script: got SIGTERM")
+
+
+@needs_walls
+def test_the_notice_comes_as_long_before_the_signal_as_was_asked_for(live: Cloud) -> None:
+    look = f"until ({READ.format('preempted')}) | grep -x TRUE; do sleep 0.02; done"
+    script = f"trap 'echo got SIGTERM; exit 0' TERM; echo up; {look}; while :; do sleep 0.02; done"
+    boot(live, "vm-1", script, scheduling={**SPOT, "preemption_notice_duration": {"seconds": 120}})
+    assert says(live, "vm-1", "startup-script: up")
+    live.preempt("vm-1")
+    assert says(live, "vm-1", "startup-script: TRUE")
+    assert status(live, "vm-1") == "RUNNING"
+    live.clock.advance(121)
+    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
+    assert "startup-script: got SIGTERM" in serial(live, "vm-1")
+
+
+@needs_walls
+def test_maintenance_is_announced_before_the_signal(live: Cloud) -> None:
+    boot(
+        live, "vm-1", "echo up", items=[{"key": "shutdown-script", "value": READ.format("maintenance-event")}]
+    )
+    assert says(live, "vm-1", "startup-script: up")
+    live.maintenance("vm-1")
+    assert says(live, "vm-1", "shutdown-script: TERMINATE_ON_HOST_MAINTENANCE")
+
+
+@needs_walls
+def test_a_vm_that_ignores_the_signal_is_cut_off_after_the_grace(live: Cloud) -> None:
+    live.compute.settings.acpi_spot_s = 0.3
+    boot(live, "vm-1", "trap '' TERM; echo deaf; while :; do sleep 60; done\n", scheduling=SPOT)
+    assert says(live, "vm-1", "startup-script: deaf")
+    live.preempt("vm-1")
+    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
+
+
+@needs_walls
+def test_two_vms_reach_each_other_by_name_on_the_same_port(live: Cloud) -> None:
+    listen = """#!/usr/bin/env python3
+import socket
+with socket.create_server((socket.gethostbyname(socket.gethostname()), 2222)) as server:
+    print("listening", flush=True)
+    server.accept()[0].sendall(b"hello from " + socket.gethostname().encode())
+"""
+    ask = """#!/usr/bin/env python3
+import socket
+own = socket.create_server((socket.gethostbyname(socket.gethostname()), 2222))
+other = socket.create_connection(("vm-1.us-central1-a.c.my-project.internal", 2222))
+print(other.recv(99).decode(), flush=True)
+"""
+    boot(live, "vm-1", listen)
+    assert says(live, "vm-1", "startup-script: listening")
+    boot(live, "vm-2", ask)
+    assert says(live, "vm-2", "startup-script: hello from vm-1")
+
+
+@needs_walls
+def test_deleting_a_vm_ends_its_processes(live: Cloud) -> None:
+    client = boot(live, "vm-1", "echo up; sleep 67\n")
+    assert says(live, "vm-1", "startup-script: up")
+    client.delete_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=10, retry=None)
+    assert until(live, lambda: not live.compute.vms)
+    assert running("sleep 67") == []
+
+
+@needs_walls
+def test_a_name_that_is_used_again_begins_with_an_empty_disk(live: Cloud) -> None:
+    script = "cat /mark; echo old > /mark; echo done\n"
+    client = boot(live, "vm-1", script)
+    assert says(live, "vm-1", "startup-script: done")
+    client.delete_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=10, retry=None)
+    assert until(live, lambda: not live.compute.vms)
+    boot(live, "vm-1", script)
+    assert says(live, "vm-1", "startup-script: done")
+    assert "startup-script: old" not in serial(live, "vm-1")
+
+
+@needs_walls
+def test_a_reset_boots_again_on_the_same_disk(live: Cloud) -> None:
+    client = boot(live, "vm-1", "cat /mark; echo old > /mark; echo done; sleep 60\n")
+    assert says(live, "vm-1", "startup-script: done")
+    client.reset_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=10, retry=None)
+    assert says(live, "vm-1", "startup-script: old")
+
+
+@needs_walls
+def test_a_change_of_metadata_reaches_a_vm_that_waits_for_it(live: Cloud) -> None:
+    wait = READ.format("attributes/word?wait_for_change=true&last_etag=$tag")
+    tag = 'tag=$(curl -si -H Metadata-Flavor:Google "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/attributes/word"'
+    script = f"{tag} | tr -d '\\r' | sed -n 's/^ETag: //p'); echo waiting; {wait}"
+    items = {"key": "word", "value": "before"}
+    client = boot(live, "vm-1", script, items=[items])
+    assert says(live, "vm-1", "startup-script: waiting")
+    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": 10, "retry": None}
+    metadata = compute_v1.Metadata(
+        items=[{"key": "word", "value": "after"}], fingerprint=client.get(**names).metadata.fingerprint
+    )
+    client.set_metadata_unary(metadata_resource=metadata, **names)
+    assert says(live, "vm-1", "startup-script: after")
+
+
+@needs_walls
+def test_closing_the_cloud_leaves_nothing_behind() -> None:
+    with gputrain_emulator.start(wall_clock=True) as cloud:
+        mode = LiveMode(cloud.world)
+        cloud.attach(mode)
+        cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.02
+        boot(cloud, "vm-1", "echo up > /root/file; (setsid sleep 68 &); echo up; sleep 69\n")
+        assert says(cloud, "vm-1", "startup-script: up")
+        folder = mode.folder
+        assert folder.exists()
+    assert running("sleep 68") == running("sleep 69") == []
+    assert not folder.exists()

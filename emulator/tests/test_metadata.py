@@ -1,0 +1,211 @@
+"""The metadata server, asked by hand and by google-auth itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from google.auth import jwt
+
+from gputrain_emulator.metadata import Account, Metadata, MetadataServer
+
+EMAIL = "trainer@proj.iam.gserviceaccount.com"
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+
+class Machine:
+    """A tree that a test may change, behind a server."""
+
+    def __init__(self) -> None:
+        self.attributes = {"startup-script": "echo hi", "fooBar": "1"}
+        self.preempted = "FALSE"
+        self.guest_attributes = True
+        self.minted: list[list[str]] = []
+        account = Account(email=EMAIL, scopes=(SCOPE,), mint=self.mint)
+        self.metadata = Metadata(
+            read=self.read, accounts={EMAIL: account}, guest_attributes_enabled=lambda: self.guest_attributes
+        )
+        self.server = MetadataServer(self.metadata)
+
+    def mint(self, scopes: Any) -> tuple[str, int]:
+        self.minted.append(list(scopes))
+        return "token-of-the-vm", 3599
+
+    def read(self) -> dict[str, Any]:
+        interface = {
+            "ip": "10.128.0.2",
+            "network": "projects/1/networks/default",
+            "dnsServers": ["169.254.169.254"],
+        }
+        instance = {
+            "attributes": self.attributes,
+            "id": 42,
+            "name": "vm-1",
+            "machineType": "projects/1/machineTypes/a2-highgpu-1g",
+            "networkInterfaces": [interface],
+            "preempted": self.preempted,
+            "tags": ["a", "b"],
+        }
+        project = {"projectId": "proj", "numericProjectId": 1, "attributes": {}}
+        return {"instance": instance, "project": project, "universe": {"universeDomain": "googleapis.com"}}
+
+    def get(self, path: str, **headers: str) -> requests.Response:
+        flavour = {"Metadata-Flavor": "Google", **headers}
+        return requests.get(
+            f"http://{self.server.host}{path}", headers=flavour, timeout=10, allow_redirects=False
+        )
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    machine = Machine()
+    yield machine
+    machine.server.close()
+
+
+V1 = "/computeMetadata/v1/"
+
+
+def test_the_header_is_demanded_and_given(machine: Machine) -> None:
+    bare = requests.get(f"http://{machine.server.host}{V1}instance/id", timeout=10)
+    assert bare.status_code == 403
+    assert "Missing Metadata-Flavor:Google header" in bare.text
+    assert machine.get(V1 + "instance/id").headers["Metadata-Flavor"] == "Google"
+
+
+def test_a_forwarded_request_is_refused(machine: Machine) -> None:
+    assert machine.get(V1 + "instance/id", **{"X-Forwarded-For": "1.2.3.4"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("instance/id", "42"),
+        ("instance/machine-type", "projects/1/machineTypes/a2-highgpu-1g"),
+        ("instance/attributes/startup-script", "echo hi"),
+        ("instance/attributes/", "fooBar\nstartup-script\n"),
+        ("instance/network-interfaces/0/ip", "10.128.0.2"),
+        ("instance/network-interfaces/", "0/\n"),
+        ("instance/tags", '["a", "b"]'),
+        ("instance/tags?alt=json", '["a", "b"]'),
+        ("instance/name?alt=json", '"vm-1"'),
+        ("instance/service-accounts/", f"default/\n{EMAIL}/\n"),
+        ("instance/service-accounts/default/", "aliases\nemail\nidentity\nscopes\ntoken\n"),
+        ("instance/service-accounts/default/scopes", SCOPE + "\n"),
+        ("project/project-id", "proj"),
+        ("project/numeric-project-id", "1"),
+        ("instance/attributes/?recursive=true&alt=text", "fooBar 1\nstartup-script echo hi\n"),
+    ],
+)
+def test_a_value_reads_as_google_prints_it(machine: Machine, path: str, text: str) -> None:
+    answer = machine.get(V1 + path)
+    assert (answer.status_code, answer.text) == (200, text)
+
+
+def test_recursive_reads_a_whole_branch_with_googles_keys(machine: Machine) -> None:
+    branch = machine.get(V1 + "instance/?recursive=true").json()
+    assert branch["networkInterfaces"][0]["dnsServers"] == ["169.254.169.254"]
+    assert branch["serviceAccounts"]["default"]["email"] == EMAIL
+    assert branch["attributes"]["fooBar"] == "1"
+
+
+def test_a_directory_without_its_slash_is_a_redirect(machine: Machine) -> None:
+    answer = machine.get(V1 + "instance")
+    assert (answer.status_code, answer.headers["Location"]) == (301, V1 + "instance/")
+
+
+@pytest.mark.parametrize(
+    "path", [V1 + "instance/nothing", V1 + "instance/id/deeper", "/computeMetadata/v2/x"]
+)
+def test_what_is_not_there_is_404(machine: Machine, path: str) -> None:
+    assert machine.get(path).status_code == 404
+
+
+def test_no_upcoming_maintenance_is_said_in_googles_words(machine: Machine) -> None:
+    answer = machine.get(V1 + "instance/upcoming-maintenance")
+    assert answer.status_code == 503
+    assert answer.json() == {"error": "no notifications have been received yet, try again later"}
+
+
+def test_a_waiting_client_is_told_of_the_change_it_waits_for(machine: Machine) -> None:
+    etag = machine.get(V1 + "instance/preempted").headers["ETag"]
+    asked = threading.Event()
+    answers: list[requests.Response] = []
+
+    def wait() -> None:
+        asked.set()
+        answers.append(machine.get(V1 + f"instance/preempted?wait_for_change=true&last_etag={etag}"))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    asked.wait(10)
+    machine.attributes["other"] = "2"
+    machine.metadata.changed()  # another value: nobody who waits for `preempted` is woken for good
+    machine.preempted = "TRUE"
+    machine.metadata.changed()
+    thread.join(10)
+    assert answers[0].text == "TRUE"
+    assert answers[0].headers["ETag"] != etag
+
+
+def test_a_change_that_already_happened_is_told_at_once(machine: Machine) -> None:
+    answer = machine.get(V1 + "instance/preempted?wait_for_change=true&last_etag=0&timeout_sec=60")
+    assert answer.text == "FALSE"
+
+
+def test_a_wait_ends_with_its_timeout(machine: Machine) -> None:
+    assert machine.get(V1 + "instance/preempted?wait_for_change=true&timeout_sec=0").text == "FALSE"
+
+
+def test_guest_attributes_are_kept_when_they_are_enabled(machine: Machine) -> None:
+    url = f"http://{machine.server.host}{V1}instance/guest-attributes/gputrain/result"
+    flavour = {"Metadata-Flavor": "Google"}
+    assert requests.put(url, data=b"done", headers=flavour, timeout=10).status_code == 200
+    assert machine.get(V1 + "instance/guest-attributes/gputrain/result").text == "done"
+    assert machine.get(V1 + "instance/guest-attributes/gputrain/").text == "result\n"
+    assert requests.delete(url, headers=flavour, timeout=10).status_code == 200
+    assert machine.get(V1 + "instance/guest-attributes/gputrain/result").status_code == 404
+    machine.guest_attributes = False
+    assert requests.put(url, data=b"done", headers=flavour, timeout=10).status_code == 403
+
+
+ASK = """
+import google.auth, google.auth.transport.requests
+credentials, project = google.auth.default(scopes=["scope-a", "scope-b"])
+credentials.refresh(google.auth.transport.requests.Request())
+print(type(credentials).__module__, project, credentials.token, credentials.service_account_email)
+"""
+
+
+def test_google_auth_finds_its_token_and_project_here(machine: Machine, tmp_path: Path) -> None:
+    environment = {
+        "GCE_METADATA_HOST": machine.server.host,
+        "GCE_METADATA_IP": machine.server.host,
+        "HOME": str(tmp_path),  # no credentials of this computer's user
+        "PATH": "/usr/bin:/bin",
+    }
+    said = subprocess.run(
+        [sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert said.stdout.split() == ["google.auth.compute_engine.credentials", "proj", "token-of-the-vm", EMAIL]
+    assert machine.minted == [["scope-a", "scope-b"]]
+
+
+def test_an_identity_token_carries_the_audience(machine: Machine) -> None:
+    token = machine.get(V1 + "instance/service-accounts/default/identity?audience=https://x").text
+    assert jwt.decode(token, verify=False)["aud"] == "https://x"
+    assert machine.get(V1 + "instance/service-accounts/default/identity").status_code == 400
+
+
+def test_a_huge_body_is_refused_and_the_server_goes_on(machine: Machine) -> None:
+    url = f"http://{machine.server.host}{V1}instance/guest-attributes/a/b"
+    refused = requests.put(url, data=b"x" * 300_000, headers={"Metadata-Flavor": "Google"}, timeout=10)
+    assert refused.status_code == 413
+    assert json.loads(machine.get(V1 + "instance/id?alt=json").text) == 42

@@ -1,0 +1,288 @@
+"""Cloud Storage through Google's own client, and over plain HTTP where the client is too polite."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+from google.api_core.exceptions import Conflict, Forbidden, NotFound, PreconditionFailed
+from google.cloud import storage
+
+import gputrain_emulator
+from gputrain_emulator import Cloud
+from gputrain_emulator.faults import bad_gateway, server_error
+from gputrain_emulator.storage import Storage, too_fast
+
+CHUNK = 256 * 1024
+
+
+@pytest.fixture
+def client(cloud: Cloud) -> Any:
+    cloud.world.part(Storage).add_bucket("bucket", location="us-central1")
+    return storage.Client(
+        project=cloud.project,
+        credentials=cloud.credentials,
+        client_options={"api_endpoint": cloud.endpoints.storage},
+    )
+
+
+@pytest.fixture
+def bucket(client: Any) -> Any:
+    return client.bucket("bucket")
+
+
+def test_a_bucket_tells_whose_it_is_and_where(cloud: Cloud, client: Any) -> None:
+    found = client.get_bucket("bucket")
+    assert str(found.project_number) == cloud.world.projects[cloud.project].number
+    assert found.location == "US-CENTRAL1"
+
+
+def test_a_bucket_is_made_once_and_deleted_when_empty(client: Any) -> None:
+    made = client.create_bucket("another-bucket", location="europe-west4")
+    assert made.location == "EUROPE-WEST4"
+    with pytest.raises(Conflict):
+        client.create_bucket("another-bucket")
+    assert [found.name for found in client.list_buckets()] == ["another-bucket", "bucket"]
+    made.blob("a").upload_from_string("x")
+    with pytest.raises(Conflict):
+        made.delete()
+    made.blob("a").delete()
+    made.delete()
+    with pytest.raises(NotFound):
+        client.get_bucket("another-bucket")
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000, 3 * CHUNK + 17])
+def test_what_is_uploaded_comes_back_byte_for_byte(bucket: Any, size: int) -> None:
+    data = bytes(range(256)) * (size // 256 + 1)
+    blob = bucket.blob("dir/data.bin", chunk_size=CHUNK)
+    blob.upload_from_file(io.BytesIO(data[:size]), checksum="md5")
+    fresh = bucket.get_blob("dir/data.bin")
+    assert fresh.size == size
+    assert fresh.download_as_bytes(checksum="crc32c") == data[:size]
+
+
+def test_a_range_is_only_that_range(bucket: Any) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(b"0123456789")
+    assert blob.download_as_bytes(start=2, end=4) == b"234"
+    assert blob.download_as_bytes(start=7) == b"789"
+
+
+@pytest.mark.parametrize(
+    "name", ["a b+c?d#e%2F&=.txt", "名前/ü", "../../up", "./x", "a//b", "trailing/", "%", "a:b"]
+)
+def test_any_name_makes_the_round_trip(bucket: Any, name: str) -> None:
+    bucket.blob(name).upload_from_string(name.encode())
+    assert bucket.blob(name).download_as_bytes() == name.encode()
+    assert [blob.name for blob in bucket.list_blobs()] == [name]
+    bucket.blob(name).delete()
+    assert not bucket.blob(name).exists()
+
+
+def test_nothing_is_written_outside_of_the_emulators_folder(
+    cloud: Cloud, bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("../evil", "/etc/evil", str(tmp_path / "evil")):
+        bucket.blob(name).upload_from_string("x")
+    folder = Path(cloud.world.part(Storage)._kept.name)
+    assert list(tmp_path.iterdir()) == []
+    assert all(file.name.isdigit() for file in folder.iterdir())
+    assert not (folder.parent / "evil").exists()
+
+
+def test_the_folder_goes_with_the_emulator() -> None:
+    with gputrain_emulator.start() as cloud:
+        folder = Path(cloud.world.part(Storage)._kept.name)
+        assert folder.is_dir()
+    assert not folder.exists()
+
+
+def test_generation_zero_takes_a_lock_once(bucket: Any) -> None:
+    bucket.blob("lock").upload_from_string("me", if_generation_match=0)
+    with pytest.raises(PreconditionFailed) as refused:
+        bucket.blob("lock").upload_from_string("you", if_generation_match=0)
+    assert refused.value.code == 412
+    assert bucket.blob("lock").download_as_bytes() == b"me"
+
+
+def test_one_of_sixteen_threads_takes_the_lock(cloud: Cloud, client: Any) -> None:
+    won: list[int] = []
+
+    def take(number: int) -> None:
+        mine = storage.Client(
+            project=cloud.project,
+            credentials=cloud.credentials,
+            client_options={"api_endpoint": cloud.endpoints.storage},
+        )
+        try:
+            mine.bucket("bucket").blob("lock").upload_from_string(str(number), if_generation_match=0)
+        except PreconditionFailed:
+            return
+        won.append(number)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+
+
+def test_a_stale_generation_changes_nothing(bucket: Any) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string("one")
+    old = blob.generation
+    bucket.blob("a").upload_from_string("two")
+    with pytest.raises(PreconditionFailed):
+        bucket.blob("a").upload_from_string("three", if_generation_match=old)
+    with pytest.raises(PreconditionFailed):
+        bucket.blob("a").delete(if_generation_match=old)
+    with pytest.raises(NotFound):
+        bucket.blob("a", generation=old).download_as_bytes()
+
+
+def test_metadata_is_patched_under_its_own_precondition(bucket: Any) -> None:
+    blob = bucket.blob("a")
+    blob.metadata = {"k": "v"}
+    blob.upload_from_string("x", content_type="text/x-mine")
+    blob.metadata = {"k": "w"}
+    blob.patch(if_metageneration_match=1)
+    fresh = bucket.get_blob("a")
+    assert (fresh.metadata, fresh.content_type, fresh.metageneration) == ({"k": "w"}, "text/x-mine", 2)
+    with pytest.raises(PreconditionFailed):
+        blob.patch(if_metageneration_match=1)
+
+
+def test_lists_have_folders_and_pages(client: Any, bucket: Any) -> None:
+    for name in ("a/1", "a/2", "b", "c/d/e"):
+        bucket.blob(name).upload_from_string("x")
+    found = client.list_blobs("bucket", delimiter="/", page_size=1)
+    assert [blob.name for blob in found] == ["b"]
+    assert found.prefixes == {"a/", "c/"}
+    assert [blob.name for blob in client.list_blobs("bucket", prefix="a/", fields="items(name)")] == [
+        "a/1",
+        "a/2",
+    ]
+
+
+def test_objects_are_composed_copied_and_renamed(bucket: Any) -> None:
+    for name in "ab":
+        bucket.blob(name).upload_from_string(name * 3)
+    both = bucket.blob("ab")
+    both.compose([bucket.blob("a"), bucket.blob("b")])
+    both.reload()
+    assert (both.download_as_bytes(), both.component_count, both.md5_hash) == (b"aaabbb", 2, None)
+    bucket.copy_blob(both, bucket, "copy", if_generation_match=0)
+    token, rewritten, total = bucket.blob("rewritten").rewrite(bucket.blob("copy"))
+    assert (token, rewritten, total) == (None, 6, 6)
+    bucket.rename_blob(bucket.blob("rewritten"), "moved")
+    assert sorted(blob.name for blob in bucket.list_blobs()) == ["a", "ab", "b", "copy", "moved"]
+
+
+def test_a_broken_chunk_is_resumed_by_the_client(cloud: Cloud, bucket: Any) -> None:
+    data = bytes(range(256)) * 1024 * 5
+    file = io.BytesIO(data)  # of no stated size: the client then always uploads in chunks
+    cloud.world.part(Storage).break_next_chunk(CHUNK + 1000)
+    bucket.blob("big", chunk_size=2 * CHUNK).upload_from_file(file)
+    assert bucket.blob("big").download_as_bytes() == data
+    asked = [seen for seen in cloud.requests if seen.method == "storage.objects.insertChunk"]
+    assert 503 in [seen.status for seen in asked]
+
+
+def test_a_lost_reply_and_a_503_are_ridden_out_by_the_client(cloud: Cloud, bucket: Any) -> None:
+    bucket.blob("a").upload_from_string("x")
+    cloud.fail("storage.objects.get", server_error(503))
+    cloud.fail("storage.objects.get", bad_gateway())
+    assert bucket.blob("a").exists()
+
+
+def test_a_name_written_too_fast_is_a_429_that_the_client_waits_out(cloud: Cloud, bucket: Any) -> None:
+    cloud.fail("storage.objects.insert", too_fast("bucket", "a"))
+    url = f"{cloud.endpoints.storage}/upload/storage/v1/b/bucket/o?uploadType=media&name=a"
+    told = requests.post(url, data=b"x", timeout=10)
+    assert (told.status_code, told.json()["error"]["errors"][0]["reason"]) == (429, "rateLimitExceeded")
+    cloud.fail("storage.objects.insert", too_fast("bucket", "a"))
+    bucket.blob("a").upload_from_string("x")
+
+
+def test_wrong_checksums_are_refused_in_googles_words(cloud: Cloud, bucket: Any) -> None:
+    reply = requests.post(
+        f"{cloud.endpoints.storage}/upload/storage/v1/b/bucket/o?uploadType=media&name=a",
+        data=b"hello",
+        headers={"X-Goog-Hash": "crc32c=AAAAAA=="},
+        timeout=10,
+    )
+    assert reply.status_code == 400
+    assert reply.json()["error"]["message"].startswith('Provided CRC32C "AAAAAA==" doesn\'t match calculated')
+    assert not bucket.blob("a").exists()
+
+
+def test_permissions_are_asked_for_one_by_one(cloud: Cloud, client: Any) -> None:
+    reader = cloud.caller("reader@example.com", ["storage.objects.get", "storage.objects.create"])
+    limited = storage.Client(
+        project=cloud.project,
+        credentials=cloud.credentials_of(reader),
+        client_options={"api_endpoint": cloud.endpoints.storage},
+    ).bucket("bucket")
+    limited.blob("a").upload_from_string("x")
+    with pytest.raises(Forbidden, match=r"does not have storage\.objects\.delete access"):
+        limited.blob("a").upload_from_string("y")
+    with pytest.raises(Forbidden, match=r"storage\.objects\.list"):
+        list(limited.list_blobs())
+    asked = ["storage.objects.get", "storage.buckets.get", "storage.objects.create"]
+    assert limited.test_iam_permissions(asked) == ["storage.objects.get", "storage.objects.create"]
+
+
+_BAD: tuple[tuple[str, str, Any, int], ...] = (
+    ("GET", "/storage/v1/b/nobody", None, 404),
+    ("GET", "/storage/v1/b/bucket/o/missing", None, 404),
+    ("GET", "/storage/v1/b/bucket/o/missing?colour=red", None, 400),
+    ("GET", "/storage/v1/b/bucket/o?maxResults=x", None, 400),
+    ("GET", "/storage/v1/b/bucket/o?pageToken=!!", None, 400),
+    ("DELETE", "/storage/v1/b/bucket/o/a?ifGenerationMatch=x", None, 400),
+    ("POST", "/upload/storage/v1/b/bucket/o", b"x", 400),
+    ("POST", "/upload/storage/v1/b/bucket/o?uploadType=multipart&name=a", b"garbage", 400),
+    ("PUT", "/upload/storage/v1/b/bucket/o?upload_id=none", b"x", 404),
+    ("POST", "/storage/v1/b/bucket/o/a/compose", b"[", 400),
+    ("POST", "/storage/v1/b/bucket/o/a/compose", b'{"sourceObjects": [1]}', 400),
+    ("PATCH", "/storage/v1/b/bucket/o/a", b'{"colour": "red"}', 400),
+    ("PATCH", "/storage/v1/b/bucket/o/a", b'{"metadata": {"k": 1}}', 400),
+    ("POST", "/storage/v1/b?project=my-project", b'{"name": "NO"}', 400),
+    ("POST", "/storage/v1/b?project=nobody", b'{"name": "fine"}', 404),
+    ("PUT", "/storage/v1/b/bucket", None, 501),
+    ("DELETE", "/storage/v1/b", None, 405),
+)
+
+
+@pytest.mark.parametrize(("verb", "path", "body", "status"), _BAD)
+def test_bad_requests_get_the_json_apis_error(
+    cloud: Cloud, client: Any, verb: str, path: str, body: Any, status: int
+) -> None:
+    reply = requests.request(verb, cloud.endpoints.storage + path, data=body, timeout=10)
+    assert reply.status_code == status
+    assert reply.json()["error"]["code"] == status
+
+
+def test_a_hundred_megabytes_go_in_and_come_out(cloud: Cloud, client: Any) -> None:
+    url = f"{cloud.endpoints.storage}/upload/storage/v1/b/bucket/o?uploadType=media&name=big"
+    reply = requests.post(url, data=bytes(100 << 20), timeout=60)
+    assert reply.json()["size"] == str(100 << 20)
+    last = client.bucket("bucket").blob("big").download_as_bytes(start=(100 << 20) - 3)
+    assert last == b"\0\0\0"
+
+
+def test_an_upload_can_be_given_up(cloud: Cloud, client: Any) -> None:
+    url = f"{cloud.endpoints.storage}/upload/storage/v1/b/bucket/o?uploadType=resumable&name={quote('a/b')}"
+    where = requests.post(url, timeout=10).headers["Location"]
+    assert (
+        requests.put(where, data=b"", headers={"Content-Range": "bytes */9"}, timeout=10).status_code == 308
+    )
+    assert requests.delete(where, timeout=10).status_code == 499
+    assert requests.put(where, data=b"x" * 9, timeout=10).status_code == 404

@@ -1,8 +1,0 @@
-"""The one registry of Compute Engine's handlers."""
-
-from __future__ import annotations
-
-from gputrain.emulator.errors import Style
-from gputrain.emulator.routes import Service
-
-COMPUTE = Service("compute", Style.COMPUTE, client="google.cloud.compute_v1")
