@@ -106,7 +106,6 @@ class Agent:
             "type": "hello",
             "job": options.job,
             "attempt": options.attempt,
-            "token": options.token,
             "node_rank": self._cluster.node_rank,
             "nproc": self._nproc,
             "host": socket.gethostname(),

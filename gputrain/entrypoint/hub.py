@@ -1,6 +1,8 @@
 """Node 0's end of the control plane: listens, keeps the gang, speaks for node 0 itself as well.
 
 What the gang tells node 0 piles up in `inbox`, as it does in another node's `Uplink`.
+Whoever connects is a stranger until a hello proves the job's secret; whatever a stranger says before costs
+him his connection, and nothing else.
 """
 
 from __future__ import annotations
@@ -8,8 +10,9 @@ from __future__ import annotations
 import selectors
 import socket
 
-from . import wire
+from . import handshake, wire
 from .gang import Gang
+from .messages import NONSENSE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +30,19 @@ HELLO_WITHIN_S = 10.0
 STRANGERS = 256
 """How many connections may be open that have not said hello; the oldest makes room for the next."""
 
+HELLO_LIMIT = 1 << 14
+"""Bytes of the longest line that is read from a stranger."""
+
 _NOTE_EVERY_S = 60.0
+
+
+class Stranger:
+    """A connection that has not said who it is."""
+
+    def __init__(self, link: wire.Link, until: float) -> None:
+        self.link = link
+        self.until = until
+        self.challenge = handshake.challenge()
 
 
 class Hub:
@@ -37,15 +52,14 @@ class Hub:
         self, cluster: Cluster, options: Options, selector: selectors.BaseSelector, say: Say, now: float
     ) -> None:
         self.inbox: List[Message] = []
-        identity = {"job": options.job, "attempt": options.attempt, "token": options.token}
-        self.gang = Gang(cluster.num_nodes, identity, cluster.name_of, now + options.join_timeout)
-        self._identity = identity
+        self._identity = {"job": options.job, "attempt": options.attempt}
+        self.gang = Gang(cluster.num_nodes, self._identity, cluster.name_of, now + options.join_timeout)
         self._options = options
         self._selector = selector
         self._say = say
         self._links: Dict[int, wire.Link] = {}
-        self._strangers: Dict[wire.Link, float] = {}
-        self._turned_away = 0
+        self._strangers: List[Stranger] = []
+        self._complaints: Dict[str, int] = {}
         self._note_at = now + 5.0
         self._began = now
         self._listener: Optional[socket.socket] = None
@@ -68,13 +82,13 @@ class Hub:
 
     def deadline(self) -> float:
         """When `tick` should be called at the latest."""
-        waiting = [self.gang.deadline(), *self._strangers.values()]
+        waiting = [self.gang.deadline(), *(stranger.until for stranger in self._strangers)]
         return min(waiting if self.gang.has_started else [*waiting, self._note_at])
 
     def tick(self, now: float) -> None:
         """Start the gang when it is complete, decide what is due, deliver."""
-        for link in [link for link, until in self._strangers.items() if now >= until]:
-            self._forget(link)
+        for stranger in [one for one in self._strangers if now >= one.until]:
+            self._forget(stranger)
         if not self.gang.has_started and not self.gang.verdict:
             if self.gang.is_complete:
                 self._start()
@@ -116,33 +130,46 @@ class Hub:
         except OSError:
             return
         if len(self._strangers) >= STRANGERS:
-            self._forget(min(self._strangers, key=self._strangers.__getitem__))
-        self._strangers[link] = now + HELLO_WITHIN_S
-        self._selector.register(link.sock, selectors.EVENT_READ, lambda at: self._read_stranger(link, at))
+            self._forget(self._strangers[0])
+        stranger = Stranger(link, now + HELLO_WITHIN_S)
+        self._strangers.append(stranger)
+        self._selector.register(link.sock, selectors.EVENT_READ, lambda at: self._read_stranger(stranger, at))
+        link.send({"type": "challenge", "nonce": stranger.challenge})
 
-    def _read_stranger(self, link: wire.Link, now: float) -> None:
-        messages = link.receive(limit=1 << 14)
-        if messages and messages[0]["type"] == "hello":
-            self._greet(link, messages[0])
-            for message in messages[1:] if link in self._links.values() else []:
-                self._take(int(messages[0]["node_rank"]), message, now)
-        elif messages or link.closed:
-            self._turned_away += 1
-            if self._turned_away == 1:
-                self._say(f"closed a connection from {link.remote_addr} that is not an agent's", "WARNING")
-            self._forget(link)
-
-    def _greet(self, link: wire.Link, message: Message) -> None:
-        refusal = self.gang.hello(message, wire.plain(link.remote_addr))
-        if refusal:
-            self._say(f"turned away an agent at {link.remote_addr}: {refusal}", "WARNING")
-            link.send({"type": "refused", "why": refusal})
-            self._forget(link)
+    def _read_stranger(self, stranger: Stranger, now: float) -> None:
+        link = stranger.link
+        messages = link.receive(limit=HELLO_LIMIT)
+        if not messages and not link.closed:
             return
-        rank = int(message["node_rank"])
-        del self._strangers[link]
+        hello: Message = messages[0] if messages else {"type": NONSENSE}
+        if hello["type"] != "hello" or not self._knows_token(stranger, hello):
+            self._complain("closed a connection of one who does not prove the job's token", link.remote_addr)
+            self._forget(stranger)
+        elif self._greet(stranger, hello, now):
+            for message in messages[1:]:
+                self._take(hello["node_rank"], message, now)
+
+    def _knows_token(self, stranger: Stranger, hello: Message) -> bool:
+        ours = handshake.proof(self._options.token, handshake.NODE, stranger.challenge, hello)
+        return handshake.is_same(hello["proof"], ours)
+
+    def _greet(self, stranger: Stranger, hello: Message, now: float) -> bool:
+        link = stranger.link
+        refusal = self.gang.hello(hello, wire.plain(link.remote_addr))
+        challenges = stranger.challenge + hello["nonce"]
+        proof = handshake.proof(self._options.token, handshake.HUB, challenges, hello)
+        if refusal:
+            self._complain(f"turned away an agent: {refusal}", link.remote_addr)
+            link.send({"type": "refused", "proof": proof, "why": refusal})
+            self._forget(stranger)
+            return False
+        rank: int = hello["node_rank"]
+        self._strangers.remove(stranger)
         self._links[rank] = link
         self._selector.modify(link.sock, selectors.EVENT_READ, lambda at: self._read(rank, link, at))
+        link.send({"type": "welcome", "proof": proof, "join_s": self.gang.patience(now)})
+        self._watch(link)
+        return True
 
     def _read(self, rank: int, link: wire.Link, now: float) -> None:
         link.flush()
@@ -156,15 +183,21 @@ class Hub:
             self._watch(link)
 
     def _take(self, rank: int, message: Message, now: float) -> None:
-        try:
-            if message["type"] == "ended":
-                self.gang.ended(rank, message, now)
-            elif message["type"] == "stop":
-                self.gang.stop(rank, str(message["reason"]))
-        except (KeyError, TypeError, ValueError) as error:
-            self._say(f"node {rank} sent a message that makes no sense: {error!r}", "WARNING")
+        if message["type"] == "ended":
+            self.gang.ended(rank, message, now)
+        elif message["type"] == "stop":
+            self.gang.stop(rank, message["reason"])
+        else:
+            why = message.get("why", f"a {message['type']} is not a node's to say")
+            self._complain(f"node {rank} sent a message that makes no sense: {why}", f"node {rank}")
 
-    def _forget(self, link: wire.Link) -> None:
-        del self._strangers[link]
-        wire.unregister(self._selector, link.sock)
-        link.close()
+    def _complain(self, what: str, whom: str) -> None:
+        """Say what was wrong with a message: the first time, and then at each power of ten of the same."""
+        times = self._complaints[what] = self._complaints.get(what, 0) + 1
+        if str(times).strip("0") == "1":
+            self._say(f"{what} ({whom}; {times} so far)", "WARNING")
+
+    def _forget(self, stranger: Stranger) -> None:
+        self._strangers.remove(stranger)
+        wire.unregister(self._selector, stranger.link.sock)
+        stranger.link.close()

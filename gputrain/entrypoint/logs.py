@@ -95,7 +95,11 @@ class Pump:
             }
             self.write(json.dumps(entry).encode())
         else:
-            self.write("\n".join(f"[node {self._speaker}] {line}" for line in message.splitlines()).encode())
+            self.write(
+                "\n".join(f"[node {self._speaker}] {line}" for line in message.splitlines()).encode(
+                    "utf-8", "backslashreplace"
+                )
+            )
 
     def write(self, line: bytes) -> None:
         """Write a line as it is."""

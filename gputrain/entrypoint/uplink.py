@@ -1,6 +1,7 @@
 """Another node's end of the control plane: finds node 0, joins, hears what the gang decides.
 
-What the gang tells this node piles up in `inbox`.
+What the gang tells this node piles up in `inbox`. Whoever answers at node 0's address is believed once he has
+proved that he knows the job's token, and waited for no longer than the time to join, until the job starts.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import selectors
 import socket
 
-from . import contract, wire
+from . import contract, handshake, wire
 from .gang import lost_node, node_cause
 from .verdict import verdict
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 _DIAL_PATIENCE_S = 3.0
 
+WELCOME_WITHIN_S = 10.0
+"""How long one who answers at node 0's address may take to prove that he is node 0."""
+
+VERDICT_S = 10.0
+"""How much longer than node 0 said it would wait a node waits for it: its verdict names who is missing."""
+
 
 class Uplink:
     """The way from this node to node 0."""
@@ -37,13 +44,14 @@ class Uplink:
         self._selector = selector
         self._say = say
         self._hello: Message = {}
+        self._challenges = ""
         self._link: Optional[wire.Link] = None
+        self._is_welcome = self._has_started = self._is_over = False
         self._dial_at = now
+        self._hang_up_at = float("inf")
         self._pause = 0.02
         self._join_by = now + options.join_timeout
         self._trouble = "nobody answered"
-        self._has_started = False
-        self._is_over = False
 
     @property
     def is_released(self) -> bool:
@@ -54,7 +62,7 @@ class Uplink:
         """Send a message to the gang; a stop before the join ends this node alone."""
         if message["type"] == "hello":
             self._hello = message
-        elif self._link is not None:
+        elif self._link is not None and self._is_welcome:
             self._link.send(message)
             self._watch()
         elif message["type"] == "stop":
@@ -63,11 +71,13 @@ class Uplink:
 
     def deadline(self) -> float:
         """When `tick` should be called at the latest."""
-        return float("inf") if self._link is not None or self._is_over else min(self._dial_at, self._join_by)
+        if self._has_started or self._is_over:
+            return float("inf")
+        return min(self._join_by, self._dial_at if self._link is None else self._hang_up_at)
 
     def tick(self, now: float) -> None:
         """Try to reach node 0, until it is too late."""
-        if self._link is not None or self._is_over:
+        if self._has_started or self._is_over:
             return
         if now >= self._join_by:
             node_0 = f"{self._cluster.name_of(0)} at {self._cluster.host}:{self._cluster.port}"
@@ -75,8 +85,10 @@ class Uplink:
                 contract.NODE_MISSING, 0, "", f"{node_0} could not be joined in time: {self._trouble}"
             )
             self._end(verdict(contract.STATE_FAILED, contract.NODE_LOST, cause, None))
-        elif now >= self._dial_at:
+        elif self._link is None and now >= self._dial_at:
             self._dial(now)
+        elif self._link is not None and now >= self._hang_up_at:
+            self._lose(now, "whoever answered there said nothing")
 
     def _dial(self, now: float) -> None:
         patience = max(0.05, min(_DIAL_PATIENCE_S, self._join_by - now))
@@ -87,11 +99,20 @@ class Uplink:
             self._dial_at, self._pause = now + self._pause, min(1.0, self._pause * 1.5)
             return
         self._link = link
+        self._trouble = "whoever answered there said nothing"
+        self._hang_up_at = now + WELCOME_WITHIN_S
+        self._selector.register(link.sock, selectors.EVENT_READ, self._read)
+
+    def _answer(self, theirs: str) -> None:
+        """Say who we are, and prove it."""
+        link = self._link
+        assert link is not None
+        ours = handshake.challenge()
+        self._challenges = theirs + ours
         port = self._options.master_port or wire.free_port(link.local_addr)
         addr = self._options.local_addr or wire.plain(link.local_addr)
-        link.send({**self._hello, "addr": addr, "port": port})
-        self._selector.register(link.sock, selectors.EVENT_READ, self._read)
-        self._watch()
+        proof = handshake.proof(self._options.token, handshake.NODE, theirs, self._hello)
+        link.send({**self._hello, "addr": addr, "port": port, "nonce": ours, "proof": proof})
 
     def _watch(self) -> None:
         if self._link is not None and not self._link.closed:
@@ -103,32 +124,64 @@ class Uplink:
         assert link is not None
         link.flush()
         for message in [] if link.closed else link.receive():
-            if message["type"] == "refused":
-                why = f"node 0 turned this node away: {message.get('why')}"
-                cause = node_cause(contract.REFUSED, self._cluster.node_rank, socket.gethostname(), why)
-                self._end(verdict(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None))
-            else:
-                self._has_started = self._has_started or message["type"] == "start"
-                self._is_over = self._is_over or message["type"] == "over"
-                self.inbox.append(message)
+            if self._is_welcome:
+                self._take(message)
+            elif not self._is_met(message, now):
+                return
         if link.closed:
-            self._hang_up(now)
+            self._lose(now, "node 0 closed the connection" if self._is_welcome else self._trouble)
         else:
             self._watch()
 
-    def _hang_up(self, now: float) -> None:
+    def _is_met(self, message: Message, now: float) -> bool:
+        """Whether one who is not known to be node 0 goes on as node 0 would; otherwise he is left."""
+        kind = message["type"]
+        if kind == "challenge" and not self._challenges:
+            self._answer(message["nonce"])
+            self._trouble = "whoever answered there closed the connection"
+            return True
+        if kind not in ("welcome", "refused") or not self._challenges or not self._is_node_0(message):
+            self._lose(now, "whoever answered there does not know this job's token")
+            return False
+        self._is_welcome = True
+        self._hang_up_at = float("inf")
+        self._trouble = "it has not started the job"
+        if kind == "refused":
+            why = f"node 0 turned this node away: {message['why']}"
+            cause = node_cause(contract.REFUSED, self._cluster.node_rank, socket.gethostname(), why)
+            self._end(verdict(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None))
+        else:
+            self._join_by = now + message["join_s"] + VERDICT_S
+        return True
+
+    def _is_node_0(self, message: Message) -> bool:
+        ours = handshake.proof(self._options.token, handshake.HUB, self._challenges, self._hello)
+        return handshake.is_same(message["proof"], ours)
+
+    def _take(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "start" and len(message["addrs"]) == len(message["ports"]) == self._cluster.num_nodes:
+            self._has_started = True
+        elif kind == "over":
+            self._is_over = True
+        elif kind not in ("stop", "abort"):
+            self._say(f"node 0 sent a message that makes no sense: {message.get('why', kind)}", "WARNING")
+            return
+        self.inbox.append(message)
+
+    def _lose(self, now: float, trouble: str) -> None:
+        """Close the connection; before the start node 0 is looked for again."""
         assert self._link is not None
         wire.unregister(self._selector, self._link.sock)
+        self._link.close()
         self._link = None
-        if self._is_over:
-            return
-        if self._has_started:
+        self._is_welcome, self._challenges, self._trouble = False, "", trouble
+        self._dial_at, self._hang_up_at = now + 0.5, float("inf")
+        if self._has_started and not self._is_over:
             self._is_over = True
             self.inbox.append(
                 {"type": "orphaned", "cause": lost_node(0, self._cluster.host, self._cluster.name_of(0))}
             )
-        else:
-            self._trouble, self._dial_at = "node 0 closed the connection", now + 0.5
 
     def _end(self, outcome: Dict[str, Any]) -> None:
         self._is_over = True

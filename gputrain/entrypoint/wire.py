@@ -9,6 +9,7 @@ import os
 import selectors
 import socket
 
+from . import messages
 from .options import EnvironmentRefused, is_address
 
 TYPE_CHECKING = False
@@ -63,7 +64,10 @@ class Link:
             self._outgoing = self._outgoing[sent:]
 
     def receive(self, limit: int = MAX_LINE) -> List[Message]:
-        """The messages that arrived whole; closes the link at its end, or when it carries anything else."""
+        """The messages that arrived whole; closes the link at its end, or when it carries anything else.
+
+        Each is of a form in `messages`, or `messages.NONSENSE`.
+        """
         try:
             data = self.sock.recv(65536)
         except BlockingIOError:
@@ -71,10 +75,10 @@ class Link:
         except OSError:
             data = b""
         *lines, self._incoming = (self._incoming + data).split(b"\n")
-        messages = [_decode(line) if len(line) <= limit else None for line in lines]
-        if not data or len(self._incoming) > limit or None in messages:
+        said = [_decode(line) if len(line) <= limit else None for line in lines]
+        if not data or len(self._incoming) > limit or None in said:
             self.close()
-        return [message for message in messages if message is not None]
+        return [messages.read(message) for message in said if message is not None]
 
     def close(self) -> None:
         """Close the connection; closing twice is closing once."""

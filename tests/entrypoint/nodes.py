@@ -12,6 +12,7 @@ from gputrain.entrypoint import contract
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60
+TOKEN = "a-secret-of-these-agents"
 
 
 class Node:
@@ -83,7 +84,8 @@ class Cluster:
         if nodes > 1:
             command += [f"--num-nodes={nodes}", f"--node-rank={rank}", f"--coordinator={self.coordinator}"]
             command += [f"--local-addr={self.prefix}.{rank + 2}"]
-        full = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "HOME": str(self.folder), **(env or {})}
+        full = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "HOME": str(self.folder)}
+        full.update({"GPUTRAIN_TOKEN": TOKEN, **(env or {})})
         full = {name: value for name, value in full.items() if value is not None}
         node = Node(
             [*command, *map(str, flags), "--", *map(str, target)],

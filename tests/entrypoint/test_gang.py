@@ -6,7 +6,7 @@ from gputrain.entrypoint import contract
 from gputrain.entrypoint.gang import Gang
 from gputrain.entrypoint.verdict import CAUSE_SETTLES_S, SYMPTOM_WAITS_S, is_symptom
 
-IDENTITY = {"job": "j", "attempt": "0", "token": "t"}
+IDENTITY = {"job": "j", "attempt": "0"}
 SYMPTOM = "RuntimeError: Connection closed by peer [10.0.0.2]:1"
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.entrypoint import wire
+from gputrain.entrypoint import handshake, wire
+
+from .nodes import TOKEN
 
 PEERS = Path(__file__).with_name("peers.py")
 
@@ -116,9 +118,7 @@ def test_every_node_writes_its_own_result(cluster):
     assert [[rank["rank"] for rank in document["ranks"]] for document in documents] == [[0, 1], [2, 3]]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("GPUTRAIN_TOKEN", "b"), ("GPUTRAIN_JOB_ID", "b"), ("GPUTRAIN_ATTEMPT", "2")]
-)
+@pytest.mark.parametrize(("name", "value"), [("GPUTRAIN_JOB_ID", "b"), ("GPUTRAIN_ATTEMPT", "2")])
 def test_an_agent_of_another_job_is_turned_away(cluster, name, value):
     script = cluster.script(PLACE)
     first = cluster.start(script, rank=0, nodes=2, flags=["--join-timeout=8"], env={name: "a"})
@@ -131,6 +131,55 @@ def test_an_agent_of_another_job_is_turned_away(cluster, name, value):
     assert first.said("turned away an agent")
 
 
+def test_an_agent_that_does_not_know_the_token_never_joins(cluster):
+    script = cluster.script(PLACE)
+    first = cluster.start(script, rank=0, nodes=2, flags=["--join-timeout=20"])
+    stranger = cluster.start(script, rank=1, nodes=2, flags=["--join-timeout=1"], env={"GPUTRAIN_TOKEN": "b"})
+    assert stranger.wait().code == 69
+    assert "closed the connection" in stranger.cause["message"]
+    second = cluster.start(script, rank=1, nodes=2)
+    assert (first.wait().code, second.wait().code) == (0, 0)
+    assert first.said("does not prove the job's token")
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+def test_a_coordinator_that_says_nothing_is_waited_for_no_longer_than_the_time_to_join(cluster, accepts):
+    host, port = cluster.coordinator.split(":")
+    with socket.create_server((host, int(port))) as server:
+        node = cluster.start(cluster.script(PLACE), rank=1, nodes=2, flags=["--join-timeout=1"])
+        kept = [server.accept()[0]] if accepts else []
+        assert node.wait(20).code == 69
+        for one in kept:
+            one.close()
+    assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 0)
+    assert "whoever answered there said nothing" in node.cause["message"]
+
+
+LIES = {
+    "a start": {"type": "start", "base_rank": 0, "world_size": 1, "addrs": ["127.0.0.1"], "ports": [1]},
+    "a welcome": {"type": "welcome", "proof": "0" * 64, "join_s": 1e8},
+    "a refusal": {"type": "refused", "proof": "0" * 64, "why": "because"},
+    "an end": {"type": "over", "verdict": {"state": "done", "exit_code": 0}},
+    "nonsense": {"type": "stop"},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_one_who_cannot_prove_to_be_node_0_is_not_believed(cluster, lie):
+    host, port = cluster.coordinator.split(":")
+    with socket.create_server((host, int(port))) as server:
+        node = cluster.start(cluster.script(PLACE), rank=1, nodes=2, flags=["--join-timeout=2"])
+        with server.accept()[0] as sock:
+            sock.sendall(json.dumps({"type": "challenge", "nonce": "n"}).encode() + b"\n")
+            heard = sock.makefile().readline()
+            sock.sendall(json.dumps(LIES[lie]).encode() + b"\n")
+            assert TOKEN not in heard
+            assert json.loads(heard)["type"] == "hello"
+            assert sock.recv(4096) == b""
+    assert node.wait(20).code == 69
+    assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 0)
+
+
 HOSTILE = {
     "nothing": b"",
     "a web browser": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -140,6 +189,8 @@ HOSTILE = {
     "json of another kind": b'[1, 2]\n"x"\nnull\n',
     "a hello of the wrong types": b'{"type":"hello","job":[],"attempt":{},"token":null,"node_rank":"x"}\n',
     "a hello that makes no sense": b'{"type":"hello","attempt":"0","node_rank":1e99,"nproc":-5}\n',
+    "half a character": b'{"type":"hello","job":"\\ud800"}\n',
+    "no number": b'{"type":"hello","job":"","attempt":"0","node_rank":Infinity}\n',
     "an end of ranks": b'{"type":"ended","local_rank":0,"exit_code":1}\n',
     "an abort": b'{"type":"abort","cause":{}}\n',
 }
@@ -180,29 +231,24 @@ def test_nonsense_from_a_node_that_has_joined_is_survived(cluster, until):
     host, port = cluster.coordinator.split(":")
     until(lambda: _connects(host, int(port)), "the port's opening")
     with socket.create_connection((host, int(port))) as node:
-        hello = {
-            "type": "hello",
-            "job": "",
-            "attempt": "0",
-            "token": "",
-            "num_nodes": 2,
-            "node_rank": 1,
-            "nproc": 1,
-            "port": 1,
-        }
+        challenge = json.loads(node.makefile().readline())["nonce"]
+        hello = {"type": "hello", "job": "", "attempt": "0", "num_nodes": 2, "node_rank": 1, "nproc": 1}
+        hello.update(host="h", addr="127.0.0.1", port=1, versions={}, nonce="mine")
+        hello["proof"] = handshake.proof(TOKEN, handshake.NODE, challenge, hello)
         node.sendall(json.dumps(hello).encode() + b"\n")
         until(is_up(first, 1), "the start")
         for nonsense in (
             '{"type":"ended"}',
             '{"type":"ended","local_rank":"x","exit_code":[]}',
             '{"type":"stop"}',
+            '{"type":"over"}',
         ):
             node.sendall(nonsense.encode() + b"\n")
         until(lambda: first.said("makes no sense"), "the complaint")
         bad_cause = '{"type":"ended","local_rank":0,"exit_code":3,"cause":{"x":1}}'
         node.sendall(bad_cause.encode() + b"\n")
         news = [json.loads(line) for line in iter(node.makefile().readline, "") if _is_or_ends(line, node)]
-    assert [each["type"] for each in news] == ["start", "abort", "over"]
+    assert [each["type"] for each in news] == ["welcome", "start", "abort", "over"]
     assert first.wait().code == 3
     assert (first.cause["node_rank"], first.cause["kind"]) == (1, "exit")
 

@@ -30,7 +30,8 @@ def received(link, until):
 
 def test_messages_arrive_whole_however_they_are_cut(pair):
     link, far = pair
-    told = [{"type": "ended", "text": "ä" * number} for number in (1, 500, 40_000)]
+    told = [{"type": "stop", "reason": "ä" * number, "node_rank": 0, "is_agreed": False}
+            for number in (1, 500, 15_000)]  # fmt: skip
     data = b"".join(json.dumps(message).encode() + b"\n" for message in told)
     for start in range(0, len(data), 1500):
         far.sendall(data[start : start + 1500])
@@ -49,8 +50,8 @@ def test_anything_else_closes_the_link(pair, garbage):
 
 def test_what_came_before_the_garbage_is_still_heard(pair):
     link, far = pair
-    far.sendall(b'{"type": "ended"}\ngarbage\n')
-    assert received(link, 2) == [{"type": "ended"}]
+    far.sendall(b'{"type": "challenge", "nonce": "x"}\ngarbage\n')
+    assert received(link, 2) == [{"type": "challenge", "nonce": "x"}]
     assert link.closed
 
 
