@@ -1,23 +1,32 @@
-"""The seam between gputrain and a platform: one page of values, one protocol.
+"""The seam between gputrain and a platform: a page of values, one protocol that every backend keeps, and one
+for each thing that some can do besides.
 
-Adding a platform is adding one folder beside this file.
-A backend translates and never retries, never waits for a job and never prints; what it cannot honour
-it names in its supply's limits.
+A backend translates, never waits for a job and never prints; what it cannot honour it names in its supply's
+limits. What it can do is what it has: `isinstance(backend, Restarts)`. A class need not inherit a protocol;
+one that does is told by Python and by type checkers what it lacks.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
 import attrs
 
+from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Fault, SpecError
 from gputrain.lifecycle import Observation
-from gputrain.planning import Candidate, Fact, Supply
-from gputrain.spec import TrainingSpec
+from gputrain.planning import Candidate, Fact, GcloudJob, Supply
+from gputrain.spec import GpuRequest, TrainingSpec
+
+if TYPE_CHECKING:
+    from gputrain.catalog import Price
+    from gputrain.preflight import Checks
+    from gputrain.quota import Quotas
+    from gputrain.staging.turns import Turns
 
 _SCHEME = "gputrain://"
 
@@ -106,67 +115,178 @@ class LogPage:
     """Bytes that the platform threw away before they could be read."""
 
 
-class Backend(Protocol):
-    """What every platform does.
+@attrs.frozen(kw_only=True)
+class Orphan:
+    """Something of ours that is there, and billed, and belongs to no living job."""
 
-    A backend that `gputrain.attach` can make by itself also has ``for_ref(ref)``, a class method that
-    makes it from the name of a job, with the default credentials. One whose platform starts no interrupted
-    job again has ``resume(ref)``, which does so where there is room, and says whether it did; one that may
-    leave something behind has ``orphans()`` and ``sweep()``; one whose jobs gcloud makes from a file has
-    ``to_gcloud(request)``. ``known(job_id)`` finds a job by its id alone (or None), sooner than `find`;
-    ``withdraw(ref)`` undoes a `create` that was interrupted, more wholly than `cancel`, and says whether
-    nothing is left; ``turns`` keeps two processes from placing one job on two backends. One that can look at
-    what jobs need before one is made has ``preflight(spec, candidates, job_id)``, which gives `Checks`: of a
-    spec and the places it may run at, or, with no spec, of what every job needs.
-    """
+    name: str
+    place: str
+    job_id: str
+    status: str
+    """As the platform calls it."""
+    price: Price | None
+    """What it costs an hour, at the dated price; None: unknown. A halted machine pays for its disk only."""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """What every platform does."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The word for it in job names: ``local``, ``vertex``, ``compute``."""
-        ...
 
     @property
+    @abstractmethod
     def poll_s(self) -> float:
         """Seconds between two looks at a job."""
-        ...
 
     @property
+    @abstractmethod
     def supply(self) -> Supply:
         """The shapes it can run, and what it cannot honour."""
-        ...
 
+    @abstractmethod
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """Quota and advice for the candidates; read-only; what cannot be read is left out."""
-        ...
 
+    @abstractmethod
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:
         """Bring the code where the job will find it."""
-        ...
 
+    @abstractmethod
     def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
         """The request that would start the job. Pure."""
-        ...
 
+    @abstractmethod
     def create(self, request: Request) -> JobRef:
         """Start the job: the one write.
 
         Raises:
             CapacityError: no machines there; the next candidate may do.
         """
-        ...
 
+    @abstractmethod
     def observe(self, ref: JobRef) -> Observation:
         """One look at the job. Raises JobLostError where it cannot be found."""
-        ...
 
+    @abstractmethod
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Log lines since ``cursor`` (the beginning, where it is empty)."""
-        ...
 
+    @abstractmethod
     def cancel(self, ref: JobRef) -> None:
         """Ask the job to stop. Twice is once; a job that has ended stays as it is."""
-        ...
 
+    @abstractmethod
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """Jobs of ours that exist, newest first; those whose name starts with ``name``."""
-        ...
+
+
+@runtime_checkable
+class Attaches(Protocol):
+    """Can be made from the name of a job, so that `gputrain.attach` needs nothing but the name."""
+
+    @classmethod
+    @abstractmethod
+    def for_ref(cls, ref: JobRef, **arguments: Any) -> Backend:
+        """The backend that a job's name speaks of; ``arguments`` of the constructor that no name holds."""
+
+
+@runtime_checkable
+class FindsById(Protocol):
+    """Finds a job by its id alone, sooner than `Backend.find` does."""
+
+    @abstractmethod
+    def known(self, job_id: str) -> JobRef | None:
+        """The job of that id; None: there is none."""
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """Has a place where two processes see whose turn it is to place a job that several backends may take."""
+
+    @property
+    @abstractmethod
+    def turns(self) -> Turns | None:
+        """The turns; None where the place was not named."""
+
+
+@runtime_checkable
+class Withdraws(Protocol):
+    """Undoes a `Backend.create` that was interrupted, more wholly than `Backend.cancel` would."""
+
+    @abstractmethod
+    def withdraw(self, ref: JobRef) -> bool:
+        """Whether nothing of it is left."""
+
+
+@runtime_checkable
+class Restarts(Protocol):
+    """Starts an interrupted job again, where the platform by itself does not."""
+
+    @abstractmethod
+    def resume(self, ref: JobRef) -> bool:
+        """Start it where there is room, once, whoever else supervises it; whether this call did."""
+
+
+@runtime_checkable
+class CleansUp(Protocol):
+    """May leave something behind that is billed, and can find and remove it."""
+
+    @abstractmethod
+    def orphans(self) -> tuple[Orphan, ...]:
+        """What bears our label and has no living job."""
+
+    @abstractmethod
+    def sweep(self) -> tuple[Orphan, ...]:
+        """Remove the orphans; those that were asked to go."""
+
+
+@runtime_checkable
+class Preflights(Protocol):
+    """Looks at what jobs need before one is made."""
+
+    @abstractmethod
+    def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:
+        """What this spec needs at the places it may run at; with no spec, what every job needs."""
+
+
+@runtime_checkable
+class TellsQuotas(Protocol):
+    """Reads how jobs stand with the platform's quotas."""
+
+    @abstractmethod
+    def quotas(
+        self,
+        gpus: Sequence[GpuRequest] = (),
+        *,
+        num_nodes: int = 1,
+        models: Sequence[ProvisioningModel] = (),
+        regions: Sequence[str] = (),
+    ) -> Quotas:
+        """A row for each kind, model and region; where none is named, for all there are."""
+
+
+@runtime_checkable
+class OpensShells(Protocol):
+    """Lets a person into the nodes of a job."""
+
+    @abstractmethod
+    def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
+        """The command that leads there."""
+
+
+@runtime_checkable
+class SpeaksGcloud(Protocol):
+    """Its jobs are also made by gcloud, from a file."""
+
+    @classmethod
+    @abstractmethod
+    def from_gcloud(cls, config: str | Mapping[str, Any], **arguments: Any) -> Backend:
+        """The backend that such a file speaks of; ``arguments`` of the constructor that no file holds."""
+
+    @abstractmethod
+    def to_gcloud(self, request: Request) -> GcloudJob:
+        """The job as a file, and the command that makes it."""

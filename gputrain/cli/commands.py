@@ -124,7 +124,7 @@ def _sweep(options: argparse.Namespace) -> Exit:
 
 def _orphans(found: Iterable[Any], title: str) -> Table:
     rows = [
-        (one.name, one.zone, one.job_id, one.status, f"{one.price.usd_h:,.2f}" if one.price else "unknown")
+        (one.name, one.place, one.job_id, one.status, f"{one.price.usd_h:,.2f}" if one.price else "unknown")
         for one in found
     ]
     columns = ("name", "place", "job", "status", "$/h")

@@ -155,7 +155,7 @@ def of_orphans(orphans: Iterable[Any], *, removed: bool) -> Json:
     found = [
         {
             "name": one.name,
-            "place": one.zone,
+            "place": one.place,
             "job": one.job_id,
             "status": one.status,
             "price_usd_h": one.price.usd_h if one.price else None,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from gputrain import view
-from gputrain.backends.base import Backend, JobRef, LogLine
+from gputrain.backends.base import Backend, JobRef, LogLine, OpensShells, Restarts
 from gputrain.errors import JobError, JobTimeoutError, RequestError, TransientError
 from gputrain.job.onward import NOWHERE, Ways, going_on, late_refusal
 from gputrain.job.result import Result, failed, told
@@ -104,8 +104,7 @@ class Job:
             return False
         if self._late is not None and self._onward is not None:
             return self._go_on(self._onward, self._late)
-        start_again = getattr(self._backend, "resume", None)
-        return start_again is not None and bool(start_again(self.ref))
+        return isinstance(self._backend, Restarts) and self._backend.resume(self.ref)
 
     def _go_on(self, onward: Ways, late: Attempt) -> bool:
         """Make the job at the next place of its plan; its name is another one then, if that is elsewhere."""
@@ -237,10 +236,9 @@ class Job:
 
     def ssh_command(self, node: int = 0) -> str:
         """The line with which a person gets to a node. RequestError where a platform lets nobody in."""
-        line = getattr(self._backend, "ssh_command", None)
-        if line is None:
+        if not isinstance(self._backend, OpensShells):
             raise RequestError(f"no shell leads to the nodes of {self.ref.backend}", fix="read job.logs()")
-        return str(line(self.ref, node))
+        return self._backend.ssh_command(self.ref, node)
 
     @property
     def duration(self) -> timedelta | None:

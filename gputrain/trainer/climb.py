@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Backend, Bundle, JobRef, Request
+from gputrain.backends.base import Backend, Bundle, FindsById, JobRef, Request, Withdraws
 from gputrain.errors import GputrainError, JobLostError, TransientError
 from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger, Plan
 from gputrain.planning.attempts import accepted, passed_over, refused
@@ -93,10 +93,8 @@ class Climb:
         return self._found(*there[0]) if there else None
 
     def _known_of(self, backend: Backend) -> JobRef | None:
-        look = getattr(backend, "known", None)
-        if look is not None:
-            found: JobRef | None = look(self._job_id)
-            return found
+        if isinstance(backend, FindsById):
+            return backend.known(self._job_id)
         return next((ref for ref in backend.find(name=self._job_id) if ref.name == self._job_id), None)
 
     def once(self) -> Placed:
@@ -230,9 +228,8 @@ def withdrawn(backend: Backend, ref: JobRef, sleep: Callable[[float], None]) -> 
 
     A job whose answer was not waited for may show late, so it is looked for a few times.
     """
-    undo = getattr(backend, "withdraw", None)
-    if undo is not None:
-        return bool(undo(ref))
+    if isinstance(backend, Withdraws):
+        return backend.withdraw(ref)
     for _ in range(LATE_LOOKS):
         if _cancelled(backend, ref):
             break

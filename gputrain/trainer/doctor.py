@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
-from gputrain.backends.base import Backend
+from gputrain.backends.base import Backend, Preflights
 from gputrain.planning import Candidate, Wanted, candidates
 from gputrain.preflight import Check, Checks, Finding
 from gputrain.spec import TrainingSpec
@@ -55,9 +54,7 @@ def _fits(spec: TrainingSpec, backend: str, wanted: Wanted) -> Iterator[Check]:
 def _preflight(
     backend: Backend, spec: TrainingSpec | None, places: Sequence[Candidate], job_id: str
 ) -> Iterable[Check]:
-    look: Any = getattr(backend, "preflight", None)
-    if look is None:
-        why = "this backend looks at nothing beforehand"
-        return (Check(backend=backend.name, subject="preflight", finding=Finding.UNKNOWN, why=why),)
-    found: Checks = look(spec, places, job_id)
-    return found
+    if isinstance(backend, Preflights):
+        return backend.preflight(spec, places, job_id)
+    why = "this backend looks at nothing beforehand"
+    return (Check(backend=backend.name, subject="preflight", finding=Finding.UNKNOWN, why=why),)

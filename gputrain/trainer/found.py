@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from gputrain.backends.base import Backend, JobRef
+from gputrain.backends.base import Attaches, Backend, JobRef
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
 from gputrain.tables import Table
@@ -57,8 +57,8 @@ def _backend_of(ref: JobRef) -> Backend:
         fault = Fault(field="uri", value=ref.backend, allowed=f"one of {known}", fix="copy it from job.uri")
         raise SpecError(f"no backend is called {ref.backend!r}; there are {known}", faults=(fault,))
     module, name = _HOMES[ref.backend]
-    backend: Backend = getattr(import_module(module), name).for_ref(ref)
-    return backend
+    kind: type[Attaches] = getattr(import_module(module), name)
+    return kind.for_ref(ref)
 
 
 def taken_up(ref: JobRef, backend: Backend) -> Job:

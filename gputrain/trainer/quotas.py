@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
 
-from gputrain.backends.base import Backend
+from gputrain.backends.base import Backend, TellsQuotas
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Fault, SpecError, UnknownGpuError
 from gputrain.quota import Quotas
@@ -29,17 +29,19 @@ def read(
         NoFitError: no machine carries that count.
     """
     faults: list[Fault] = []
-    size = {
-        "num_nodes": _nodes(num_nodes, faults),
-        "models": _models(provisioning_model, faults),
-        "regions": _regions(region, faults),
-    }
+    nodes = _nodes(num_nodes, faults)
+    models = _models(provisioning_model, faults)
+    regions = _regions(region, faults)
     gpus = _gpus(gpu, faults)
     if faults:
         raise SpecError("\n".join(map(str, faults)), faults=tuple(faults))
-    asks: list[Any] = [ask for one in backends if (ask := getattr(one, "quotas", None)) is not None]
+    asks = [
+        partial(one.quotas, gpus, num_nodes=nodes, models=models, regions=regions)
+        for one in backends
+        if isinstance(one, TellsQuotas)
+    ]
     with ThreadPoolExecutor(max_workers=max(1, len(asks))) as pool:
-        return sum(pool.map(lambda ask: ask(gpus, **size), asks), Quotas(standings=()))
+        return sum(pool.map(lambda ask: ask(), asks), Quotas(standings=()))
 
 
 def _gpus(value: object, faults: list[Fault]) -> tuple[GpuRequest, ...]:

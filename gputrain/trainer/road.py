@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Backend
+from gputrain.backends.base import Backend, SpeaksGcloud
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
@@ -56,14 +56,12 @@ class Road:
     def _gcloud(self, plan: Plan[Job], job_id: str) -> GcloudJob:
         best = plan.best
         backend = self._backends[best.backend]
-        write = getattr(backend, "to_gcloud", None)
-        if write is None:
+        if not isinstance(backend, SpeaksGcloud):
             fix = "plan for VertexAI, whose custom jobs gcloud makes from a file"
             fault = Fault(field="backend", value=repr(best.backend), allowed="one with such jobs", fix=fix)
             raise SpecError(f"gcloud makes no jobs of {best.backend}: {fault}", faults=(fault,))
         bundle = backend.stage(plan.spec, job_id)
-        job: GcloudJob = write(backend.render(plan.spec, best, job_id, bundle))
-        return job
+        return backend.to_gcloud(backend.render(plan.spec, best, job_id, bundle))
 
     def _submit(self, plan: Plan[Job], job_id: str, *, is_new: bool) -> Job:
         if plan.is_stale(self._now()):

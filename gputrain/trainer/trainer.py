@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from gputrain.backends.base import Backend, JobRef
+from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job, Result
 from gputrain.planning import Plan
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id, make_spec
+from gputrain.trainer.choice import chosen
 from gputrain.trainer.found import Jobs, taken_up
 from gputrain.trainer.quotas import read as read_quotas
 from gputrain.trainer.road import Road
@@ -45,16 +46,7 @@ class Trainer:
             from gputrain.backends.local import Local
 
             backends = Local()
-        listed = tuple(backends) if isinstance(backends, Sequence) else (backends,)
-        self._backends = {backend.name: backend for backend in listed}
-        if not listed or len(self._backends) != len(listed):
-            names = ", ".join(backend.name for backend in listed) or "none"
-            fault = Fault(
-                field="backends", value=names, allowed="one or more, each kind once", fix="Trainer()"
-            )
-            raise SpecError(
-                f"a trainer takes one or more backends, each kind once; got {names}", faults=(fault,)
-            )
+        self._backends = chosen(backends)
         self._road = Road(self._backends, now, sleep)
 
     def plan(self, entry: Entry | None = None, **fields: Any) -> Plan[Job]:
@@ -174,17 +166,17 @@ class Trainer:
         """Start every interrupted job again that may be; those that were. A service calls it now and then."""
         return Jobs(job for job in self.jobs() if job.resume())
 
-    def orphans(self) -> tuple[Any, ...]:
+    def orphans(self) -> tuple[Orphan, ...]:
         """What bears our label and has no living job, with what it costs; nothing is removed."""
-        return self._of_all("orphans")
+        return tuple(one for backend in self._tidy for one in backend.orphans())
 
-    def sweep(self) -> tuple[Any, ...]:
+    def sweep(self) -> tuple[Orphan, ...]:
         """Remove the `orphans`; what was removed."""
-        return self._of_all("sweep")
+        return tuple(one for backend in self._tidy for one in backend.sweep())
 
-    def _of_all(self, question: str) -> tuple[Any, ...]:
-        asked = (getattr(backend, question, tuple) for backend in self._backends.values())
-        return tuple(one for ask in asked for one in ask())
+    @property
+    def _tidy(self) -> list[CleansUp]:
+        return [backend for backend in self._backends.values() if isinstance(backend, CleansUp)]
 
     def _backend(self, name: str) -> Backend:
         if name not in self._backends:

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterable
 
-from gputrain.backends.base import Backend
+from gputrain.backends.base import Backend, TakesTurns
 from gputrain.errors import GputrainError
 from gputrain.staging.turns import Turns
 
@@ -21,7 +21,7 @@ class Turn:
     """This submit's turn at a job id; without a bucket to hold it in, every submit has it."""
 
     def __init__(self, backends: Iterable[Backend], job_id: str, sleep: Callable[[float], None]) -> None:
-        found = (getattr(backend, "turns", None) for backend in backends)
+        found = (backend.turns for backend in backends if isinstance(backend, TakesTurns))
         self._turns: Turns | None = next((turns for turns in found if turns is not None), None)
         self._job_id = job_id
         self._owner = secrets.token_hex(8)

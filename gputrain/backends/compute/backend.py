@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Bundle, JobRef, LogPage, Request
+from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Orphan, Request
 from gputrain.backends.compute import ends, networks, offers, preflight, render
 from gputrain.backends.compute.availability import Availability
 from gputrain.backends.compute.calls import Calls
@@ -33,7 +33,7 @@ from gputrain.staging.parcels import Parcels
 from gputrain.staging.turns import Turns
 
 
-class ComputeEngine:
+class ComputeEngine(Backend):
     """Runs jobs on VMs of Compute Engine.
 
     The VMs have no external address, so they reach Google's APIs through Private Google Access, and the
@@ -124,11 +124,11 @@ class ComputeEngine:
         return f"ComputeEngine({self._settings.project!r}, regions={list(self._settings.regions)!r})"
 
     @classmethod
-    def for_ref(cls, ref: JobRef, **reach: Any) -> ComputeEngine:
-        """The backend that a job's name speaks of, with the default credentials or those in ``reach``."""
+    def for_ref(cls, ref: JobRef, **arguments: Any) -> ComputeEngine:
+        """The backend that a job's name speaks of, with the default credentials unless some are given."""
         place = Place.parse(ref.place)
         bucket = place.bucket.uri("").rstrip("/")
-        return cls(ref.project, regions=[region_of(place.zone)], bucket=bucket, **reach)
+        return cls(ref.project, regions=[region_of(place.zone)], bucket=bucket, **arguments)
 
     @property
     def name(self) -> str:
@@ -140,9 +140,13 @@ class ComputeEngine:
         """Seconds between two looks; all jobs of a zone share one list."""
         return self._poll_s
 
-    @cached_property
+    @property
     def supply(self) -> Supply:
         """The shapes with GPUs in the zones of these regions, and what it cannot honour."""
+        return self._supply
+
+    @cached_property
+    def _supply(self) -> Supply:
         return offers.supply(self._settings)
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
@@ -242,7 +246,7 @@ class ComputeEngine:
             return False
         return ends.resume(self._gangs, self._looks, record, ends.zones(record, self.supply), self._check)
 
-    def orphans(self) -> tuple[ends.Orphan, ...]:
+    def orphans(self) -> tuple[Orphan, ...]:
         """VMs that bear our label and have no living job, with what each costs an hour.
 
         Raises:
@@ -250,10 +254,10 @@ class ComputeEngine:
         """
         return ends.orphans(self._calls, self._records, self._looks)
 
-    def sweep(self) -> tuple[ends.Orphan, ...]:
+    def sweep(self) -> tuple[Orphan, ...]:
         """Delete the `orphans`; those that were asked to go."""
         found = self.orphans()
-        return tuple(one for one in found if self._gangs.remove(one.zone, one.name))
+        return tuple(one for one in found if self._gangs.remove(one.place, one.name))
 
     def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
         """The command with which a person gets to a node, through Identity-Aware Proxy."""

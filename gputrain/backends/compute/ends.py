@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
+from gputrain.backends.base import Orphan
 from gputrain.backends.compute.calls import Calls, ours
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.look import SHORTEST_RESTART_S, Looks
@@ -32,18 +33,6 @@ _MODELS = {
     "FLEX_START": ProvisioningModel.FLEX_START,
     "RESERVATION_BOUND": ProvisioningModel.RESERVATION_BOUND,
 }
-
-
-@attrs.frozen(kw_only=True)
-class Orphan:
-    """A VM that bears our label and has no living job."""
-
-    name: str
-    zone: str
-    job_id: str
-    status: str
-    price: Price | None
-    """What it costs an hour, at the dated price; None: unknown. A halted one pays for its disk only."""
 
 
 def mark_cancelled(access: Access, records: Records, job_id: str) -> None:
@@ -182,7 +171,7 @@ def _is(record: Record | None, vm: Json) -> bool:
 
 def _orphan(job_id: str, vm: Json) -> Orphan:
     zone = _zone(vm)
-    return Orphan(name=vm["name"], zone=zone, job_id=job_id, status=vm["status"], price=_price(vm, zone))
+    return Orphan(name=vm["name"], place=zone, job_id=job_id, status=vm["status"], price=_price(vm, zone))
 
 
 def _zone(vm: Json) -> str:

@@ -8,10 +8,10 @@ import socket
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gputrain import staging
-from gputrain.backends.base import Bundle, JobRef, LogPage, Request
+from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
 from gputrain.backends.local import devices, folder, gpus, logs, offers, render, start, states
 from gputrain.errors import Fault, JobLostError, SpecError
 from gputrain.lifecycle import Observation
@@ -25,7 +25,7 @@ POLL_S = 0.03
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
-class Local:
+class Local(Backend):
     """Runs jobs on this machine: its GPUs where a spec asks for some, CPU ranks with gloo otherwise.
 
     A job goes on when its client ends, and leaves no process behind when it ends itself.
@@ -50,15 +50,15 @@ class Local:
             )
             raise SpecError(f"gpus={gpus!r} is not a count of GPUs", faults=(fault,))
         self._most = gpus
-        self.root = Path(root).expanduser().absolute() if root is not None else _default_root()
+        self._root = Path(root).expanduser().absolute() if root is not None else _default_root()
 
     def __repr__(self) -> str:
-        return f"Local(gpus={self._most}, root={str(self.root)!r})"
+        return f"Local(gpus={self._most}, root={str(self._root)!r})"
 
     @classmethod
-    def for_ref(cls, ref: JobRef) -> Local:
+    def for_ref(cls, ref: JobRef, **arguments: Any) -> Local:
         """The backend that a job's name speaks of."""
-        return cls(root=ref.place)
+        return cls(root=ref.place, **arguments)
 
     @property
     def poll_s(self) -> float:
@@ -74,10 +74,14 @@ class Local:
     def _gpus(self) -> tuple[gpus.Gpu, ...]:
         return () if self._most == 0 else gpus.find()[: self._most]
 
-    @cached_property
+    @property
     def supply(self) -> Supply:
         """CPU ranks, each kind and count of this machine's GPUs, and what it cannot honour."""
-        return offers.supply(self._gpus, str(self.root))
+        return self._supply
+
+    @cached_property
+    def _supply(self) -> Supply:
+        return offers.supply(self._gpus, str(self._root))
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """This machine is here: what it offers, it has. Jobs wait for GPUs that other jobs hold."""
@@ -87,7 +91,7 @@ class Local:
         """What this machine has for jobs, or for this one; nothing is made."""
         from gputrain.backends.local import preflight
 
-        return preflight.preflight(self.root, self._gpus, spec)
+        return preflight.preflight(self._root, self._gpus, spec)
 
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # the code stays where it lies
         """Find the code, which runs where it lies; only a function is written down, beside the jobs.
@@ -95,7 +99,7 @@ class Local:
         Raises:
             SpecError: a file, folder, module or program is not there, or a function cannot travel.
         """
-        return start.stage(staging.resolve(spec, installed=True), self.root)
+        return start.stage(staging.resolve(spec, installed=True), self._root)
 
     def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
         """The order that the job's supervisor would get."""
@@ -136,17 +140,17 @@ class Local:
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """The jobs in this backend's folder, newest first; those whose name starts with ``name``."""
         try:
-            names = [one for one in os.listdir(self.root) if one.startswith(name) and _NAME.fullmatch(one)]
+            names = [one for one in os.listdir(self._root) if one.startswith(name) and _NAME.fullmatch(one)]
         except FileNotFoundError:
             return ()
-        orders = {one: folder.read_json(str(self.root / one / folder.ORDER)) for one in names}
+        orders = {one: folder.read_json(str(self._root / one / folder.ORDER)) for one in names}
         made_at = {one: order.get("created_at", 0.0) for one, order in orders.items() if order is not None}
         return tuple(
             self._ref(one) for one in sorted(made_at, key=lambda one: (made_at[one], one), reverse=True)
         )
 
     def _ref(self, job_id: str) -> JobRef:
-        return JobRef(backend=self.name, project=_host(), place=str(self.root), name=job_id)
+        return JobRef(backend=self.name, project=_host(), place=str(self._root), name=job_id)
 
 
 def _default_root() -> Path:
@@ -169,7 +173,7 @@ def _folder_of(ref: JobRef) -> str:
         raise JobLostError(
             f"there is no job {ref.name}",
             why=f"{path} is not a job's folder{here}",
-            fix="list the jobs there are with trainer.list(), or attach on the machine that runs it",
+            fix="list the jobs there are with trainer.jobs(), or attach on the machine that runs it",
             uri=ref.uri,
         )
     return path

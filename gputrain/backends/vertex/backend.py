@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Bundle, JobRef, LogPage, Request
+from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
 from gputrain.backends.vertex import logs, offers, once, preflight, render
 from gputrain.backends.vertex.availability import Availability
 from gputrain.backends.vertex.code import Code
@@ -35,7 +35,7 @@ from gputrain.staging.bucket import Progress
 from gputrain.staging.turns import Turns
 
 
-class VertexAI:
+class VertexAI(Backend):
     """Runs jobs as Vertex AI custom jobs.
 
     Args:
@@ -99,9 +99,8 @@ class VertexAI:
         self._locks = Locks(self._jobs, self._settings.bucket)
         self._outcome = Outcome(self._access, self._locks)
         self._lock = threading.Lock()
-        regions = self._settings.regions
-        self._elsewhere = Elsewhere(self._jobs, regions, self._holder)
-        self._whereabouts = Whereabouts(self._jobs, regions, self._elsewhere, self._holder)
+        self._elsewhere = Elsewhere(self._jobs, self._settings.regions, self._holder)
+        self._whereabouts = Whereabouts(self._jobs, self._settings.regions, self._elsewhere, self._holder)
         self._watches: dict[str, Watch] = {}
         self._turns = logs.Turns(now=now)
         self._facts = Availability(self._access, self._settings.regions)
@@ -110,9 +109,9 @@ class VertexAI:
         return f"VertexAI(project={self._settings.project!r}, regions={list(self._settings.regions)!r})"
 
     @classmethod
-    def for_ref(cls, ref: JobRef, **reach: Any) -> VertexAI:
-        """The backend that a job's name speaks of, with the default credentials or those in ``reach``."""
-        return cls(ref.project, ref.place, **reach)
+    def for_ref(cls, ref: JobRef, **arguments: Any) -> VertexAI:
+        """The backend that a job's name speaks of, with the default credentials unless some are given."""
+        return cls(ref.project, ref.place, **arguments)
 
     @classmethod
     def from_gcloud(cls, config: str | Mapping[str, Any], **arguments: Any) -> VertexAI:
@@ -137,9 +136,13 @@ class VertexAI:
         """A single job's end is seen within two seconds; many jobs share their looks."""
         return 1.5
 
-    @cached_property
+    @property
     def supply(self) -> Supply:
         """The shapes that train on Vertex AI in these regions, and what it cannot honour."""
+        return self._supply
+
+    @cached_property
+    def _supply(self) -> Supply:
         return offers.supply(self._settings.regions)
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
@@ -165,15 +168,12 @@ class VertexAI:
 
     def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
         """The custom job that would be made. Pure."""
-        project, place = self._settings.project, candidate.place
         apis = {"storage": Api.STORAGE, "secretmanager": Api.SECRETMANAGER}
         addresses = {name: self._access.url(api) for name, api in apis.items()}
         job = render.custom_job(spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses)
-        return Request(
-            ref=JobRef(backend=self.name, project=project, place=place, name=job_id),
-            candidate=candidate,
-            body={"parent": f"projects/{project}/locations/{place}", "customJob": job},
-        )
+        parent = f"projects/{self._settings.project}/locations/{candidate.place}"
+        body = {"parent": parent, "customJob": job}
+        return Request(ref=self._ref(candidate.place, job_id), candidate=candidate, body=body)
 
     def to_gcloud(self, request: Request) -> GcloudJob:
         """The job as a file and a command for gcloud. The code is sent, so that both work as they stand.
@@ -216,8 +216,7 @@ class VertexAI:
             JobLostError: there is no such job, or it was deleted.
         """
         seen = self._look(ref)
-        winner = self._outcome.superseded_by(seen)
-        if winner:
+        if winner := self._outcome.superseded_by(seen):
             self._whereabouts.note(ref.name, f"{seen.resource.rpartition('/')[0]}/{winner}")
             seen = self._look(ref)
         observation = self._outcome.observe(seen)

@@ -102,7 +102,7 @@ def test_a_vm_that_may_not_delete_itself_powers_off_and_is_swept(cloud, road, sp
     ref = road.submit(spec(HELLO), job_id="stays-1")
     wait_until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
     (orphan,) = road.backend.orphans()
-    assert (orphan.name, orphan.zone, orphan.job_id) == ("stays-1-0-0", "us-central1-a", "stays-1")
+    assert (orphan.name, orphan.place, orphan.job_id) == ("stays-1-0-0", "us-central1-a", "stays-1")
     assert orphan.price.usd_h > 0
     assert road.backend.sweep() == (orphan,)
     wait_until(lambda: not cloud.compute.vms)

@@ -44,7 +44,7 @@ def test_any_bytes_of_the_callers_environment_arrive(road, dump, encoding):
     path, read = dump
     odd = b"\xff\xfe\n'\"$(x) \xc3\xbc"
     env = {**os.environb, b"ODD": odd, b"LC_ALL": encoding.encode(), b"PYTHONWARNINGS": b"ignore"}
-    words = [sys.executable, "-X", "utf8", "-c", SUBMIT, str(road.backend.root), path]
+    words = [sys.executable, "-X", "utf8", "-c", SUBMIT, str(road.backend._root), path]
     subprocess.run(words, env=env, check=True)
     given = read()
     assert given["env"]["ODD"].encode("latin-1") == odd

@@ -196,14 +196,14 @@ def test_two_clients_at_once_make_one_job(local, road, script):
 
     def create(_):
         start.wait()
-        return Local(gpus=0, root=local.root).create(request)
+        return Local(gpus=0, root=local._root).create(request)
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         refs = set(pool.map(create, range(8)))
     assert refs == {request.ref}
     road.end(request.ref)
     assert road.text(request.ref).splitlines().count("once") == 1
-    assert os.listdir(local.root) == ["once-1"]
+    assert os.listdir(local._root) == ["once-1"]
 
 
 CREATE = """
@@ -220,7 +220,7 @@ print(road.submit(TrainingSpec(script=sys.argv[2]), job_id="once-1").uri)
 
 
 def test_a_job_goes_on_without_its_client(road, script):
-    words = [sys.executable, "-c", CREATE, str(road.backend.root), script(WAIT)]
+    words = [sys.executable, "-c", CREATE, str(road.backend._root), script(WAIT)]
     subprocess.run(words, check=True, capture_output=True)
     (ref,) = road.backend.find()
     road.until_said(ref, "waiting")
@@ -230,7 +230,7 @@ def test_a_job_goes_on_without_its_client(road, script):
 
 def test_a_job_whose_client_died_before_it_started_is_started_by_the_next(road, script):
     path = script("print('once')")
-    words = [sys.executable, "-c", CREATE, str(road.backend.root), path]
+    words = [sys.executable, "-c", CREATE, str(road.backend._root), path]
     died = subprocess.run([*words, "dies"], check=False, capture_output=True)
     assert died.returncode == -signal.SIGABRT
     (ref,) = road.backend.find()
@@ -257,7 +257,7 @@ road.backend.create(request)
 @pytest.mark.parametrize("delay_ms", [0, 1, 2, 4, 8, 12, 16, 24, 40])
 def test_a_client_killed_at_any_moment_of_its_write_makes_one_job_at_most(road, script, delay_ms):
     path = script("print('once')")
-    words = [sys.executable, "-c", SUBMIT_WHEN_TOLD, str(road.backend.root), path]
+    words = [sys.executable, "-c", SUBMIT_WHEN_TOLD, str(road.backend._root), path]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
         assert client.stdout.readline() == b"ready\n"
         client.stdin.write(b"\n")

@@ -75,10 +75,10 @@ def test_a_count_of_gpus_that_is_none_is_refused(gpus):
 
 def test_jobs_are_kept_where_the_environment_says(monkeypatch, tmp_path):
     monkeypatch.setenv("GPUTRAIN_HOME", str(tmp_path / "own"))
-    assert Local().root == tmp_path / "own" / "jobs"
+    assert Local()._root == tmp_path / "own" / "jobs"
     monkeypatch.delenv("GPUTRAIN_HOME")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert Local().root == tmp_path / "state" / "gputrain" / "jobs"
+    assert Local()._root == tmp_path / "state" / "gputrain" / "jobs"
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert Local().root == tmp_path / "home" / ".local" / "state" / "gputrain" / "jobs"
+    assert Local()._root == tmp_path / "home" / ".local" / "state" / "gputrain" / "jobs"

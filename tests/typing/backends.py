@@ -1,0 +1,57 @@
+"""What a type checker sees of backends, as users write them: read by mypy and pyright, never run."""
+
+from collections.abc import Sequence
+
+from typing_extensions import assert_type
+
+from gputrain import ComputeEngine, Job, Local, Trainer, VertexAI
+from gputrain.backends.base import (
+    Attaches,
+    Backend,
+    CleansUp,
+    FindsById,
+    OpensShells,
+    Preflights,
+    Restarts,
+    SpeaksGcloud,
+    TakesTurns,
+    TellsQuotas,
+    Withdraws,
+)
+from gputrain.planning import Plan
+
+local = Local(gpus=2)
+vertex = VertexAI("my-project", "us-central1", bucket="gs://b-1")
+compute = ComputeEngine("my-project", regions=["us-central1"], bucket="gs://b-1")
+
+Trainer()
+Trainer(local)
+Trainer(vertex)
+Trainer(compute)
+Trainer([vertex, compute, local])
+Trainer((compute, local))
+gathered = [vertex, compute]
+Trainer(gathered)
+grown: list[Backend] = [local]
+grown.append(vertex)
+assert_type(Trainer(grown).plan("train.py"), Plan[Job])
+Trainer("local")  # type: ignore[arg-type]  # a name is no backend
+Trainer(VertexAI)  # type: ignore[arg-type]  # nor is a class
+
+
+def chosen(is_paid: bool) -> Trainer:
+    return Trainer(vertex if is_paid else local)
+
+
+cores: Sequence[Backend] = (local, vertex, compute)
+attach: Sequence[type[Attaches]] = (Local, VertexAI, ComputeEngine)
+find_by_id: Sequence[FindsById] = (vertex, compute)
+take_turns: Sequence[TakesTurns] = (vertex, compute)
+withdraw: Withdraws = compute
+restart: Sequence[Restarts] = (vertex, compute)
+clean_up: CleansUp = compute
+preflight: Sequence[Preflights] = (local, vertex, compute)
+tell_quotas: Sequence[TellsQuotas] = (vertex, compute)
+open_shells: OpensShells = compute
+speak_gcloud: SpeaksGcloud = vertex
+none_to_clean: CleansUp = local  # type: ignore[assignment]  # a job on this machine leaves nothing

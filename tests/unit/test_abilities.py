@@ -1,0 +1,63 @@
+import pytest
+
+from gputrain import ComputeEngine, Local, VertexAI
+from gputrain.backends.abilities import ABILITIES, lacks, members, strays
+from gputrain.backends.base import Backend, CleansUp, Restarts
+
+MADE = {
+    "local": lambda: Local(gpus=0),
+    "vertex": lambda: VertexAI("my-project", "us-central1", bucket="gs://b-1"),
+    "compute": lambda: ComputeEngine("my-project", regions=["us-central1"], bucket="gs://b-1"),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_public_name_of_a_backend_belongs_to_a_protocol(name):
+    assert strays(MADE[name]()) == ()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_backend_keeps_the_whole_core(name):
+    assert lacks(MADE[name]()) == ()
+
+
+def test_no_two_protocols_share_a_name():
+    names = [name for one in (Backend, *ABILITIES) for name in members(one)]
+    assert len(names) == len(set(names))
+
+
+def test_a_misspelt_ability_is_a_stray():
+    class Slurm(Local):
+        def orphan(self):
+            return ()
+
+        def sweep(self):
+            return ()
+
+    assert strays(Slurm()) == ("orphan", "sweep")
+    assert not isinstance(Slurm(), CleansUp)
+
+
+def test_a_public_attribute_is_a_stray_too():
+    backend = Local()
+    backend.resumes = True
+    assert strays(backend) == ("resumes",)
+
+
+def test_an_ability_is_had_without_inheriting_it():
+    class Slurm(Local):
+        def resume(self, ref):
+            return ref is None
+
+    assert isinstance(Slurm(), Restarts)
+    assert strays(Slurm()) == ()
+
+
+def test_a_class_that_inherits_the_core_and_lacks_some_of_it_cannot_be_made():
+    class Half(Backend):
+        @property
+        def name(self):
+            return "half"
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half()
