@@ -1,4 +1,8 @@
-"""What a script reported while it ran: `ddp.Session.report` writes it, a job's `metrics()` reads it."""
+"""What a script reported while it ran: `ddp.Session.report` writes it, a job's `metrics()` reads it.
+
+Reports are read once and kept thin: a run of a million steps shows as well in a few thousand points, as
+long as no extreme of any name is among those that are left out.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import html
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby, starmap
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +25,12 @@ _BARS = "▁▂▃▄▅▆▇█"
 _AXES = ("step", "time")
 _SPARK_WIDTH = 24
 _PLOT_WIDTH, _PLOT_HEIGHT = 360, 120
+_MARGIN = 10
+
+KEPT = 2000
+"""About how many reports are kept of a long run; twice as many at most."""
+
+Report = Mapping[str, Any]
 
 
 @attrs.frozen
@@ -34,15 +45,24 @@ class Metrics:
     ((1, 2.0), (2, 1.0))
     """
 
-    rows: tuple[Mapping[str, Any], ...] = ()
+    rows: tuple[Report, ...] = ()
+    """All of them; of more than some thousands, a choice with every name's extremes and newest value."""
+    count: int = attrs.field()
+    """How many reports were made."""
+
+    @count.default
+    def _all(self) -> int:
+        return len(self.rows)
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Metrics:
         """The reports among log lines; everything else is passed over."""
-        return cls(tuple(_reports(lines)))
+        reports = Reports()
+        reports.add(lines)
+        return reports.metrics
 
     @property
-    def last(self) -> Mapping[str, Any]:
+    def last(self) -> Report:
         """The newest value of every name; empty where nothing was reported."""
         return MappingProxyType({name: value for row in self.rows for name, value in row.items()})
 
@@ -67,12 +87,15 @@ class Metrics:
     @property
     def table(self) -> Table:
         """First, last and lowest value of every name, with its course."""
+        return self._table({name: self.series(name) for name in self.names})
+
+    def _table(self, series: Mapping[str, tuple[tuple[float, float], ...]]) -> Table:
         rows = []
-        for name in self.names:
-            values = [value for _, value in self.series(name)]
+        for name, points in series.items():
+            values = [value for _, value in points]
             rows.append((name, _short(values[0]), _short(values[-1]), _short(min(values)), sparkline(values)))
         columns = ("metric", "first", "last", "lowest", "course")
-        return Table(columns=columns, rows=rows, right=columns[1:4], caption=f"{len(self.rows)} reports")
+        return Table(columns=columns, rows=rows, right=columns[1:4], caption=f"{self.count} reports")
 
     def __str__(self) -> str:
         return str(self.table)
@@ -81,8 +104,57 @@ class Metrics:
         yield self.table
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        plots = "".join(_plot(name, self.series(name)) for name in self.names)
-        return {"text/plain": str(self), "text/html": f"{self.table._repr_html_()}<div>{plots}</div>"}
+        series = {name: self.series(name) for name in self.names}
+        plots, table = "".join(starmap(_plot, series.items())), self._table(series)
+        return {"text/plain": str(table), "text/html": f"{table._repr_html_()}<div>{plots}</div>"}
+
+
+class Reports:
+    """Reports as they come in: each line is read once, and their number stays bounded."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, Report]] = []
+        self._newest: dict[str, Report] = {}
+        self._count = 0
+        self._metrics = Metrics()
+
+    def add(self, lines: Iterable[str]) -> None:
+        """Take in the reports among some log lines."""
+        for row in _reports(lines):
+            self._rows.append((self._count, row))
+            self._newest.update(dict.fromkeys(row, row))
+            self._count += 1
+            if len(self._rows) > 2 * KEPT:
+                self._rows = self._thinned()
+
+    def _thinned(self) -> list[tuple[int, Report]]:
+        """Of every stretch of reports the first, and those with a name's lowest and highest value.
+
+        Stretches are counted in reports that were made, so that old ones are not thinner than new ones.
+        """
+        rows = _without_reruns(self._rows)
+        kept = {id(row) for row in self._newest.values()}
+        stretch = 1
+        while self._count // stretch * (2 * len(self._newest) + 1) > KEPT:
+            stretch *= 2
+        for _, some in groupby(rows, key=lambda entry: entry[0] // stretch):
+            found: dict[str, list[tuple[float, int]]] = {}
+            for place, (_, row) in enumerate(some):
+                if not place:
+                    kept.add(id(row))
+                for name, value in row.items():
+                    if name not in _AXES and _is_number(value):
+                        found.setdefault(name, []).append((value, id(row)))
+            for values in found.values():
+                kept.update((min(values)[1], max(values)[1]))
+        return [entry for entry in rows if id(entry[1]) in kept]
+
+    @property
+    def metrics(self) -> Metrics:
+        """What has been reported so far; the same object as long as nothing new has."""
+        if self._metrics.count != self._count:
+            self._metrics = Metrics(tuple(row for _, row in self._rows), self._count)
+        return self._metrics
 
 
 def sparkline(values: Iterable[float], *, width: int = _SPARK_WIDTH) -> str:
@@ -117,27 +189,53 @@ def _hashable(report: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    kind = type(value)
+    return (kind is float or kind is int) and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def _short(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
+def _without_reruns(rows: list[tuple[int, Report]]) -> list[tuple[int, Report]]:
+    """The rows without the values that a later report of the same step replaces."""
+    seen: set[tuple[object, str]] = set()
+    left: list[tuple[int, Report]] = []
+    for place, row in reversed(rows):
+        step = row.get("step")
+        named = {(step, name) for name in row if name not in _AXES} if "step" in row else set()
+        replaced = {name for _, name in named & seen}
+        seen |= named
+        if not replaced:
+            left.append((place, row))
+        elif len(replaced) < len(named):
+            left.append((place, {name: value for name, value in row.items() if name not in replaced}))
+    return left[::-1]
+
+
 def _plot(name: str, points: tuple[tuple[float, float], ...]) -> str:
-    """An SVG line of one metric, self-contained."""
+    """An SVG line of one metric, self-contained, with at most two points a column of pixels."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    wide, high = max(xs) - min(xs) or 1, max(ys) - min(ys) or 1
+    left, right, low, high = min(xs), max(xs), min(ys), max(ys)
+    wide, tall = right - left or 1, high - low or 1
+    columns: dict[int, list[tuple[float, float]]] = {}
+    for x, y in points:
+        column = int((x - left) / wide * (_PLOT_WIDTH - 2 * _MARGIN))
+        columns.setdefault(column, []).append((x, y))
     path = " ".join(
-        f"{10 + (x - min(xs)) / wide * (_PLOT_WIDTH - 20):.1f},"
-        f"{_PLOT_HEIGHT - 18 - (y - min(ys)) / high * (_PLOT_HEIGHT - 40):.1f}"
-        for x, y in points
+        f"{_MARGIN + column},{_PLOT_HEIGHT - 18 - (y - low) / tall * (_PLOT_HEIGHT - 40):.1f}"
+        for column, some in columns.items()
+        for _, y in sorted({min(some, key=_height), max(some, key=_height)})
     )
     label = html.escape(
-        f"{name}: {_short(ys[0])} to {_short(ys[-1])}, steps {_short(min(xs))} to {_short(max(xs))}"
+        f"{name}: {_short(ys[0])} to {_short(ys[-1])}, steps {_short(left)} to {_short(right)}"
     )
     return (
         f'<svg width="{_PLOT_WIDTH}" height="{_PLOT_HEIGHT}" role="img" aria-label="{label}">'
         f'<text x="10" y="14" font-size="12" fill="currentColor">{label}</text>'
         f'<polyline points="{path}" fill="none" stroke="#1a73e8" stroke-width="1.5"/></svg>'
     )
+
+
+def _height(point: tuple[float, float]) -> float:
+    return point[1]

@@ -187,6 +187,7 @@ class Notebook:
         self._display = import_module("IPython.display")  # loaded already: we are in its kernel
         self._handle: Any = None
         self._tail: deque[str] = deque(maxlen=_NOTEBOOK_LINES)
+        self._drawn, self._drawing = Metrics(), ""
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Keep the last of them."""
@@ -195,10 +196,12 @@ class Notebook:
     def status(self, snapshot: Snapshot) -> None:
         """Renew the cell."""
         colour = _COLOURS.get(snapshot.state, "steelblue")
-        metrics = snapshot.metrics._repr_mimebundle_()["text/html"] if snapshot.metrics.rows else ""
+        if snapshot.metrics is not self._drawn and snapshot.metrics.rows:
+            self._drawn = snapshot.metrics
+            self._drawing = snapshot.metrics._repr_mimebundle_()["text/html"]
         page = self._display.HTML(
             f'<b style="color:{colour}">{html.escape(snapshot.text)}</b>'
-            f"<pre>{html.escape(chr(10).join(self._tail))}</pre>{metrics}"
+            f"<pre>{html.escape(chr(10).join(self._tail))}</pre>{self._drawing}"
         )
         if self._handle is None:
             self._handle = self._display.display(page, display_id=True)

@@ -7,23 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from itertools import chain
 from typing import Any
 
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine, OpensShells, Restarts
-from gputrain.errors import JobError, JobTimeoutError, RequestError, TransientError
+from gputrain.errors import JobError, RequestError
+from gputrain.job.logs import LogReader, Page, Wanted, last_of, pattern
 from gputrain.job.onward import NOWHERE, Ways, going_on, late_refusal
 from gputrain.job.result import Result, failed, told
+from gputrain.job.watch import Watch
 from gputrain.lifecycle import Failure, Observation, State, advance
-from gputrain.metrics import Metrics
+from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Attempt, Candidate, Ledger
 from gputrain.planning.attempts import moved
 from gputrain.tables import Table
 
 log = logging.getLogger("gputrain")
-
-BLIND_FOR_AT_MOST_S = 300.0
-"""How long every look may fail, one after the other, before `Job.wait` gives up."""
 
 
 class Job:
@@ -58,8 +58,8 @@ class Job:
         self._reading = threading.Lock()
         self._state = State.QUEUED
         self._seen = Observation()
-        self._log: list[LogLine] = []
-        self._cursor = ""
+        self._watched = LogReader()
+        self._reports = Reports()
 
     @property
     def uri(self) -> str:
@@ -119,7 +119,7 @@ class Job:
         with self._lock:
             self.ref, self._backend = placed.ref, placed.backend
             self.candidate, self.attempts = placed.candidate, placed.attempts
-            self._state, self._seen, self._cursor, self._late = State.QUEUED, Observation(), "", None
+            self._state, self._seen, self._late = State.QUEUED, Observation(), None
         log.warning("it goes on as %s", self.uri)
         return True
 
@@ -141,38 +141,16 @@ class Job:
         limit_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         shown = view.choose(progress)
         try:
-            return self._watch(shown, limit_s)
+            return self._watch.to_the_end(shown, limit_s)
         except KeyboardInterrupt as stop:
             text = f"stopped watching; the job goes on. Take it up again: gputrain.attach({self.uri!r})"
             raise KeyboardInterrupt(str(stop) or text) from None
         finally:
             shown.close()
 
-    def _watch(self, shown: view.View, limit_s: float | None) -> State:
-        started = last_sight = time.monotonic()
-        streams = not isinstance(shown, view.Silence)
-        while True:
-            pause = self._backend.poll_s
-            try:
-                self.refresh()
-                self.resume()
-                if streams:
-                    shown.lines(self._read_log())
-                last_sight = time.monotonic()
-            except TransientError as error:
-                if time.monotonic() - last_sight > BLIND_FOR_AT_MOST_S:
-                    raise
-                pause = max(pause, error.retry_after_s or 0.0)
-            shown.status(self._snapshot())
-            if self._state.is_terminal:
-                return self._state
-            if limit_s is not None and time.monotonic() - started > limit_s:
-                raise JobTimeoutError(
-                    f"{self.ref.name} is still {self._state.value} after {limit_s:g} s; it goes on",
-                    fix=f"wait longer, or later: gputrain.attach({self.uri!r}).wait()",
-                    uri=self.uri,
-                )
-            self._sleep(pause if limit_s is None else min(pause, limit_s))
+    @property
+    def _watch(self) -> Watch:
+        return Watch(self, self._news, self._snapshot, lambda: self._backend.poll_s, self._sleep)
 
     def result(self, timeout: float | timedelta | None = None) -> Result:
         """Wait for the end in silence and return how it went.
@@ -202,31 +180,54 @@ class Job:
         why = self._seen.detail or (self._seen.failure.message if self._seen.failure else "")
         raise JobError(f"{self.ref.name} ended as {state.value}", why=why, fix=fix, uri=self.uri)
 
-    def logs(self, *, rank: int | None = None, follow: bool = False) -> Iterator[LogLine]:
-        """Log lines, oldest first, none twice.
+    def logs(
+        self,
+        *,
+        rank: int | None = None,
+        since: datetime | timedelta | None = None,
+        tail: int | None = None,
+        grep: str | None = None,
+        follow: bool = False,
+    ) -> Iterator[LogLine]:
+        """Log lines, oldest first, none twice; read as they are asked for, however long the log is.
 
         Args:
             rank: only this rank's lines; all ranks and agents unless said.
+            since: only lines from then on; a timedelta counts back from now.
+            tail: only the last so many of the lines that the others leave.
+            grep: only lines in which this regular expression is found.
             follow: go on until the job has ended.
+
+        Raises:
+            RequestError: ``grep`` is no regular expression.
         """
-        position = 0
+        wanted = Wanted(
+            rank=rank,
+            since=self._now() - since if isinstance(since, timedelta) else since,
+            grep=None if grep is None else pattern(grep),
+        )
+        reader = LogReader()
+        if tail is None:
+            return wanted.of(self._lines(reader, follow))
+        so_far = last_of(wanted.of(self._lines(reader, follow=False)), tail)
+        return chain(so_far, wanted.of(self._lines(reader, follow))) if follow else so_far
+
+    def _lines(self, reader: LogReader, follow: bool) -> Iterator[LogLine]:
         while True:
             if not self._state.is_terminal:
                 self.refresh()
             ended = self._state.is_terminal  # judged before reading, so that the last lines are read too
-            self._read_log()
-            for line in self._log[position:]:
-                if rank is None or line.rank == rank:
-                    yield line
-            position = len(self._log)
+            for lines in reader.pages(self._backend, self.ref):
+                yield from lines
             if ended or not follow:
                 return
             self._sleep(self._backend.poll_s)
 
     def metrics(self) -> Metrics:
-        """What the script reported so far with ``session.report``."""
-        self._read_log()
-        return self._metrics()
+        """What the script reported so far with ``session.report``; a long course is kept thin."""
+        for _ in self._news():
+            pass
+        return self._reports.metrics
 
     def cancel(self) -> None:
         """Ask the job to stop; its ranks may save first. Twice is once, and an ended job stays as it is."""
@@ -255,23 +256,16 @@ class Job:
             return None
         return self.candidate.price_usd_h * (self.duration or timedelta(0)).total_seconds() / 3600
 
-    def _read_log(self) -> list[LogLine]:
-        """Fetch what is new, keep it, and return it."""
-        with self._reading:
-            fresh: list[LogLine] = []
-            while True:
-                page = self._backend.logs(self.ref, self._cursor)
-                if page.missed_bytes:
-                    fresh.append(LogLine(message=f"... {page.missed_bytes} bytes of log were lost here ..."))
-                fresh += page.lines
-                if page.cursor == self._cursor or not page.lines:
-                    self._cursor = page.cursor
-                    self._log += fresh
-                    return fresh
-                self._cursor = page.cursor
-
-    def _metrics(self) -> Metrics:
-        return Metrics.read(line.message for line in self._log)
+    def _news(self) -> Iterator[Page]:
+        """Log lines that nobody has watched yet; their reports are kept, the lines are not."""
+        pages = self._watched.pages(self._backend, self.ref)
+        while True:
+            with self._reading:
+                lines = next(pages, None)
+                if lines is None:
+                    return
+                self._reports.add(line.message for line in lines)
+            yield lines
 
     def _snapshot(self) -> view.Snapshot:
         return view.Snapshot(
@@ -279,7 +273,7 @@ class Job:
             state=self._state,
             elapsed=self.duration or timedelta(0),
             detail=self._seen.detail,
-            metrics=self._metrics(),
+            metrics=self._reports.metrics,
             cost_usd=self.cost_usd,
         )
 

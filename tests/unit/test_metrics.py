@@ -1,7 +1,8 @@
 import json
 import math
+import re
 
-from gputrain.metrics import Metrics, sparkline
+from gputrain.metrics import KEPT, Metrics, Reports, sparkline
 
 
 def lines(*reports):
@@ -56,3 +57,57 @@ def test_a_sparkline_bears_constants_infinities_and_nothing():
     assert sparkline([math.nan, math.inf]) == ""
     assert sparkline([2, 2]) == "▁▁"
     assert len(sparkline(range(1000))) == 24
+
+
+def long_run(reports):
+    return [{"step": n, "loss": 1 / (n + 1), "lr": math.sin(n / 1000)} for n in range(reports)]
+
+
+def test_a_long_run_is_kept_thin_with_every_extreme_and_newest_value():
+    reports = long_run(50_000)
+    reports[31_007]["loss"], reports[12_345]["lr"], reports[40_001]["loss"] = 99.0, -7.0, -1.0
+    reports[3]["params"] = 1e9
+    metrics = Metrics.read(lines(*reports))
+    assert metrics.count == 50_000
+    assert len(metrics.rows) <= 2 * KEPT
+    losses, rates = dict(metrics.series("loss")), dict(metrics.series("lr"))
+    assert (losses[31_007], losses[40_001], rates[12_345]) == (99.0, -1.0, -7.0)
+    assert metrics.last == {**reports[-1], "params": 1e9}
+    assert losses[0] == 1.0
+
+
+def test_old_reports_are_no_thinner_than_new_ones():
+    steps = [step for step, _ in Metrics.read(lines(*long_run(50_000))).series("loss")]
+    first, second = sum(step < 20_000 for step in steps), sum(20_000 <= step < 40_000 for step in steps)
+    assert 0.8 < first / second < 1.25
+
+
+def test_a_step_run_again_counts_once_however_thin_the_course_is():
+    before = [{"step": n, "loss": 100.0} for n in range(6_000)]
+    after = [{"step": n, "loss": 1.0} for n in range(3_000, 20_000)]
+    metrics = Metrics.read(lines(*before, *after))
+    assert {loss for step, loss in metrics.series("loss") if step >= 3_000} == {1.0}
+    assert {loss for step, loss in metrics.series("loss") if step < 3_000} == {100.0}
+
+
+def test_reports_that_come_page_by_page_are_the_same_as_all_at_once():
+    told, pages = lines(*long_run(10_000)), Reports()
+    for start in range(0, len(told), 700):
+        pages.add(told[start : start + 700])
+    assert pages.metrics.rows == Metrics.read(told).rows
+
+
+def test_nothing_new_is_the_same_value():
+    reports = Reports()
+    reports.add(lines({"step": 1, "loss": 3.0}))
+    once = reports.metrics
+    reports.add(["a line of another kind"])
+    assert reports.metrics is once
+
+
+def test_a_plot_has_at_most_two_points_a_column_of_pixels():
+    html = Metrics.read(lines(*long_run(30_000)))._repr_mimebundle_()["text/html"]
+    for line in re.findall(r'<polyline points="([^"]*)"', html):
+        columns = [point.partition(",")[0] for point in line.split()]
+        assert max(columns.count(column) for column in columns) <= 2
+    assert len(html) < 60_000

@@ -42,9 +42,11 @@ def read(access: Access, seen: Seen, cursor: str) -> LogPage:
     if start is not None:
         wanted += f' AND timestamp>="{_rfc3339(start)}"'
     fresh: list[Mapping[str, Any]] = []
+    reached = ""
     for _ in range(MOST_PAGES):
         body = _entries(access, wanted, "timestamp asc", PAGE_SIZE, token)
         for entry in body.get("entries", ()):
+            reached = str(entry.get("timestamp", "")) or reached
             if (mark := _mark(entry)) not in known:
                 known[mark] = str(entry.get("timestamp", ""))
                 fresh.append(entry)
@@ -53,7 +55,7 @@ def read(access: Access, seen: Seen, cursor: str) -> LogPage:
             break
     if not fresh and not token:
         return LogPage(lines=(), cursor=cursor)
-    return LogPage(lines=tuple(map(_line, fresh)), cursor=_write_cursor(start, known, token))
+    return LogPage(lines=tuple(map(_line, fresh)), cursor=_write_cursor(start, known, token, reached))
 
 
 def results(access: Access, seen: Seen) -> list[Mapping[str, Any]]:
@@ -151,12 +153,16 @@ def _read_cursor(cursor: str) -> tuple[datetime | None, dict[str, str], str]:
         raise SpecError(f"{fault}", faults=(fault,)) from error
 
 
-def _write_cursor(start: datetime | None, known: Mapping[str, str], token: str) -> str:
-    """Where to go on. Pages that are left keep their filter, so its start moves after they are read."""
+def _write_cursor(start: datetime | None, known: Mapping[str, str], token: str, reached: str) -> str:
+    """Where to go on. Pages that are left keep their filter, so its start moves after they are read.
+
+    Entries come in the order of time, so those long before the one that was reached come no more.
+    """
     newest = max(map(_parse, filter(None, known.values())), default=start)
     assert newest is not None
     since = start if token and start is not None else max(newest - OVERLAP, start or newest - OVERLAP)
-    kept = {mark: at for mark, at in known.items() if token or not at or _parse(at) >= since}
+    kept_from = _parse(reached) - OVERLAP if token and reached else since
+    kept = {mark: at for mark, at in known.items() if not at or _parse(at) >= kept_from}
     return json.dumps({"since": since.isoformat(), "known": kept, "page": token})
 
 
@@ -174,8 +180,8 @@ def _rfc3339(moment: datetime) -> str:
 
 
 def is_continued(cursor: str) -> bool:
-    """True where the last page ended before the entries did."""
-    return bool(_read_cursor(cursor)[2])
+    """True where a reader begins, or the last page ended before the entries did."""
+    return not cursor or bool(_read_cursor(cursor)[2])
 
 
 class Turns:

@@ -112,6 +112,26 @@ def test_many_pages_are_read_to_their_end(job, say, cloud, monkeypatch):
     assert sorted(one.message for one in lines) == sorted(f"line {n}" for n in range(100))
 
 
+def test_a_cursor_in_the_middle_of_a_long_log_stays_short(job, say, cloud, monkeypatch):
+    monkeypatch.setattr(logs, "PAGE_SIZE", 10)
+    for number in range(300):
+        say(f"line {number}", rank=0)
+        cloud.clock.advance(5)
+    found, cursor, longest = [], "", 0
+    while (page := job._backend.logs(job.ref, cursor)).lines:
+        found += [line.message for line in page.lines if line.message.startswith("line")]
+        cursor = page.cursor
+        longest = max(longest, len(json.loads(cursor)["known"]))
+    assert found == [f"line {n}" for n in range(300)]
+    assert longest < 20  # those of the last 30 seconds, not of all pages
+
+
+def test_every_reader_may_begin_at_once(job, say, cloud):
+    say("hello", rank=0)
+    for _ in range(2):
+        assert "hello" in [line.message for line in job._backend.logs(job.ref).lines]
+
+
 def test_structured_lines_without_a_message_are_shown_whole(job, vertex, cloud):
     (only,) = vertex.jobs.values()
     vertex.write_log(only, "workerpool0-0", "", payload={"loss": 0.5})

@@ -1,0 +1,98 @@
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from gputrain import Local, RequestError, Trainer
+from gputrain.backends.base import JobRef, LogLine, LogPage
+from gputrain.job.logs import LogReader, Wanted, last_of
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
+SPEAKS = """
+import os, sys
+for step in range(50):
+    print(f"step {step}")
+print("late words", file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory):
+    """A job of two ranks that has said what it had to say."""
+    script = tmp_path_factory.mktemp("speaks") / "speaks.py"
+    script.write_text(SPEAKS)
+    job = Trainer(Local(gpus=0)).submit(str(script), nproc_per_node=2)
+    job.wait(60)
+    return job
+
+
+def messages(lines):
+    return [line.message for line in lines]
+
+
+def test_the_last_lines_of_a_rank(spoken):
+    assert messages(spoken.logs(rank=1, grep="^step", tail=2)) == ["step 48", "step 49"]
+    assert messages(spoken.logs(rank=0, tail=0)) == []
+
+
+def test_lines_in_which_an_expression_is_found(spoken):
+    assert messages(spoken.logs(rank=0, grep=r"^step 4\d?$")) == [
+        "step 4",
+        *(f"step {n}" for n in range(40, 50)),
+    ]
+
+
+def test_an_expression_that_is_none_is_refused_at_once(spoken):
+    with pytest.raises(RequestError, match="no regular expression"):
+        spoken.logs(grep="step (")
+
+
+def test_lines_of_the_last_minutes(spoken):
+    assert messages(spoken.logs(rank=0, since=timedelta(hours=1), grep="step 7")) == ["step 7"]
+    assert messages(spoken.logs(since=datetime.now(timezone.utc) + timedelta(hours=1))) == []
+
+
+def test_the_tail_of_a_job_that_is_followed_comes_first(spoken):
+    assert messages(spoken.logs(rank=0, grep="step", tail=1, follow=True)) == ["step 49"]
+
+
+def test_a_line_without_a_time_goes_with_the_one_before_it():
+    lines = [
+        LogLine(message="early", time=NOON - timedelta(seconds=1)),
+        LogLine(message="  of the early one"),
+        LogLine(message="late", time=NOON),
+        LogLine(message="  of the late one"),
+    ]
+    assert messages(Wanted(since=NOON).of(lines)) == ["late", "  of the late one"]
+
+
+def test_no_more_lines_are_kept_than_are_asked_for():
+    assert messages(last_of((LogLine(message=str(n)) for n in range(100)), 2)) == ["98", "99"]
+
+
+class Endless:
+    """A platform whose log never ends, of which a page is read at a time."""
+
+    def __init__(self):
+        self.read = 0
+
+    def logs(self, ref, cursor=""):
+        self.read += 1
+        at = int(cursor or 0)
+        return LogPage(
+            lines=(LogLine(message=f"{ref.name} {at}"),), cursor=str(at + 1), missed_bytes=at == 1 and 7
+        )
+
+
+def test_pages_are_read_as_they_are_asked_for():
+    backend, ref = Endless(), JobRef(backend="x", project="p", place="z", name="a")
+    pages = LogReader().pages(backend, ref)
+    assert messages(next(pages)) == ["a 0"]
+    assert backend.read == 1
+    assert messages(next(pages)) == ["... 7 bytes of log were lost here ...", "a 1"]
+
+
+def test_a_reader_starts_anew_where_the_job_went_on_under_another_name():
+    backend, reader = Endless(), LogReader()
+    for name in ("a", "b"):
+        ref = JobRef(backend="x", project="p", place="z", name=name)
+        assert messages(next(reader.pages(backend, ref))) == [f"{name} 0"]
