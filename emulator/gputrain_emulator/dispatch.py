@@ -88,7 +88,7 @@ class Dispatcher:
         style, method_id, caller = Style.PLATFORM, "", ""
         query = parse_qs(url.query, keep_blank_values=True)
         try:
-            method, params = self.routes.match(request.verb, url.path)
+            method, params = self.routes.match(request.verb, url.path, query)
             style, method_id = method.style, method.id
             who = self._caller(method, request)
             caller = who.email

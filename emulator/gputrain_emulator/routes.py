@@ -8,7 +8,7 @@ import functools
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -42,6 +42,8 @@ class Method:
     query: frozenset[str] | None = None
     """Query parameters a hand-written route knows; None means it looks for itself."""
     max_body: int = MAX_JSON_BODY
+    marks: frozenset[str] = frozenset()
+    """Query parameters that tell its path from others: it is looked for only where all of them are sent."""
 
 
 @dataclass
@@ -85,6 +87,7 @@ class Service:
         query: frozenset[str] | None = None,
         max_body: int = MAX_JSON_BODY,
         needs_api: bool = True,
+        marks: frozenset[str] = frozenset(),
     ) -> Callable[[Handler], Handler]:
         """Answer a path that no client table lists; the handler reads ``call.raw_body`` itself."""
         self.written.append(
@@ -96,6 +99,7 @@ class Service:
                 template=template,
                 query=query,
                 max_body=max_body,
+                marks=marks,
             )
         )
         return self.method(method_id, permission=permission, pool=pool, needs_api=needs_api)
@@ -185,7 +189,7 @@ class Routes:
     """A tree of path segments; ``match`` finds the method and its path parameters."""
 
     def __init__(self, services: list[Service]) -> None:
-        self._root: dict[str, Any] = {}
+        self._roots: dict[frozenset[str], dict[str, Any]] = {frozenset(): {}}  # by marks
         self.answers: dict[str, Answer] = {}
         self.methods: dict[str, Method] = {}
         for service in services:
@@ -196,19 +200,25 @@ class Routes:
         if missing:
             raise LookupError(f"handlers for methods that no client has: {sorted(missing)}")
 
-    def match(self, verb: str, path: str) -> tuple[Method, dict[str, str]]:
-        """The method that ``verb path`` means; raises ApiError 404 or 405 where there is none."""
+    def match(self, verb: str, path: str, query: Collection[str] = ()) -> tuple[Method, dict[str, str]]:
+        """The method that ``verb path`` means; raises ApiError 404 or 405 where there is none.
+
+        ``query`` names the query's parameters. A HEAD is a GET whose body is not sent.
+        """
         segments = [unquote(segment) for segment in path.lstrip("/").split("/")]
         if ".." in segments or "." in segments:
             raise ApiError(404, f"The requested URL {path[:200]} was not found on this server.")
+        root = self._roots[frozenset()]
         last, _, custom = segments[-1].rpartition(":")
-        found = self._walk(self._root, [*segments[:-1], last], 0, custom) if last else None
+        found = self._walk(root, [*segments[:-1], last], 0, custom) if last else None
         if found is not None:
             segments[-1] = last
         else:
-            found = self._walk(self._root, segments, 0, "")
+            found = self._walk(root, segments, 0, "") or self._marked(segments, frozenset(query))
         if found is None:
             raise ApiError(404, f"The requested URL {path[:200]} was not found on this server.")
+        if verb == "HEAD" and verb not in found:
+            verb = "GET"
         if verb not in found:
             raise ApiError(
                 405, f"HTTP method {verb} is not supported by this URL.", reason="httpMethodNotAllowed"
@@ -222,8 +232,17 @@ class Routes:
             close = difflib.get_close_matches(pattern, self.methods, n=3)
             raise LookupError(f"no method is called {pattern!r}; did you mean {' or '.join(close) or '*'}?")
 
+    def _marked(self, segments: list[str], query: frozenset[str]) -> Any:
+        """What a path means that only its query tells from others: the most telling marks count."""
+        for marks in sorted(self._roots, key=lambda marks: (-len(marks), sorted(marks))):
+            if marks and marks <= query:
+                found = self._walk(self._roots[marks], segments, 0, "")
+                if found is not None:
+                    return found
+        return None
+
     def _add(self, method: Method) -> None:
-        node = self._root
+        node = self._roots.setdefault(method.marks, {})
         segments, spans, custom = _parse(method.template)
         for segment in segments:
             node = node.setdefault(segment, {})

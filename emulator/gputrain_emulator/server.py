@@ -8,8 +8,10 @@ import re
 import socket
 import threading
 import time
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from gputrain_emulator import admin, batch
 from gputrain_emulator.call import Reply
@@ -118,6 +120,11 @@ class Handler(BaseHTTPRequestHandler):
             return Outcome(reply=batch.answer(self.server.dispatcher, request))
         return self.server.dispatcher.handle(request)
 
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """The time of the emulated world, which is what its services' ``Date`` tells."""
+        now = self.server.dispatcher.world.clock.now()
+        return super().date_time_string(now if timestamp is None else timestamp)
+
     def _request(self) -> Request:
         limit = self._body_limit()
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
@@ -125,11 +132,16 @@ class Handler(BaseHTTPRequestHandler):
         else:
             body = self._counted(limit)
         headers = {name.lower(): value for name, value in self.headers.items()}
+        if headers.get("content-encoding", "").lower() == "gzip":
+            body = _unpacked(body, limit)
         return Request(verb=self.command, target=self.path, headers=headers, body=body)
 
     def _body_limit(self) -> int:
         try:
-            method, _ = self.server.dispatcher.routes.match(self.command, self.path.partition("?")[0])
+            path, _, query = self.path.partition("?")
+            method, _ = self.server.dispatcher.routes.match(
+                self.command, path, parse_qs(query, keep_blank_values=True)
+            )
         except ApiError:
             return MAX_JSON_BODY
         return method.max_body
@@ -199,6 +211,20 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body[start : start + size])
             self.wfile.flush()
             time.sleep(seconds / steps)
+
+
+def _unpacked(body: bytes, limit: int) -> bytes:
+    """A gzip body as it was before, at most ``limit`` bytes of it."""
+    unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        plain = unpacker.decompress(body, limit)
+    except zlib.error:
+        raise ApiError(400, "The request body is not the gzip that its Content-Encoding says.") from None
+    if unpacker.unconsumed_tail:
+        raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")
+    if not unpacker.eof:
+        raise ApiError(400, "The gzip of the request body ends early.")
+    return plain
 
 
 def require_loopback(host: str) -> None:

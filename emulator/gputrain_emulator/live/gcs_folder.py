@@ -58,7 +58,7 @@ class GcsFolder:
     def sync(self) -> None:
         """Make both sides alike now; where both have changed, the file wins."""
         with self._lock:
-            for bucket in self._storage.objects.all_buckets():
+            for bucket in self._storage.buckets.all():
                 self._sync_bucket(bucket.name)
 
     def close(self) -> None:
