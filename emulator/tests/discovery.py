@@ -43,8 +43,8 @@ UNDOCUMENTED = re.compile(
 # The parameters that make a request one of Cloud Storage's XML API, whose paths are the users' own names.
 XML_API = frozenset({"uploads", "uploadId", "X-Goog-Signature"})
 
-# What a document calls required, and Google's own client leaves out: google-cloud-storage sends an update of a
-# bucket or an object without its `acl` wherever it has read none.
+# What a document calls required, and Google's own client leaves out: google-cloud-storage sends an update of
+# a bucket or an object without its `acl` wherever it has read none.
 NOT_REQUIRED = frozenset({"request.acl"})
 
 # What real clients send although the v1 documents do not list it.

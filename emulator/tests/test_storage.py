@@ -256,7 +256,8 @@ _BAD: tuple[tuple[str, str, Any, int], ...] = (
     ("PATCH", "/storage/v1/b/bucket/o/a", b'{"metadata": {"k": 1}}', 400),
     ("POST", "/storage/v1/b?project=my-project", b'{"name": "NO"}', 400),
     ("POST", "/storage/v1/b?project=nobody", b'{"name": "fine"}', 404),
-    ("PUT", "/storage/v1/b/bucket", None, 501),
+    ("PUT", "/storage/v1/b/bucket/iam", None, 501),
+    ("GET", "/storage/v1/b/bucket/o?banana=1", None, 400),
     ("DELETE", "/storage/v1/b", None, 405),
 )
 
@@ -285,4 +286,4 @@ def test_an_upload_can_be_given_up(cloud: Cloud, client: Any) -> None:
         requests.put(where, data=b"", headers={"Content-Range": "bytes */9"}, timeout=10).status_code == 308
     )
     assert requests.delete(where, timeout=10).status_code == 499
-    assert requests.put(where, data=b"x" * 9, timeout=10).status_code == 404
+    assert requests.put(where, data=b"x" * 9, timeout=10).status_code == 499

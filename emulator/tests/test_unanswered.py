@@ -52,8 +52,8 @@ def known(routes: Routes, verb: str, path: str) -> bool:
     ("verb", "path", "status"),
     [
         ("GET", "/storage/v1/b/bucket/acl", 501),
-        ("GET", "/storage/v1/b/bucket/storageLayout", 501),
-        ("POST", "/storage/v1/b/bucket/o/x/restore", 501),
+        ("GET", "/storage/v1/b/bucket/notificationConfigs", 501),
+        ("POST", "/storage/v1/b/bucket/o/bulkRestore", 501),
         ("GET", "/v2/projects/my-project/sinks", 501),
         ("POST", "/v1/projects/my-project/services:batchEnable", 501),
         ("GET", "/storage/v1/b/bucket/nothing", 404),

@@ -1,19 +1,29 @@
-"""objects.list: prefix, delimiter, offsets, globs and pages over a bucket's sorted names."""
+"""objects.list: prefix, delimiter, offsets, globs, versions and pages over a bucket's sorted names."""
 
 from __future__ import annotations
 
-import base64
-import binascii
+import enum
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gputrain_emulator.storage.conditions import invalid
 from gputrain_emulator.storage.objects import Objects
+from gputrain_emulator.storage.refusals import invalid
+from gputrain_emulator.storage.tokens import decode, encode
 from gputrain_emulator.storage.values import Stored
 
 MAX_PAGE = 1000
 _LAST = "\U0010ffff"
+_END = 2**63
+
+
+class Which(enum.Enum):
+    """Which of a bucket's objects a list is about."""
+
+    LIVE = "live"
+    ALL = "all"
+    """With the noncurrent generations."""
+    SOFT_DELETED = "soft-deleted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +38,7 @@ class Wanted:
     include_trailing_delimiter: bool = False
     page_size: int = MAX_PAGE
     page_token: str = ""
+    which: Which = Which.LIVE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +50,17 @@ class Page:
 
 def page(objects: Objects, bucket: str, wanted: Wanted) -> Page:
     """One page, in the order of names; objects and prefixes count alike towards its size."""
-    after = _decode(wanted.page_token)
-    start = max(wanted.prefix, wanted.start, after)
+    after = _place(wanted.page_token)
+    start = max(wanted.prefix, wanted.start, after[0])
     pattern = re.compile(_glob(wanted.glob), re.DOTALL) if wanted.glob else None
     items: list[Stored] = []
     prefixes: list[str] = []
     size = min(wanted.page_size or MAX_PAGE, MAX_PAGE)
-    last = ""
-    for stored in _within(objects.walk(bucket, start), wanted):
-        if after and (stored.name <= after or (after.endswith(_LAST) and stored.name < after)):
-            continue
-        if pattern is not None and not pattern.fullmatch(stored.name):
+    last = after
+    for stored in _within(_found(objects, bucket, wanted.which, start), wanted):
+        # A live object that was written anew between two pages is not told twice.
+        place = stored.name, _END if wanted.which is Which.LIVE else stored.generation
+        if place <= after or (pattern is not None and not pattern.fullmatch(stored.name)):
             continue
         folder = _folder(stored.name, wanted)
         if folder and prefixes and prefixes[-1] == folder:
@@ -57,13 +68,33 @@ def page(objects: Objects, bucket: str, wanted: Wanted) -> Page:
                 items.append(stored)
             continue
         if len(items) + len(prefixes) >= size:
-            return Page(items=tuple(items), prefixes=tuple(prefixes), next_token=_encode(last))
+            return Page(items=tuple(items), prefixes=tuple(prefixes), next_token=_token(last))
         if folder:
             prefixes.append(folder)
         if not folder or (wanted.include_trailing_delimiter and stored.name == folder):
             items.append(stored)
-        last = folder + _LAST if folder else stored.name
+        last = (folder + _LAST, 0) if folder else place
     return Page(items=tuple(items), prefixes=tuple(prefixes), next_token="")
+
+
+def _found(objects: Objects, bucket: str, which: Which, start: str) -> list[Stored]:
+    if which is Which.ALL:
+        return objects.walk_all(bucket, start)
+    if which is Which.SOFT_DELETED:
+        return objects.walk_soft_deleted(bucket, start)
+    return objects.walk(bucket, start)
+
+
+def _token(place: tuple[str, int]) -> str:
+    return encode(f"{place[1]}/{place[0]}")
+
+
+def _place(token: str) -> tuple[str, int]:
+    """The name and the generation after which a page begins."""
+    generation, _, name = decode(token).partition("/")
+    if token and not generation.isdecimal():
+        raise invalid("Invalid value for pageToken.")
+    return name, int(generation or 0)
 
 
 def _within(found: Iterable[Stored], wanted: Wanted) -> Iterable[Stored]:
@@ -82,17 +113,6 @@ def _folder(name: str, wanted: Wanted) -> str:
         return ""
     at = name.find(wanted.delimiter, len(wanted.prefix))
     return name[: at + len(wanted.delimiter)] if at >= 0 else ""
-
-
-def _encode(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode()
-
-
-def _decode(token: str) -> str:
-    try:
-        return base64.b64decode(token, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
-    except (binascii.Error, UnicodeError, ValueError):
-        raise invalid("Invalid value for pageToken.") from None
 
 
 def _glob(glob: str) -> str:

@@ -1,25 +1,51 @@
-"""The JSON API's buckets, and who may do what; `object_service` and `upload_service` have the rest."""
+"""How the JSON API's calls are read: their parameters by Google's document, their caller's permissions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gputrain_emulator.call import Call, Reply
 from gputrain_emulator.errors import ApiError, Style
-from gputrain_emulator.routes import Service
-from gputrain_emulator.storage.conditions import Conditions
-from gputrain_emulator.storage.resources import bucket_resource
+from gputrain_emulator.routes import MAX_JSON_BODY, Service
+from gputrain_emulator.storage import acl, settings
+from gputrain_emulator.storage.encryption import key_sha256
+from gputrain_emulator.storage.fields import read_parameters
+from gputrain_emulator.storage.refusals import invalid, not_carried_out
+from gputrain_emulator.storage.resources import object_resource
 from gputrain_emulator.storage.state import Storage
-from gputrain_emulator.storage.uploads import read_metadata
-from gputrain_emulator.world import unknown_project
+from gputrain_emulator.storage.values import Stored, Writer
 
 SERVICE = Service(name="storage", style=Style.STORAGE)
 
-_BUCKET_FIELDS = frozenset(
-    {"labels", "lifecycle", "versioning", "iamConfiguration", "storageClass", "softDeletePolicy", "cors",
-     "autoclass", "encryption", "hierarchicalNamespace", "retentionPolicy", "rpo", "website", "logging",
-     "billing", "defaultEventBasedHold", "customPlacementConfig"}
-)  # fmt: skip
+Answer = dict[str, Any] | Reply
+Handler = Callable[[Call], Answer]
+
+_KEYS_OF_KMS = ("kmsKeyName", "destinationKmsKeyName")
+
+
+def serves(
+    verb: str,
+    template: str,
+    method_id: str,
+    *permissions: str,
+    document: str = "",
+    max_body: int = MAX_JSON_BODY,
+) -> Callable[[Handler], Handler]:
+    """Answer a method whose parameters are those of `document` (itself), for who has `permissions`."""
+
+    def register(handler: Handler) -> Handler:
+        def run(call: Call) -> Answer:
+            call.query = read_parameters(document or method_id, call.query_all)
+            for permission in permissions:
+                may(call, permission)
+            _check_parameters(call)
+            return handler(call)
+
+        SERVICE.route(verb, template, method_id, permission="-", max_body=max_body)(run)
+        return handler
+
+    return register
 
 
 def may(call: Call, permission: str) -> None:
@@ -34,69 +60,44 @@ def may(call: Call, permission: str) -> None:
         )
 
 
-@SERVICE.route("GET", "/storage/v1/b", "storage.buckets.list", permission="-")
-def list_buckets(call: Call) -> dict[str, Any]:
-    may(call, "storage.buckets.list")
-    project = call.world.find_project(call.query.get("project", ""))
-    if project is None:
-        raise unknown_project(call.query.get("project", ""), Style.COMPUTE)
-    found = call.world.part(Storage).objects.buckets(project.id)
-    prefix = call.query.get("prefix", "")
-    items = [bucket_resource(bucket, call.base_url) for bucket in found if bucket.name.startswith(prefix)]
-    return {"kind": "storage#buckets", **({"items": items} if items else {})}
+def is_full(call: Call, default: str = "noAcl") -> bool:
+    """Whether the answer shows access control lists."""
+    return bool(call.query.get("projection", default) == "full")
 
 
-@SERVICE.route("POST", "/storage/v1/b", "storage.buckets.insert", permission="-")
-def insert_bucket(call: Call) -> dict[str, Any]:
-    may(call, "storage.buckets.create")
-    asked = read_metadata(call.raw_body)
-    project = call.world.find_project(call.query.get("project", ""))
-    if project is None:
-        raise unknown_project(call.query.get("project", ""), Style.COMPUTE)
-    location = asked.get("location", "US")
-    if not isinstance(asked.get("name"), str) or not isinstance(location, str):
-        raise ApiError(400, "Required parameter: name", reason="required")
-    bucket = call.world.part(Storage).objects.add_bucket(
-        asked["name"],
-        project=project.id,
-        project_number=project.number,
-        location=location,
-        fields={key: value for key, value in asked.items() if key in _BUCKET_FIELDS},
-    )
-    call.world.ledger.write("create", f"buckets/{bucket.name}", caller=call.caller.email)
-    return bucket_resource(bucket, call.base_url)
-
-
-@SERVICE.route("GET", "/storage/v1/b/{bucket}", "storage.buckets.get", permission="-")
-def get_bucket(call: Call) -> dict[str, Any]:
-    may(call, "storage.buckets.get")
-    bucket = call.world.part(Storage).objects.bucket(call.params["bucket"])
-    Conditions.of(call.query).check(bucket.generation, bucket.metageneration, reading=True)
-    return bucket_resource(bucket, call.base_url)
-
-
-@SERVICE.route("PATCH", "/storage/v1/b/{bucket}", "storage.buckets.patch", permission="-")
-def patch_bucket(call: Call) -> dict[str, Any]:
-    may(call, "storage.buckets.update")
-    asked = {key: v for key, v in read_metadata(call.raw_body).items() if key in _BUCKET_FIELDS}
-    objects = call.world.part(Storage).objects
-    return bucket_resource(
-        objects.patch_bucket(call.params["bucket"], asked, Conditions.of(call.query)), call.base_url
+def shown(call: Call, stored: Stored) -> dict[str, Any]:
+    """An object as the answer of a call."""
+    bucket = call.world.part(Storage).buckets.get(stored.bucket)
+    return object_resource(
+        stored, bucket, call.base_url, full=is_full(call), key_sha256=key_sha256(call.headers)
     )
 
 
-@SERVICE.route("DELETE", "/storage/v1/b/{bucket}", "storage.buckets.delete", permission="-")
-def delete_bucket(call: Call) -> Reply:
-    may(call, "storage.buckets.delete")
-    call.world.part(Storage).objects.drop_bucket(call.params["bucket"], Conditions.of(call.query))
-    return Reply(status=204)
+def writer(call: Call, bucket: str, parameter: str = "predefinedAcl") -> Writer:
+    """Who writes into a bucket by this call, with which list and which key."""
+    place = call.world.part(Storage).buckets.get(bucket)
+    return Writer(
+        email=call.caller.email,
+        acl=acl.chosen(call.query.get(parameter), uniform=place.uniform_access, default=""),
+        key_sha256=key_sha256(call.headers),
+    )
 
 
-@SERVICE.route(
-    "GET", "/storage/v1/b/{bucket}/iam/testPermissions", "storage.buckets.testIamPermissions", permission="-"
-)
-def test_permissions(call: Call) -> dict[str, Any]:
-    call.world.part(Storage).objects.bucket(call.params["bucket"])
-    asked = call.query_all.get("permissions", [])
-    held = [permission for permission in asked if call.caller.may(permission)]
-    return {"kind": "storage#testIamPermissionsResponse", **({"permissions": held} if held else {})}
+def check_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What a writer chose for an object; 501 for what is not carried out."""
+    for name in ("acl", "contexts", "retention"):
+        if fields.get(name):
+            raise not_carried_out(f"An object's {name}")
+    if fields.get("storageClass") is not None:
+        settings.check_class(fields["storageClass"])
+    own = ("acl", "contexts", "retention", "name", "crc32c", "md5Hash")
+    return {key: value for key, value in fields.items() if key not in own}
+
+
+def _check_parameters(call: Call) -> None:
+    for name in _KEYS_OF_KMS:
+        if call.query.get(name):
+            raise not_carried_out(f"A Cloud KMS key ({name})")
+    payer = call.query.get("userProject")
+    if payer and call.world.find_project(payer) is None:
+        raise invalid("User project specified in the request is invalid.", reason="userProjectInvalid")

@@ -10,6 +10,7 @@ from gputrain_emulator.storage.content import Folder
 from gputrain_emulator.storage.objects import Objects
 from gputrain_emulator.storage.uploads import Sessions
 from gputrain_emulator.storage.values import Bucket
+from gputrain_emulator.storage.xml_uploads import MultipartUploads
 from gputrain_emulator.world import World
 
 
@@ -23,7 +24,9 @@ class Storage:
         folder = Folder(Path(self._kept.name))
         self.world = world
         self.objects = Objects(folder, world.clock.now)
-        self.uploads = Sessions()
+        self.buckets = self.objects.buckets
+        self.uploads = Sessions(world.clock.now)
+        self.multipart = MultipartUploads(folder, world.clock.now)
 
     def add_bucket(
         self,
@@ -33,21 +36,25 @@ class Storage:
         project: str = "",
         fields: Mapping[str, object] | None = None,
     ) -> Bucket:
-        """A bucket of a project, the first one unless another is named."""
+        """A bucket of a project, the first one unless another is named.
+
+        Unlike a bucket made over the wire it keeps nothing that is deleted, unless `fields` say so: what
+        trains here writes its checkpoints over and over, and all of it lies on this machine's disk.
+        """
         owner = self.world.find_project(project) if project else next(iter(self.world.projects.values()))
         if owner is None:
             raise LookupError(f"no such project: {project}")
-        return self.objects.add_bucket(
+        return self.buckets.add(
             name,
             project=owner.id,
             project_number=owner.number,
             location=location,
-            fields=fields or {},
+            fields={"softDeletePolicy": {"retentionDurationSeconds": "0"}, **(fields or {})},
         )
 
     def location(self, bucket: str) -> str | None:
         """Where a bucket is, None where there is none of that name."""
-        return next((found.location for found in self.objects.all_buckets() if found.name == bucket), None)
+        return next((found.location for found in self.buckets.all() if found.name == bucket), None)
 
     def close(self) -> None:
         """Remove the folder; safe to call twice."""

@@ -1,4 +1,4 @@
-"""The three ways to upload: media, multipart and resumable."""
+"""The JSON API's three ways to upload: media, multipart and resumable."""
 
 from __future__ import annotations
 
@@ -7,39 +7,55 @@ from typing import Any
 from urllib.parse import quote
 
 from gputrain_emulator.call import Call, Reply
-from gputrain_emulator.errors import ApiError
-from gputrain_emulator.storage.conditions import Conditions, invalid
+from gputrain_emulator.storage.conditions import Conditions
 from gputrain_emulator.storage.content import Content
-from gputrain_emulator.storage.resources import chosen, object_resource
-from gputrain_emulator.storage.service import SERVICE, may
+from gputrain_emulator.storage.copy_service import forbid_overwrite
+from gputrain_emulator.storage.fields import read_message
+from gputrain_emulator.storage.multipart import split_multipart
+from gputrain_emulator.storage.refusals import invalid, required
+from gputrain_emulator.storage.resources import object_resource
+from gputrain_emulator.storage.service import Answer, check_fields, is_full, may, serves, writer
 from gputrain_emulator.storage.state import Storage
-from gputrain_emulator.storage.uploads import Session, read_metadata, split_multipart
-from gputrain_emulator.storage.values import Stored
+from gputrain_emulator.storage.uploads import Session
+from gputrain_emulator.storage.values import Writer
 
 MAX_UPLOAD = 1 << 30  # of one request; the emulator holds it in memory while it reads it
-_PATH = "/upload/storage/v1/b/{bucket}/o"
+_INSERT = "storage.objects.insert"
+_PATHS = ("/upload/storage/v1/b/{bucket}/o", "/resumable/upload/storage/v1/b/{bucket}/o")
+"""The second is where Google's document sends resumable uploads, and gcloud with it."""
 
 
-@SERVICE.route("POST", _PATH, "storage.objects.insert", permission="-", max_body=MAX_UPLOAD)
-def insert(call: Call) -> dict[str, Any] | Reply:
+def insert(call: Call) -> Answer:
+    """A whole upload, the start of a resumable one, or a chunk of one, which gcsfs sends by POST."""
+    if "upload_id" in call.query:
+        return put_chunk(call)
     kind = call.query.get("uploadType", "")
     if kind == "resumable":
         return _start(call)
     if kind == "multipart":
-        asked, media, data = split_multipart(call.headers.get("content-type", ""), call.raw_body)
+        metadata, media, data = split_multipart(call.headers.get("content-type", ""), call.raw_body)
     elif kind == "media":
-        asked, media, data = {}, call.headers.get("content-type", ""), call.raw_body
+        metadata, media, data = b"", call.headers.get("content-type", ""), call.raw_body
     else:
         raise invalid("Invalid upload request: uploadType must be media, multipart or resumable.")
+    asked = read_message("Object", metadata)
     name, fields = _target(call, asked, media)
-    storage = call.world.part(Storage)
+    storage, bucket = call.world.part(Storage), call.params["bucket"]
     content = storage.objects.folder.keep(data)
-    _check_hashes(content, {**_header_hashes(call), **asked})
-    return _write(call, call.params["bucket"], name, content, fields, Conditions.of(call.query))
+    check_hashes(content, {**header_hashes(call.headers), **asked})
+    return _write(
+        call,
+        bucket,
+        name,
+        content,
+        fields,
+        Conditions.of(call.query, headers=call.headers),
+        writer(call, bucket),
+    )
 
 
-@SERVICE.route("PUT", _PATH, "storage.objects.insertChunk", permission="-", max_body=MAX_UPLOAD)
-def put_chunk(call: Call) -> dict[str, Any] | Reply:
+def put_chunk(call: Call) -> Answer:
+    """Bytes of a resumable upload, or a question how far it is."""
     storage = call.world.part(Storage)
     session = storage.uploads.find(call.query.get("upload_id", ""))
     with session.lock:
@@ -49,23 +65,55 @@ def put_chunk(call: Call) -> dict[str, Any] | Reply:
             if progress.content is None:
                 done = {"Range": f"bytes=0-{progress.received - 1}"} if progress.received else {}
                 return Reply(status=308, headers=done)
-            _check_hashes(progress.content, {**session.hashes, **_header_hashes(call)})
+            check_hashes(progress.content, {**session.hashes, **header_hashes(call.headers)})
             session.result = _write(
-                call, session.bucket, session.name, progress.content, session.fields, session.conditions
+                call,
+                session.bucket,
+                session.name,
+                progress.content,
+                session.fields,
+                session.conditions,
+                session.writer,
             )
+            session.draft = None  # the object has the bytes now, and they go with it
         return session.result
 
 
-@SERVICE.route("DELETE", _PATH, "storage.objects.cancelUpload", permission="-")
-def cancel_upload(call: Call) -> Reply:
+def cancel_upload(call: Call) -> Answer:
     call.world.part(Storage).uploads.cancel(call.query.get("upload_id", ""))
     return Reply(status=499)
 
 
+for _path in _PATHS:
+    serves("POST", _path, _INSERT, max_body=MAX_UPLOAD)(insert)
+    serves("PUT", _path, "storage.objects.insertChunk", document=_INSERT, max_body=MAX_UPLOAD)(put_chunk)
+    serves("DELETE", _path, "storage.objects.cancelUpload", document=_INSERT)(cancel_upload)
+
+
+def header_hashes(headers: Mapping[str, str]) -> dict[str, str]:
+    """`X-Goog-Hash: crc32c=...,md5=...` and `Content-MD5` as the metadata would say them."""
+    found = {}
+    for part in headers.get("x-goog-hash", "").split(","):
+        name, _, value = part.strip().partition("=")
+        if name in ("crc32c", "md5"):
+            found["md5Hash" if name == "md5" else name] = value
+    if headers.get("content-md5"):
+        found["md5Hash"] = headers["content-md5"]
+    return found
+
+
+def check_hashes(content: Content, told: Mapping[str, Any]) -> None:
+    """400 where the bytes are not those that were announced."""
+    for key, label, actual in (("crc32c", "CRC32C", content.crc32c), ("md5Hash", "MD5 hash", content.md5)):
+        given = told.get(key)
+        if given is not None and given != actual:
+            raise invalid(f'Provided {label} "{given}" doesn\'t match calculated {label} "{actual}".')
+
+
 def _start(call: Call) -> Reply:
-    asked = read_metadata(call.raw_body)
+    asked = read_message("Object", call.raw_body)
     name, fields = _target(call, asked, call.headers.get("x-upload-content-type", ""))
-    bucket, conditions = call.params["bucket"], Conditions.of(call.query)
+    bucket, conditions = call.params["bucket"], Conditions.of(call.query, headers=call.headers)
     storage = call.world.part(Storage)
     storage.objects.check_write(bucket, name, conditions)
     upload_id = storage.uploads.start(
@@ -74,7 +122,8 @@ def _start(call: Call) -> Reply:
             name=name,
             fields=fields,
             conditions=conditions,
-            hashes={key: str(asked[key]) for key in ("crc32c", "md5Hash") if key in asked},
+            hashes={key: str(asked[key]) for key in ("crc32c", "md5Hash") if asked.get(key)},
+            writer=writer(call, bucket),
             draft=storage.objects.folder.draft(),
         )
     )
@@ -83,12 +132,12 @@ def _start(call: Call) -> Reply:
     return Reply(status=200, headers={"Location": where, "X-GUploader-UploadID": upload_id})
 
 
-def _target(call: Call, asked: Mapping[str, Any], media: str) -> tuple[str, dict[str, object]]:
+def _target(call: Call, asked: Mapping[str, Any], media: str) -> tuple[str, dict[str, Any]]:
     may(call, "storage.objects.create")
     name = call.query.get("name") or asked.get("name")
-    if not isinstance(name, str) or not name:
-        raise ApiError(400, "Required object name is missing.", reason="required")
-    fields = chosen(asked)
+    if not name:
+        raise required("Required object name is missing.")
+    fields = check_fields(asked)
     if media:
         fields.setdefault("contentType", media)
     if call.query.get("contentEncoding"):
@@ -101,39 +150,13 @@ def _write(
     bucket: str,
     name: str,
     content: Content,
-    fields: Mapping[str, object],
+    fields: Mapping[str, Any],
     conditions: Conditions,
+    who: Writer,
 ) -> dict[str, Any]:
-    objects = call.world.part(Storage).objects
-    if not call.caller.may("storage.objects.delete"):
-        _forbid_overwrite(call, bucket, name)
-    stored: Stored = objects.put(bucket, name, content, fields, conditions=conditions)
-    return object_resource(stored, call.base_url)
-
-
-def _forbid_overwrite(call: Call, bucket: str, name: str) -> None:
-    """Overwriting needs the permission to delete, as it replaces what was there."""
-    try:
-        call.world.part(Storage).objects.get(bucket, name)
-    except ApiError:
-        return
-    may(call, "storage.objects.delete")
-
-
-def _header_hashes(call: Call) -> dict[str, str]:
-    """`X-Goog-Hash: crc32c=...,md5=...` and `Content-MD5` as the metadata would say them."""
-    found = {}
-    for part in call.headers.get("x-goog-hash", "").split(","):
-        name, _, value = part.strip().partition("=")
-        if name in ("crc32c", "md5"):
-            found["md5Hash" if name == "md5" else name] = value
-    if call.headers.get("content-md5"):
-        found["md5Hash"] = call.headers["content-md5"]
-    return found
-
-
-def _check_hashes(content: Content, told: Mapping[str, Any]) -> None:
-    for key, label, actual in (("crc32c", "CRC32C", content.crc32c), ("md5Hash", "MD5 hash", content.md5)):
-        given = told.get(key)
-        if given is not None and given != actual:
-            raise invalid(f'Provided {label} "{given}" doesn\'t match calculated {label} "{actual}".')
+    storage = call.world.part(Storage)
+    forbid_overwrite(call, bucket, name)
+    stored = storage.objects.put(bucket, name, content, fields, conditions=conditions, writer=who)
+    return object_resource(
+        stored, storage.buckets.get(bucket), call.base_url, full=is_full(call), key_sha256=who.key_sha256
+    )

@@ -1,68 +1,25 @@
-"""The two uploads that are more than a body: multipart/related, and the resumable one with its sessions."""
+"""Resumable uploads: their sessions, and the chunks they take."""
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gputrain_emulator.errors import ApiError
-from gputrain_emulator.storage.conditions import Conditions, invalid
+from gputrain_emulator.storage.conditions import Conditions
 from gputrain_emulator.storage.content import Content, Draft
+from gputrain_emulator.storage.refusals import invalid
+from gputrain_emulator.storage.values import Writer
 
 CHUNK = 256 * 1024  # only whole multiples of this are kept of a chunk that is not the last
+SESSION_S = 7 * 86400.0
+"""A session is forgotten so long after its start (cloud.google.com/storage/docs/resumable-uploads)."""
 
-_BOUNDARY = re.compile(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^\s;]+))""")  # gcloud sends the single quotes
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
-
-
-def split_multipart(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:
-    """The metadata, media type and media of a multipart/related body.
-
-    Lines end in CRLF as RFC 2046 has it, or in LF alone, which gcloud sends and Google takes.
-    """
-    found = _BOUNDARY.search(content_type)
-    if not content_type.startswith("multipart/") or found is None:
-        raise invalid("Malformed multipart body: the boundary is missing.")
-    mark = b"--" + str(found.group(found.lastindex or 0)).encode()
-    end = b"\r\n" if body.startswith(mark + b"\r\n") else b"\n"
-    parts = body.split(end + mark)
-    if not parts[0].startswith(mark) or len(parts) < 3:
-        raise invalid("Malformed multipart body: two parts are needed.")
-    parts[0] = parts[0][len(mark) :]
-    if not parts[-1].startswith(b"--"):
-        raise invalid("Malformed multipart body: the closing boundary is missing.")
-    _, metadata = _part(parts[0], end)
-    headers, media = _part((end + mark).join(parts[1:-1]), end)
-    return read_metadata(metadata), headers.get("content-type", ""), media
-
-
-def read_metadata(data: bytes) -> dict[str, Any]:
-    """Object metadata sent as JSON; an empty body is none."""
-    if not data.strip():
-        return {}
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        raise ApiError(400, "Parse Error", reason="parseError") from None
-    if not isinstance(document, dict):
-        raise ApiError(400, "Parse Error", reason="parseError")
-    return document
-
-
-def _part(part: bytes, end: bytes) -> tuple[dict[str, str], bytes]:
-    head, separator, data = part.removeprefix(end).partition(end + end)
-    if not separator:
-        raise invalid("Malformed multipart body: a part has no headers.")
-    headers = {}
-    for line in head.decode("latin-1").splitlines():
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    return headers, data
 
 
 @dataclass(kw_only=True)
@@ -71,10 +28,12 @@ class Session:
 
     bucket: str
     name: str
-    fields: Mapping[str, object]
+    fields: Mapping[str, Any]
     conditions: Conditions
     hashes: Mapping[str, str]  # what the metadata said the bytes would be
-    draft: Draft
+    writer: Writer = Writer()
+    draft: Draft | None
+    """The bytes that came; None once the object is made or the upload given up: nothing keeps them then."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     result: dict[str, Any] | None = None  # what finished it, told again to whoever asks
 
@@ -88,10 +47,11 @@ class Progress:
 
 
 class Sessions:
-    """The resumable uploads in progress, by upload id."""
+    """The resumable uploads of the last seven days, by upload id."""
 
-    def __init__(self) -> None:
-        self._sessions: dict[str, Session] = {}
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._sessions: dict[str, tuple[float, Session]] = {}  # in the order of their starts
         self._lock = threading.Lock()
         self._keep: list[int] = []
 
@@ -99,21 +59,26 @@ class Sessions:
         """Keep a session; returns its upload id."""
         upload_id = secrets.token_urlsafe(48)
         with self._lock:
-            self._sessions[upload_id] = session
+            self._forget()
+            self._sessions[upload_id] = (self._now(), session)
         return upload_id
 
     def find(self, upload_id: str) -> Session:
+        """A session; 404 for one that is not, or no longer, and 499 for one that was given up."""
         with self._lock:
-            session = self._sessions.get(upload_id)
+            self._forget()
+            _, session = self._sessions.get(upload_id, (0.0, None))
         if session is None:
             raise ApiError(404, "Not Found", reason="notFound")
+        if session.draft is None and session.result is None:
+            raise ApiError(499, "Client Closed Request", reason="clientClosedRequest")
         return session
 
     def cancel(self, upload_id: str) -> None:
-        """Forget an upload; Google answers such a DELETE with 499."""
-        self.find(upload_id)
-        with self._lock:
-            self._sessions.pop(upload_id, None)
+        """Give an upload up; what was uploaded by a finished one stays."""
+        session = self.find(upload_id)
+        with session.lock:
+            session.draft = None
 
     def break_next_chunk(self, kept_bytes: int) -> None:
         """Let the next chunk end in a 503 after `kept_bytes` of it, as a torn connection does."""
@@ -123,6 +88,8 @@ class Sessions:
         """Add a chunk, or only tell how far the upload is; the caller holds `session.lock`."""
         first, total = _read_range(content_range, body)
         draft = session.draft
+        if draft is None:
+            raise ApiError(499, "Client Closed Request", reason="clientClosedRequest")
         if first is not None and first <= draft.size:  # a gap adds nothing: the answer tells where to go on
             data = body[draft.size - first :]
             if self._keep:
@@ -134,6 +101,14 @@ class Sessions:
             raise invalid("Invalid request.  More bytes were received than the total size says.")
         done = total is not None and draft.size == total
         return Progress(received=draft.size, content=draft.finish() if done else None)
+
+    def _forget(self) -> None:
+        oldest = self._now() - SESSION_S
+        while self._sessions:
+            upload_id, (started, _) = next(iter(self._sessions.items()))
+            if started > oldest:
+                return
+            del self._sessions[upload_id]
 
 
 def _whole_chunks(before: int, data: bytes) -> bytes:
