@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gputrain import causes
+from gputrain.causes import Cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure
 
-_KINDS = {contract.OUT_OF_MEMORY: "out_of_memory"}
+KINDS: Mapping[str, Cause] = {
+    contract.EXCEPTION: causes.EXCEPTION,
+    contract.SIGNAL: causes.SIGNAL,
+    contract.EXIT: causes.EXIT,
+    contract.LEFT_EARLY: causes.LEFT_EARLY,
+    contract.OUT_OF_MEMORY: causes.OUT_OF_MEMORY,
+    contract.NODE_MISSING: causes.NODE_MISSING,
+    contract.NODE_LOSS: causes.NODE_LOST,
+    contract.STOP_IGNORED: causes.STOPPED,
+    contract.REFUSED: causes.ENVIRONMENT,
+}
+"""The agents' words, all of them; one of a later agent keeps its own."""
+SIGNALS: Mapping[str, Cause] = {"SIGKILL": causes.KILLED} | dict.fromkeys(
+    ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT"), causes.CRASHED
+)
 _ABOUT_NODES = (contract.NODE_LOSS, contract.NODE_MISSING)
 
 
@@ -19,16 +35,15 @@ def first_cause(documents: Sequence[Mapping[str, Any]]) -> Failure | None:
     and the lower node rank speaks first.
     """
     ordered = sorted(documents, key=lambda one: int(one.get(contract.R_NODE_RANK) or 0))
-    causes = [cause for one in ordered if isinstance(cause := one.get(contract.R_CAUSE), Mapping)]
-    of_ranks = [cause for cause in causes if cause.get(contract.C_KIND) not in _ABOUT_NODES]
-    chosen = (of_ranks or causes)[:1]
+    blamed = [cause for one in ordered if isinstance(cause := one.get(contract.R_CAUSE), Mapping)]
+    of_ranks = [cause for cause in blamed if cause.get(contract.C_KIND) not in _ABOUT_NODES]
+    chosen = (of_ranks or blamed)[:1]
     return _failure(chosen[0]) if chosen else None
 
 
 def _failure(cause: Mapping[str, Any]) -> Failure:
-    kind = str(cause.get(contract.C_KIND) or "")
     return Failure(
-        kind=_KINDS.get(kind, kind),
+        kind=_kind(cause),
         message=str(cause.get(contract.C_MESSAGE) or ""),
         rank=_number(cause.get(contract.C_RANK)),
         node_rank=_number(cause.get(contract.C_NODE_RANK)),
@@ -36,6 +51,14 @@ def _failure(cause: Mapping[str, Any]) -> Failure:
         traceback=str(cause.get(contract.C_TRACEBACK) or ""),
         last_lines=tuple(str(line) for line in cause.get(contract.C_LAST_LINES) or ()),
     )
+
+
+def _kind(cause: Mapping[str, Any]) -> str:
+    kind = str(cause.get(contract.C_KIND) or "")
+    known = KINDS.get(kind)
+    if known is causes.SIGNAL:
+        known = SIGNALS.get(str(cause.get(contract.C_SIGNAL)), known)
+    return kind if known is None else known.kind
 
 
 def _number(value: object) -> int | None:

@@ -12,12 +12,12 @@ from typing import Any
 
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine, OpensShells, Restarts
-from gputrain.errors import JobError, RequestError
+from gputrain.errors import RequestError
 from gputrain.job.logs import LogReader, Page, Wanted, last_of, pattern
 from gputrain.job.onward import NOWHERE, Ways, going_on, late_refusal
-from gputrain.job.result import Result, failed, told
+from gputrain.job.result import Result, ended, told
 from gputrain.job.watch import Watch
-from gputrain.lifecycle import Failure, Observation, State, advance
+from gputrain.lifecycle import Observation, State, advance
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Attempt, Candidate, Ledger
 from gputrain.planning.attempts import moved
@@ -170,15 +170,7 @@ class Job:
                 cost_usd=self.cost_usd,
                 attempt=self._seen.attempt,
             )
-        if state is State.FAILED:
-            raise failed(
-                self.ref.name,
-                self.uri,
-                self._seen.failure or Failure(kind="unknown", message=self._seen.detail),
-            )
-        fix = "raise max_run_duration or max_wait_duration" if state is State.EXPIRED else ""
-        why = self._seen.detail or (self._seen.failure.message if self._seen.failure else "")
-        raise JobError(f"{self.ref.name} ended as {state.value}", why=why, fix=fix, uri=self.uri)
+        raise ended(self.ref, state, self._seen)
 
     def logs(
         self,

@@ -7,17 +7,15 @@ from typing import Protocol
 
 import attrs
 
+from gputrain import causes
 from gputrain.backends.base import Backend, JobRef
+from gputrain.causes import Fault
 from gputrain.errors import AccessError, NoPlacementError, RequestError, Scope
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ledger, Outcome
 
-_OUTCOMES = {
-    "stockout": Outcome.NO_ROOM,
-    "stockout_region": Outcome.NO_ROOM,
-    "quota_region": Outcome.NO_QUOTA,
-}
-"""By the kind of a failure before the first rank ran."""
+_OUTCOMES = {Fault.CAPACITY: Outcome.NO_ROOM, Fault.QUOTA: Outcome.NO_QUOTA}
+"""By whose fault it was that no rank ran."""
 
 NOWHERE = (NoPlacementError, AccessError, RequestError)
 """What a climb raises that found no other place."""
@@ -55,13 +53,14 @@ def late_refusal(
     seen: Observation, candidate: Candidate | None, attempts: Ledger, ways: Ways | None, at: datetime
 ) -> Attempt | None:
     """What a place that had taken the job says after all; None: no such thing, or no way is left."""
-    kind = "" if seen.failure is None else seen.failure.kind
-    is_late = kind in _OUTCOMES and seen.state is State.FAILED and seen.started_at is None
-    if not is_late or candidate is None or ways is None:
+    fault = None if seen.failure is None else causes.of(seen.failure.kind).fault
+    outcome = None if fault is None else _OUTCOMES.get(fault)
+    is_late = seen.state is State.FAILED and seen.started_at is None
+    if outcome is None or not is_late or candidate is None or ways is None:
         return None
-    said = "no room" if _OUTCOMES[kind] is Outcome.NO_ROOM else "its quota is too small"
+    said = "no room" if outcome is Outcome.NO_ROOM else "its quota is too small"
     answer = f"{said} after all"
-    late = Attempt(candidate=candidate, at=at, outcome=_OUTCOMES[kind], answer=answer, scope=Scope.REGION)
+    late = Attempt(candidate=candidate, at=at, outcome=outcome, answer=answer, scope=Scope.REGION)
     return late if ways.are_left(Ledger((*attempts, late))) else None
 
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import attrs
 
+from gputrain import causes
 from gputrain.backends.base import JobRef
-from gputrain.errors import JobFailedError
-from gputrain.job.ends import end_of
-from gputrain.lifecycle import Failure, State
+from gputrain.errors import JobError, JobFailedError
+from gputrain.lifecycle import Failure, Observation, State
 from gputrain.metrics import Metrics
 from gputrain.planning import Candidate
 from gputrain.tables import Table
@@ -43,16 +43,35 @@ def told(
     return Table(title=f"Job {ref.name}", columns=("", " "), rows=rows)
 
 
-def failed(name: str, uri: str, failure: Failure) -> JobFailedError:
-    """The error of a job that failed."""
+_OF_STATE = {State.CANCELLED: causes.CANCELLED, State.EXPIRED: causes.TIME_LIMIT}
+"""Where a platform tells no more than a state."""
+
+
+def ended(ref: JobRef, state: State, seen: Observation) -> JobError:
+    """The error of a job that ended without success."""
+    kind = _OF_STATE.get(state, causes.UNKNOWN).kind
+    failure = seen.failure or Failure(kind=kind, message=seen.detail)
+    if state is State.FAILED:
+        return _failed(ref.name, ref.uri, failure)
+    cause = causes.of(failure.kind)
+    return JobError(
+        f"{ref.name} ended as {state.value}: {cause.title}",
+        why=seen.detail or failure.message,
+        fix=cause.fix,
+        uri=ref.uri,
+        kind=failure.kind,
+    )
+
+
+def _failed(name: str, uri: str, failure: Failure) -> JobFailedError:
     where = "" if failure.rank is None else f" on rank {failure.rank}"
     if failure.rank is None and failure.node_rank is not None:
         where = f" on node {failure.node_rank}"
-    end = end_of(failure.kind)
+    cause = causes.of(failure.kind)
     return JobFailedError(
-        f"{name} failed{where}: {end.title}",
+        f"{name} failed{where}: {cause.title}",
         why=failure.message,
-        fix=f"{end.fix}; the whole log: gputrain.attach({uri!r}).logs()",
+        fix=f"{cause.fix}; the whole log: gputrain.attach({uri!r}).logs()",
         uri=uri,
         kind=failure.kind,
         rank=failure.rank,

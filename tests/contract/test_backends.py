@@ -109,7 +109,7 @@ def test_a_failure_is_the_first_cause_with_its_own_traceback(road, script):
 
 def test_a_rank_that_is_killed_is_told_by_its_signal(road, script):
     seen = road.end(road.submit(TrainingSpec(script=script(CRASH), nproc_per_node=2)))
-    assert (seen.state, seen.failure.kind, seen.failure.rank) == (State.FAILED, "signal", 1)
+    assert (seen.state, seen.failure.kind, seen.failure.rank) == (State.FAILED, "crashed", 1)
     assert "SIGSEGV" in seen.failure.message
 
 

@@ -13,7 +13,7 @@ EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 FLOORS = (
     ("errors", "secrets", "tables", "entrypoint"),
     ("catalog", "lifecycle", "retry", "ddp"),
-    ("spec", "gcp"),
+    ("spec", "gcp", "causes"),
     ("quota",),
     ("planning", "staging"),
     ("preflight", "refresh"),

@@ -7,77 +7,30 @@ Source of the operation types: public audit logs and threads, read 2026-11-20.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
+from gputrain import causes
 from gputrain.backends.lines import moment_of
 from gputrain.backends.results import first_cause
+from gputrain.causes import Cause, Fault
 from gputrain.entrypoint import contract
-from gputrain.lifecycle import Failure, State
+from gputrain.lifecycle import Failure
 
 Document = Mapping[str, Any]
 
 
-class Cause(enum.Enum):
-    """Why an attempt ended."""
-
-    SUCCEEDED = "succeeded"
-    CANCELLED = "cancelled"
-    USER_CODE = "user_code"
-    BOOT = "boot"
-    TIME_LIMIT = "time_limit"
-    NO_CAPACITY = "no_capacity"
-    STOPPED_BY_PERSON = "stopped_by_person"
-    GUEST_SHUTDOWN = "guest_shutdown"
-    PREEMPTED = "preempted"
-    PREEMPTED_IN_CREATION = "preempted_in_creation"
-    HOST_ERROR = "host_error"
-    MAINTENANCE = "maintenance"
-    REBOOTED = "rebooted"
-    VANISHED = "vanished"
-
-
-@attrs.frozen(kw_only=True)
-class Meaning:
-    """What a cause makes of the job."""
-
-    state: State
-    text: str
-    may_restart: bool = False
-    """Whether ``max_restarts`` covers it: nobody's code or wish has failed."""
-
-
-MEANINGS: Mapping[Cause, Meaning] = {
-    Cause.SUCCEEDED: Meaning(state=State.SUCCEEDED, text=""),
-    Cause.CANCELLED: Meaning(state=State.CANCELLED, text="cancelled"),
-    Cause.USER_CODE: Meaning(state=State.FAILED, text=""),
-    Cause.BOOT: Meaning(state=State.FAILED, text="a VM could not start the job"),
-    Cause.TIME_LIMIT: Meaning(state=State.EXPIRED, text="max_run_duration was reached"),
-    Cause.NO_CAPACITY: Meaning(state=State.EXPIRED, text="no capacity came within max_wait_duration"),
-    Cause.STOPPED_BY_PERSON: Meaning(state=State.CANCELLED, text="somebody stopped or deleted a VM"),
-    Cause.GUEST_SHUTDOWN: Meaning(state=State.FAILED, text="a VM was shut down from inside"),
-    Cause.PREEMPTED: Meaning(state=State.FAILED, text="a Spot VM was reclaimed", may_restart=True),
-    Cause.PREEMPTED_IN_CREATION: Meaning(
-        state=State.FAILED, text="a VM was reclaimed while it was made", may_restart=True
-    ),
-    Cause.HOST_ERROR: Meaning(state=State.FAILED, text="the host of a VM failed", may_restart=True),
-    Cause.MAINTENANCE: Meaning(state=State.FAILED, text="host maintenance ended a VM", may_restart=True),
-    Cause.REBOOTED: Meaning(state=State.FAILED, text="a VM was restarted", may_restart=True),
-    Cause.VANISHED: Meaning(state=State.FAILED, text="a VM vanished without a trace", may_restart=True),
-}
-
 _SYSTEM = "compute.instances."
 OPERATIONS: Mapping[str, Cause | None] = {
-    f"{_SYSTEM}preempted": Cause.PREEMPTED,
-    f"{_SYSTEM}baremetalCaretakerPreempted": Cause.PREEMPTED,
-    f"{_SYSTEM}hostError": Cause.HOST_ERROR,
-    f"{_SYSTEM}terminateOnHostMaintenance": Cause.MAINTENANCE,
-    f"{_SYSTEM}guestTerminate": Cause.GUEST_SHUTDOWN,
-    f"{_SYSTEM}deferredStop": Cause.TIME_LIMIT,
-    f"{_SYSTEM}deferredDelete": Cause.TIME_LIMIT,
+    f"{_SYSTEM}preempted": causes.PREEMPTED,
+    f"{_SYSTEM}baremetalCaretakerPreempted": causes.PREEMPTED,
+    f"{_SYSTEM}hostError": causes.HOST_ERROR,
+    f"{_SYSTEM}terminateOnHostMaintenance": causes.MAINTENANCE,
+    f"{_SYSTEM}guestTerminate": causes.GUEST_SHUTDOWN,
+    f"{_SYSTEM}deferredStop": causes.TIME_LIMIT,
+    f"{_SYSTEM}deferredDelete": causes.TIME_LIMIT,
     f"{_SYSTEM}migrateOnHostMaintenance": None,
     f"{_SYSTEM}automaticRestart": None,
 }
@@ -89,18 +42,17 @@ _CREATION = frozenset({"UNSUPPORTED_OPERATION", "RESOURCE_NOT_FOUND"})
 """Codes of an insert whose VM was reclaimed under way. Source: SkyPilot, undocumented, read 2026-11-20."""
 
 _STOPS = {
-    "max_run_duration": Cause.TIME_LIMIT,
-    "cancelled": Cause.CANCELLED,
-    "boot": Cause.BOOT,
-    "absent": Cause.BOOT,
-    "restarted": Cause.REBOOTED,
+    "max_run_duration": causes.TIME_LIMIT,
+    "cancelled": causes.CANCELLED,
+    "boot": causes.BOOT,
+    "absent": causes.BOOT,
+    "restarted": causes.REBOOTED,
 }
 UNABLE = frozenset({"absent", "boot", "restarted"})
 """Why a node ended that never trained: the agents of the others may not know."""
 
 _MUTE = "it removed itself without a word: it could not write to the bucket"
-_NOTICES = {"preempted": Cause.PREEMPTED, "maintenance": Cause.MAINTENANCE}
-_ABOUT_NODES = frozenset({contract.NODE_LOSS, contract.NODE_MISSING})
+_NOTICES = {"preempted": causes.PREEMPTED, "maintenance": causes.MAINTENANCE}
 
 
 @attrs.frozen(kw_only=True)
@@ -136,7 +88,8 @@ class Node:
 class Verdict:
     """Why an attempt ended, and on which node that began."""
 
-    cause: Cause
+    cause: Cause | None = None
+    """None: it ended well."""
     node_rank: int | None = None
     detail: str = ""
     failure: Failure | None = None
@@ -152,27 +105,32 @@ def judge(nodes: Sequence[Node], *, account: str, is_cancelled: bool) -> Verdict
     """
     first = nodes[0].result
     if first.get(contract.R_STATE) == contract.STATE_DONE:
-        return Verdict(cause=Cause.SUCCEEDED)
+        return Verdict()
     of_ranks = first_cause([node.result for node in nodes])
     failed_at = _failed_at(nodes) if _is_own_fault(of_ranks) else None
     events = sorted(_events(nodes, account), key=lambda event: event[0])
     if failed_at is not None and not any(at < failed_at for at, _, _ in events):
-        return Verdict(cause=Cause.USER_CODE, failure=of_ranks)
+        return _blamed(of_ranks)
     if is_cancelled:
-        return Verdict(cause=Cause.CANCELLED)
+        return Verdict(cause=causes.CANCELLED, failure=_said(causes.CANCELLED, nodes[0]))
     traceless = [node for node in nodes if _is_traceless(node)]
     for _, cause, node in events:
-        if cause is Cause.STOPPED_BY_PERSON and traceless and node not in traceless:
+        if cause is causes.STOPPED_BY_PERSON and traceless and node not in traceless:
             break  # the rest of a gang was deleted after a VM had vanished
         return Verdict(
             cause=cause, node_rank=node.rank, detail=_detail(cause, node), failure=_said(cause, node)
         )
     if failed_at is not None:
-        return Verdict(cause=Cause.USER_CODE, failure=of_ranks)
+        return _blamed(of_ranks)
     gone = next((node for node in (*traceless, *nodes) if node.phase != "ended"), nodes[0])
-    failure = _said(Cause.VANISHED, gone)
+    failure = _said(causes.VANISHED, gone)
     detail = _MUTE if _removed_itself(gone, account) else ""
-    return Verdict(cause=Cause.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
+    return Verdict(cause=causes.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
+
+
+def _blamed(failure: Failure | None) -> Verdict:
+    """The verdict on what a rank did."""
+    return Verdict(cause=causes.of(failure.kind if failure else ""), failure=failure)
 
 
 def is_half(nodes: Sequence[Node]) -> bool:
@@ -195,7 +153,7 @@ def _is_traceless(node: Node) -> bool:
 
 
 def _says_an_end(operation: Document) -> bool:
-    return OPERATIONS.get(str(operation.get("operationType", "")), Cause.VANISHED) is not None
+    return OPERATIONS.get(str(operation.get("operationType", "")), causes.VANISHED) is not None
 
 
 def _removed_itself(node: Node, account: str) -> bool:
@@ -227,16 +185,16 @@ def _of_operation(operation: Document, account: str) -> Cause | None:
         codes = {str(one.get("code")) for one in (operation.get("error") or {}).get("errors", ())}
         if not codes:
             return None
-        return Cause.PREEMPTED_IN_CREATION if codes & _CREATION else Cause.NO_CAPACITY
+        return causes.PREEMPTED_IN_CREATION if codes & _CREATION else causes.WAIT_LIMIT
     if kind in BY_PEOPLE:
-        return None if user == account else Cause.STOPPED_BY_PERSON
+        return None if user == account else causes.STOPPED_BY_PERSON
     if not kind.startswith(_SYSTEM):
         return None
-    return OPERATIONS.get(kind, Cause.HOST_ERROR)
+    return OPERATIONS.get(kind, causes.HOST_ERROR)
 
 
 def _is_own_fault(failure: Failure | None) -> bool:
-    return failure is not None and failure.kind not in _ABOUT_NODES and failure.kind != contract.STOP_IGNORED
+    return failure is not None and causes.of(failure.kind).fault is Fault.USER
 
 
 def _failed_at(nodes: Sequence[Node]) -> float:
@@ -245,19 +203,16 @@ def _failed_at(nodes: Sequence[Node]) -> float:
 
 
 def _detail(cause: Cause, node: Node) -> str:
-    if cause is Cause.STOPPED_BY_PERSON:
+    if cause is causes.STOPPED_BY_PERSON:
         who = [str(one.get("user")) for one in node.operations if one.get("operationType") in BY_PEOPLE]
         return f"by {who[0]}" if who else ""
-    return str((node.document or {}).get("message", "")) if cause in (Cause.BOOT, Cause.REBOOTED) else ""
+    return str((node.document or {}).get("message", "")) if cause in (causes.BOOT, causes.REBOOTED) else ""
 
 
-def _said(cause: Cause, node: Node) -> Failure | None:
-    meaning = MEANINGS[cause]
-    if meaning.state is not State.FAILED:
-        return None
-    text = _detail(cause, node) or meaning.text
+def _said(cause: Cause, node: Node) -> Failure:
+    text = _detail(cause, node) or cause.title
     code = (node.document or {}).get("exit_code")
-    return Failure(kind=cause.value, message=text, node_rank=node.rank, exit_code=code)
+    return Failure(kind=cause.kind, message=text, node_rank=node.rank, exit_code=code)
 
 
 def seconds_of(text: object) -> float:

@@ -10,13 +10,14 @@ from typing import Any
 
 import attrs
 
+from gputrain import causes
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.causes import MEANINGS, Cause, Node, Verdict, judge, seconds_of
+from gputrain.backends.compute.causes import Node, Verdict, judge, seconds_of
 from gputrain.backends.compute.official import Json
 from gputrain.backends.compute.record import Record, Records
 from gputrain.backends.compute.watch import Watch
 from gputrain.backends.lines import moment_of
-from gputrain.lifecycle import Observation, State
+from gputrain.lifecycle import Failure, Observation, State
 from gputrain.staging.bucket import read_object
 
 UNSTARTED_S = 900.0
@@ -87,7 +88,7 @@ class Looks:
         """Why a gang that is over ended, and its nodes; asks Google unless the guests have said it all."""
         is_cancelled = self._is_cancelled(record)
         plain = judge(nodes, account=self._account, is_cancelled=is_cancelled)
-        if plain.cause is Cause.SUCCEEDED and all(node.phase == "ended" for node in nodes):
+        if plain.cause is None and all(node.phase == "ended" for node in nodes):
             return plain, nodes
         joined = self.joined(record, nodes)
         return judge(joined, account=self._account, is_cancelled=is_cancelled), joined
@@ -133,15 +134,19 @@ class Looks:
 
     def _ended_one(self, record: Record, nodes: tuple[Node, ...]) -> Observation:
         verdict, nodes = self.told(record, nodes)
-        meaning = MEANINGS[verdict.cause]
-        may_restart = meaning.may_restart and record.restarts_left > 0
+        cause = verdict.cause
+        if cause is None:
+            state, title, kind = State.SUCCEEDED, "", State.SUCCEEDED.value
+        else:
+            state, title, kind = cause.state, cause.title, cause.kind
+        may_restart = cause is not None and cause.may_restart and record.restarts_left > 0
         spent = record.spent(self.ran_s(record, nodes))
         may_restart = may_restart and spent.left_s >= SHORTEST_RESTART_S
-        detail = ": ".join(filter(None, [meaning.text, verdict.detail]))
+        detail = ": ".join(filter(None, [title, verdict.detail]))
         failure = verdict.failure
         code = next((one.document.get("exit_code") for one in nodes if one.document), None)
         return Observation(
-            state=State.INTERRUPTED if may_restart else meaning.state,
+            state=State.INTERRUPTED if may_restart else state,
             detail=detail or (failure.message if failure else ""),
             failure=failure,
             started_at=_moment(nodes, "running_at", min),
@@ -150,7 +155,7 @@ class Looks:
             ran_before_s=record.used_s,
             place=record.zone,
             exit_code=failure.exit_code if failure and failure.exit_code is not None else code,
-            raw={**_raw(nodes), "cause": verdict.cause.value},
+            raw={**_raw(nodes), "cause": kind},
         )
 
     def ran_s(self, record: Record, nodes: tuple[Node, ...]) -> int:
@@ -175,9 +180,10 @@ class Looks:
         is_late = self._calls.access.now() > record.asked_at + UNSTARTED_S
         if record.attempt:
             return Observation(state=State.INTERRUPTED, detail="waits for capacity", attempt=record.attempt)
-        return Observation(
-            state=State.EXPIRED if is_late else State.QUEUED, detail=_UNSTARTED if is_late else ""
-        )
+        if not is_late:
+            return Observation(state=State.QUEUED)
+        failure = Failure(kind=causes.UNSTARTED.kind, message=_UNSTARTED)
+        return Observation(state=causes.UNSTARTED.state, detail=_UNSTARTED, failure=failure)
 
     def _is_cancelled(self, record: Record) -> bool:
         name = self._records.objects(record.job_id).cancel

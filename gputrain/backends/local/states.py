@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from gputrain import causes
 from gputrain.backends.local import folder, logs
 from gputrain.backends.results import first_cause
 from gputrain.entrypoint import contract
@@ -60,10 +61,12 @@ def _not_begun(path: str, is_held: bool) -> Observation:
     if is_held:
         return Observation(state=State.QUEUED, detail="starts")
     if os.path.exists(os.path.join(path, folder.CANCEL)):
-        return Observation(state=State.CANCELLED)
+        return Observation(state=State.CANCELLED, failure=Failure(kind=causes.CANCELLED.kind))
     order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
-    is_late = folder.now() > order.get("created_at", 0.0) + order.get("max_wait_s", 0.0)
-    return Observation(state=State.EXPIRED if is_late else State.QUEUED, detail=_UNSTARTED)
+    if folder.now() <= order.get("created_at", 0.0) + order.get("max_wait_s", 0.0):
+        return Observation(state=State.QUEUED, detail=_UNSTARTED)
+    failure = Failure(kind=causes.UNSTARTED.kind, message=_UNSTARTED)
+    return Observation(state=causes.UNSTARTED.state, detail=_UNSTARTED, failure=failure)
 
 
 def _abandoned(told: Document, documents: list[Document]) -> Observation:
@@ -72,37 +75,45 @@ def _abandoned(told: Document, documents: list[Document]) -> Observation:
     if last is not None and last.get(contract.R_STATE) == contract.STATE_DONE:
         done = {**told, "exit_code": contract.DONE, "detail": ""}
         return _observation(done, documents, State.SUCCEEDED, None)
-    failure = first_cause(documents) or Failure(kind="lost", message=_KILLED)
+    failure = first_cause(documents) or Failure(kind=causes.LOST.kind, message=_KILLED)
     return _observation(told, documents, State.FAILED, failure)
 
 
 def _failure(path: str, told: Document, documents: list[Document], state: State) -> Failure | None:
     if state is State.SUCCEEDED:
         return None
+    if state is not State.FAILED:
+        return _wished(told, state)
     lost = {int(node): number for node, number in (told.get("lost") or {}).items()}
     found = first_cause(documents)
     if found is not None and found.rank is not None:
         return found
-    if state is State.FAILED and lost:
+    if lost:
         node, number = min(lost.items())
         message = f"the agent of node {node} was ended by {signal.Signals(number).name}"
-        return Failure(kind=contract.NODE_LOSS, message=message, node_rank=node)
-    if found is None and state is State.FAILED:
-        return _without_document(path, told)
-    return found
+        return Failure(kind=causes.NODE_LOST.kind, message=message, node_rank=node)
+    return found or _without_document(path, told)
+
+
+def _wished(told: Document, state: State) -> Failure:
+    """The end of a job that was cancelled, or had its time."""
+    cause = causes.CANCELLED
+    if state is State.EXPIRED:  # one that no agent has left never got its GPUs
+        cause = causes.WAIT_LIMIT if told.get("exit_code") is None else causes.TIME_LIMIT
+    return Failure(kind=cause.kind, message=str(told.get("detail", "")), exit_code=told.get("exit_code"))
 
 
 def _without_document(path: str, told: Document) -> Failure:
     """An agent that could not even start says why in its log."""
     code = told.get("exit_code")
     if code == contract.STOPPED:
-        return Failure(kind="stopped", message="it was stopped from outside", exit_code=code)
+        return Failure(kind=causes.STOPPED.kind, message="it was stopped from outside", exit_code=code)
     message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
     if told.get("disk_was_full"):
         message = f"the disk that holds {path} was full"
     message = str(told.get("detail") or message)
     lines = tuple(line.message for line in logs.read(path, "", is_over=True).lines)
-    return Failure(kind=contract.EXIT, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
+    return Failure(kind=causes.EXIT.kind, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
 
 
 def _results(path: str, told: Document) -> list[Document]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from gputrain import causes
 from gputrain.backends.results import first_cause
 from gputrain.backends.vertex import diagnosis, logs
 from gputrain.backends.vertex.locks import Locks
@@ -62,7 +63,8 @@ class Outcome:
         if state is State.FAILED:
             return self._failed(seen, plain)
         if seen.has_ended:
-            plain = attrs.evolve(plain, exit_code=self._exit_code(seen, state))
+            code = self._exit_code(seen, state)
+            plain = attrs.evolve(plain, exit_code=code, failure=_wished(state, plain))
             self._ends[seen.resource] = plain
             self._last.pop(seen.resource, None)
         else:
@@ -113,10 +115,20 @@ def _stopped(documents: list[Mapping[str, Any]]) -> Failure | None:
     for one in documents:
         if one.get(contract.R_STATE) == contract.STATE_STOPPED:
             return Failure(
-                kind="stopped",
+                kind=causes.STOPPED.kind,
                 message="the ranks were asked to stop, saved and left; submit again to go on from there",
                 exit_code=contract.STOPPED,
             )
+    return None
+
+
+def _wished(state: State | None, plain: Observation) -> Failure | None:
+    """The end of a job that was cancelled, or had its time."""
+    if state is State.CANCELLED:
+        return Failure(kind=causes.CANCELLED.kind, message=plain.detail)
+    if state is State.EXPIRED:
+        cause = causes.TIME_LIMIT if plain.started_at else causes.WAIT_LIMIT
+        return Failure(kind=cause.kind, message=plain.detail)
     return None
 
 

@@ -6,11 +6,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from gputrain.causes import CAUSES, Cause
 from gputrain.errors import ProviderError
 from gputrain.gcp.answer import Answer, Surface
 from gputrain.gcp.kinds import KINDS, Kind, account, passing, place, quota, request
 from gputrain.gcp.refusals import to_error
-from gputrain.job.ends import ENDS, End
+from gputrain.lifecycle import State
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "errors.md"
 BEGIN, FINISH = "<!-- from here on written from the tables -->", "<!-- to here -->"
@@ -56,11 +57,13 @@ def entry(kind: Kind) -> Iterator[str]:
     yield f"{kind.advice}\n"
 
 
-def entry_of_end(name: str, end: End) -> Iterator[str]:
-    yield f"### {name}\n"
-    yield f"`JobFailedError`: {end.title}.\n"
-    yield f"{end.advice}\n"
-    yield f"To do: {end.fix}.\n"
+def entry_of_end(cause: Cause) -> Iterator[str]:
+    error = "JobFailedError" if cause.state is State.FAILED else "JobError"
+    again = " · started again by `max_restarts`" if cause.may_restart else ""
+    yield f"### {cause.kind}\n"
+    yield f"`{error}` · {cause.title}{again}\n"
+    yield f"{cause.advice}\n"
+    yield f"To do: {cause.fix}.\n"
 
 
 def ordered(kinds: tuple[Kind, ...]) -> list[Kind]:
@@ -84,19 +87,19 @@ def refusals() -> Iterator[str]:
     yield "`error.code` and `error.raw` hold what was said."
     yield "It is never guessed at and never sent a second time: nobody knows whether it was done."
     yield "A job that failed without a word has this kind, too."
-    yield f"{ENDS[ProviderError.kind].advice}\n"
+    yield f"{CAUSES[ProviderError.kind].advice}\n"
 
 
 def ends() -> Iterator[str]:
     known = {kind.name for kind in KINDS} | {ProviderError.kind}
-    yield "## It says: ... failed\n"
+    yield "## It says: ... failed, or ended as ...\n"
     yield "The job ran, or was about to. `error.kind` is the first cause, never its echoes on other ranks.\n"
-    for name, end in ENDS.items():
-        yield f"- [{end.title}](#{name})"
+    for cause in CAUSES.values():
+        yield f"- [{cause.title}](#{cause.kind})"
     yield ""
-    for name, end in ENDS.items():
-        if name not in known:
-            yield from entry_of_end(name, end)
+    for cause in CAUSES.values():
+        if cause.kind not in known:
+            yield from entry_of_end(cause)
 
 
 def written() -> str:

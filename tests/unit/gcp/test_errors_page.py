@@ -6,16 +6,11 @@ import re
 import pytest
 
 from gputrain import errors
-from gputrain.backends.compute.causes import MEANINGS, Cause
-from gputrain.backends.results import first_cause
-from gputrain.backends.vertex import diagnosis
-from gputrain.entrypoint import contract
+from gputrain.causes import CAUSES
 from gputrain.errors import CapacityError, TransientError
 from gputrain.gcp.kinds import KINDS
 from gputrain.gcp.refusals import kind_of, to_error
 from gputrain.gcp.ways_out import NoWayOutError
-from gputrain.job.ends import ENDS, end_of
-from gputrain.lifecycle import State
 from tests.unit.gcp import errors_page
 
 
@@ -26,7 +21,7 @@ def test_the_page_is_written_from_the_tables():
 def test_every_kind_has_one_anchor():
     anchors = re.findall(r"^### (\w+)$", errors_page.PAGE.read_text(), re.MULTILINE)
     of_classes = {cls.kind for _, cls in inspect.getmembers(errors, inspect.isclass) if hasattr(cls, "kind")}
-    kinds = {kind.name for kind in KINDS} | set(ENDS) | of_classes | {"incomplete_list", NoWayOutError.kind}
+    kinds = {kind.name for kind in KINDS} | set(CAUSES) | of_classes | {"incomplete_list", NoWayOutError.kind}
     assert sorted(anchors) == sorted(kinds)
 
 
@@ -49,15 +44,3 @@ def test_what_is_tried_again_is_not_tried_elsewhere_and_what_lacks_room_is(kind)
     assert kind.error.retryable == issubclass(kind.error, TransientError)
     if issubclass(kind.error, CapacityError):
         assert kind.goes_elsewhere
-
-
-def test_every_way_in_which_a_job_can_end_badly_has_its_row():
-    documents = [
-        [{contract.R_NODE_RANK: 0, contract.R_CAUSE: {"kind": kind}}] for kind in contract.CAUSE_KINDS
-    ]
-    of_ranks = {first_cause(one).kind for one in documents}
-    of_vms = {cause.value for cause, meaning in MEANINGS.items() if meaning.state is State.FAILED}
-    of_vertex = {row.kind for row in diagnosis.TABLE}
-    of_others = {"lost", "unknown"}
-    assert of_ranks | of_vms - {Cause.USER_CODE.value} | of_vertex | of_others == set(ENDS)
-    assert end_of("of tomorrow") is ENDS["unknown"]

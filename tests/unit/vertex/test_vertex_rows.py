@@ -2,8 +2,8 @@
 
 import pytest
 
+from gputrain.causes import CAUSES
 from gputrain.errors import JobFailedError, Scope
-from gputrain.job.ends import ENDS
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
 from gputrain_emulator.vertex.endings import Ending
@@ -90,8 +90,8 @@ def test_each_bad_end_is_told_as_what_it_is(submit, cloud, vertex, row):
     error = caught.value
     assert (error.kind, error.scope, error.retryable, error.try_elsewhere) == (kind, Scope.JOB, False, False)
     assert words in error.why
-    assert ENDS[kind].title in str(error)
-    assert ENDS[kind].fix in error.fix
+    assert CAUSES[kind].title in str(error)
+    assert CAUSES[kind].fix in error.fix
 
 
 def test_v17_a_cancel_ends_as_one_even_where_google_calls_it_an_error(submit, cloud, vertex):

@@ -1,0 +1,286 @@
+"""Why a job ended without success: one row a kind, whatever the platform. Pure.
+
+A backend knows how its platform tells a cause; what the cause means, what to do about it and whether the
+job may start again stand here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import attrs
+
+from gputrain.lifecycle import State
+
+
+class Fault(enum.Enum):
+    """Whose an end is, and so what may be tried by itself."""
+
+    USER = "user"
+    """The script's, the setting's or a person's wish: nothing is tried again."""
+    QUOTA = "quota"
+    """The account's: another region may have some."""
+    CAPACITY = "capacity"
+    """There were no machines: another place may have some."""
+    PLATFORM = "platform"
+    """Nobody's code or wish has failed."""
+
+
+@attrs.frozen(kw_only=True)
+class Cause:
+    """One way to end."""
+
+    kind: str
+    """The stable word: ``error.kind``, and the anchor on the page of errors."""
+    title: str
+    """Ends the sentence "bert failed on rank 3: ..."."""
+    fix: str
+    """What to do today."""
+    advice: str
+    """What else a reader should know, for the page of errors."""
+    fault: Fault = Fault.USER
+    may_restart: bool = False
+    """Whether ``max_restarts`` covers it."""
+    state: State = State.FAILED
+    """What it makes of a job that does not start again."""
+
+
+_AGAIN = "submit it again: it goes on from its checkpoint; max_restarts= does so by itself"
+_ELSEWHERE = "allow more regions, GPUs or provisioning models, or try again later"
+
+EXCEPTION = Cause(
+    kind="exception",
+    title="the script raised",
+    fix="mend what the traceback below names",
+    advice="The traceback is that of the first rank that failed, on whichever node it was. Its neighbours"
+    " break of it; what they say is left out.",
+)
+CRASHED = Cause(
+    kind="crashed",
+    title="native code crashed",
+    fix="look at the last lines: they name where each thread was; most often two builds do not fit each "
+    "other, such as torch's CUDA and that of another package",
+    advice="SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGABRT: no exception of Python's, but a crash below it."
+    " `error.exit_code` is 128 and the number of the signal.",
+)
+KILLED = Cause(
+    kind="killed",
+    title="the rank was killed",
+    fix="watch the machine's memory: a smaller batch or fewer loader workers, or a machine with more; "
+    "else find out who killed it",
+    advice="SIGKILL, exit code 137. Where the kernel says that memory ran out, it is"
+    " [out_of_memory](#out_of_memory); else it was a limit of a container's, or a person.",
+)
+SIGNAL = Cause(
+    kind="signal",
+    title="a signal ended the rank",
+    fix="look at the message for the signal, and find who sent it",
+    advice="`error.exit_code` is 128 and the number of the signal.",
+)
+EXIT = Cause(
+    kind="exit",
+    title="the script ended with an exit code",
+    fix="look at the last lines; a script that calls sys.exit tells no more",
+    advice="No exception was seen, so there is no traceback.",
+)
+LEFT_EARLY = Cause(
+    kind="left_early",
+    title="a rank left before the others were done",
+    fix="let all ranks do the same number of steps: drop_last=True, or a sampler that pads",
+    advice="It ended with 0 while its peers still waited for it in a collective.",
+)
+OUT_OF_MEMORY = Cause(
+    kind="out_of_memory",
+    title="the memory of the machine ran out",
+    fix="take a machine with more memory, or a smaller batch or fewer loader workers",
+    advice="The machine's memory, not the GPU's: CUDA's own is an exception with a traceback.",
+)
+NODE_MISSING = Cause(
+    kind="node_missing",
+    title="a node never joined",
+    fix="look whether its machine started, and whether the nodes reach each other over TCP",
+    advice="`error.node_rank` is the one that is missing. On Compute Engine a network of one's own needs"
+    " a firewall rule for TCP between the VMs.",
+    fault=Fault.PLATFORM,
+    may_restart=True,
+)
+NODE_LOST = Cause(
+    kind="node_lost",
+    title="a node went away while the job ran",
+    fix=_AGAIN,
+    advice="Its machine or its agent ended without a word.",
+    fault=Fault.PLATFORM,
+    may_restart=True,
+)
+STOPPED = Cause(
+    kind="stopped",
+    title="it was asked to stop",
+    fix=_AGAIN,
+    advice="Somebody, or the platform, sent the ranks a signal. Those that heed it have saved.",
+    fault=Fault.PLATFORM,
+    may_restart=True,
+)
+ENVIRONMENT = Cause(
+    kind="environment",
+    title="the ranks could not be started",
+    fix="look at the message: the image, the Python in it or a setting is not as the job needs it",
+    advice="Nothing of the script has run.",
+)
+COMMAND = Cause(
+    kind="command",
+    title="the image has no such command",
+    fix="the image must have python3 on its PATH",
+    advice="Exit code 127.",
+)
+IMAGE = Cause(
+    kind="image",
+    title="the image could not be pulled",
+    fix="grant roles/artifactregistry.reader on the image's repository to the Vertex AI service agent, "
+    "service-PROJECT_NUMBER@gcp-sa-aiplatform-cc.iam.gserviceaccount.com",
+    advice="On Vertex AI it is Google's service agent that pulls, not the job's account.",
+)
+BOOT = Cause(
+    kind="boot",
+    title="a VM could not start the job",
+    fix="mend what the message names: the GPUs, the image or the bucket",
+    advice="The script has not run, and the VMs have removed themselves.",
+)
+GUEST_SHUTDOWN = Cause(
+    kind="guest_shutdown",
+    title="a VM was shut down from inside",
+    fix="take whatever powers the machine off out of the script or image",
+    advice="The node agent had not ended.",
+)
+INTERNAL = Cause(
+    kind="internal",
+    title="Vertex AI had an error of its own",
+    fix="check that the image exists; then try again, or in another region",
+    advice="Google has tried three times by itself. A wrong name of an image is told like this, too.",
+    fault=Fault.PLATFORM,
+)
+STOCKOUT_REGION = Cause(
+    kind="stockout_region",
+    title="there were no machines in any region that is allowed",
+    fix=_ELSEWHERE,
+    advice="Vertex AI takes a job first and looks for machines then.",
+    fault=Fault.CAPACITY,
+)
+QUOTA_REGION = Cause(
+    kind="quota_region",
+    title="a quota is too small",
+    fix="ask for more at https://console.cloud.google.com/iam-admin/quotas, or allow another region",
+    advice="See [quota_region](#quota_region): here it was told after the job was made.",
+    fault=Fault.QUOTA,
+)
+PREEMPTED = Cause(
+    kind="preempted",
+    title="a Spot VM was reclaimed",
+    fix=_AGAIN,
+    advice="Nobody's fault: Spot machines are taken back with 30 seconds of notice.",
+    fault=Fault.PLATFORM,
+    may_restart=True,
+)
+PREEMPTED_IN_CREATION = Cause(
+    kind="preempted_in_creation",
+    title="a VM was reclaimed while it was made",
+    fix=_AGAIN,
+    advice="It happened a minute after the submit, before anything ran.",
+    fault=Fault.PLATFORM,
+    may_restart=True,
+)
+HOST_ERROR = Cause(
+    kind="host_error",
+    title="the host of a VM failed",
+    fix=_AGAIN,
+    advice="Google's hardware; the VM's disk is gone with the VM.",
+    fault=Fault.PLATFORM,
+    may_restart=True,
+)
+MAINTENANCE = Cause(
+    kind="maintenance",
+    title="host maintenance ended a VM",
+    fix=_AGAIN,
+    advice="Machines with GPUs cannot be moved while they run.",
+    fault=Fault.PLATFORM,
+    may_restart=True,
+)
+REBOOTED = Cause(
+    kind="rebooted",
+    title="a VM was restarted",
+    fix=_AGAIN,
+    advice="A job does not run twice on one machine, so that nothing is counted twice.",
+    fault=Fault.PLATFORM,
+    may_restart=True,
+)
+VANISHED = Cause(
+    kind="vanished",
+    title="a VM vanished without a trace",
+    fix=_AGAIN,
+    advice="Neither the VM nor a word of Google's about it was found.",
+    fault=Fault.PLATFORM,
+    may_restart=True,
+)
+LOST = Cause(
+    kind="lost",
+    title="its processes ended without a word",
+    fix="look at this machine's log: it was restarted, or somebody killed them",
+    advice="Of jobs on this machine.",
+    fault=Fault.PLATFORM,
+)
+CANCELLED = Cause(
+    kind="cancelled",
+    title="it was cancelled",
+    fix="submit it again to go on from its checkpoint",
+    advice="With `job.cancel()`, `gputrain cancel`, or in the platform's own console.",
+    state=State.CANCELLED,
+)
+STOPPED_BY_PERSON = Cause(
+    kind="stopped_by_person",
+    title="somebody stopped or deleted a VM",
+    fix="ask who the message names; submit it again to go on from its checkpoint",
+    advice="In the console, or with a command: a wish, so no restart follows.",
+    state=State.CANCELLED,
+)
+TIME_LIMIT = Cause(
+    kind="time_limit",
+    title="max_run_duration was reached",
+    fix="raise max_run_duration if it was at work, and submit it again: it goes on from its checkpoint",
+    advice="All attempts together ran for as long as they may. One that had long been silent hung, and"
+    " more time only costs more: the error tells how long ago a rank wrote its last line.",
+    state=State.EXPIRED,
+)
+WAIT_LIMIT = Cause(
+    kind="wait_limit",
+    title="no machines came within max_wait_duration",
+    fix=f"raise max_wait_duration; {_ELSEWHERE}",
+    advice="Waiting was free. On this machine it waited for GPUs that other jobs held.",
+    fault=Fault.CAPACITY,
+    state=State.EXPIRED,
+)
+UNSTARTED = Cause(
+    kind="unstarted",
+    title="it was never started",
+    fix="submit it again under the same key",
+    advice="Whoever submitted it was killed before it could ask for machines. Nothing was paid.",
+    fault=Fault.PLATFORM,
+    state=State.EXPIRED,
+)
+UNKNOWN = Cause(
+    kind="unknown",
+    title="nobody told why",
+    fix="look at the log, and at the job in the console",
+    advice="An empty log with exit code 1 means that the job's account lacks `roles/logging.logWriter`.",
+)
+
+CAUSES: Mapping[str, Cause] = {row.kind: row for row in tuple(globals().values()) if isinstance(row, Cause)}
+"""Kind -> its row: all of those above."""
+
+
+def of(kind: str) -> Cause:
+    """The row of a kind; that of ``unknown`` for one that nobody foresaw.
+
+    >>> of("preempted").title
+    'a Spot VM was reclaimed'
+    """
+    return CAUSES.get(kind, UNKNOWN)

@@ -1,0 +1,92 @@
+"""One table says why jobs end: whatever is recognised has its row, and every row is recognised somewhere."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from gputrain import causes
+from gputrain.backends.results import KINDS, first_cause
+from gputrain.causes import CAUSES, Cause, Fault
+from gputrain.entrypoint import contract
+from gputrain.lifecycle import State
+
+PACKAGE = Path(causes.__file__).parent
+NAMES = {name: row for name, row in vars(causes).items() if isinstance(row, Cause)}
+TREES = [
+    ast.parse(path.read_text())
+    for path in PACKAGE.rglob("*.py")
+    if path != Path(causes.__file__) and "entrypoint" not in path.parts
+]
+
+
+def nodes(kind):
+    return (node for tree in TREES for node in ast.walk(tree) if isinstance(node, kind))
+
+
+def blamed(kind, signal=None):
+    cause = {contract.C_KIND: kind, contract.C_SIGNAL: signal}
+    return first_cause([{contract.R_NODE_RANK: 0, contract.R_CAUSE: cause}]).kind
+
+
+def test_a_row_goes_by_the_name_of_its_kind():
+    assert {row.kind: name for name, row in NAMES.items()} == {kind: kind.upper() for kind in CAUSES}
+
+
+def test_every_row_is_recognised_somewhere():
+    read = {one.attr for one in nodes(ast.Attribute) if getattr(one.value, "id", "") == "causes"}
+    assert set(NAMES) - read == set()
+
+
+def test_no_failure_is_made_of_a_word_that_is_not_in_the_table():
+    calls = [call for call in nodes(ast.Call) if getattr(call.func, "id", "") == "Failure"]
+    kinds = [word.value for call in calls for word in call.keywords if word.arg == "kind"]
+    assert kinds
+    assert not [kind.value for kind in kinds if isinstance(kind, ast.Constant)]
+
+
+def test_every_word_of_the_agents_has_its_row():
+    assert set(KINDS) == set(contract.CAUSE_KINDS)
+    assert {blamed(kind) for kind in contract.CAUSE_KINDS} <= set(CAUSES)
+
+
+@pytest.mark.parametrize(
+    ("signal", "kind"),
+    [("SIGKILL", "killed"), ("SIGSEGV", "crashed"), ("SIGABRT", "crashed"), ("SIGUSR2", "signal")],
+)
+def test_a_crash_is_told_from_a_kill(signal, kind):
+    assert blamed(contract.SIGNAL, signal) == kind
+
+
+def test_who_was_killed_is_not_told_of_cuda():
+    assert "CUDA" not in causes.KILLED.fix
+    assert "memory" in causes.KILLED.fix
+
+
+def test_a_kind_of_tomorrow_is_unknown_and_nothing_is_tried_again_for_it():
+    cause = causes.of("of tomorrow")
+    assert (cause, cause.may_restart, cause.fault) == (causes.UNKNOWN, False, Fault.USER)
+
+
+def test_only_what_is_nobodys_fault_may_start_again():
+    assert {row.fault for row in CAUSES.values() if row.may_restart} == {Fault.PLATFORM}
+    assert {row.kind for row in CAUSES.values() if row.may_restart} == {
+        "node_missing",
+        "node_lost",
+        "stopped",
+        "preempted",
+        "preempted_in_creation",
+        "host_error",
+        "maintenance",
+        "rebooted",
+        "vanished",
+    }
+
+
+def test_every_row_ends_a_job_and_says_what_to_do():
+    for row in CAUSES.values():
+        assert row.state.is_terminal
+        assert row.state is not State.SUCCEEDED
+        assert row.title
+        assert row.fix
+        assert row.advice
