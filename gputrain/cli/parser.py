@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from gputrain import __version__
 
-BACKENDS = ("local", "vertex", "compute")
 _EXITS = (
     "exit status: 0 well, 1 the job failed, 2 bad request, 3 no access or quota, 4 no capacity, "
     "5 try again, 6 unknown answer, 130 interrupted"
@@ -114,8 +113,9 @@ def _places() -> argparse.ArgumentParser:
     group = parser.add_argument_group(
         "where", "also as $GPUTRAIN_BACKENDS, $GPUTRAIN_PROJECT, ..., or in gputrain.toml"
     )
-    group.add_argument("--backend", action="append", dest="backends", choices=BACKENDS,
-                       help="repeat in order of preference; local unless said")  # fmt: skip
+    group.add_argument("--backend", action="append", dest="backends", metavar="NAME",
+                       help="local (unless said), vertex, compute, or another that is installed; "
+                       "repeat in order of preference")  # fmt: skip
     group.add_argument("--project", metavar="ID")
     group.add_argument("--region", action="append", dest="regions", metavar="REGION",
                        help="repeat in order of preference")  # fmt: skip

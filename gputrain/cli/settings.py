@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import inspect
 import os
 import sys
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from gputrain.backends import registry
 from gputrain.backends.base import Backend, JobRef
-from gputrain.cli.parser import BACKENDS
 from gputrain.errors import Fault, SpecError
 
 if sys.version_info >= (3, 11):
@@ -26,12 +24,7 @@ else:
 FILE = "gputrain.toml"
 LISTS = ("backends", "regions")
 SHARED = (*LISTS, "project", "bucket", "service_account", "endpoint")
-"""What all backends share: a flag, a variable ``GPUTRAIN_...`` and a key of the file for each."""
-_HOMES = {
-    "local": ("gputrain.backends.local", "Local"),
-    "vertex": ("gputrain.backends.vertex", "VertexAI"),
-    "compute": ("gputrain.backends.compute", "ComputeEngine"),
-}
+"""What backends share: a flag, a variable ``GPUTRAIN_...`` and a key of the file for each."""
 _OBJECTS = frozenset({"endpoints", "credentials", "progress", "sleep", "now", "region"})
 """Arguments of a backend that no file can hold."""
 
@@ -66,31 +59,33 @@ class Settings:
         """
         return [self._make(name) for name in self.backends]
 
-    def backend_of(self, ref: JobRef) -> Backend | None:
-        """The backend that a job's name speaks of: the one that is set up, or one made from the name; None
-        where there is none of that kind.
+    def backend_of(self, ref: JobRef) -> Backend:
+        """The backend that a job's name speaks of: the one that is set up, or one made from the name.
+
+        Raises:
+            SpecError: there is none of that kind.
         """
         if ref.backend in self.backends:
             return self._make(ref.backend)
-        if ref.backend not in BACKENDS:
-            return None
-        made: Backend = _class_of(ref.backend).for_ref(ref, **({} if ref.backend == "local" else self.reach))
-        return made
+        return registry.of_ref(ref, **self.reach)
 
     def _make(self, name: str) -> Backend:
-        own = self.own.get(name, {})
-        if name == "local":
-            local: Backend = _class_of(name)(**own)
-            return local
-        given = {key: self.shared.get(key) for key in ("project", "regions", "bucket", "service_account")}
-        given["project"] = given["project"] or ""
+        """One backend, with as much of what is shared as it takes, and what its own section says."""
+        kind = registry.find(name)
+        takes = registry.takes(kind)
+        said = {**self.shared, **self.reach, **self.own.get(name, {})}
+        given = {key: value for key, value in said.items() if key in takes and value is not None}
+        faults = [
+            Fault(field=key, value="None", allowed="set", fix=_said(name, key))
+            for key, one in takes.items()
+            if one.default is one.empty and key not in given
+        ]
+        _raise(f"what is said of {name}", faults)
         try:
-            made: Backend = _class_of(name)(**{**given, **self.reach, **own})
+            return kind(**given)
         except SpecError as error:
-            said = "--project, --region, --bucket, --service-account; GPUTRAIN_PROJECT, GPUTRAIN_REGIONS, ..."
-            error.fix = f"{said}; or {FILE}"
+            error.fix = "; ".join(_said(name, fault.field) for fault in error.faults)
             raise
-        return made
 
 
 def read(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -107,11 +102,7 @@ def read(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -
             shared[key] = [one.strip() for one in said.split(",")] if key in LISTS else said
     shared.setdefault("project", environ.get("GOOGLE_CLOUD_PROJECT"))
     shared |= {key: getattr(options, key) for key in SHARED if getattr(options, key, None)}
-    faults = [
-        _unknown("backends", name, BACKENDS) for name in shared.get("backends", ()) if name not in BACKENDS
-    ]
-    _raise("the environment", faults)
-    return Settings(shared=shared, own={key: value for key, value in file.items() if key in BACKENDS})
+    return Settings(shared=shared, own={key: value for key, value in file.items() if key not in SHARED})
 
 
 def _file(path: Path) -> dict[str, Any]:
@@ -124,10 +115,9 @@ def _file(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         fault = Fault(field=FILE, value=str(error), allowed="TOML", fix="mend that line")
         raise SpecError(f"{path.absolute()} is not TOML: {error}", faults=(fault,)) from error
-    faults = [_unknown(key, key, (*SHARED, *BACKENDS)) for key in said if key not in (*SHARED, *BACKENDS)]
-    for name in (one for one in BACKENDS if one in said):
-        known = _arguments(name)
-        faults += [_unknown(f"{name}.{key}", key, known) for key in said[name] if key not in known]
+    faults = []
+    for name in (one for one in said if one not in SHARED):
+        faults += _faults_of(name, said[name])
     for key in (one for one in LISTS if one in said):
         if not isinstance(said[key], list):
             fix = f'{key} = ["{said[key]}"]'
@@ -136,16 +126,24 @@ def _file(path: Path) -> dict[str, Any]:
     return said
 
 
-def _arguments(name: str) -> tuple[str, ...]:
-    return tuple(key for key in inspect.signature(_class_of(name)).parameters if key not in _OBJECTS)
+def _faults_of(name: str, section: object) -> list[Fault]:
+    """What is wrong with a key of the file that is no shared one: it must be the section of a backend."""
+    backends = registry.names()
+    if name not in backends or not isinstance(section, dict):
+        return [_unknown(name, name, (*SHARED, *backends))]
+    known = [key for key in registry.takes(registry.find(name)) if key not in _OBJECTS]
+    return [_unknown(f"{name}.{key}", key, known) for key in section if key not in known]
 
 
-def _class_of(name: str) -> Any:
-    module, kind = _HOMES[name]
-    return getattr(import_module(module), kind)
+def _said(name: str, argument: str) -> str:
+    """Where an argument of a backend is said."""
+    if argument not in SHARED:
+        return f"{argument} = ... under [{name}] in {FILE}"
+    flag = argument.removesuffix("s") if argument in LISTS else argument
+    return f"--{flag.replace('_', '-')}, GPUTRAIN_{argument.upper()} or {argument} = ... in {FILE}"
 
 
-def _unknown(field: str, word: str, known: tuple[str, ...]) -> Fault:
+def _unknown(field: str, word: str, known: Sequence[str]) -> Fault:
     near = difflib.get_close_matches(word, known, n=1)
     fix = f"did you mean {near[0]}?" if near else "leave it out"
     return Fault(field=field, value=repr(word), allowed=f"one of {', '.join(known)}", fix=fix)

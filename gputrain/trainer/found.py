@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-from gputrain.backends.base import Attaches, Backend, JobRef
-from gputrain.errors import Fault, SpecError
+from gputrain.backends.base import Backend, JobRef
 from gputrain.job import Job
 from gputrain.tables import Table
-
-_HOMES = {
-    "local": ("gputrain.backends.local", "Local"),
-    "vertex": ("gputrain.backends.vertex", "VertexAI"),
-    "compute": ("gputrain.backends.compute", "ComputeEngine"),
-}
 
 
 class Jobs(list[Job]):
@@ -44,21 +36,15 @@ def attach(uri: str, *, backend: Backend | None = None) -> Job:
         backend: the backend to use, where it needs credentials of its own; made from the uri unless said.
 
     Raises:
-        SpecError: the uri names no job.
+        SpecError: the uri names no job, or a backend that is not installed; it says what to install.
         JobLostError: the job cannot be found.
     """
     ref = JobRef.parse(uri)
-    return taken_up(ref, backend or _backend_of(ref))
+    if backend is None:
+        from gputrain.backends import registry
 
-
-def _backend_of(ref: JobRef) -> Backend:
-    if ref.backend not in _HOMES:
-        known = ", ".join(_HOMES)
-        fault = Fault(field="uri", value=ref.backend, allowed=f"one of {known}", fix="copy it from job.uri")
-        raise SpecError(f"no backend is called {ref.backend!r}; there are {known}", faults=(fault,))
-    module, name = _HOMES[ref.backend]
-    kind: type[Attaches] = getattr(import_module(module), name)
-    return kind.for_ref(ref)
+        backend = registry.of_ref(ref)
+    return taken_up(ref, backend)
 
 
 def taken_up(ref: JobRef, backend: Backend) -> Job:

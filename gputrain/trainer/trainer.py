@@ -43,9 +43,9 @@ class Trainer:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if backends is None:
-            from gputrain.backends.local import Local
+            from gputrain.backends import registry
 
-            backends = Local()
+            backends = registry.find("local")()
         self._backends = chosen(backends)
         self._road = Road(self._backends, now, sleep)
 

@@ -1,24 +1,31 @@
-"""One suite, every backend: each is a world in which scripts run for real."""
+"""One suite, every backend: each is a world in which scripts run for real.
+
+A world is imported when it is asked for, so that the suite of one backend needs no other.
+"""
+
+from importlib import import_module
 
 import pytest
 
-from gputrain.backends.local import Local
-from tests.contract.emulated_compute import ComputeRoad, compute
-from tests.contract.emulated_vertex import VertexRoad, vertex
-from tests.road import Road
+WORLDS = {
+    "local": ("gputrain.backends.local", "tests.contract.this_machine"),
+    "vertex-rest": ("gputrain.backends.vertex", "tests.contract.emulated_vertex"),
+    "vertex-grpc": ("gputrain.backends.vertex", "tests.contract.emulated_vertex"),
+    "compute": ("gputrain.backends.compute", "tests.contract.emulated_compute"),
+    "slurm": ("gputrain_slurmlike", "tests.contract.partitions"),
+}
+"""What must be there, and the module whose ``world`` gives the road."""
 
 
-@pytest.fixture(params=["local", "vertex-rest", "vertex-grpc", "compute"])
+@pytest.fixture(params=WORLDS)
 def road(request, tmp_path):
     """The road over each backend in turn, with an empty world of its own."""
-    if request.param == "local":
-        yield Road(Local(gpus=0, root=tmp_path / "jobs"))
-    elif request.param == "compute":
-        with compute() as backend:
-            yield ComputeRoad(backend)
-    else:
-        with vertex(request.param.removeprefix("vertex-")) as backend:
-            yield VertexRoad(backend)
+    if request.param == "slurm":
+        request.getfixturevalue("slurmlike_here")
+    needed, home = WORLDS[request.param]
+    pytest.importorskip(needed)
+    with import_module(home).world(request.param, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture

@@ -40,3 +40,10 @@ def compute():
                 return cls(ref.project, regions=["us-central1"], bucket="gs://my-bucket", **reach)
 
         yield Emulated("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
+
+
+@contextmanager
+def world(_name, _folder):
+    """The road in a cloud of its own."""
+    with compute() as backend:
+        yield ComputeRoad(backend)

@@ -42,3 +42,10 @@ def vertex(transport):
             endpoints=cloud.endpoints, credentials=cloud.credentials,
         )  # fmt: skip
         assert not cloud.dispatcher.failures
+
+
+@contextmanager
+def world(name, _folder):
+    """The road over the transport that the name ends with."""
+    with vertex(name.removeprefix("vertex-")) as backend:
+        yield VertexRoad(backend)

@@ -67,16 +67,29 @@ def test_googles_own_variable_names_the_project_last():
 def test_a_slip_in_the_file_is_told_with_its_place(folder, text, said):
     (folder / "gputrain.toml").write_text(text)
     with pytest.raises(SpecError) as caught:
-        of()
+        of().make()
     assert said in str(caught.value)
 
 
 def test_what_a_backend_lacks_is_told_in_the_words_of_the_command_line(run):
     status, _, err = run("plan", "train.py", "--backend", "compute")
     assert status == 2
-    for fault in ("project=", "regions=", "bucket="):
-        assert fault in err
-    assert "fix: --project, --region, --bucket" in err
+    for argument, flag in (("project", "--project"), ("regions", "--region"), ("bucket", "--bucket")):
+        assert f"{argument}=None" in err
+        assert f"{flag}, GPUTRAIN_{argument.upper()} or {argument} = ... in gputrain.toml" in err
+
+
+def test_an_argument_of_one_backend_alone_is_said_in_its_section(run, folder):
+    (folder / "gputrain.toml").write_text(FILE + "python = 'python3'\n")
+    status, _, err = run("plan", "train.py")
+    assert status == 2
+    assert "python = ... under [compute] in gputrain.toml" in err
+
+
+def test_a_backend_is_handed_what_it_takes_and_nothing_else(folder):
+    (folder / "gputrain.toml").write_text(FILE)
+    (local,) = of("--backend", "local").make()
+    assert local.name == "local"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""The backends that are installed, ours and others': the entry points of one group, read when one is named.
+
+A distribution brings a backend with two lines of its ``pyproject.toml``::
+
+    [project.entry-points."gputrain.backends"]
+    slurm = "gputrain_slurm:Slurm"
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+from gputrain.backends.abilities import lacks
+from gputrain.backends.base import Attaches, Backend, JobRef
+from gputrain.errors import Fault, SpecError
+
+GROUP = "gputrain.backends"
+
+
+def names() -> tuple[str, ...]:
+    """The words for the backends there are; none of them is loaded."""
+    return tuple(sorted({one.name for one in metadata.entry_points(group=GROUP)}))
+
+
+def find(name: str) -> type[Backend]:
+    """The class of a backend.
+
+    Raises:
+        SpecError: none of that name is installed, several are, or the one there is cannot be loaded.
+    """
+    rows = list(metadata.entry_points(group=GROUP, name=name))
+    if not rows:
+        raise _absent(name)
+    if len({row.value for row in rows}) > 1:
+        theirs = " and ".join(sorted(_distribution(row) for row in rows))
+        raise _refused(name, f"{theirs} both bring one", "uninstall one of them")
+    return _loaded(rows[0])
+
+
+def of_ref(ref: JobRef, **arguments: Any) -> Backend:
+    """The backend that a job's name speaks of.
+
+    Args:
+        ref: the job's name.
+        arguments: of the backend's constructor, that no name holds; those it does not take are left out.
+
+    Raises:
+        SpecError: as `find`, or it cannot be made from a name.
+    """
+    kind = find(ref.backend)
+    if not issubclass(kind, Attaches):
+        made = f"gputrain.attach(uri, backend={kind.__name__}(...))"
+        raise _refused(ref.backend, "it cannot be made from a job's name alone", made)
+    return kind.for_ref(ref, **{key: arguments[key] for key in arguments if key in takes(kind)})
+
+
+def takes(kind: type[Backend]) -> Mapping[str, inspect.Parameter]:
+    """The arguments that a backend is made with, by name."""
+    return inspect.signature(kind).parameters
+
+
+def _loaded(row: metadata.EntryPoint) -> type[Backend]:
+    whose = _distribution(row)
+    mend = f"reinstall {whose}, or uninstall it"
+    try:
+        kind = row.load()
+    except (ImportError, AttributeError, SyntaxError) as error:
+        said = f"{whose} says it is {row.value}, which cannot be loaded: {type(error).__name__}: {error}"
+        raise _refused(row.name, said, mend) from error
+    missing = ", ".join(lacks(kind))
+    if not isinstance(kind, type) or missing:
+        said = f"{whose} says it is {row.value}, which is no backend" + (missing and f": it has no {missing}")
+        raise _refused(row.name, said, mend)
+    return kind
+
+
+def _distribution(row: metadata.EntryPoint) -> str:
+    return row.dist.name if row.dist is not None else "a distribution without a name"
+
+
+def _absent(name: str) -> SpecError:
+    known = names()
+    near = difflib.get_close_matches(name, known, n=1)
+    fix = f"install the package that brings it: one with `{name} = ...` in its entry points {GROUP}"
+    if near:
+        fix = f"did you mean {near[0]}? Otherwise {fix}"
+    if not known:
+        fix = "install gputrain itself: pip install gputrain; its own backends are entry points, too"
+    there = ", ".join(known) or "none"
+    fault = Fault(field="backend", value=repr(name), allowed=f"one that is installed: {there}", fix=fix)
+    return SpecError(f"no backend is called {name!r} here: {fault}", faults=(fault,))
+
+
+def _refused(name: str, why: str, fix: str) -> SpecError:
+    fault = Fault(field="backend", value=repr(name), allowed="a backend that can be used", fix=fix)
+    return SpecError(f"the backend {name!r} cannot be used: {why}", why=why, fix=fix, faults=(fault,))

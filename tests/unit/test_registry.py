@@ -1,0 +1,110 @@
+"""Backends are found by the entry points of whatever is installed."""
+
+import subprocess
+import sys
+
+import pytest
+
+import gputrain
+from gputrain import SpecError, Trainer
+from gputrain.backends import registry
+from gputrain.backends.base import JobRef
+
+OURS = {"compute", "local", "vertex"}
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Installs a distribution with one backend: its rows, and its module's text."""
+
+    def install(rows, text="", name="acme"):
+        site = tmp_path / name
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[gputrain.backends]\n" + "\n".join(rows) + "\n")
+        (site / f"{name}_backend.py").write_text(text)
+        monkeypatch.syspath_prepend(site)
+
+    return install
+
+
+def refused(call):
+    with pytest.raises(SpecError) as told:
+        call()
+    assert [fault.field for fault in told.value.faults] == ["backend"]
+    return str(told.value)
+
+
+def test_our_own_backends_are_rows_as_any_others():
+    assert set(registry.names()) >= OURS
+    assert [registry.find(name).__name__ for name in sorted(OURS)] == ["ComputeEngine", "Local", "VertexAI"]
+
+
+def test_a_backend_is_found_once_its_distribution_is_installed(installed):
+    before = registry.names()
+    installed(["acme = acme_backend:Acme"], "from gputrain.backends.local import Local as Acme")
+    assert set(registry.names()) == {*before, "acme"}
+    assert registry.find("acme").__name__ == "Local"
+
+
+@pytest.mark.parametrize(
+    ("row", "text", "said"),
+    [
+        ("acme = acme_backend:Nothing", "", "AttributeError"),
+        ("acme = acme_gone:Acme", "", "No module named 'acme_gone'"),
+        ("acme = acme_backend:Acme", "import acme_needs_this", "No module named 'acme_needs_this'"),
+        ("acme = acme_backend:Acme", "def (", "SyntaxError"),
+        ("acme = acme_backend:Acme", "class Acme:\n    name = 'acme'", "it has no availability, cancel"),
+        ("acme = acme_backend:Acme", "from gputrain import Local\nAcme = Local()", "is no backend"),
+    ],
+)
+def test_a_broken_distribution_is_named_with_what_is_wrong(installed, row, text, said):
+    installed([row], text)
+    sys.modules.pop("acme_backend", None)
+    told = refused(lambda: registry.find("acme"))
+    assert said in told
+    assert "reinstall acme, or uninstall it" in told
+    assert registry.find("local").__name__ == "Local"
+    assert "acme" in registry.names()
+
+
+def test_two_distributions_that_bring_one_name_are_both_told(installed):
+    installed(["local = acme_backend:Acme"])
+    told = refused(lambda: registry.find("local"))
+    assert "acme and gputrain both bring one" in told
+
+
+def test_a_job_of_a_backend_that_is_not_installed_says_what_to_install():
+    told = refused(lambda: gputrain.attach("gputrain://slurm/p/gpu-long/bert-1"))
+    assert "install the package that brings it" in told
+    assert "`slurm = ...` in its entry points gputrain.backends" in told
+
+
+def test_a_slip_in_a_name_is_told():
+    assert "did you mean compute?" in refused(lambda: registry.find("computer"))
+
+
+def test_a_backend_that_cannot_be_made_from_a_name_says_how_to_attach(installed):
+    text = "from gputrain.backends.local import Local\nclass Acme(Local):\n    for_ref = None"
+    installed(["acme = acme_backend:Acme"], text)
+    sys.modules.pop("acme_backend", None)
+    ref = JobRef(backend="acme", project="p", place="x", name="n")
+    assert "gputrain.attach(uri, backend=Acme(...))" in refused(lambda: registry.of_ref(ref))
+
+
+def test_only_arguments_that_a_backend_takes_reach_it(tmp_path):
+    ref = JobRef(backend="local", project="p", place=str(tmp_path), name="n")
+    made = registry.of_ref(ref, gpus=0, endpoints=object())
+    assert repr(made) == f"Local(gpus=0, root={str(tmp_path)!r})"
+
+
+def test_naming_nothing_reads_no_metadata():
+    code = "import sys, gputrain, gputrain.cli; gputrain.cli.main(['plan', '--help'])"
+    code = f"try:\n    exec({code!r})\nfinally:\n    assert 'importlib.metadata' not in sys.modules"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_default_is_this_machine():
+    assert repr(Trainer()._backends["local"]).startswith("Local(")

@@ -1,0 +1,151 @@
+"""A backend that lives in somebody else's distribution does all that ours do, in any process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gputrain import NoPlacementError, SpecError, State, Trainer
+from gputrain.backends import registry
+from gputrain.backends.abilities import lacks, strays
+from gputrain.backends.base import Attaches, CleansUp, FindsById
+
+SLEEP = "import time\nprint('it runs', flush=True)\ntime.sleep(60)\n"
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def slurm(slurmlike_here, tmp_path):
+    """Makes the backend, by the name under which it is installed."""
+    return lambda **more: registry.find("slurm")(tmp_path / "cluster", **more)
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n")
+    return str(path)
+
+
+@pytest.fixture
+def elsewhere(slurmlike, tmp_path):
+    """Runs Python in another process, in which the distribution is installed."""
+
+    def run(*words):
+        env = {**os.environ, "PYTHONPATH": str(slurmlike)}
+        return subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
+        )
+
+    return run
+
+
+def test_it_has_the_core_and_what_it_can_besides_is_spelt_right(slurm):
+    assert lacks(slurm()) == strays(slurm()) == ()
+    assert [isinstance(slurm(), one) for one in (Attaches, FindsById, CleansUp)] == [True] * 3
+
+
+def test_its_jobs_are_planned_submitted_and_listed(slurm, script):
+    trainer = Trainer(slurm(partitions=["cpu"]))
+    assert [one.place for one in trainer.plan(script).candidates] == ["cpu"]
+    job = trainer.submit(script, num_nodes=2, nproc_per_node=2)
+    assert job.wait(timeout=PATIENCE_S) is State.SUCCEEDED
+    said = sorted(line.message for line in job.logs() if line.message.startswith("rank "))
+    assert said == [f"rank {rank} of 4" for rank in range(4)]
+    assert [one.uri for one in trainer.jobs()] == [job.uri]
+
+
+def test_its_partitions_are_places_and_a_drained_one_sends_a_job_on(slurm, script, tmp_path):
+    trainer = Trainer(slurm(partitions=["gpu-long", "gpu-short"]))
+    (tmp_path / "cluster" / "drained").mkdir(parents=True)
+    plan = trainer.plan(script, gpu="H100:8", max_run_duration="1h")
+    assert [one.place for one in plan.candidates] == ["gpu-long", "gpu-short"]
+    (tmp_path / "cluster" / "drained" / "gpu-long").touch()
+    job = plan.submit()
+    assert [one.candidate.place for one in job.attempts.tries] == ["gpu-long", "gpu-short"]
+    assert job.wait(timeout=PATIENCE_S) is State.SUCCEEDED
+
+
+def test_a_job_that_no_partition_takes_is_placed_nowhere(slurm, script, tmp_path):
+    plan = Trainer(slurm(partitions=["gpu-long", "gpu-short"])).plan(
+        script, gpu="H100:8", max_run_duration="1h"
+    )
+    for partition in ("gpu-long", "gpu-short"):
+        (tmp_path / "cluster" / "drained").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cluster" / "drained" / partition).touch()
+    with pytest.raises(NoPlacementError):
+        plan.submit()
+
+
+def test_what_a_partition_refuses_is_told_with_its_reason(slurm, script):
+    plan = Trainer(slurm(partitions=["gpu-long", "gpu-short"])).plan(
+        script, gpu="H100:8", max_run_duration="24h"
+    )
+    assert [one.place for one in plan.candidates] == ["gpu-long"]
+    assert "gpu-short ends jobs after 4 h" in "\n".join(map(str, plan.refusals))
+
+
+def test_a_partition_that_is_none_is_refused(slurm):
+    with pytest.raises(SpecError, match="gpu-huge"):
+        slurm(partitions=["gpu-huge"])
+
+
+def test_another_process_attaches_by_the_name_alone(slurm, script, elsewhere):
+    job = Trainer(slurm(partitions=["cpu"])).submit(script)
+    code = f"import gputrain; print(gputrain.attach({job.uri!r}).wait(timeout=60, progress='none').value)"
+    done = elsewhere("-c", code)
+    assert (done.stdout.strip(), done.stderr) == ("succeeded", "")
+
+
+def test_what_is_left_of_a_killed_batch_process_is_found_and_removed(slurm, script, tmp_path):
+    (tmp_path / "train.py").write_text(SLEEP)
+    backend = slurm(partitions=["cpu"])
+    trainer = Trainer(backend)
+    job = trainer.submit(script)
+    until(lambda: any(line.message == "it runs" for line in job.logs()))
+    assert trainer.orphans() == ()
+    os.kill(batch_of(tmp_path / "cluster" / "cpu" / job.ref.name), signal.SIGKILL)
+    assert job.wait(timeout=PATIENCE_S) is State.FAILED
+    (orphan,) = trainer.orphans()
+    assert (orphan.job_id, orphan.place) == (job.ref.name, "cpu")
+    assert trainer.sweep() == (orphan,)
+    until(lambda: trainer.orphans() == ())
+
+
+def test_the_command_line_knows_it(slurm, script, elsewhere, tmp_path):
+    settings = f"backends = ['slurm']\nproject = 'of-others'\n[slurm]\nroot = '{tmp_path / 'cluster'}'\n"
+    (tmp_path / "gputrain.toml").write_text(settings + "partitions = ['cpu']\n")
+    made = elsewhere("-m", "gputrain", "submit", "train.py", "--json", "--detach")
+    assert made.returncode == 0, made.stderr
+    uri = json.loads(made.stdout)["uri"]
+    assert uri.startswith("gputrain://slurm/")
+    logs = elsewhere("-m", "gputrain", "logs", uri, "--follow", "--backend", "local")
+    assert "rank 0 of 1" in logs.stdout, logs.stderr
+    listed = elsewhere("-m", "gputrain", "jobs", "--json", "--backend", "slurm")
+    assert [one["uri"] for one in json.loads(listed.stdout)["jobs"]] == [uri]
+    swept = elsewhere("-m", "gputrain", "sweep", "--json")
+    assert json.loads(swept.stdout) == {"removed": True, "orphans": []}
+
+
+def test_the_command_line_says_where_to_say_what_it_lacks(elsewhere):
+    done = elsewhere("-m", "gputrain", "plan", "train.py", "--backend", "slurm")
+    assert done.returncode == 2
+    assert "root = ... under [slurm] in gputrain.toml" in done.stderr
+
+
+def until(holds):
+    patience = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < patience
+        time.sleep(0.1)
+
+
+def batch_of(folder):
+    """The process that looks after a job: the parent of its agents."""
+    ((agent, _),) = json.loads((folder / "state.json").read_text())["agents"]
+    with open(f"/proc/{agent}/stat") as file:
+        return int(file.read().rpartition(") ")[2].split()[1])
