@@ -37,22 +37,42 @@ class Policy:
     first_s: float = 1.0
     most_s: float = 32.0
     budget_s: float = 300.0
+    call_s: float = 60.0
+    """How long a single try may take, to the last byte of its answer."""
+    repeats_unclear: bool = True
+    """Whether a call is repeated that may have been done: False for writes that would do it twice."""
 
 
-READ = Policy(budget_s=300.0)
-"""Calls that change nothing."""
+READ = Policy()
+"""Changes nothing, and much depends on it: an upload, a record, a list that decides."""
+
+LOOK = Policy(budget_s=20.0, call_s=20.0)
+"""Changes nothing; where it fails for longer, the watcher repeats it."""
+
+SOON = Policy(first_s=0.3, most_s=1.0, budget_s=2.0, call_s=6.0)
+"""Changes nothing, and somebody sits before it: a plan that is made offline should not wait for long."""
+
+GLANCE = Policy(budget_s=0.0, call_s=5.0)
+"""Changes nothing, and the caller does without: one short try."""
 
 WRITE = Policy(budget_s=120.0)
-"""Calls that may be repeated: they carry a precondition or a request id."""
+"""Changes something, and twice is once: it carries a precondition, a request id or a name of ours."""
+
+QUEUE = Policy(budget_s=1800.0, repeats_unclear=False)
+"""Changes something, and twice is twice: tried again only where it was refused for coming too fast.
+
+Vertex AI takes 60 creates a minute. Source: its quotas page, read 2026-11-20.
+"""
 
 ONCE = Policy(budget_s=0.0)
-"""One try."""
+"""Changes something, and nobody knows what twice is: one try."""
 
 
 def retried(
     call: Callable[[], T],
     *,
     policy: Policy = READ,
+    unless: tuple[type[Exception], ...] = (),
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
     dice: Callable[[], float] = random.random,
@@ -61,7 +81,8 @@ def retried(
 
     Args:
         call: without arguments; must be safe to repeat.
-        policy: how patiently.
+        policy: how patiently; whose ``call_s`` and ``repeats_unclear`` are the caller's to heed.
+        unless: those of the transient errors after which it is not safe to repeat.
         sleep: takes seconds.
         now: seconds of any clock that ``sleep`` moves.
         dice: a number from 0 to 1.
@@ -72,7 +93,7 @@ def retried(
     >>> retried(lambda: 42)
     42
     """
-    from tenacity import Retrying, retry_if_exception_type  # loaded with the first call that needs it
+    from tenacity import Retrying, retry_if_exception  # loaded with the first call that needs it
 
     started = now()
 
@@ -93,10 +114,13 @@ def retried(
         wanted = dice() * ceiling if asked is None else asked + dice() * policy.first_s
         return max(0.0, min(wanted, left_s(state)))
 
+    def is_passing(error: BaseException) -> bool:
+        return isinstance(error, TransientError) and not isinstance(error, unless)
+
     again = Retrying(
         stop=is_over,
         wait=pause_s,
-        retry=retry_if_exception_type(TransientError),
+        retry=retry_if_exception(is_passing),
         sleep=sleep,
         before_sleep=_tell,
         reraise=True,

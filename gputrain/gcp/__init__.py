@@ -2,21 +2,24 @@
 
 ::
 
-    Access(project=..., credentials=..., endpoints=...)     one frozen value for a tenant
-    access.rest("GET", access.url(Api.STORAGE) + "/storage/v1/b/my-bucket")
-    access.client("jobs", make)                             an official client, made once and shared
-    with translated("create a job"): ...                    Google's refusals become gputrain's errors
+    access = Access(project=..., credentials=..., endpoints=...)    one tenant's way to Google
+    access.get(access.url(Api.COMPUTE) + "/...", action="...")      REST: retried, ended in time, guarded
+    access.tried(call, action="...", policy=LOOK)                   the same for an official client's call
+    Objects(access, "my-bucket").read("jobs/a/record")              one bucket's objects
+    Shared(fresh_s=1.0).get(key, fetch)                             many threads, few calls
 
-Nothing here retries: `gputrain.retry` does, for callers who know that a call may be repeated.
 Google's libraries are loaded when the first call is made.
 """
 
-from gputrain.gcp.access import Access, Api, Endpoints
 from gputrain.gcp.answer import Answer, answer_of_operation
+from gputrain.gcp.api import Access
+from gputrain.gcp.endpoints import Api, Endpoints
 from gputrain.gcp.errors import MissingError, PreconditionError, UnclearError
 from gputrain.gcp.labels import LABEL_JOB, LABEL_NAME, filter_text, label_value, our_labels
-from gputrain.gcp.paging import Listing, Page, read_all
+from gputrain.gcp.listing import Listing, Page, PartialListError, WholeListing, read_all
+from gputrain.gcp.objects import Objects
 from gputrain.gcp.refusals import gravest, to_error
+from gputrain.gcp.stored import Stored, StoredInfo
 from gputrain.gcp.translate import read_answer, translated
 
 __all__ = [
@@ -28,9 +31,14 @@ __all__ = [
     "Endpoints",
     "Listing",
     "MissingError",
+    "Objects",
     "Page",
+    "PartialListError",
     "PreconditionError",
+    "Stored",
+    "StoredInfo",
     "UnclearError",
+    "WholeListing",
     "answer_of_operation",
     "filter_text",
     "gravest",

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain.errors import GputrainError
-from gputrain.gcp.access import Access
+from gputrain.gcp.api import Access
 from gputrain.gcp.errors import UnclearError
 from gputrain.retry import Policy
 

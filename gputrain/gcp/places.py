@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 import attrs
 
-from gputrain.gcp.access import Access, Api
+from gputrain.gcp.api import Access
+from gputrain.gcp.endpoints import Api
 from gputrain.gcp.forms import Json, mapping, mappings, texts
+from gputrain.gcp.listing import PARTIAL_WARNINGS, Page, read_all
 from gputrain.gcp.lookups import SOON, WAIT_S
-from gputrain.gcp.paging import PARTIAL_WARNINGS, Page, read_all
 from gputrain.retry import retried
 
 _ZONES = "zones/"

@@ -8,7 +8,8 @@ import re
 import attrs
 
 from gputrain.errors import GputrainError
-from gputrain.gcp.access import Access, Api
+from gputrain.gcp.api import Access
+from gputrain.gcp.endpoints import Api
 
 log = logging.getLogger("gputrain")
 

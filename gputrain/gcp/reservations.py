@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.gcp.access import Access
+from gputrain.gcp.api import Access
 from gputrain.gcp.forms import mapping, mappings, whole_number
 from gputrain.gcp.labels import filter_text
 from gputrain.gcp.places import aggregated

@@ -94,6 +94,7 @@ def read_answers(error: Exception) -> tuple[Answer, ...]:
     """The answers in it: an operation of Compute Engine ends with one for each thing that went wrong."""
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError
+    from requests import TooManyRedirects
 
     if isinstance(error, GoogleAPICallError):
         if hasattr(error.response, "error"):  # an operation of Compute Engine, which `result()` waited for
@@ -101,6 +102,8 @@ def read_answers(error: Exception) -> tuple[Answer, ...]:
         return (_of_call(error),)
     if isinstance(error, GoogleAuthError):
         return (_of_auth(error),)
+    if isinstance(error, TooManyRedirects) and error.response is not None:
+        return (answer_of_response(error.response),)  # one is too many: nobody follows it with our token
     return (_unreadable(error),)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gputrain.errors import Fault, SpecError
-from gputrain.gcp.access import Api, Endpoints
+from gputrain.gcp.endpoints import Api, Endpoints
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -12,7 +12,8 @@ from typing import Any
 import attrs
 
 from gputrain.errors import AccessError, Scope
-from gputrain.gcp.access import Access, Api
+from gputrain.gcp.api import Access
+from gputrain.gcp.endpoints import Api
 from gputrain.gcp.forms import mapping, mappings
 
 _WHOLE = frozenset({"ALL_SUBNETWORKS_ALL_IP_RANGES", "ALL_SUBNETWORKS_ALL_PRIMARY_IP_RANGES"})

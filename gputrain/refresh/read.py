@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputrain.gcp import Access, Api, Listing, Page, read_all
-from gputrain.gcp.paging import PARTIAL_WARNINGS, left_out_of
+from gputrain.gcp.listing import PARTIAL_WARNINGS, left_out_of
 from gputrain.retry import READ, retried
 
 Json = Mapping[str, Any]

@@ -11,7 +11,7 @@ PACKAGE = ROOT / "gputrain"
 EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 
 FLOORS = (
-    ("errors", "secrets", "tables", "entrypoint"),
+    ("errors", "secrets", "tables", "times", "entrypoint"),
     ("catalog", "lifecycle", "retry", "ddp"),
     ("spec", "gcp", "causes"),
     ("quota",),
@@ -42,7 +42,7 @@ OUTSIDE = {
     "cli": {"attrs", "rich", "tomli"},
     "emulator": {"gputrain_emulator"},
     "preflight": {"attrs", "rich"},
-    "gcp": {"attrs", "google", "requests", "grpc", "proto"},
+    "gcp": {"attrs", "google", "requests", "urllib3", "grpc", "proto"},
     "staging": {"attrs", "requests", "google"},
     "view": {"attrs", "rich"},
     "backends.local": {"attrs", "packaging"},

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 import gputrain_emulator
 from gputrain import catalog
 from gputrain.catalog import load, user_file
-from gputrain.gcp import Listing
+from gputrain.gcp.listing import listing_of
 from gputrain.refresh import ChangeKind, prices
 from gputrain.refresh.road import built
 from gputrain.refresh.skus import OddSkuError, rate
@@ -53,8 +53,8 @@ def listed():
 
 
 EVERYWHERE = stock(
-    Listing(items=documents((m, zone) for m in MACHINES for zone in ZONES)),
-    Listing(items=tuple({"name": "nvidia-tesla-t4", "zone": zone} for zone in ZONES)),
+    listing_of(documents((m, zone) for m in MACHINES for zone in ZONES)),
+    listing_of(tuple({"name": "nvidia-tesla-t4", "zone": zone} for zone in ZONES)),
 )
 moves = st.lists(
     st.tuples(
@@ -100,8 +100,8 @@ some_places = st.lists(st.tuples(st.sampled_from(MACHINES), st.sampled_from(ZONE
 @given(first=some_places, then=some_places, silent=st.lists(st.sampled_from(ZONES), max_size=5))
 def test_after_any_two_refreshes_a_machine_is_just_where_it_was_seen_last(first, then, silent):
     empty = prices.PriceBook(rates={})
-    own, _ = built(None, stock(Listing(items=documents(first)), Listing(items=())), empty, day=DAY)
-    seen = stock(Listing(items=documents(then), left_out=tuple(silent)), Listing(items=()))
+    own, _ = built(None, stock(listing_of(documents(first)), listing_of(())), empty, day=DAY)
+    seen = stock(listing_of(documents(then), silent), listing_of(()))
     now, _ = built(own, seen, empty, day=DAY)
     zones = {row[1]: set(row[3].split()) for row in now.places if row[0] == "machine-zones"}
     for machine in MACHINES:
@@ -168,7 +168,7 @@ def test_a_sku_with_anything_in_any_place_is_read_or_left_and_never_breaks_the_r
 @settings(max_examples=150, deadline=None)
 @given(at=st.sampled_from([at for at in paths(ONE) if at]), value=json_values)
 def test_a_machine_type_with_anything_in_any_place_leaves_a_sound_file(at, value):
-    seen = stock(Listing(items=(changed(ONE, at, value),)), Listing(items=()))
+    seen = stock(listing_of((changed(ONE, at, value),)), listing_of(()))
     file, _ = built(None, seen, prices.PriceBook(rates={}), day=DAY)
     user_file.parsed(user_file.written(file))
 

@@ -25,7 +25,7 @@ from gputrain.gcp import (
     read_all,
     to_error,
 )
-from gputrain.gcp.paging import left_out_of
+from gputrain.gcp.listing import left_out_of
 from gputrain.retry import READ, Policy, retried
 
 LOOK = Policy(budget_s=20.0)

@@ -1,11 +1,10 @@
-"""Labels, filters and lists."""
+"""Labels and filters."""
 
 import re
 
 from hypothesis import given, strategies as st
 
-from gputrain.gcp import Page, filter_text, label_value, our_labels, read_all
-from gputrain.gcp.paging import left_out_of
+from gputrain.gcp import filter_text, label_value, our_labels
 
 
 @given(st.text())
@@ -32,29 +31,3 @@ def test_a_users_label_cannot_hide_ours():
         "gputrain-job": "bert-x1",
         "gputrain-name": "bert",
     }
-
-
-def test_a_list_is_read_to_its_end():
-    pages = {
-        "": Page(items=(1, 2), next_token="b"),
-        "b": Page(items=(3,), next_token="c"),
-        "c": Page(items=()),
-    }
-    listing = read_all(pages.__getitem__)
-    assert listing.items == (1, 2, 3)
-    assert listing.is_whole
-
-
-def test_a_partial_list_says_so():
-    body = {"warning": {"code": "UNREACHABLE"}, "unreachable": ["us-east1"]}
-    listing = read_all(lambda _: Page(items=(1,), left_out=left_out_of(body)))
-    assert not listing.is_whole
-    assert listing.left_out == ("us-east1", "UNREACHABLE")
-
-
-def test_a_harmless_warning_does_not_make_a_list_partial():
-    assert left_out_of({"warning": {"code": "DEPRECATED_RESOURCE_USED"}}) == ()
-
-
-def test_a_list_that_repeats_itself_ends():
-    assert not read_all(lambda _: Page(items=(1,), next_token="again")).is_whole

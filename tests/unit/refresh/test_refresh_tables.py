@@ -6,7 +6,7 @@ import pytest
 
 from gputrain import catalog
 from gputrain.catalog import load
-from gputrain.gcp import Listing
+from gputrain.gcp.listing import listing_of
 from gputrain.refresh import ChangeKind, places, prices
 from gputrain.refresh.road import built
 from gputrain.refresh.skus import EIGHTH, Meter, Part
@@ -29,7 +29,7 @@ def gpu(name, zone):
 
 
 def seen(*machines, gpus=(), left_out=()):
-    return stock(Listing(items=machines, left_out=left_out), Listing(items=gpus))
+    return stock(listing_of(machines, left_out), listing_of(gpus))
 
 
 def after(now, book=EMPTY):

@@ -1,0 +1,259 @@
+"""Many threads, few calls: what one has asked, others who ask it meanwhile or soon after are told as well.
+
+Nothing here knows an API: what is asked is handed in as a function.
+
+::
+
+    vms = Shared(fresh_s=0.5)
+    vms.get("us-central1-a", lambda: list_vms("us-central1-a"))     1,000 threads, two lists a second
+    looks.ask({"quotas": read_quotas, "zones": read_zones}, wait_s=6)   side by side, none waited for too long
+
+There is no thread of its own that looks: whoever asks first asks, whoever asks soon after reads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from datetime import datetime, timezone
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from gputrain.errors import GputrainError
+from gputrain.gcp.errors import UnclearError
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+LONGEST_S = 60.0
+"""How long anything that the cloud says is believed, at the very most."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Found:
+    """The answer to one question, or the error that came instead of it."""
+
+    value: Any = None
+    error: GputrainError | None = None
+    read_at: datetime
+
+
+class Kept(Generic[K, V]):
+    """A dictionary that forgets: what nobody has asked for in ``idle_s`` seconds, and what is too much.
+
+    It is for what does not change any more, such as how a job ended; what may change goes into `Shared`.
+    """
+
+    def __init__(
+        self, *, idle_s: float = 3600.0, most: int = 1000, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._idle_s = idle_s
+        self._most = most
+        self._now = now
+        self._lock = threading.Lock()
+        self._held: OrderedDict[K, tuple[float, V]] = OrderedDict()  # the longest unused first
+
+    def get(self, key: K) -> V | None:
+        """What is kept under the key, which counts as used; None where nothing is."""
+        with self._lock:
+            self._forget()
+            held = self._held.get(key)
+            if held is None:
+                return None
+            self._held[key] = self._now(), held[1]
+            self._held.move_to_end(key)
+            return held[1]
+
+    def put(self, key: K, value: V) -> V:
+        """Keep a value; returns it."""
+        with self._lock:
+            self._held[key] = self._now(), value
+            self._held.move_to_end(key)
+            self._forget()
+            return value
+
+    def drop(self, key: K) -> None:
+        """Forget one key."""
+        with self._lock:
+            self._held.pop(key, None)
+
+    def items(self) -> tuple[tuple[K, V], ...]:
+        """All that is kept now; to look at it does not count as use."""
+        with self._lock:
+            self._forget()
+            return tuple((key, value) for key, (_, value) in self._held.items())
+
+    def _forget(self) -> None:
+        now = self._now()
+        while self._held:
+            key, (used_at, _) = next(iter(self._held.items()))
+            if len(self._held) <= self._most and now - used_at <= self._idle_s:
+                return
+            del self._held[key]
+
+
+class _Flight:
+    """One question on its way; every thread that asks it meanwhile waits for the same answer."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.left_at = time.monotonic()
+        self.landed = threading.Event()
+        self.value: Any = None
+        self.error: GputrainError | None = None
+        self.mistake: BaseException | None = None
+        self.read_at = 0.0
+        self._now = now
+
+    def fly(self, fetch: Callable[[], Any]) -> None:
+        try:
+            self.value = fetch()
+        except GputrainError as error:
+            self.error = error
+        except BaseException as error:  # noqa: BLE001  # a mistake of ours: raised where the answer is wanted
+            self.mistake = error
+        finally:
+            self.read_at = self._now()
+            self.landed.set()
+
+    def found(self, wait_s: float) -> Found:
+        """The answer as far as it has come ``wait_s`` seconds after it was asked for."""
+        self.landed.wait(max(0.0, self.left_at + wait_s - time.monotonic()))
+        if self.mistake is not None:
+            raise self.mistake
+        if self.landed.is_set():
+            return Found(value=self.value, error=self.error, read_at=_moment(self.read_at))
+        late = UnclearError("the answer is late", why=f"no answer came in {wait_s:g} s")
+        return Found(error=late, read_at=_moment(self._now()))
+
+
+class Shared(Generic[K, V]):
+    """Answers that threads share: each question is out once at a time, and its answer is good for a while.
+
+    Args:
+        fresh_s: how long an answer is good, in seconds or by its value; never longer than a minute.
+        failure_s: how long a failure is; whoever waits for the same flight is told of it in any case.
+        now: the clock by which answers age, in seconds since 1970.
+        most: answers kept at most.
+    """
+
+    def __init__(
+        self,
+        *,
+        fresh_s: float | Callable[[V], float],
+        failure_s: float = 0.0,
+        now: Callable[[], float] = time.time,
+        most: int = 256,
+    ) -> None:
+        self._fresh_s = fresh_s
+        self._failure_s = failure_s
+        self._now = now
+        self._most = most
+        self._lock = threading.Lock()
+        self._flights: dict[K, _Flight] = {}
+
+    def get(self, key: K, fetch: Callable[[], V]) -> V:
+        """The answer to one question: fetched by this thread, or by another that was quicker.
+
+        Raises:
+            Whatever ``fetch`` raises.
+        """
+        while True:
+            flight, is_ours = self._flight(key)
+            if is_ours:
+                flight.fly(fetch)
+            flight.landed.wait()
+            if flight.mistake is not None and not is_ours and not isinstance(flight.mistake, Exception):
+                continue  # whoever asked was interrupted; that was not meant for us
+            error = flight.error or flight.mistake
+            if error is not None:
+                raise error
+            found: V = flight.value
+            return found
+
+    def ask(self, questions: Mapping[K, Callable[[], V]], *, wait_s: float) -> dict[K, Found]:
+        """The answer to every question, by its key; those that nobody has asked lately are asked now.
+
+        All are out at the same time. One that is not answered ``wait_s`` seconds after it was asked counts as
+        failed, for whoever asks it meanwhile at once; its answer is kept for the next one when it comes.
+        """
+        return {key: flight.found(wait_s) for key, flight in self._flights_of(questions).items()}
+
+    def forget(self) -> None:
+        """Ask everything anew next time: something has changed, or a person says so."""
+        with self._lock:
+            self._flights.clear()
+
+    def _flights_of(self, questions: Mapping[K, Callable[[], V]]) -> dict[K, _Flight]:
+        flights = {}
+        for key, fetch in questions.items():
+            flights[key], is_ours = self._flight(key)
+            if is_ours:
+                # A daemon: a server that never answers must not keep this process from its end.
+                name = f"gputrain asks {key}"
+                threading.Thread(target=flights[key].fly, args=(fetch,), name=name, daemon=True).start()
+        return flights
+
+    def _flight(self, key: K) -> tuple[_Flight, bool]:
+        """The flight that answers a question, and whether it is the caller's to fly."""
+        with self._lock:
+            flight = self._flights.get(key)
+            if flight is not None and self._is_good(flight):
+                return flight, False
+            self._evict()
+            flight = self._flights[key] = _Flight(self._now)
+            return flight, True
+
+    def _evict(self) -> None:
+        """Let go of what is good for nothing any more, and of the oldest where that is not enough."""
+        self._flights = {key: one for key, one in self._flights.items() if self._is_good(one)}
+        landed = [key for key, one in self._flights.items() if one.landed.is_set()]
+        for key in landed[: max(0, len(self._flights) - self._most + 1)]:
+            del self._flights[key]
+
+    def _is_good(self, flight: _Flight) -> bool:
+        """Whether a caller may use it: it is on its way, or its answer is fresh."""
+        if not flight.landed.is_set():
+            return True
+        if flight.mistake is not None:
+            return False
+        # an age below 0: the clock went back, and nothing is kept
+        good_s = self._failure_s if flight.error is not None else self._good_s(flight.value)
+        return 0 <= self._now() - flight.read_at < min(good_s, LONGEST_S)
+
+    def _good_s(self, value: V) -> float:
+        return self._fresh_s(value) if callable(self._fresh_s) else self._fresh_s
+
+
+class Pace:
+    """Whose turn it is to make a call, so that all streams together stay within calls a minute.
+
+    Args:
+        each_s: seconds of one call; with n streams each has its turn every n times that.
+        idle_s: a stream that has not asked for so long counts no more.
+    """
+
+    def __init__(
+        self, *, each_s: float, idle_s: float = 120.0, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._each_s = each_s
+        self._now = now
+        self._lock = threading.Lock()
+        self._taken_at: Kept[str, float] = Kept(idle_s=idle_s, now=now)
+
+    def take(self, stream: str, *, is_continued: bool = False) -> bool:
+        """Whether a stream may make a call now; one that goes on with the last may always."""
+        with self._lock:
+            now = self._now()
+            taken = dict(self._taken_at.items())
+            pause_s = self._each_s * max(1, len(taken))
+            if not is_continued and 0 <= now - taken.get(stream, float("-inf")) < pause_s:
+                return False
+            self._taken_at.put(stream, now)
+            return True
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)

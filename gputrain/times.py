@@ -1,0 +1,44 @@
+"""Moments as Google writes them. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+
+_RFC3339 = re.compile(
+    r"(?P<seconds>\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(?P<part>\d+))?(?P<zone>[Zz]|[+-]\d\d:\d\d)",
+    re.ASCII,
+)
+
+
+def moment_of(text: object) -> datetime | None:
+    """A moment of RFC 3339 with any number of digits of a second (Python 3.10 reads three or six).
+
+    None for anything else: no year 0, no text without a zone.
+
+    >>> moment_of("2026-11-22T05:26:17.123456789Z").isoformat()
+    '2026-11-22T05:26:17.123456+00:00'
+    """
+    found = _RFC3339.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        return None
+    micros = (found["part"] or "").ljust(6, "0")[:6]
+    zone = "+00:00" if found["zone"] in "Zz" else found["zone"]
+    try:
+        return datetime.fromisoformat(f"{found['seconds'].upper()}.{micros}{zone}").astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+
+
+def moment_of_header(text: object) -> datetime | None:
+    """A moment of an HTTP header, such as ``Date``; None for anything else.
+
+    >>> moment_of_header("Sun, 22 Nov 2026 05:26:17 GMT").isoformat()
+    '2026-11-22T05:26:17+00:00'
+    """
+    try:
+        found = parsedate_to_datetime(text) if isinstance(text, str) else None
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return found if found is None or found.tzinfo is None else found.astimezone(timezone.utc)

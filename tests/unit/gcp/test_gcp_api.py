@@ -1,0 +1,218 @@
+"""One value to reach Google by: tokens, policies, guarded bodies, pages, and an end in time."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gputrain.errors import AuthError, ProviderError
+from gputrain.gcp import Access, Api, Endpoints, UnclearError, translated
+from gputrain.retry import LOOK, ONCE, QUEUE, Policy
+from tests.unit.gcp.answering import Token, well
+
+
+def test_64_threads_with_an_expired_token_make_one_refresh(serve):
+    server, token = serve(well), Token()
+    access = Access(project="p", credentials=token)
+    with ThreadPoolExecutor(64) as pool:
+        list(pool.map(lambda _: access.get(server.url, action="look", policy=ONCE), range(64)))
+    assert token.refreshes == 1
+    assert set(server.tokens) == {"Bearer token-1"}
+
+
+def test_threads_refused_together_refresh_once(serve):
+    server, token = (
+        serve(lambda r: (401, b"{}", {}) if r.headers["Authorization"] == "Bearer old" else well(r)),
+        Token(),
+    )
+    token.token = "old"
+    access = Access(project="p", credentials=token)
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda _: access.get(server.url, action="look", policy=ONCE), range(16)))
+    assert token.refreshes == 1
+
+
+def test_calls_one_after_the_other_share_a_connection(serve):
+    server = serve(well)
+    access = Access(project="p", credentials=Token())
+    for _ in range(5):
+        access.get(server.url, action="look", policy=ONCE)
+    assert len(server.connections) == 1
+
+
+def test_a_proxys_page_is_unclear(serve):
+    server = serve(lambda _: (502, b"<html>Bad Gateway</html>", {}))
+    with pytest.raises(UnclearError):
+        Access(project="p", credentials=Token()).get(server.url, action="look", policy=ONCE)
+
+
+BODIES = {
+    "a web page": b"<html>Sign in to the network</html>",
+    "half of it": b'{"items": [{"na',
+    "a list": b"[]",
+    "a text": b'"ok"',
+    "nothing": b"",
+    "too deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_body_that_is_no_json_object_is_unclear(serve, body):
+    server = serve(lambda _: (200, body, {}))
+    with pytest.raises(UnclearError):
+        Access(project="p", credentials=Token()).get(server.url, action="look", policy=ONCE)
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_read_gets_over_one_bad_body(serve, body):
+    answers = iter([body, b'{"name": "a"}'])
+    server = serve(lambda _: (200, next(answers), {}))
+    access = Access(project="p", credentials=Token(), sleep=lambda _: None)
+    assert access.get(server.url, action="look") == {"name": "a"}
+
+
+def test_a_write_that_would_do_it_twice_is_not_repeated_after_a_bad_body(serve):
+    server = serve(lambda _: (200, b"<html>", {}))
+    access = Access(project="p", credentials=Token(), sleep=lambda _: None)
+    with pytest.raises(UnclearError):
+        access.post(server.url, action="make it", json={}, policy=QUEUE)
+    assert len(server.requests) == 1
+
+
+def test_a_write_that_would_do_it_twice_is_repeated_where_it_was_clearly_refused(serve):
+    answers = iter([(429, b"{}", {}), (200, b"{}", {})])
+    server = serve(lambda _: next(answers))
+    access = Access(project="p", credentials=Token(), sleep=lambda _: None)
+    assert access.post(server.url, action="make it", json={}, policy=QUEUE) == {}
+
+
+def drips(_request):
+    def drops():
+        while True:
+            yield b" "
+            time.sleep(0.05)
+
+    return 200, drops(), {"Content-Length": "1000000"}
+
+
+def dripping_head(_request):
+    def drops():
+        while True:
+            yield b"x"
+            time.sleep(0.05)
+
+    return 100, drops(), {}  # after an interim answer everything is still the head of the one that is due
+
+
+@pytest.mark.parametrize("answer", [drips, dripping_head])
+def test_an_answer_that_drips_ends_in_time(serve, answer):
+    server = serve(answer)
+    started = time.monotonic()
+    with pytest.raises(UnclearError):
+        Access(project="p", credentials=Token()).get(
+            server.url, action="look", policy=Policy(budget_s=0.0, call_s=0.5)
+        )
+    assert time.monotonic() - started < 5  # half a second, and what a loaded machine adds
+
+
+def test_a_connection_whose_answer_came_in_time_is_used_again_with_its_own_time(serve):
+    server = serve(well)
+    access = Access(project="p", credentials=Token())
+    access.get(server.url, action="look", policy=Policy(budget_s=0.0, call_s=0.3))
+    time.sleep(0.4)
+    access.get(server.url, action="look", policy=ONCE)
+    assert len(server.connections) == 1
+
+
+def test_an_answer_that_is_too_large_is_not_taken_into_memory(serve):
+    server = serve(lambda _: (200, b"x" * 5000, {}))
+    with pytest.raises(ProviderError, match="more than 4096 bytes"):
+        Access(project="p", credentials=Token()).reply(
+            "GET", server.url, action="look", policy=LOOK, most_bytes=4096
+        )
+    assert len(server.requests) == 1
+
+
+def test_a_request_with_a_token_follows_no_redirect(serve):
+    elsewhere = serve(well)
+    server = serve(lambda _: (307, b"{}", {"Location": f"{elsewhere.url}/stolen"}))
+    with pytest.raises(ProviderError):
+        Access(project="p", credentials=Token()).get(server.url, action="look")
+    assert (len(server.requests), elsewhere.requests) == (1, [])
+
+
+def test_a_login_in_netrc_does_not_take_the_place_of_our_token(serve, tmp_path, monkeypatch):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    server = serve(well)
+    Access(project="p", credentials=Token("ours")).get(server.url, action="look")
+    assert server.tokens == ["Bearer ours"]
+
+
+def test_pages_are_read_to_the_last(serve):
+    pages = {
+        "/l?size=2": b'{"items": [{"a": 1}, {"a": 2}], "nextPageToken": "x"}',
+        "/l?size=2&pageToken=x": b'{"items": [{"a": 3}]}',
+    }
+    server = serve(lambda request: (200, pages[request.path], {}))
+    listing = Access(project="p", credentials=Token()).pages(
+        f"{server.url}/l", action="list", params={"size": 2, "filter": ""}
+    )
+    assert listing.whole("list").items == ({"a": 1}, {"a": 2}, {"a": 3})
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"items": {}}', b'{"items": [3]}', b'{"items": null}', b'{"nextPageToken": 3}']
+)
+def test_a_list_that_cannot_be_read_is_not_whole(serve, body):
+    server = serve(lambda _: (200, body, {}))
+    assert not Access(project="p", credentials=Token()).pages(server.url, action="list").is_whole
+
+
+def test_the_wait_a_server_asks_for_is_carried(serve):
+    server = serve(lambda _: (503, b"{}", {"Retry-After": "7"}))
+    with pytest.raises(UnclearError) as caught:
+        Access(project="p", credentials=Token()).get(server.url, action="look", policy=ONCE)
+    assert caught.value.retry_after_s == 7
+
+
+def test_a_refused_connection_is_unclear():
+    with pytest.raises(UnclearError):
+        Access(project="p", credentials=Token()).get("http://127.0.0.1:1/", action="look", policy=ONCE)
+
+
+def test_no_credentials_are_an_auth_error(monkeypatch):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent.json")
+    with pytest.raises(AuthError, match="find credentials"):
+        Access(project="p").locked_credentials()
+
+
+def test_no_token_is_shown_by_a_value_or_an_error(serve):
+    token = Token()
+    token.token = "ya29.secret-secret-secret-secret"
+    access = Access(project="p", credentials=token)
+    server = serve(lambda _: (403, b'{"error": {"code": 403, "message": "no"}}', {}))
+    with pytest.raises(Exception) as caught:
+        access.get(server.url, action="look", policy=ONCE)
+    shown = repr(access) + repr(access.locked_credentials()) + str(caught.value) + repr(caught.value.raw)
+    assert "ya29" not in shown
+
+
+def test_two_tenants_share_nothing(serve):
+    server = serve(well)
+    for name in ("alice", "bob"):
+        token = Token()
+        token.token = name
+        Access(project=name, credentials=token).get(server.url, action="look", policy=ONCE)
+    assert server.tokens == ["Bearer alice", "Bearer bob"]
+
+
+def test_addresses_are_googles_unless_said():
+    assert Access(project="p").url(Api.STORAGE) == "https://storage.googleapis.com"
+    elsewhere = Access(project="p", endpoints=Endpoints(aiplatform="http://127.0.0.1:9/"))
+    assert elsewhere.url(Api.AIPLATFORM, region="us-central1") == "http://127.0.0.1:9"
+
+
+def test_our_own_errors_pass_a_translation_unchanged():
+    with pytest.raises(AuthError), translated("x"):
+        raise AuthError("mine")

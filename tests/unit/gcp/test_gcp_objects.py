@@ -1,0 +1,155 @@
+"""One bucket's objects, against the emulator's Cloud Storage: guarded reads, writes by generation, ages."""
+
+import pytest
+
+import gputrain_emulator
+from gputrain.errors import ProviderError, TransientError
+from gputrain.gcp import Access, Endpoints, Objects, PreconditionError, UnclearError
+from gputrain.gcp.objects import LARGEST_DOCUMENT
+from gputrain.gcp.stored import DamagedError
+from gputrain_emulator import faults
+from gputrain_emulator.storage.state import Storage
+from tests.unit.gcp.answering import Token
+
+
+@pytest.fixture
+def cloud():
+    with gputrain_emulator.start() as running:
+        running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        yield running
+
+
+@pytest.fixture
+def objects(cloud):
+    access = Access(
+        project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints, sleep=lambda _: None
+    )
+    return Objects(access, "my-bucket")
+
+
+def test_what_is_written_is_read(objects):
+    written = objects.write("a/b c", b"\x00one\r\n--", if_generation=0, metadata={"zone": "us-east1-b"})
+    stored = objects.read("a/b c")
+    assert (stored.content, stored.generation) == (b"\x00one\r\n--", written.generation)
+    assert objects.stat("a/b c").metadata["zone"] == "us-east1-b"
+
+
+def test_what_is_not_there_is_none(objects):
+    assert (objects.read("a"), objects.read_json("a"), objects.stat("a")) == (None, None, None)
+
+
+def test_only_who_read_last_may_write(objects):
+    first = objects.write("a", b"1", if_generation=0)
+    objects.write("a", b"2", if_generation=first.generation)
+    for stale in (0, first.generation):
+        with pytest.raises(PreconditionError):
+            objects.write("a", b"3", if_generation=stale)
+    objects.write("a", b"4", if_generation=None)
+    assert objects.read("a").content == b"4"
+
+
+def test_the_same_content_of_somebody_else_is_not_ours(objects):
+    objects.write("a", b"same", if_generation=0)
+    with pytest.raises(PreconditionError):
+        objects.write("a", b"same", if_generation=0)
+
+
+def test_a_write_whose_answer_was_lost_is_settled_by_reading_back(cloud, objects):
+    cloud.fail("storage.objects.insert", faults.DropAfterCommit())
+    written = objects.write("a", b"1", if_generation=0)
+    assert objects.read("a").generation == written.generation
+
+
+def test_a_write_of_which_no_answer_ever_comes_is_settled_as_well(cloud, objects):
+    cloud.fail("storage.objects.insert", faults.DropAfterCommit(), times=None)
+    assert objects.write("a", b"1", if_generation=0).generation == objects.stat("a").generation
+
+
+def test_a_removal_is_done_once_and_said_twice(objects):
+    objects.write("a", b"1", if_generation=0)
+    assert objects.remove("a")
+    assert objects.remove("a")
+    assert objects.read("a") is None
+
+
+def test_what_somebody_has_written_since_is_not_removed(objects):
+    first = objects.write("a", b"1", if_generation=0)
+    objects.write("a", b"2", if_generation=first.generation)
+    assert not objects.remove("a", if_generation=first.generation)
+    assert objects.read("a").content == b"2"
+
+
+def test_an_age_is_told_by_the_services_clock(cloud, objects):
+    objects.write("a", b"1", if_generation=0)
+    cloud.clock.advance(90)
+    assert objects.read("a").age_s == pytest.approx(90, abs=2)  # headers tell whole seconds
+    assert objects.stat("a").age_s == pytest.approx(90, abs=2)
+    assert objects.list("a").items[0].age_s == pytest.approx(90, abs=2)
+
+
+def test_a_list_has_every_object_of_a_prefix(objects):
+    for name in ("a/1", "a/2", "b/1"):
+        objects.write(name, b"x", if_generation=0)
+    assert [one.name for one in objects.list("a/").whole("list them").items] == ["a/1", "a/2"]
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"a": 1', b"\xff\xfe", b"[" * 100_000])
+def test_an_object_that_is_no_json_object_is_damaged(objects, content):
+    objects.write("a", content, if_generation=0)
+    with pytest.raises(DamagedError, match="gs://my-bucket/a"):
+        objects.read_json("a")
+
+
+def test_a_document_that_is_far_too_large_is_not_read(objects):
+    objects.write("a", b" " * (LARGEST_DOCUMENT + 1), if_generation=0)
+    with pytest.raises(ProviderError, match="more than"):
+        objects.read_json("a")
+
+
+BAD = {
+    "a web page": (200, b"<html>Sign in</html>", {}),
+    "half of a document": (200, b'{"name": "a', {}),
+    "a list": (200, b"[]", {}),
+    "an object without fields": (200, b"{}", {}),
+}
+
+
+@pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda objects: objects.read("a"),
+        lambda objects: objects.read_json("a"),
+        lambda objects: objects.stat("a"),
+        lambda objects: objects.write("a", b"1", if_generation=0),
+    ],
+    ids=["read", "read_json", "stat", "write"],
+)
+def test_what_a_proxy_says_is_never_taken_for_an_object(serve, answer, call):
+    server = serve(lambda _: answer)
+    access = Access(
+        project="p", credentials=Token(), endpoints=Endpoints(storage=server.url), sleep=lambda _: None
+    )
+    with pytest.raises(UnclearError):
+        call(Objects(access, "my-bucket"))
+
+
+def test_a_page_of_a_proxys_is_a_list_that_proves_nothing(serve):
+    server = serve(lambda _: (200, b'{"items": [{"name": 3}]}', {}))
+    access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=server.url))
+    assert not Objects(access, "my-bucket").list("a").is_whole
+
+
+@pytest.mark.parametrize(
+    "bad", [faults.server_error(503), faults.bad_gateway(), faults.Truncate(), faults.DropBeforeCommit()]
+)
+def test_one_bad_answer_is_got_over(cloud, objects, bad):
+    objects.write("a", b'{"x": 1}', if_generation=0)
+    cloud.fail("storage.objects.get", bad)
+    assert objects.read_json("a").fields == {"x": 1}
+
+
+def test_a_service_that_stays_away_is_transient(cloud, objects):
+    cloud.fail("storage.objects.get", faults.server_error(503), times=None)
+    with pytest.raises(TransientError):
+        objects.read("a")
