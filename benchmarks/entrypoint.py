@@ -128,7 +128,7 @@ def torchrun(nodes: int, target: list[str]) -> Callable[[], Commands]:
 
 
 def environment() -> dict[str, str]:
-    return {**with_byte_code(), "OMP_NUM_THREADS": "1"}
+    return {**with_byte_code(), "OMP_NUM_THREADS": "1", "GPUTRAIN_TOKEN": "a-secret-of-these-agents"}
 
 
 def port() -> int:

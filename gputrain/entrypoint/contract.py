@@ -52,7 +52,12 @@ JOB_ID = _env("GPUTRAIN_JOB_ID", None, "", "id of the job; an agent of another j
 ATTEMPT = _env(
     "GPUTRAIN_ATTEMPT", None, "0", "attempt of the job; an agent of another attempt is turned away"
 )
-TOKEN = _env("GPUTRAIN_TOKEN", None, "", "secret the agents of one job share; ranks do not get it")
+TOKEN = _env(
+    "GPUTRAIN_TOKEN",
+    None,
+    "",
+    "secret the agents of one job share, needed with several nodes; ranks do not get it",
+)
 NUM_NODES = _env("GPUTRAIN_NUM_NODES", "--num-nodes", "", "how many nodes; empty: ask the platform, else 1")
 NODE_RANK = _env(
     "GPUTRAIN_NODE_RANK", "--node-rank", "", "this node, from 0; empty: ask the platform, else 0"

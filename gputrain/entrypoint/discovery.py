@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 
+from . import contract
 from .options import EnvironmentRefused
 
 TYPE_CHECKING = False
@@ -62,6 +63,10 @@ def discover(options: Options, environ: Mapping[str, str]) -> Cluster:
         )
     if cluster.num_nodes > 1 and not cluster.host:
         raise EnvironmentRefused(f"{cluster.num_nodes} nodes need --coordinator, the host:port of node 0")
+    if cluster.num_nodes > 1 and not options.token:
+        raise EnvironmentRefused(
+            f"{cluster.num_nodes} nodes need {contract.TOKEN}: one long random word, the same on all of them"
+        )
     return cluster
 
 

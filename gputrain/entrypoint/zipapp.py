@@ -1,4 +1,4 @@
-"""The entrypoint and ``gputrain.ddp`` as one small file that any Python from 3.7 on can run.
+"""The entrypoint, its prelude and ``gputrain.ddp`` as one small file that any Python from 3.7 on can run.
 
 ``python gputrain.pyz [options] -- train.py`` needs Python in the image, and torch where the script uses it,
 but not gputrain; a script that it runs can ``from gputrain import ddp``.
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MAIN = b"from gputrain.entrypoint.__main__ import main\n\nmain()\n"
 _FOLDERS = ("entrypoint", "ddp")
+_FILES = ("keeper/__init__.py", "keeper/cloud.py", "keeper/prelude.py")
 _LEFT_OUT = (__name__.rpartition(".")[2] + ".py",)
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -42,7 +43,7 @@ def build() -> bytes:
 def _members() -> Iterator[Tuple[str, bytes]]:
     yield "__main__.py", _MAIN
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    paths = ["__init__.py"]
+    paths = ["__init__.py", *_FILES]
     for folder in _FOLDERS:
         names = sorted(os.listdir(os.path.join(root, folder)))
         paths += [f"{folder}/{name}" for name in names if name.endswith(".py") and name not in _LEFT_OUT]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 
 import attrs
 
@@ -78,6 +77,5 @@ class Parcels:
 
 @cache
 def _companions() -> Mapping[str, bytes]:
-    """What travels with the user's files: the prelude and the node agent."""
-    prelude = (files("gputrain.staging") / "prelude.py").read_bytes()
-    return {".gputrain/prelude.py": prelude, ".gputrain/agent.pyz": zipapp.build()}
+    """What travels with the user's files: the prelude and the node agent, in one."""
+    return {".gputrain/agent.pyz": zipapp.build()}

@@ -9,7 +9,14 @@ from gputrain.entrypoint.options import EnvironmentRefused, parse
 
 
 def found(environ, *flags):
+    environ = {"GPUTRAIN_TOKEN": "t", **environ}
     return discover(parse([*flags, "--", "train.py"], environ), environ)
+
+
+def test_several_nodes_without_a_secret_are_refused():
+    flags = ["--num-nodes=2", "--node-rank=0", "--coordinator=a:1"]
+    with pytest.raises(EnvironmentRefused, match="2 nodes need GPUTRAIN_TOKEN"):
+        found({"GPUTRAIN_TOKEN": ""}, *flags)
 
 
 def vertex(kind, index, workers=2, extra=None, job="{}"):

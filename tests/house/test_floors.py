@@ -12,7 +12,7 @@ EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 
 FLOORS = (
     ("errors", "secrets", "tables", "times", "entrypoint"),
-    ("catalog", "lifecycle", "retry", "ddp"),
+    ("catalog", "lifecycle", "retry", "ddp", "keeper"),
     ("spec", "gcp", "causes"),
     ("quota",),
     ("planning", "staging"),
@@ -36,6 +36,7 @@ OUTSIDE = {
     "tables": {"attrs", "rich"},
     "entrypoint": {"torch"},
     "ddp": {"torch", "numpy"},
+    "keeper": set(),
     "retry": {"attrs", "tenacity"},
     "spec": {"attrs", "yaml"},
     "quota": {"attrs", "google", "requests"},

@@ -27,6 +27,7 @@ class Agents:
                 env={
                     **os.environ,
                     "OMP_NUM_THREADS": "1",
+                    "GPUTRAIN_TOKEN": "a-secret-of-these-agents",
                     "GPUTRAIN_NUM_NODES": str(NODES),
                     "GPUTRAIN_NPROC_PER_NODE": str(RANKS_PER_NODE),
                     "GPUTRAIN_NODE_RANK": str(node),

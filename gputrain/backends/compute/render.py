@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from gputrain.backends.base import Bundle
@@ -21,6 +20,7 @@ from gputrain.backends.compute.settings import Settings
 from gputrain.catalog import Placement, ProvisioningModel, Shape
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import our_labels
+from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 
@@ -44,8 +44,8 @@ SPOT_NOTICE_S = 120
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 JOB_KEY = "gputrain-job"
-GUEST = ("cloud", "node", "container", "run", "mirror")
-"""What the startup script brings from the metadata; the text is the same for every job."""
+KEEPER_KEY = "gputrain-keeper"
+"""Where the startup script finds the keeper; the text is the same for every job."""
 
 
 def body(
@@ -111,22 +111,13 @@ def call(
     }
 
 
-@cache
-def guest_text(name: str) -> str:
-    """A file of the guest, the same for every job: nothing is written into it."""
-    return (files("gputrain.backends.compute.guest") / name).read_text("utf-8")
-
-
-@cache
-def _loader() -> str:
-    return (files("gputrain.staging") / "loader.py").read_text("utf-8")
+_startup, _keeper = cache(texts.startup), cache(texts.vm)
 
 
 def _metadata(told: Mapping[str, Any]) -> list[dict[str, str]]:
     values = {
-        "startup-script": guest_text("startup.py"),
-        **{f"gputrain-{part}": guest_text(f"{part}.py") for part in GUEST},
-        "gputrain-loader": _loader(),
+        "startup-script": _startup(),
+        KEEPER_KEY: _keeper(),
         JOB_KEY: json.dumps(told, sort_keys=True),
         "enable-oslogin": "TRUE" if told["os_login"] else "FALSE",
         "block-project-ssh-keys": "TRUE",

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from gputrain import catalog
@@ -17,6 +16,7 @@ from gputrain.backends.vertex.states import LABEL_REGION
 from gputrain.catalog import ProvisioningModel, Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.gcp import our_labels
+from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import STRATEGIES
@@ -85,8 +85,7 @@ def lock_of(bucket: Bucket, job_id: str) -> str:
 @cache
 def loader() -> str:
     """The constant lines that a container runs first, without comments."""
-    text = (files("gputrain.staging") / "loader.py").read_text("utf-8")
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+    return "".join(line for line in texts.loader().splitlines(keepends=True) if not line.startswith("#"))
 
 
 def _pools(

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from gputrain.backends.compute.guest import container
+from gputrain.keeper import container
 from gputrain_emulator.live.addresses import serve_metadata
 from gputrain_emulator.metadata import Account, Metadata
 
@@ -73,6 +73,14 @@ def test_no_other_registry_sees_a_token(said, image):
     container.fetch(image, start)
     assert [row["words"][0] for row in said()] == ["pull"]
     assert said()[0]["input"] == ""
+
+
+@pytest.mark.parametrize(
+    "image", ["evil.example:443#.pkg.dev/x", "evil.example?.gcr.io/x", "--privileged", "-v/:/host", "a b", ""]
+)
+def test_what_is_no_name_of_an_image_is_refused_before_docker_hears_of_it(said, image):
+    with pytest.raises(container.Failed, match="no name of an image"):
+        container.fetch(image, start)
 
 
 def test_a_pull_that_fails_is_tried_again(said, monkeypatch):

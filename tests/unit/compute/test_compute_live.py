@@ -242,7 +242,8 @@ def test_a_machine_without_a_driver_says_what_to_do(cloud, road, spec):
 
 AGAIN = """
 import subprocess, sys
-again = subprocess.run([sys.executable, "-m", "guest.run"], cwd="/var/lib/gputrain", stderr=subprocess.PIPE)
+words = [sys.executable, "-m", "gputrain.keeper.vm"]
+again = subprocess.run(words, cwd="/var/lib/gputrain", stderr=subprocess.PIPE)
 print("again:", again.returncode, again.stderr.decode(), flush=True)
 """
 
@@ -298,6 +299,22 @@ def test_arguments_and_variables_of_any_characters_arrive_and_start_nothing(clou
     (told,) = [line.message[5:] for line in road.lines(ref) if line.message.startswith("told ")]
     assert json.loads(told) == [words, variables]
     assert "lured" not in road.text(ref).split("started ")[1]
+
+
+LOUD = """
+print("x" * 1_000_000, flush=True)
+for number in range(20_000):
+    print("line", number)
+print("done", flush=True)
+"""
+
+
+def test_a_rank_that_is_loud_ends_well_and_the_log_has_all_of_it(cloud, road, spec):
+    ref = road.submit(spec(LOUD))
+    assert road.end(ref).state is State.SUCCEEDED
+    said = [line.message for line in road.lines(ref) if line.rank == 0]
+    assert said[-20_001:] == [*(f"line {number}" for number in range(20_000)), "done"]
+    assert sum(map(len, said[:-20_001])) == 1_000_000
 
 
 @pytest.mark.soak

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gputrain.backends.compute.guest.mirror import is_plain
+from gputrain.keeper.mirror import is_plain
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.clock import zulu_time
 

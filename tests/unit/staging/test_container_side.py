@@ -9,15 +9,15 @@ import subprocess
 import sys
 import tarfile
 import threading
+import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 import gputrain_emulator
 from gputrain.backends.vertex.render import loader
+from gputrain.entrypoint import contract, zipapp
 from gputrain.gcp import Access
-from gputrain.staging import prelude
 from gputrain.staging.archive import pack
 from gputrain.staging.bucket import Bucket, read_object
 from gputrain.staging.upload import upload
@@ -57,8 +57,11 @@ class World:
         self.cloud, self.server, self.access = cloud, server, access
 
     def stage(self, folder, agent=AGENT):
-        made = {".gputrain/agent.pyz": agent, ".gputrain/prelude.py": Path(prelude.__file__).read_bytes()}
-        archive = pack(str(folder), made=made)
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(zipapp.build())) as whole, zipfile.ZipFile(buffer, "w") as made:
+            for name in whole.namelist():
+                made.writestr(name, agent if name == "__main__.py" else whole.read(name))
+        archive = pack(str(folder), made={".gputrain/agent.pyz": buffer.getvalue()})
         return self.put(archive.data)
 
     def put(self, data):
@@ -192,7 +195,7 @@ def test_requirements_are_installed_once_and_seen_by_the_ranks(world, code, tmp_
 def test_requirements_that_cannot_be_installed_say_what_pip_said(world, code, tmp_path):
     order = {**world.stage(code), "requirements": ["--no-index", "no-such-package-at-all"]}
     status, output = world.run(order, TMPDIR=str(tmp_path))
-    assert status == prelude.BAD_ENVIRONMENT
+    assert status == contract.BAD_ENVIRONMENT
     assert "no-such-package-at-all" in output
 
 
@@ -224,7 +227,70 @@ def test_a_secret_is_read_by_its_reference_and_never_written(world, code):
     assert asked == [("/v1/projects/p/secrets/s/versions/3:access", True)]
 
 
-def test_the_prelude_knows_the_contracts_exit_code():
-    from gputrain.entrypoint import contract
+CLUSTER = {"workerpool0": ["a:2222"], "workerpool1": ["b:2222"]}
 
-    assert prelude.BAD_ENVIRONMENT == contract.BAD_ENVIRONMENT
+
+def replica(kind):
+    return json.dumps({"cluster": CLUSTER, "task": {"type": kind, "index": 0}})
+
+
+def test_the_replicas_of_a_job_share_a_secret_that_node_0_made(world, code):
+    order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+    seen = []
+    for kind, number in (("workerpool0", "7"), ("workerpool1", "7"), ("workerpool0", "7")):
+        status, output = world.run(order, CLOUD_ML_JOB_ID=number, CLUSTER_SPEC=replica(kind))
+        assert status == 0, output
+        seen.append(told(output)["env"]["GPUTRAIN_TOKEN"])
+    assert len(set(seen)) == 1
+    assert len(seen[0]) == 64
+    assert read_object(world.access, BUCKET, "jobs/a-1/lock-token").decode() == seen[0]
+
+
+def test_a_replica_whose_node_0_never_comes_ends_when_the_time_to_join_is_over(world, code):
+    order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+    status, output = world.run(order, CLUSTER_SPEC=replica("workerpool1"), GPUTRAIN_JOIN_TIMEOUT="0")
+    assert status == contract.NODE_LOST
+    assert "node 0 made no secret" in output
+
+
+def test_a_replica_alone_needs_no_secret(world, code):
+    status, output = world.run({**world.stage(code), "lock": "jobs/a-1/lock"}, CLOUD_ML_JOB_ID="7")
+    assert status == 0
+    assert "GPUTRAIN_TOKEN" not in told(output)["env"]
+
+
+def test_the_metadata_server_is_asked_past_any_proxy(world, code):
+    """A proxy would answer with its own machine's token."""
+    asked = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(418)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    proxy = f"http://127.0.0.1:{server.server_port}"
+    storage = world.cloud.endpoints.storage.partition("//")[2]
+    env = {"http_proxy": proxy, "HTTP_PROXY": proxy, "no_proxy": storage, "NO_PROXY": storage}
+    try:
+        order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+        status, output = world.run(order, CLOUD_ML_JOB_ID="7", **env)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (status, asked) == (0, []), output
+
+
+def test_what_may_pass_is_asked_again_and_what_may_not_is_told(world, code):
+    order = world.stage(code)
+    world.cloud.fail("storage.objects.get", faults.Refuse(error=ApiError(503, "soon", reason="backendError")))
+    assert world.run(order)[0] == 0
+    world.cloud.fail("storage.objects.get", faults.Refuse(error=ApiError(403, "no", reason="forbidden")))
+    status, output = world.run(order)
+    assert status == 1
+    assert "cannot call" in output
+    assert "403" in output

@@ -169,6 +169,3 @@ def test_the_loader_needs_nothing_newer_than_python_3_7():
     import ast
 
     ast.parse(render.loader(), feature_version=(3, 7))
-    ast.parse(
-        (Path(render.__file__).parents[2] / "staging" / "prelude.py").read_text(), feature_version=(3, 7)
-    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import sys
 import threading
 import time
 
 from .cloud import Bucket, metadata
+from .serial import Serial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Node:
         self.absent = ", ".join(job["names"])
         self.patience = time.monotonic() + job["boot_wait_s"]
         self.offset = 0
+        self.lost_lines = 0
+        self.serial = Serial()
         self.writing = threading.Lock()
         os.makedirs(os.path.join(self.home, "tmp"), exist_ok=True)
 
@@ -62,7 +64,7 @@ class Node:
         mine = {"zone": self.job["zone"], "token": os.urandom(32).hex()}
         name = self.folder + "lock"
         absent = self.bucket.put(name, json.dumps(mine).encode(), only_if_absent=True)
-        held = mine if absent else json.loads(self.bucket.open(name).read())
+        held = mine if absent else json.loads(self.bucket.get(name))
         self.token = held["token"]
         return bool(held["zone"] == self.job["zone"])
 
@@ -103,13 +105,16 @@ class Node:
         self.write(json.dumps(line).encode() + b"\n")
 
     def write(self, line: bytes) -> None:
-        """A line in the log, and on the serial port after the offset at which it ends in the log."""
+        """A line in the log, which is the truth, and on the serial port, where it can be seen at once."""
         with self.writing:
-            with open(self.log_path, "ab") as log:
-                log.write(line)
-            self.offset += len(line)
-            sys.stdout.buffer.write(b"gputrain:%d:%s\n" % (self.offset, line.rstrip(b"\n")))
-            sys.stdout.buffer.flush()
+            try:
+                with open(self.log_path, "ab") as log:
+                    log.write(line)
+                self.offset += len(line)
+            except OSError:  # a full disk: the ranks go on, and the end says what is missing
+                self.lost_lines += 1
+                self.offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
+            self.serial.show(line.rstrip(b"\n"), self.offset)
 
     def send_logs(self) -> None:
         """Put what the agent wrote, and each rank's own log, into the bucket."""

@@ -7,6 +7,7 @@ train again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import threading
 import time
+
+from gputrain.entrypoint import contract
 
 from . import container
 from .cloud import call, metadata
@@ -25,11 +28,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-BAD_ENVIRONMENT = 64
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 """How docker tells of signals: the agent was there, and nobody let it finish."""
 
 PYTHONS = ("python3", "/opt/conda/bin/python3", "/opt/venv/bin/python3", "/usr/bin/python3")
+LOADER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gputrain.keeper.loader import main; main()"
 PEERS_FIRST_S, PEERS_EVERY_S = 2.0, 10.0
 LOG_EVERY_S = 300.0
 LEAD_S = 30
@@ -65,13 +68,15 @@ class Run:
             node.say(str(error), "ERROR")
             node.send_logs()
             why = "restarted" if was_here else self.why or "boot"
-            node.tell("ended", exit_code=BAD_ENVIRONMENT, why=why, message=str(error))
+            node.tell("ended", exit_code=contract.BAD_ENVIRONMENT, why=why, message=str(error))
             return
         finally:
             self.is_over = True
             self.end_mirrors()
         node.send_logs()
         told = {"message": f"{node.absent} never booted"} if self.why == "absent" else {}
+        if node.lost_lines:
+            told["lost_lines"] = str(node.lost_lines)
         node.tell("ended", exit_code=code, why=self.why, result=node.result(), **told)
 
     def check_gpus(self) -> None:
@@ -94,9 +99,9 @@ class Run:
     def train(self) -> int:
         """Run the agent to its end; its exit code."""
         env = self.environment()
-        for variable, name in (("GPUTRAIN_CHECKPOINT_DIR", "checkpoints"), ("GPUTRAIN_OUTPUT_DIR", "output")):
+        for variable, name in ((contract.CHECKPOINT_DIR, "checkpoints"), (contract.OUTPUT_DIR, "output")):
             env[variable] = self.mirrored(self.job[name], name)
-        argv = ["-c", metadata("attributes/gputrain-loader"), json.dumps(self.job["order"])]
+        argv = ["-c", LOADER, ROOT, json.dumps(self.job["order"])]
         image, home = self.job["image"], self.node.home
         if image:
             self.node.say(f"pulling {image}")
@@ -140,14 +145,14 @@ class Run:
         job, address = self.job, metadata("network-interfaces/0/ip")
         first = "{}.{}.c.{}.internal".format(job["names"][0], job["zone"], job["project"])
         own = {
-            "GPUTRAIN_ATTEMPT": str(job["attempt"]),
-            "GPUTRAIN_TOKEN": self.node.token,
-            "GPUTRAIN_NODE_RANK": str(self.node.rank),
-            "GPUTRAIN_NODE_NAMES": ",".join(job["names"]),
-            "GPUTRAIN_COORDINATOR": f"{first if self.node.rank else address}:29400",
-            "GPUTRAIN_LOCAL_ADDR": address,
-            "GPUTRAIN_RESULT_DIR": os.path.join(self.node.home, "results"),
-            "GPUTRAIN_LOG_DIR": os.path.join(self.node.home, "ranks"),
+            contract.ATTEMPT: str(job["attempt"]),
+            contract.TOKEN: self.node.token,
+            contract.NODE_RANK: str(self.node.rank),
+            contract.NODE_NAMES: ",".join(job["names"]),
+            contract.COORDINATOR: f"{first if self.node.rank else address}:29400",
+            contract.LOCAL_ADDR: address,
+            contract.RESULT_DIR: os.path.join(self.node.home, "results"),
+            contract.LOG_DIR: os.path.join(self.node.home, "ranks"),
             "TMPDIR": os.path.join(self.node.home, "tmp"),
         }
         host = {name: os.environ[name] for name in ("GCE_METADATA_HOST",) if name in os.environ}
@@ -173,15 +178,20 @@ class Run:
             "may_remove": self.node.rank == 0,
         }
         process = subprocess.Popen(
-            [sys.executable, "-m", "guest.mirror", json.dumps(order)],
+            [sys.executable, "-m", "gputrain.keeper.mirror", json.dumps(order)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         self.mirrors.append(process)
         assert process.stdout is not None
-        if process.stdout.readline() != b"filled\n":
-            raise Failed(f"{place} cannot be read: the VM's account needs roles/storage.objectUser there")
+        said = process.stdout.readline()
+        if said != b"filled\n":
+            why = said.decode("utf-8", "replace").strip()
+            raise Failed(
+                f"{place} cannot be read: {why}\n"
+                "Where that is a 403, the VM's account needs roles/storage.objectUser there"
+            )
         return folder
 
     def end_mirrors(self) -> None:
@@ -242,6 +252,7 @@ def remove_self(node: Node, goes_down: bool) -> None:
     """Delete this VM; where its account may not, power it off, which ends the bill for all but its disk."""
     job = node.job
     url = "%s/compute/v1/projects/%s/zones/%s/instances/%s"
+    node.serial.flush()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # now: the button may be pressed before the reply comes
     try:
         call("DELETE", url % (job["compute"], job["project"], job["zone"], node.name))
@@ -256,7 +267,8 @@ def main() -> None:
     try:
         was_here = node.was_here()
     except Running:  # a person ran the startup script by hand: the job and its VM are left alone
-        sys.stderr.write("gputrain: this job runs here already\n")
+        with contextlib.suppress(OSError):
+            sys.stderr.write("gputrain: this job runs here already\n")
         return
     run = Run(node)
     try:

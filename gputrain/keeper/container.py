@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -20,8 +21,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAME = "gputrain"
-GOOGLES = (".pkg.dev", ".gcr.io")
+GOOGLES = re.compile(r"[a-z0-9-]+\.pkg\.dev|([a-z]+\.)?gcr\.io")
 """Registries that take the VM's token; no other may see it."""
+
+_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+REFERENCE = re.compile(
+    rf"(?:(?P<host>{_LABEL}(?:\.{_LABEL})*(?::[0-9]+)?)/)?{_PART}(?:/{_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[A-Za-z0-9_+.-]+:[0-9a-fA-F]{32,})?"
+)
+"""What docker takes for an image's name. Source: distribution/reference, its grammar, read 2026-11-22."""
 
 PULL_PAUSES_S = (1, 2, 0)
 ENTER = (
@@ -41,11 +50,14 @@ def fetch(image: str, start: Any) -> None:
 
     ``start`` starts a process whose output is read here; it raises Failed where the gang has ended.
     """
-    registry = image.partition("/")[0]
+    name = REFERENCE.fullmatch(image)
+    if name is None:
+        raise Failed(f"{image!r} is no name of an image: give registry/path:tag")
+    registry = name["host"] or ""
     folder = tempfile.mkdtemp(prefix="gputrain-docker-")
     try:
         env = {**os.environ, "DOCKER_CONFIG": folder}
-        if ("." + registry).endswith(GOOGLES):
+        if GOOGLES.fullmatch(registry):
             login = ["docker", "login", "-u", "oauth2accesstoken", "--password-stdin", "https://" + registry]
             said = call(start, login, env, access_token().encode())
             if said is not None:

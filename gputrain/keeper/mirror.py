@@ -8,6 +8,8 @@ ends when standard input does, after sending the rest.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import select
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 EVERY_S = 0.5
 MARKER = "COMPLETE"
 DRAFTS = (".tmp", ".part")
+DRAFT = ".gputrain-mirror.part"
+"""An object on its way into a folder; a name of its own, as the object's may be as long as a name can be."""
+
+NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP)
+"""A file system's words for a name that cannot be a file here: ``a`` beside ``a/b``, or too long."""
 
 
 class Mirror:
@@ -33,6 +40,8 @@ class Mirror:
         self.bucket, self.prefix, self.folder, self.may_remove = bucket, prefix, folder, may_remove
         self.alike: dict[str, tuple[Any, str]] = {}
         """Path -> what the file and the object were when they were last the same."""
+        self.left_out: dict[str, str] = {}
+        """Path -> generation of objects that cannot be files here, each said once."""
 
     def round(self) -> None:
         """Make both alike once."""
@@ -51,7 +60,7 @@ class Mirror:
             file, generation = self.alike.get(path, (None, ""))
             if path in here and here[path] != file:
                 self.send(path)
-            elif path in there and there[path] != generation:
+            elif path in there and there[path] not in (generation, self.left_out.get(path)):
                 self.bring(path, there[path])
 
     def files(self) -> dict[str, Any]:
@@ -84,16 +93,35 @@ class Mirror:
         self.alike[path] = (stamp, generation)
 
     def bring(self, path: str, generation: str) -> None:
-        """Take an object into the folder; the file appears whole."""
+        """Take an object into the folder; the file appears whole, and nothing is written through a link."""
         full = os.path.join(self.folder, path)
-        content = self.bucket.open(self.prefix + path, generation)
-        if content is None:
+        try:
+            where = self.own_folder(os.path.dirname(full))
+            draft = os.path.join(where, DRAFT)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with open(os.open(draft, flags, 0o644), "wb") as file:
+                found = self.bucket.get(self.prefix + path, generation, take=lambda reply: copy(reply, file))
+            if found is None:
+                os.unlink(draft)
+                return
+            os.replace(draft, full)
+        except OSError as error:
+            if error.errno not in NO_PLACE:
+                raise
+            self.left_out[path] = generation
+            complain(f"{path} in the bucket cannot be a file here: {error.strerror}")
             return
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        with open(full + ".part", "wb") as file:
-            shutil.copyfileobj(content, file, 1 << 20)
-        os.replace(full + ".part", full)
         self.alike[path] = (stamp_of(full), generation)
+
+    def own_folder(self, where: str) -> str:
+        """A folder below ours, made where it is missing. Raises OSError where a link leads out of ours."""
+        os.makedirs(where, exist_ok=True)
+        below = os.path.relpath(where, self.folder)
+        if os.path.realpath(where) != os.path.normpath(os.path.join(os.path.realpath(self.folder), below)):
+            raise OSError(errno.ELOOP, "a link stands in its way", where)
+        return where
 
     def unlink(self, path: str) -> None:
         """Remove a file that node 0 has removed, and its folder when that is empty."""
@@ -127,6 +155,19 @@ def stamp_of(full: str) -> tuple[int, int, int] | None:
     )
 
 
+def copy(reply: Any, file: Any) -> bool:
+    file.seek(0)
+    file.truncate()
+    shutil.copyfileobj(reply, file, 1 << 20)
+    return True
+
+
+def complain(what: str) -> None:
+    with contextlib.suppress(OSError):  # nobody may be listening
+        sys.stderr.write(f"gputrain: {what}\n")
+        sys.stderr.flush()
+
+
 def main() -> None:
     order = json.loads(sys.argv[1])
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the ranks may save after it
@@ -134,7 +175,11 @@ def main() -> None:
     mirror = Mirror(
         Bucket(order["storage"], order["bucket"]), order["prefix"], order["folder"], order["may_remove"]
     )
-    mirror.round()
+    try:
+        mirror.round()
+    except OSError as error:
+        sys.stdout.write(f"{error}\n")
+        sys.exit(1)
     sys.stdout.write("filled\n")
     sys.stdout.flush()
     is_last = False
@@ -143,7 +188,7 @@ def main() -> None:
         try:
             mirror.round()
         except OSError as error:
-            sys.stderr.write(f"gputrain: the folder and the bucket could not be made alike: {error}\n")
+            complain(f"the folder and the bucket could not be made alike: {error}")
             if is_last:
                 sys.exit(1)
 

@@ -1,0 +1,140 @@
+# ruff: noqa: S310  # addresses come from our own job document
+"""Google's APIs under this machine's own identity: its metadata server, tokens, and objects.
+
+This is all that the loader has before there is any code, so its text also goes in front of the loader's.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+REPEATED = (408, 425, 429, 500, 502, 503, 504)
+"""The answers after which a call is made again; so it is where no answer came at all."""
+
+PAUSES_S = (1, 2, 4, 8, 16, 0)
+TIMEOUT_S = 60
+
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""For the metadata server: a proxy that stands in the environment would answer with its own identity."""
+
+
+class CallFailed(OSError):
+    """A call that was not answered as it has to be; its text names the address without the query."""
+
+    def __init__(self, url: str, why: object, code: int) -> None:
+        super().__init__("cannot call {}: {}".format(url.partition("?")[0], why))
+        self.code = code
+
+
+def metadata(path: str) -> str:
+    """A value of this machine's metadata, below ``instance/``."""
+    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
+    url = f"http://{host}/computeMetadata/v1/instance/{path}"
+
+    def once() -> str:
+        request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+        with DIRECT.open(request, timeout=TIMEOUT_S) as reply:
+            return str(reply.read().decode())
+
+    return str(repeated(once, url, ()))
+
+
+def access_token() -> str:
+    """A token of the machine's service account; the metadata server keeps it until it runs out."""
+    return str(json.loads(metadata("service-accounts/default/token"))["access_token"])
+
+
+def call(
+    method: str, url: str, body: Any = None, accept: Any = (), size: int | None = None, take: Any = None
+) -> Any:
+    """What Google answers, as bytes; None for a status in ``accept``. Raises CallFailed.
+
+    Args:
+        body: bytes, or an open file of ``size`` bytes.
+        take: reads the reply instead, each time from its beginning.
+    """
+
+    def once() -> Any:
+        headers = {"Authorization": "Bearer " + access_token(), "Content-Type": "application/octet-stream"}
+        if size is not None:
+            body.seek(0)
+            headers["Content-Length"] = str(size)
+        request = urllib.request.Request(url, data=body, headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:
+            return reply.read() if take is None else take(reply)
+
+    return repeated(once, url, accept)
+
+
+def repeated(once: Any, url: str, accept: Any) -> Any:
+    """What ``once`` gives, tried again where that may help; None for a status in ``accept``."""
+    for pause_s in PAUSES_S:
+        try:
+            return once()
+        except CallFailed:
+            raise
+        except urllib.error.HTTPError as error:
+            if error.code in accept:
+                return None
+            if error.code not in REPEATED or not pause_s:
+                raise CallFailed(url, error, error.code) from None
+        except (urllib.error.URLError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
+            if not pause_s:
+                raise CallFailed(url, error, 503) from None
+        time.sleep(pause_s)
+    return None
+
+
+class Bucket:
+    """Objects of one bucket."""
+
+    def __init__(self, storage: str, name: str) -> None:
+        self._storage, self._name = storage, name
+
+    def put(self, name: str, body: Any, only_if_absent: bool = False, size: int | None = None) -> Any:
+        """Write an object; its generation, or None where it was to be new and is not."""
+        query = {"uploadType": "media", "name": name, "fields": "generation"}
+        if only_if_absent:
+            query["ifGenerationMatch"] = "0"
+        url = f"{self._storage}/upload/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
+        answer = call("POST", url, body, accept=(412,) if only_if_absent else (), size=size)
+        return None if answer is None else json.loads(answer)["generation"]
+
+    def get(self, name: str, generation: Any = None, take: Any = None) -> Any:
+        """An object's content, or what ``take`` made of it; None where there is none."""
+        which = "" if generation is None else f"&generation={generation}"
+        return call("GET", self._url(name) + "?alt=media" + which, accept=(404,), take=take)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is an object of that name."""
+        return call("GET", self._url(name) + "?fields=name", accept=(404,)) is not None
+
+    def remove(self, name: str) -> None:
+        """Delete an object; one that is gone already is gone."""
+        call("DELETE", self._url(name), accept=(404,))
+
+    def list(self, prefix: str) -> dict[str, str]:
+        """Generation of each object below a prefix, by name."""
+        found: dict[str, str] = {}
+        token = ""
+        while True:
+            query = {"prefix": prefix, "fields": "items(name,generation),nextPageToken", "pageToken": token}
+            url = f"{self._storage}/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
+            page = json.loads(call("GET", url))
+            found.update((item["name"], item["generation"]) for item in page.get("items", ()))
+            token = page.get("nextPageToken", "")
+            if not token:
+                return found
+
+    def _url(self, name: str) -> str:
+        return "{}/storage/v1/b/{}/o/{}".format(self._storage, self._name, urllib.parse.quote(name, safe=""))

@@ -1,0 +1,52 @@
+"""The keeper as texts, for a container's command and a VM's metadata; this module stays here."""
+
+from __future__ import annotations
+
+import json
+import os
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_BESIDE = "\nfrom .cloud import Bucket, CallFailed\n"
+
+_VM = (
+    "__init__.py",
+    "entrypoint/__init__.py",
+    "entrypoint/contract.py",
+    "keeper/__init__.py",
+    "keeper/cloud.py",
+    "keeper/container.py",
+    "keeper/loader.py",
+    "keeper/mirror.py",
+    "keeper/node.py",
+    "keeper/serial.py",
+    "keeper/vm.py",
+)
+"""What a VM needs before the code of its job has come."""
+
+
+def startup() -> str:
+    """A VM's startup script, the same for every job: nothing is written into it."""
+    return _read("keeper/startup.py")
+
+
+def vm() -> str:
+    """What the startup script brings from the metadata: each file's text by its path, as JSON."""
+    return json.dumps({f"gputrain/{path}": _read(path) for path in _VM})
+
+
+def loader() -> str:
+    """The program of a container's ``python3 -c``: the client and the loader in one text.
+
+    >>> compile(loader(), "loader", "exec") is not None
+    True
+    """
+    future = "from __future__ import annotations\n"
+    client, head_and_rest = (
+        _read(f"keeper/{name}.py").replace(future, "", 1) for name in ("cloud", "loader")
+    )
+    return future + client + head_and_rest.replace(_BESIDE, "\n", 1)
+
+
+def _read(path: str) -> str:
+    with open(os.path.join(_ROOT, path), encoding="utf-8") as file:
+        return file.read()

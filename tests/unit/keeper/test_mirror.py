@@ -1,0 +1,82 @@
+"""A folder and its place in a bucket, when either holds what the other cannot."""
+
+import os
+
+import pytest
+
+import gputrain_emulator
+from gputrain.keeper.cloud import Bucket
+from gputrain.keeper.mirror import Mirror
+from gputrain_emulator.metadata import Account, Metadata, MetadataServer
+from gputrain_emulator.storage import Storage
+
+
+@pytest.fixture
+def mirror(tmp_path, monkeypatch):
+    """Makes a mirror of an empty folder and of a place that holds what is given."""
+    with gputrain_emulator.start() as cloud:
+        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        caller = cloud.world.callers.add("vm@p")
+        account = Account(
+            email="vm@p", scopes=("x",), mint=lambda _: (cloud.world.callers.issue(caller), 3600)
+        )
+        server = MetadataServer(Metadata(read=lambda: {"instance": {}}, accounts={"vm@p": account}))
+        monkeypatch.setenv("GCE_METADATA_HOST", server.host)
+
+        def make(content):
+            (tmp_path / "folder").mkdir()
+            bucket = Bucket(cloud.endpoints.storage, "my-bucket")
+            for name, data in content.items():
+                bucket.put(f"ckpt/{name}", data)
+            return Mirror(bucket, "ckpt/", str(tmp_path / "folder"), may_remove=True)
+
+        yield make
+        server.close()
+
+
+def told(capsys):
+    return capsys.readouterr().err
+
+
+def test_an_object_beside_others_below_its_name_is_left_out_and_said_once(mirror, tmp_path, capsys):
+    made = mirror({"a": b"1", "a/b": b"22", "c": b"333"})
+    for _ in range(3):
+        made.round()
+    assert (tmp_path / "folder" / "c").read_bytes() == b"333"
+    assert told(capsys).count("cannot be a file here") == 1
+
+
+def test_a_name_that_is_too_long_for_a_file_is_left_out(mirror, tmp_path, capsys):
+    made = mirror({"x" * 300: b"1", "y" * 255: b"2"})
+    made.round()
+    assert os.listdir(tmp_path / "folder") == ["y" * 255]
+    assert "too long" in told(capsys)
+
+
+def test_nothing_is_written_through_a_linked_folder(mirror, tmp_path, capsys):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    made = mirror({"latest/evil": b"1"})
+    os.symlink(outside, tmp_path / "folder" / "latest")
+    made.round()
+    assert os.listdir(outside) == []
+    assert "a link stands in its way" in told(capsys)
+
+
+def test_a_linked_file_is_replaced_and_not_written_through(mirror, tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    made = mirror({"file": b"theirs"})
+    os.symlink(outside, tmp_path / "folder" / "file")
+    made.round()
+    assert outside.read_bytes() == b"mine"
+
+
+def test_a_linked_draft_is_not_written_through(mirror, tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    made = mirror({"file": b"theirs"})
+    os.symlink(outside, tmp_path / "folder" / ".gputrain-mirror.part")
+    made.round()
+    assert outside.read_bytes() == b"mine"
+    assert (tmp_path / "folder" / "file").read_bytes() == b"theirs"
