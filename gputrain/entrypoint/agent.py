@@ -91,6 +91,7 @@ class Agent:
 
     def _prepare(self) -> None:
         adopt_orphans()
+        result.make_folders(self._options.result_dir, self._options.log_dir)
         self._stops.listen(os.environ)
         for advice in (host.shared_memory_advice(), host.shell_advice(os.getppid())):
             if advice:
@@ -293,6 +294,7 @@ class Agent:
             contract.R_NUM_NODES: self._cluster.num_nodes,
             **self._verdict,
             contract.R_RANKS: [rank.summary() for rank in self._ranks],
+            contract.R_LOST_LINES: self._pump.lost_lines,
             contract.R_STARTED_AT: timestamp(self._started_at),
             contract.R_ENDED_AT: timestamp(time.time()),
         }

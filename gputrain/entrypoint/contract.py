@@ -138,6 +138,7 @@ R_EXIT_CODE = _row(RESULT_FIELDS, "exit_code", "what the agent exits with, the s
 R_CAUSE = _row(RESULT_FIELDS, "cause", "the first cause of the failure, on whichever node it was, or null")
 R_STOP = _row(RESULT_FIELDS, "stop", "who asked for the stop, {reason, node_rank}, or null")
 R_RANKS = _row(RESULT_FIELDS, "ranks", "ranks of this node: {rank, local_rank, exit_code, signal} each")
+R_LOST_LINES = _row(RESULT_FIELDS, "lost_lines", "log lines of this node that could not be written; 0: none")
 R_STARTED_AT = _row(RESULT_FIELDS, "started_at", "when this agent started, RFC 3339, UTC")
 R_ENDED_AT = _row(RESULT_FIELDS, "ended_at", "when this agent came to its verdict, RFC 3339, UTC")
 

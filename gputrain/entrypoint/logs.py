@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import errno
 import json
 import os
 import select
@@ -57,7 +58,8 @@ class Pump:
         self._tails: Dict[int, Deque[str]] = {}
         self._on_end: Callable[[], Any] = lambda: None
         self._finishing = False
-        self._out_is_broken = False
+        self._out_is_broken = self._is_torn = False
+        self.lost_lines = 0
         self._moved_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="gputrain-logs", daemon=True)
         self._thread.start()
@@ -188,7 +190,6 @@ class Pump:
             return
         try:
             if rank not in self._files:
-                os.makedirs(self._log_dir, exist_ok=True)
                 path = os.path.join(self._log_dir, contract.RANK_LOG_FILE.format(rank=rank))
                 self._files[rank] = open(path, "ab", buffering=0)  # noqa: SIM115  # open as long as the rank runs
             log = self._files[rank]
@@ -199,15 +200,18 @@ class Pump:
             self.say(f"rank {rank} goes without a log file from here on: {error}", "WARNING")
 
     def _put(self, data: bytes) -> None:
-        view = memoryview(data)
+        """Write whole lines; those that a full disk or a gone reader does not take are counted."""
+        view = memoryview(b"\n" + data if self._is_torn else data)
         while view and not self._out_is_broken:
             try:
                 written = os.write(self._out, view)
             except BlockingIOError:
                 select.select([], [self._out], [], 1.0)
                 continue
-            except OSError:
-                self._out_is_broken = True
-                return
+            except OSError as error:
+                self._out_is_broken = error.errno not in (errno.ENOSPC, errno.EDQUOT)
+                break
             self._moved_at = time.monotonic()
+            self._is_torn = view[written - 1] != ord("\n")
             view = view[written:]
+        self.lost_lines += bytes(view).count(b"\n")

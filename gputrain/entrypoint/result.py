@@ -20,14 +20,20 @@ LINE_LIMIT = 15_000
 
 
 def write(document: Dict[str, Any], folder: str) -> None:
-    """Write the document into the folder, made if need be. Raises OSError when that cannot be done."""
-    os.makedirs(folder, exist_ok=True)
+    """Write the document into a folder that is there. Raises OSError when that cannot be done."""
     path = os.path.join(folder, contract.RESULT_FILE.format(node_rank=document[contract.R_NODE_RANK]))
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         json.dump(document, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
     os.replace(f"{path}.new", path)
+
+
+def make_folders(*folders: str) -> None:
+    """Make the folders that are named; who writes there later tells what is wrong with one."""
+    for folder in filter(None, folders):
+        with contextlib.suppress(OSError):
+            os.makedirs(folder, exist_ok=True)
 
 
 def refuse(environ: Mapping[str, str], why: str) -> int:
@@ -42,10 +48,16 @@ def refuse(environ: Mapping[str, str], why: str) -> int:
     cause = node_cause(contract.REFUSED, node_rank, socket.gethostname(), why)
     document.update(verdict(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None))
     document.update(
-        schema=contract.RESULT_SCHEMA, node_rank=node_rank, ranks=[], started_at=now, ended_at=now
+        schema=contract.RESULT_SCHEMA,
+        node_rank=node_rank,
+        ranks=[],
+        lost_lines=0,
+        started_at=now,
+        ended_at=now,
     )
     document.update(job=environ.get(contract.JOB_ID, ""), attempt=environ.get(contract.ATTEMPT, "0"))
     if environ.get(contract.RESULT_DIR):
+        make_folders(environ[contract.RESULT_DIR])
         with contextlib.suppress(OSError):
             write(document, environ[contract.RESULT_DIR])
     os.write(1, line(document) + b"\n")

@@ -26,7 +26,7 @@ def placement_error(plan: Plan[Any], ladder: Ladder, reason: Reason) -> Gputrain
     if not tries:
         return _every_quota_short(plan, ladder.candidates)
     only = tries[0]
-    if len(tries) == 1 and only.outcome is not Outcome.NO_ROOM and only.error is not None:
+    if len(tries) == 1 and only.error is not None and (only.outcome is not Outcome.NO_ROOM or only.is_final):
         return only.error
     error = NoPlacementError(
         f"no place for {plan.spec.title} after {len(tries)} tries: {reason.value}",

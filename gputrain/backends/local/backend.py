@@ -112,11 +112,23 @@ class Local(Backend):
 
         Raises:
             SpecError: ``checkpoint_dir`` or ``output_dir`` cannot be made.
-            PermissionDeniedError: the folder of jobs cannot be written.
+            PermissionDeniedError: the folder of jobs cannot be written, or the job's is not ours alone.
             CapacityError: its disk is full.
         """
         start.create(request.ref.place, request.ref.name, request.body)
         return request.ref
+
+    def known(self, job_id: str) -> JobRef | None:
+        """The job of this id; None where there is none, or one that was never started: `create` starts it."""
+        path = str(self._root / job_id)
+        if not os.path.lexists(path):
+            return None
+        start.refuse_foreign(path)
+        return None if states.is_abandoned(path) else self._ref(job_id)
+
+    def withdraw(self, ref: JobRef) -> bool:
+        """Undo a `create` that was interrupted, at once: there is no job then, and its name is free."""
+        return start.withdraw(ref.place, ref.name)
 
     def observe(self, ref: JobRef) -> Observation:
         """One look at the job, from any process of this machine.
@@ -143,7 +155,8 @@ class Local(Backend):
             names = [one for one in os.listdir(self._root) if one.startswith(name) and _NAME.fullmatch(one)]
         except FileNotFoundError:
             return ()
-        orders = {one: folder.read_json(str(self._root / one / folder.ORDER)) for one in names}
+        own = [one for one in names if folder.is_own(str(self._root / one))]
+        orders = {one: folder.read_json(str(self._root / one / folder.ORDER)) for one in own}
         made_at = {one: order.get("created_at", 0.0) for one, order in orders.items() if order is not None}
         return tuple(
             self._ref(one) for one in sorted(made_at, key=lambda one: (made_at[one], one), reverse=True)
@@ -176,4 +189,5 @@ def _folder_of(ref: JobRef) -> str:
             fix="list the jobs there are with trainer.jobs(), or attach on the machine that runs it",
             uri=ref.uri,
         )
+    start.refuse_foreign(path)
     return path

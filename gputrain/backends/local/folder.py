@@ -22,6 +22,7 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 import struct
 import time
 
@@ -40,6 +41,9 @@ RESERVE_BYTES = 1 << 14
 NODE_LOG = "node-{node_rank}.log"
 ATTEMPT = "attempt-{attempt}"
 SUPERVISOR_LOG = "supervisor.log"
+
+DRAFT = ".new-"
+"""How the name of a folder begins that is made, or was withdrawn: no job's name does."""
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -70,9 +74,18 @@ def read_json(path: str) -> dict[str, Any] | None:
     try:
         with open(path, "rb") as file:
             document = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
+
+
+def is_own(path: str) -> bool:
+    """Whether a folder is this user's, and nobody else may write into it: what lies in it is run."""
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 
 
 def take(folder: str) -> int | None:

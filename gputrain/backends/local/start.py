@@ -11,19 +11,26 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gputrain.backends.base import Bundle
-from gputrain.backends.local import folder
+from gputrain.backends.local import folder, states
 from gputrain.entrypoint import contract
 from gputrain.errors import CapacityError, Fault, PermissionDeniedError, ProviderError, SpecError
 from gputrain.staging import Source
 
 _PACKAGES = str(Path(__file__).resolve().parents[3])
 _FUNCTIONS = ".functions"
+_ELSEWHERE = "Local(root=...) or $GPUTRAIN_HOME"
 _PATIENCE_S = 60.0
+DRAFT_S = 60.0
+"""After how long a folder that never got its name is taken for one whose maker has died."""
+
+GONE_WITHIN_S = 1.0
+"""How long a withdrawal waits for the processes to end; without their folder they end in any case."""
 
 # Without site-packages and the caller's PYTHON variables an interpreter is up in half the time, and nothing
 # of the user's folder can stand in the way of the standard library.
@@ -50,7 +57,9 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     """Start the job, once: a folder of that name that is there already is the job."""
     path = os.path.join(root, job_id)
     with _explained(root):
-        made = None if os.path.isdir(path) else _make(root, path, _complete(body))
+        _clear_drafts(root)
+        made = None if os.path.lexists(path) else _make(root, path, _complete(body))
+        refuse_foreign(path)
         lock = made if made is not None else _abandoned(path)
         if lock is None:
             return
@@ -62,6 +71,54 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
             raise
         finally:
             os.close(lock)
+
+
+def withdraw(root: str, job_id: str) -> bool:
+    """Undo a create that was interrupted: its name is free again, and what it started ends without it.
+
+    The answer is whether nothing of it runs any more.
+    """
+    path = os.path.join(root, job_id)
+    gone = os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}")
+    with _explained(root):
+        try:
+            os.rename(path, gone)  # the supervisor sees it, and kills what it started
+        except FileNotFoundError:
+            return True
+        until = time.monotonic() + GONE_WITHIN_S
+        while folder.is_held(gone):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.02)
+        shutil.rmtree(gone, ignore_errors=True)
+    return True
+
+
+def refuse_foreign(path: str) -> None:
+    """Look whose folder it is before anything in it is believed.
+
+    Raises:
+        PermissionDeniedError: another user's, or one that others may write.
+    """
+    if not folder.is_own(path):
+        raise PermissionDeniedError(
+            f"{path} is not a folder of this user alone",
+            why="whoever can write into it could have this user run anything",
+            fix=f"look at what lies there and remove it, or keep jobs in a folder of your own: {_ELSEWHERE}",
+            permission="own",
+        )
+
+
+def _clear_drafts(root: str) -> None:
+    """Remove what clients left that died in the midst of a write."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(root):
+            path = os.path.join(root, name)
+            if not name.startswith(folder.DRAFT) or not folder.is_own(path):
+                continue
+            with contextlib.suppress(OSError):
+                if os.lstat(path).st_mtime < folder.now() - DRAFT_S and not folder.is_held(path):
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def ask_to_stop(path: str) -> None:
@@ -94,7 +151,7 @@ def _make_dir(field: str, given: str) -> str:
 def _make(root: str, path: str, order: Mapping[str, Any]) -> int | None:
     """Make the job's folder, already locked; None where another process was quicker."""
     _make_private(Path(root))
-    fresh = tempfile.mkdtemp(prefix=".new-", dir=root)
+    fresh = tempfile.mkdtemp(prefix=folder.DRAFT, dir=root)
     try:
         folder.write_json(os.path.join(fresh, folder.ORDER), order)
         folder.write_whole(os.path.join(fresh, folder.TOKEN), secrets.token_hex(32).encode())
@@ -115,10 +172,10 @@ def _make(root: str, path: str, order: Mapping[str, Any]) -> int | None:
 
 def _abandoned(path: str) -> int | None:
     """The lock of a job whose creator died before it could start it; None for every other job."""
-    if folder.read_json(os.path.join(path, folder.STATE)) is not None:
+    if not states.is_abandoned(path):
         return None
     lock = folder.take(path)
-    if lock is not None and folder.read_json(os.path.join(path, folder.STATE)) is not None:
+    if lock is not None and os.path.lexists(os.path.join(path, folder.STATE)):  # started meanwhile, and over
         os.close(lock)
         return None
     return lock
@@ -179,12 +236,13 @@ def _explained(path: str):  # type: ignore[no-untyped-def]  # contextmanager's o
             raise CapacityError(
                 f"no room for the job in {path}",
                 why=f"{error.strerror}",
-                fix="make room there, or keep jobs elsewhere: Local(root=...) or $GPUTRAIN_HOME",
+                fix=f"make room there, or keep jobs elsewhere: {_ELSEWHERE}",
                 place=path,
+                is_lasting=True,
             ) from error
         raise PermissionDeniedError(
             f"the job cannot be kept in {path}",
             why=f"{error.strerror}: {error.filename}",
-            fix="keep jobs in a folder that you may write: Local(root=...) or $GPUTRAIN_HOME",
+            fix=f"keep jobs in a folder that you may write: {_ELSEWHERE}",
             permission="write",
         ) from error

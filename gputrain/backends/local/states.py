@@ -9,13 +9,15 @@ from datetime import datetime, timezone
 from typing import Any
 
 from gputrain import causes
-from gputrain.backends.local import folder, logs
+from gputrain.backends.local import folder, logs, status
+from gputrain.backends.local.status import Status
 from gputrain.backends.results import first_cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure, Observation, State
 
 Document = Mapping[str, Any]
 LAST_LINES = 20
+_MOST_NODES = 10_000
 
 _KILLED = "its supervisor ended without a word: it was killed, or this machine was restarted"
 _UNSTARTED = "its creator ended before it could start it; submit it again under the same name"
@@ -24,10 +26,12 @@ _UNSTARTED = "its creator ended before it could start it; submit it again under 
 def observe(path: str) -> Observation:
     """One look at the job in a folder."""
     is_held = folder.is_held(path)  # asked first: whatever a supervisor wrote before it let go is read after
-    told = folder.read_json(os.path.join(path, folder.STATE))
+    told = status.read(path)
     if told is None:
         return _not_begun(path, is_held)
-    state = State(told["state"])
+    if told.state is None:
+        return Observation(detail=f"what {path} says of its state cannot be read", raw={"state": told.raw})
+    state = State(told.state)
     if not state.is_terminal and is_held:
         return _observation(told, [], state, None)
     documents = _results(path, told)
@@ -42,19 +46,35 @@ def is_over(path: str) -> bool:
     return state is not None and state.is_terminal
 
 
+def is_abandoned(path: str) -> bool:
+    """Whether the job's creator died before it could start it, and it may still be started."""
+    is_held = folder.is_held(path)
+    return not is_held and status.read(path) is None and _not_begun(path, is_held).state is State.QUEUED
+
+
 def _observation(
-    told: Document, documents: list[Document], state: State, failure: Failure | None
+    told: Status, documents: list[Document], state: State, failure: Failure | None, detail: str = ""
 ) -> Observation:
+    said = [told.detail or (failure.message if failure else "") or detail, _of_lost_lines(told, documents)]
     return Observation(
         state=state,
-        detail=str(told.get("detail") or (failure.message if failure else "")),
+        detail="; ".join(filter(None, said)),
         failure=failure,
-        started_at=_time(told.get("started_at")),
-        ended_at=_time(told.get("ended_at")),
-        attempt=int(told.get("attempt", 0)),
-        exit_code=told.get("exit_code"),
-        raw={"state": told, "results": documents},
+        started_at=_time(told.started_at),
+        ended_at=_time(told.ended_at),
+        attempt=told.attempt,
+        exit_code=told.exit_code,
+        raw={"state": told.raw, "results": documents},
     )
+
+
+def _of_lost_lines(told: Status, documents: list[Document]) -> str:
+    """A log that is not whole is said, however well the job ended."""
+    counts = [one.get(contract.R_LOST_LINES) for one in documents]
+    lost = sum(count for count in counts if isinstance(count, int))
+    if lost:
+        return f"{lost} lines of the log were lost: they could not be written"
+    return "the disk was full, and lines of the log may be lost" if told.disk_was_full else ""
 
 
 def _not_begun(path: str, is_held: bool) -> Observation:
@@ -63,63 +83,72 @@ def _not_begun(path: str, is_held: bool) -> Observation:
     if os.path.exists(os.path.join(path, folder.CANCEL)):
         return Observation(state=State.CANCELLED, failure=Failure(kind=causes.CANCELLED.kind))
     order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
-    if folder.now() <= order.get("created_at", 0.0) + order.get("max_wait_s", 0.0):
+    times = [order.get(name) for name in ("created_at", "max_wait_s")]
+    latest = sum(one for one in times if isinstance(one, (int, float)))
+    if folder.now() <= latest:
         return Observation(state=State.QUEUED, detail=_UNSTARTED)
     failure = Failure(kind=causes.UNSTARTED.kind, message=_UNSTARTED)
     return Observation(state=causes.UNSTARTED.state, detail=_UNSTARTED, failure=failure)
 
 
-def _abandoned(told: Document, documents: list[Document]) -> Observation:
+def _abandoned(told: Status, documents: list[Document]) -> Observation:
     """The supervisor is gone in mid-job, and the kernel has ended its agents and their ranks."""
     last = next((one for one in documents if one.get(contract.R_NODE_RANK) == 0), None)
+    told.detail = ""
     if last is not None and last.get(contract.R_STATE) == contract.STATE_DONE:
-        done = {**told, "exit_code": contract.DONE, "detail": ""}
-        return _observation(done, documents, State.SUCCEEDED, None)
+        told.exit_code = contract.DONE
+        return _observation(told, documents, State.SUCCEEDED, None)
     failure = first_cause(documents) or Failure(kind=causes.LOST.kind, message=_KILLED)
     return _observation(told, documents, State.FAILED, failure)
 
 
-def _failure(path: str, told: Document, documents: list[Document], state: State) -> Failure | None:
+def _failure(path: str, told: Status, documents: list[Document], state: State) -> Failure | None:
     if state is State.SUCCEEDED:
         return None
     if state is not State.FAILED:
         return _wished(told, state)
-    lost = {int(node): number for node, number in (told.get("lost") or {}).items()}
     found = first_cause(documents)
     if found is not None and found.rank is not None:
         return found
-    if lost:
-        node, number = min(lost.items())
-        message = f"the agent of node {node} was ended by {signal.Signals(number).name}"
+    if told.lost:
+        node, number = min(told.lost.items())
+        message = f"the agent of node {node} was ended by {_name_of(number)}"
         return Failure(kind=causes.NODE_LOST.kind, message=message, node_rank=node)
     return found or _without_document(path, told)
 
 
-def _wished(told: Document, state: State) -> Failure:
+def _wished(told: Status, state: State) -> Failure:
     """The end of a job that was cancelled, or had its time."""
     cause = causes.CANCELLED
     if state is State.EXPIRED:  # one that no agent has left never got its GPUs
-        cause = causes.WAIT_LIMIT if told.get("exit_code") is None else causes.TIME_LIMIT
-    return Failure(kind=cause.kind, message=str(told.get("detail", "")), exit_code=told.get("exit_code"))
+        cause = causes.WAIT_LIMIT if told.exit_code is None else causes.TIME_LIMIT
+    return Failure(kind=cause.kind, message=told.detail, exit_code=told.exit_code)
 
 
-def _without_document(path: str, told: Document) -> Failure:
+def _name_of(number: int) -> str:
+    known = number in tuple(signal.Signals)
+    return signal.Signals(number).name if known else f"signal {number}"
+
+
+def _without_document(path: str, told: Status) -> Failure:
     """An agent that could not even start says why in its log."""
-    code = told.get("exit_code")
+    code = told.exit_code
     if code == contract.STOPPED:
         return Failure(kind=causes.STOPPED.kind, message="it was stopped from outside", exit_code=code)
     message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
-    if told.get("disk_was_full"):
+    if told.disk_was_full:
         message = f"the disk that holds {path} was full"
-    message = str(told.get("detail") or message)
+    message = told.detail or message
     lines = tuple(line.message for line in logs.read(path, "", is_over=True).lines)
     return Failure(kind=causes.EXIT.kind, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
 
 
-def _results(path: str, told: Document) -> list[Document]:
-    attempt = os.path.join(path, folder.ATTEMPT.format(attempt=told.get("attempt", 0)))
+def _results(path: str, told: Status) -> list[Document]:
+    attempt = os.path.join(path, folder.ATTEMPT.format(attempt=told.attempt))
     order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
-    names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(len(order.get("nodes", ())))]
+    nodes = order.get("nodes")
+    count = min(len(nodes), _MOST_NODES) if isinstance(nodes, list) else 0
+    names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(count)]
     found = (folder.read_json(os.path.join(attempt, name)) for name in names)
     return [document for document in found if document is not None]
 

@@ -14,8 +14,19 @@ import sys
 import time
 import traceback
 
-from gputrain.backends.local import devices, folder, processes
+from gputrain.backends.local import devices, folder, processes, status
 from gputrain.backends.local.agents import Agents
+from gputrain.backends.local.status import (
+    CANCELLED,
+    EXPIRED,
+    FAILED,
+    INTERRUPTED,
+    PROVISIONING,
+    QUEUED,
+    RUNNING,
+    STOPPING,
+    SUCCEEDED,
+)
 from gputrain.entrypoint import contract
 
 TYPE_CHECKING = False
@@ -37,13 +48,13 @@ LAST_WORDS_S = 10.0
 """How long the end of a job is told again to a disk that takes nothing."""
 RESTARTS = (contract.NODE_LOST, contract.STOPPED)
 
-# The words of gputrain.lifecycle.State, which cannot be imported without attrs; a test compares them.
-QUEUED, PROVISIONING, RUNNING, INTERRUPTED = "queued", "provisioning", "running", "interrupted"
-STOPPING, SUCCEEDED, FAILED, CANCELLED, EXPIRED = "stopping", "succeeded", "failed", "cancelled", "expired"
-
 _DEFAULT_GRACE = contract.ENVIRONMENT[contract.GRACE][1]
 # What a caller may set for the agents; every other name of theirs is ours to set.
 _CALLERS = (contract.JOIN_TIMEOUT, contract.GRACE, contract.AGENT)
+
+
+class Withdrawn(Exception):
+    """The job's folder is gone, or another's has its name: there is no job any more."""
 
 
 class Supervisor:
@@ -51,6 +62,7 @@ class Supervisor:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._folder = os.stat(path).st_ino
         self._order: dict[str, Any] = folder.read_json(self._file(folder.ORDER)) or {}
         self._state: dict[str, Any] = {}
         self._told: dict[str, Any] = {}
@@ -63,7 +75,7 @@ class Supervisor:
     def check_in(self) -> None:
         """Tell that somebody looks after the job now. Raises OSError where that cannot be written."""
         self._state = {"state": QUEUED, "attempt": 0, "detail": ""}
-        folder.write_json(self._file(folder.STATE), self._state)
+        status.write(self._path, self._state)
         self._told = self._state
 
     def run(self) -> None:
@@ -111,7 +123,8 @@ class Supervisor:
         self._begun_at = folder.now()
         self._kill_at = float("inf")
         results = self._file(folder.ATTEMPT.format(attempt=attempt))
-        os.makedirs(results, folder.FOLDER_MODE, exist_ok=True)
+        self._check_folder()
+        os.mkdir(results, folder.FOLDER_MODE)
         common = self._environment(attempt, results)
         for node, gpus in zip(self._order["nodes"], allotment.nodes):
             env = {**common, **node["env"], "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
@@ -168,7 +181,17 @@ class Supervisor:
         self._kill_at = time.monotonic() + self._grace + KILL_MARGIN_S
         processes.tell(running, signal.SIGTERM)
 
+    def _check_folder(self) -> None:
+        """Raise Withdrawn where the folder is not there: nothing may run that nobody can see or stop."""
+        try:
+            is_there = os.stat(self._path).st_ino == self._folder
+        except OSError:
+            is_there = False
+        if not is_there:
+            raise Withdrawn
+
     def _was_asked_to_stop(self, by_signal: bool) -> bool:
+        self._check_folder()
         return by_signal or os.path.exists(self._file(folder.CANCEL))
 
     def _pause(self, code: int) -> bool:
@@ -203,7 +226,7 @@ class Supervisor:
         if self._state == self._told:
             return True
         try:
-            folder.write_json(self._file(folder.STATE), self._state)
+            status.write(self._path, self._state)
         except OSError as error:
             with contextlib.suppress(OSError):  # the same full disk
                 sys.stderr.write(f"the state cannot be written: {error}\n")
@@ -216,6 +239,7 @@ class Supervisor:
         self._state = {**self._state, "detail": "", "ended_at": folder.now(), **news}
         until = time.monotonic() + LAST_WORDS_S
         while not self._write() and time.monotonic() < until:
+            self._check_folder()
             self._state["disk_was_full"] = True
             with contextlib.suppress(OSError):
                 os.unlink(self._file(folder.RESERVE))
@@ -263,6 +287,8 @@ def main() -> NoReturn:
     processes.prepare()
     try:
         supervisor.run()
+    except Withdrawn:
+        processes.sweep()
     except BaseException:  # the top of a process that nobody waits for: its end is told through the folder
         supervisor.crashed()
         raise

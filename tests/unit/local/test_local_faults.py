@@ -300,6 +300,7 @@ from pathlib import Path
 from gputrain.backends.local import Local
 from gputrain.errors import CapacityError
 from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
 from tests.road import Road
 road = Road(Local(gpus=0, root=sys.argv[1]))
 ballast = Path(sys.argv[1]).parent / "ballast"
@@ -317,6 +318,10 @@ try:
     road.submit(TrainingSpec(script=sys.argv[2]))
 except CapacityError as error:
     print("refused:", error.what)
+try:
+    Trainer(road.backend).submit(sys.argv[2])
+except CapacityError as error:
+    print("submit:", error.fix)
 assert road.backend.find() == ()
 ballast.unlink()
 ref = road.submit(TrainingSpec(script=sys.argv[2]))
@@ -325,6 +330,7 @@ fill()
 open(sys.argv[3], "w").close()
 seen = road.end(ref)
 print("ended:", seen.state.value)
+print("detail:", seen.detail)
 """
 WRITE = """
 import os, sys, time
@@ -350,6 +356,8 @@ def test_a_full_disk_refuses_a_new_job_and_ends_a_running_one_in_plain_sight(tmp
     if "mount" in done.stderr or "unshare" in done.stderr:
         pytest.skip(f"no small disk can be made here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
-    refused, ended = done.stdout.splitlines()
+    refused, submitted, ended, detail = done.stdout.splitlines()
     assert refused.startswith("refused: no room for the job in")
+    assert submitted.startswith("submit: make room there")
     assert ended == "ended: succeeded"
+    assert "lost" in detail

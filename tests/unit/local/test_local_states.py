@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gputrain.backends.local import folder, states, supervisor
+from gputrain.backends.local import folder, states, status
 from gputrain.backends.results import first_cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import State
@@ -27,7 +27,7 @@ def job(tmp_path):
         order = {"nodes": nodes, "created_at": created_at, "max_wait_s": max_wait_s}
         folder.write_json(str(tmp_path / folder.ORDER), order)
         if told is not None:
-            folder.write_json(str(tmp_path / folder.STATE), told)
+            status.write(str(tmp_path), told)
         attempt = tmp_path / folder.ATTEMPT.format(attempt=(told or {}).get("attempt", 0))
         attempt.mkdir()
         for one in documents:
@@ -39,10 +39,8 @@ def job(tmp_path):
 
 
 def test_the_supervisor_uses_exactly_the_words_of_lifecycle():
-    words = {
-        getattr(supervisor, state.name) for state in State if isinstance(getattr(supervisor, state.name), str)
-    }
-    assert words == {state.value for state in State}
+    words = {getattr(status, state.name) for state in State if isinstance(getattr(status, state.name), str)}
+    assert words == {state.value for state in State} == set(status.STATES)
 
 
 @pytest.mark.parametrize("state", [one for one in State if one.is_terminal])

@@ -1,0 +1,195 @@
+"""Jobs whose maker died or was interrupted, whose folder is gone, or is not ours: with real processes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from gputrain.backends.local import Local, folder, states, status
+from gputrain.errors import JobLostError, PermissionDeniedError
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
+from tests.road import Road
+from tests.unit.local.conftest import none_left
+from tests.unit.local.test_local_faults import CREATE, WAIT
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from gputrain.backends.local import Local
+from gputrain.trainer import Trainer
+trainer = Trainer(Local(gpus=0, root=sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+began = time.monotonic()
+try:
+    threading.Timer(float(sys.argv[3]), os.kill, (os.getpid(), signal.SIGINT)).start()
+    trainer.submit(sys.argv[2], idempotency_key="once")
+except KeyboardInterrupt:
+    pass
+print(time.monotonic() - began, flush=True)
+"""
+
+
+@pytest.fixture
+def died(road, script):
+    """A job whose creator died before it could start it."""
+    words = [sys.executable, "-c", CREATE, str(road.backend._root), script("print('once')"), "dies"]
+    done = subprocess.run(words, check=False, capture_output=True)
+    assert done.returncode == -signal.SIGABRT
+    (ref,) = road.backend.find()
+    return ref
+
+
+def test_a_job_that_was_never_started_is_not_known_so_that_a_submit_starts_it(road, died, script):
+    assert road.backend.known(died.name) is None
+    assert road.submit(TrainingSpec(script=script("print('once')")), job_id=died.name) == died
+    assert road.backend.known(died.name) == died
+    assert road.end(died).state is State.SUCCEEDED
+
+
+def test_a_submit_of_the_same_key_starts_the_job_whose_creator_died(tmp_path, script):
+    trainer = Trainer(Local(gpus=0, root=tmp_path / "jobs"))
+    path = script("print('once')")
+    code = (
+        "import os, sys\nfrom gputrain.backends.local import Local, start\n"
+        "from gputrain.trainer import Trainer\n"
+        "start._start_supervisor = lambda *_: os.abort()\n"
+        "Trainer(Local(gpus=0, root=sys.argv[1])).submit(sys.argv[2], idempotency_key='k')\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "jobs"), path]
+    assert subprocess.run(words, check=False, capture_output=True).returncode == -signal.SIGABRT
+    job = trainer.submit(path, idempotency_key="k")
+    assert job.wait(timeout=60) is State.SUCCEEDED
+
+
+def test_a_job_that_was_cancelled_before_its_start_is_known_and_not_started(road, died, script):
+    road.backend.cancel(died)
+    assert road.backend.known(died.name) == died
+    assert road.submit(TrainingSpec(script=script("print('once')")), job_id=died.name) == died
+    assert road.backend.observe(died).state is State.CANCELLED
+
+
+def test_what_was_half_made_is_cleared_after_a_minute_and_not_before(road, script):
+    root = road.backend._root
+    old, new = root / ".new-old", root / ".new-new"
+    for path in (old, new):
+        path.mkdir(parents=True, mode=0o700)
+        (path / "token").write_text("x")
+    os.utime(old, (time.time() - 100,) * 2)
+    road.end(road.submit(TrainingSpec(script=script("pass"))))
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_a_job_whose_folder_is_removed_ends_and_the_folder_stays_gone(road, script):
+    ref = road.submit(TrainingSpec(script=script(WAIT), num_nodes=2, nproc_per_node=2))
+    road.until(ref, lambda _: road.text(ref).count("waiting") == 4)
+    shutil.rmtree(os.path.join(ref.place, ref.name))
+    assert none_left(ref, within_s=5)
+    assert not os.path.exists(os.path.join(ref.place, ref.name))
+    with pytest.raises(JobLostError):
+        road.backend.observe(ref)
+
+
+def test_a_withdrawn_job_is_gone_and_its_name_is_free(road, script):
+    spec = TrainingSpec(script=script(WAIT))
+    ref = road.submit(spec, job_id="once-1")
+    road.until_said(ref, "waiting")
+    assert road.backend.withdraw(ref)
+    assert none_left(ref, within_s=5)
+    assert os.listdir(ref.place) == []
+    assert road.backend.known("once-1") is None
+    again = road.submit(TrainingSpec(script=script("pass")), job_id="once-1")
+    assert road.end(again).state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.01, 0.03, 0.06, 0.1])
+def test_ctrl_c_in_a_submit_returns_at_once_and_leaves_a_job_or_nothing(road, script, delay_s):
+    root = road.backend._root
+    words = [sys.executable, "-c", INTERRUPTED, str(root), script(WAIT), str(delay_s)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout.readline() == "ready\n"
+        client.stdin.write("\n")
+        client.stdin.flush()
+        took_s = float(client.stdout.readline())
+    assert took_s < 2.0
+    left = road.backend.find()
+    for ref in left:
+        assert road.backend.observe(ref).state is not State.CANCELLED
+        road.backend.cancel(ref)
+        road.end(ref)
+
+
+def test_a_planted_folder_is_refused_and_nothing_of_it_is_run(road, script, tmp_path):
+    request = road.request(TrainingSpec(script=script("pass")), job_id="planted-1")
+    path = road.backend._root / "planted-1"
+    path.mkdir(parents=True)
+    (path / "order.json").write_text(
+        json.dumps({"nodes": [], "start": ["/bin/touch", str(tmp_path / "run")]})
+    )
+    path.chmod(0o777)
+    for look in (
+        lambda: road.backend.create(request),
+        lambda: road.backend.known("planted-1"),
+        lambda: road.backend.observe(request.ref),
+        lambda: road.backend.cancel(request.ref),
+    ):
+        with pytest.raises(PermissionDeniedError, match="not a folder of this user alone"):
+            look()
+    assert road.backend.find() == ()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_refused(road, script):
+    request = road.request(TrainingSpec(script=script("pass")), job_id="planted-1")
+    path = road.backend._root / "planted-1"
+    path.mkdir(parents=True, mode=0o700)
+    os.chown(path, 65534, 65534)
+    with pytest.raises(PermissionDeniedError):
+        road.backend.create(request)
+
+
+ODD = [None, True, -1, 1e400, "x", "\ud800", [], {}, [[[]]], 10**30, "deep"]
+
+
+@pytest.mark.parametrize(
+    "field", ["state", "schema", "attempt", "detail", "started_at", "ended_at", "exit_code", "lost"]
+)
+def test_no_value_of_any_field_of_a_status_is_more_than_an_observation(tmp_path, field):
+    tmp_path.chmod(0o700)
+    folder.write_json(str(tmp_path / folder.ORDER), {"nodes": "all", "created_at": "x", "max_wait_s": []})
+    for value in ODD:
+        told = {"schema": status.SCHEMA, "state": "failed", "lost": {"1": 99999}, field: value}
+        text = json.dumps(told).replace('"deep"', "[" * 5000 + "]" * 5000)
+        (tmp_path / folder.STATE).write_text(text)
+        seen = states.observe(str(tmp_path))
+        assert seen.state in (None, State.FAILED)
+        seen.detail.encode()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"state": "flying", "schema": 1}', "[" * 100_000, "\x00"])
+def test_a_damaged_status_is_an_observation_without_a_state(tmp_path, text):
+    (tmp_path / folder.STATE).write_text(text)
+    assert states.observe(str(tmp_path)).state is None
+
+
+def test_eight_threads_withdraw_and_submit_one_name_and_one_job_is_left(local, script):
+    road = Road(local)
+    request = road.request(TrainingSpec(script=script(WAIT)), job_id="once-1")
+    for _ in range(3):
+        threads = [threading.Thread(target=local.create, args=(request,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert local.find() == (request.ref,)
+        assert local.withdraw(request.ref)
+    assert none_left(request.ref, within_s=5)
