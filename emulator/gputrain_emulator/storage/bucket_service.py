@@ -119,6 +119,13 @@ def get_storage_layout(call: Call) -> dict[str, Any]:
     }
 
 
+@serves("GET", f"{_BUCKET}/managedFolders", "storage.managedFolders.list", "storage.managedFolders.list")
+def list_managed_folders(call: Call) -> dict[str, Any]:
+    """None: no way is served to make one. `gcloud storage rm` of a bucket asks."""
+    _buckets(call).get(call.params["bucket"])
+    return {"kind": "storage#managedFolders"}
+
+
 @serves("GET", f"{_BUCKET}/iam/testPermissions", "storage.buckets.testIamPermissions")
 def test_permissions(call: Call) -> Answer:
     _buckets(call).get(call.params["bucket"])
