@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from google.cloud import storage
 
 import gputrain_emulator
 from emulator.tests import discovery
@@ -34,3 +36,13 @@ def live() -> Iterator[Cloud]:
         yield cloud
         assert cloud.dispatcher.failures == []
         assert discovery.judge(cloud) == []
+
+
+@pytest.fixture
+def storage_client(cloud: Cloud) -> Any:
+    """Google's own client of Cloud Storage, as the project's owner."""
+    return storage.Client(
+        project=cloud.project,
+        credentials=cloud.credentials,
+        client_options={"api_endpoint": cloud.endpoints.storage},
+    )
