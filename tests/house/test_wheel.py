@@ -45,7 +45,8 @@ def emulator(tmp_path_factory):
 class Environment:
     """A fresh environment over the packages that are here, without the two distributions of this folder.
 
-    No network: what the wheels require is linked, name by name, from where this Python has it.
+    No network: what the wheels require is found where this Python has it. The editable installs beside it
+    are .pth files, which Python reads in an environment's own folder only.
     """
 
     def __init__(self, folder):
@@ -53,15 +54,14 @@ class Environment:
         self.work.mkdir()
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
         self.bin = folder / "venv" / "bin"
-        (self.site,) = (folder / "venv" / "lib").glob("python*/site-packages")
-        for here in {Path(entry) for entry in sys.path if entry.endswith("site-packages")}:
-            for found in here.iterdir():
-                if "gputrain" not in found.name and found.suffix != ".pth":
-                    (self.site / found.name).symlink_to(found)
+        (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
+        below = [entry for entry in sys.path if entry.endswith("site-packages")]
+        (site / "below.pth").write_text("\n".join(below))
 
     def install(self, *wheels):
         pip = [sys.executable, "-m", "pip", "--python", self.bin / "python", "install", "--quiet"]
-        subprocess.run([*pip, "--no-deps", "--no-index", *wheels], check=True, capture_output=True)
+        options = ["--no-deps", "--no-index", "--ignore-installed"]
+        subprocess.run([*pip, *options, *wheels], check=True, capture_output=True)
 
     def run(self, *words):
         env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
