@@ -31,7 +31,7 @@ def submit(trainer: Trainer, name: str) -> Job:
 
 
 with gputrain_emulator.start(wall_clock=True) as cloud:
-    cloud.attach(LiveMode(cloud.world))
+    cloud.attach(LiveMode(cloud.world, allow_unconfined=True))
     storage, vertex = cloud.world.part(Storage), cloud.world.part(Vertex)
     storage.add_bucket("my-bucket", location="us-central1")
     vertex.settings = replace(vertex.settings, provision_s=0.2, start_s=0.1)

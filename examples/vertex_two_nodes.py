@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 def small_cloud() -> gputrain_emulator.Cloud:
     """A cloud with a bucket, whose machines are processes of this computer and come within a second."""
     cloud = gputrain_emulator.start(wall_clock=True)
-    cloud.attach(LiveMode(cloud.world))
+    cloud.attach(LiveMode(cloud.world, allow_unconfined=True))
     cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
     vertex = cloud.world.part(Vertex)
     vertex.settings = replace(vertex.settings, provision_s=0.5, start_s=0.1)

@@ -27,6 +27,7 @@ def start(
     project: str = "my-project",
     wall_clock: bool = False,
     live: bool = False,
+    allow_unconfined: bool = False,
     host: str = "127.0.0.1",
     port: int = 0,
     rate_limits: bool = True,
@@ -39,7 +40,9 @@ def start(
         wall_clock: let time pass by itself; otherwise only ``cloud.clock.advance`` (and a waiting client)
             moves it.
         live: run startup scripts and container commands as real processes of this machine
-            (``gputrain_emulator.live``), by the wall's clock.
+            (``gputrain_emulator.live``), by the wall's clock; it then takes its own tokens only.
+        allow_unconfined: in live mode, run replicas as ordinary processes where the kernel gives no
+            namespaces to confine them.
         host: a loopback address; anything else raises ValueError.
         port: TCP port, 0 for a free one.
         rate_limits: enforce Google's requests per minute.
@@ -56,5 +59,5 @@ def start(
     if live:
         from gputrain_emulator.live import LiveMode
 
-        cloud.attach(LiveMode(cloud.world))
+        cloud.attach(LiveMode(cloud.world, allow_unconfined=allow_unconfined))
     return cloud

@@ -23,6 +23,11 @@ def main(arguments: list[str] | None = None) -> int:
         "--live", action="store_true", help="run startup scripts and container commands as real processes"
     )
     parser.add_argument(
+        "--allow-unconfined",
+        action="store_true",
+        help="with --live: where the kernel gives no namespaces, run replicas as ordinary processes",
+    )
+    parser.add_argument(
         "--frozen-clock", action="store_true", help="time moves only when told to: POST /_emulator/advance"
     )
     parser.add_argument("--no-rate-limits", action="store_true", help="do not count requests per minute")
@@ -32,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
             project=options.project,
             wall_clock=not options.frozen_clock,
             live=options.live,
+            allow_unconfined=options.allow_unconfined,
             host=options.host,
             port=options.port,
             rate_limits=not options.no_rate_limits,
@@ -52,8 +58,13 @@ def main(arguments: list[str] | None = None) -> int:
 def _welcome(cloud: gputrain_emulator.Cloud) -> str:
     """Where it is, and what to type to come here with gputrain's own commands."""
     url, project = cloud.endpoints.url, cloud.project
+    served = f"project {project} is served at {url}; end it with Ctrl-C\n"
+    if cloud.world.callers.anonymous is None:
+        token = cloud.world.callers.issue(cloud.owner)
+        served += f"it runs what comes, so it wants this token: {token}\n"
+        url = f"{url}/_emulator/as/{token}"
     return (
-        f"project {project} is served at {url}; end it with Ctrl-C\n"
+        f"{served}"
         f"gputrain comes here after: export GPUTRAIN_ENDPOINT={url} GPUTRAIN_PROJECT={project}\n"
         f'a bucket for its code: curl --data \'{{"name": "my-bucket"}}\' {url}/_emulator/add_bucket'
     )

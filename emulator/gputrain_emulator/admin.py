@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputrain_emulator.call import Reply
 from gputrain_emulator.dispatch import Dispatcher, Request
+from gputrain_emulator.errors import ApiError
 
 if TYPE_CHECKING:
     from gputrain_emulator.cloud import Cloud
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
 def answer(dispatcher: Dispatcher, request: Request) -> Reply:
     """Run one command; the body is a JSON object of its arguments."""
     command = request.target.partition("?")[0].removeprefix("/_emulator/")
-    if request.headers.get("origin") or request.verb != "POST":
-        return _json(403, {"error": "commands are POST requests that come from no web page"})
+    if request.verb != "POST":
+        return _json(403, {"error": "commands are POST requests"})
     try:
+        dispatcher.world.callers.find(request.headers.get("authorization", ""))
         arguments = json.loads(request.body or b"{}")
         if not isinstance(arguments, dict):
             raise ValueError("the body must be a JSON object")
         return _json(200, dispatcher.admin(command, arguments))
+    except ApiError as error:
+        return _json(error.status, {"error": error.message})
     except LookupError as error:
         return _json(404, {"error": str(error)})
     except (TypeError, ValueError) as error:

@@ -7,7 +7,7 @@ import email.parser
 import email.policy
 
 from gputrain_emulator.call import Reply
-from gputrain_emulator.dispatch import Dispatcher, Request
+from gputrain_emulator.dispatch import Dispatcher, Request, unwrapped
 from gputrain_emulator.errors import ApiError, Style
 
 MAX_PARTS = 1000
@@ -55,7 +55,7 @@ def _inner_request(payload: bytes, outer: Request) -> Request | None:
         if colon:
             headers[name.strip().lower()] = value.strip()
     target = words[1] if words[1].startswith("/") else "/" + words[1].partition("://")[2].partition("/")[2]
-    return Request(verb=words[0], target=target, headers=headers, body=body.strip())
+    return unwrapped(Request(verb=words[0], target=target, headers=headers, body=body.strip()))
 
 
 def _part(dispatcher: Dispatcher, inner: Request | None, content_id: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import deque
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from gputrain_emulator import partial, rates, schema, world
+from gputrain_emulator import messages, partial, rates, schema, world
 from gputrain_emulator.call import Call, Reply
 from gputrain_emulator.errors import ApiError, Style, bad_request
 from gputrain_emulator.faults import (
@@ -42,6 +41,24 @@ class Request:
     target: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    prefix: str = ""
+    """``/_emulator/as/TOKEN`` where the client was given an address that holds its token."""
+
+
+BEARER = re.compile(r"(/_emulator/as/([A-Za-z0-9_-]+))(/.*)")
+"""An address for clients that send no token of their own: the path, the token, the path that is meant."""
+
+
+def unwrapped(request: Request) -> Request:
+    """The request that an address with a token in it stands for; any other one as it is."""
+    found = BEARER.fullmatch(request.target)
+    if found is None:
+        return request
+    prefix, token, target = found.groups()
+    headers = dict(request.headers)
+    if not headers.get("authorization"):
+        headers["authorization"] = f"Bearer {token}"
+    return Request(verb=request.verb, target=target, headers=headers, body=request.body, prefix=prefix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +137,8 @@ class Dispatcher:
         instead = self.before(method.id, who.email)
         if instead is not None:
             return [], instead
+        if method.id not in self.routes.answers:
+            raise ApiError.unimplemented(method.id)
         call = self._read(method, params, query, request, who)
         # The answer may be a living document: it is written out before the world moves on.
         with self.world.lock:
@@ -148,11 +167,7 @@ class Dispatcher:
 
     def run(self, call: Call) -> Any:
         """Check and carry out a read call. The gRPC side enters here, with a Call it built itself."""
-        answer = self.routes.answers.get(call.method.id)
-        if answer is None:
-            raise ApiError(
-                501, f"Method {call.method.id} is not implemented by this emulator.", reason="notImplemented"
-            )
+        answer = self.routes.answers[call.method.id]
         with self.world.lock:
             self._admit(call, answer)
             views = self.world.faults.take(call.method.id, call.caller.email, Phase.VIEW)
@@ -187,11 +202,11 @@ class Dispatcher:
             raw_body=request.body,
             headers=request.headers,
             caller=who,
-            base_url=f"http://{host}" if host else self.world.base_url,
+            base_url=(f"http://{host}" if host else self.world.base_url) + request.prefix,
             path=urlsplit(request.target).path,
             query_all=query,
         )
-        if method.request is None:
+        if not method.request:
             call.query = {key: texts[-1] for key, texts in query.items()}
             unknown = (
                 [] if method.query is None else sorted(query.keys() - method.query - schema.SYSTEM_PARAMETERS)
@@ -199,7 +214,7 @@ class Dispatcher:
             if unknown:
                 raise bad_request([("", schema.unknown_parameter(name)) for name in unknown])
         else:
-            call.query = schema.read_query(method.request, query)
+            call.query = schema.read_query(messages.message(method.request), query)
             call.body = _read_body(method, request)
         call.project = self.project(method, params)
         return call
@@ -274,12 +289,12 @@ def _read_body(method: Method, request: Request) -> dict[str, Any]:
             return {}
         raise bad_request([("", "Invalid JSON payload received. The request body must be empty.")])
     try:
-        document = json.loads(request.body)
-    except (ValueError, RecursionError):
+        document = schema.decoded(request.body)
+    except ValueError:
         raise bad_request([("", "Invalid JSON payload received. Unexpected token.")]) from None
     if method.body == "*":
-        return schema.read_message(method.request, document, "")
-    resource = schema.fields_of(method.request)[method.body].message_type
+        return schema.read_message(messages.message(method.request), document, "")
+    resource = messages.message(method.request).by_name[method.body].message
     at = "resource" if method.style is Style.COMPUTE else method.body
     return schema.read_message(resource, document, at)
 

@@ -95,6 +95,11 @@ class ApiError(Exception):
         self.details = tuple(details)
         self.headers = dict(headers or {})
 
+    @classmethod
+    def unimplemented(cls, method: str) -> ApiError:
+        """What Google has and the emulator does not."""
+        return cls(501, f"Method {method} is not implemented by this emulator.", reason="notImplemented")
+
     def body(self, style: Style) -> dict[str, Any]:
         """The response document in the words of ``style``."""
         if style is Style.OAUTH:

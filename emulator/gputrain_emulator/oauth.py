@@ -85,6 +85,8 @@ def _token(call: Call) -> dict[str, Any]:
 
 def _of_assertion(call: Call, assertion: str) -> Caller:
     claims = _claims(assertion)
+    if not call.world.callers.unsigned:
+        raise ApiError(400, "Invalid JWT Signature.", reason="invalid_grant")
     email, issued, expires = claims.get("iss"), claims.get("iat"), claims.get("exp")
     if not isinstance(email, str) or "@" not in email:
         raise ApiError(400, "Invalid JWT: Failed audience check.", reason="invalid_grant")

@@ -1,18 +1,17 @@
-"""Which method a request means: the official clients' own tables of paths, plus routes written by hand."""
+"""Which method a request means: the tables of the official clients' paths, plus routes written by hand."""
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
 import functools
-import importlib
-import pkgutil
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from gputrain_emulator import messages, unserved
 from gputrain_emulator.errors import ApiError, Style
 
 if TYPE_CHECKING:
@@ -36,9 +35,8 @@ class Method:
     template: str
     body: str | None = None
     """Name of the request's field that the body fills; ``*`` for the whole request; None for no body."""
-    request: Any = None
-    """Descriptor of the request message; None for routes written by hand, which are handed the raw body."""
-    response: Any = None
+    request: str = ""
+    """Name of the request message; empty for routes written by hand, which are handed the raw body."""
     query: frozenset[str] | None = None
     """Query parameters a hand-written route knows; None means it looks for itself."""
     max_body: int = MAX_JSON_BODY
@@ -53,13 +51,12 @@ class Service:
     Args:
         name: ``compute`` of ``compute.googleapis.com``.
         style: how it writes errors.
-        client: package of the official client whose tables name all its methods, or "".
-        project_of: path parameter that names the project (its second segment, when it is a resource name).
+        is_tabled: whether data/routes.tsv names the methods of its official client.
     """
 
     name: str
     style: Style
-    client: str = ""
+    is_tabled: bool = False
     handlers: dict[str, Answer] = field(default_factory=dict)
     written: list[Method] = field(default_factory=list)
 
@@ -107,8 +104,20 @@ class Service:
     def methods(self) -> Iterator[Method]:
         """Hand-written routes first, then every method of the client, answered or not."""
         yield from self.written
-        if self.client:
-            yield from client_methods(self.client, self.name, self.style)
+        if self.is_tabled:
+            yield from (
+                Method(
+                    id=id_,
+                    service=service,
+                    style=self.style,
+                    verb=verb,
+                    template=path,
+                    body=body or None,
+                    request=request,
+                )
+                for service, id_, verb, path, body, request in messages.rows("routes.tsv")
+                if service == self.name
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,70 +130,6 @@ class Answer:
     needs_api: bool
 
 
-@functools.cache
-def client_methods(package: str, service: str, style: Style) -> tuple[Method, ...]:
-    """Every method of an official client, read from its generated REST transports."""
-    services = importlib.import_module(f"{package}.services")
-    found: dict[tuple[str, str], Method] = {}
-    for module in pkgutil.iter_modules(services.__path__):
-        transport = importlib.import_module(f"{package}.services.{module.name}.transports.rest")
-        for name, cls in vars(transport).items():
-            if name.endswith("RestTransport") and not name.startswith("_"):
-                _collect(found, cls, name.removesuffix("RestTransport"), service, style)
-    return tuple(found.values())
-
-
-def _collect(
-    found: dict[tuple[str, str], Method], transport: type, group: str, service: str, style: Style
-) -> None:
-    """Add a transport's methods; the first of a path counts, as all of them repeat the same mixins."""
-    for name, stub in vars(transport).items():
-        if not (isinstance(stub, type) and hasattr(stub, "_get_http_options")):
-            continue
-        hints = stub.__call__.__annotations__
-        request = hints.get("request")
-        for option in stub._get_http_options():
-            path = (option["method"], option["uri"])
-            if path in found:
-                continue
-            found[path] = Method(
-                id=_method_id(service, style, group, name[1:], option["uri"]),
-                service=service,
-                style=style,
-                verb=option["method"].upper(),
-                template=option["uri"],
-                body=option.get("body"),
-                request=_descriptor(request),
-                response=_descriptor(hints.get("return")),
-            )
-
-
-def _descriptor(message: Any) -> Any:
-    if message is None or not isinstance(message, type):
-        return None
-    pb = message.pb() if hasattr(message, "pb") else message
-    return getattr(pb, "DESCRIPTOR", None)
-
-
-def _method_id(service: str, style: Style, group: str, rpc: str, template: str) -> str:
-    """``compute.instances.insert``; ``aiplatform.customJobs.create`` for CreateCustomJob."""
-    if style is Style.COMPUTE:
-        return f"{service}.{_lower(group)}.{_lower(rpc)}"
-    path, _, custom = template.partition("}:")
-    words = [word for word in re.sub(r"\{[^=}]*=?|\}", "", path).split("/") if word not in ("*", "**")]
-    last = words[-1] if words else service
-    return f"{service}.{last.partition(':')[0]}.{custom or last.partition(':')[2] or _first_word(rpc)}"
-
-
-def _lower(name: str) -> str:
-    return name[0].lower() + name[1:]
-
-
-def _first_word(rpc: str) -> str:
-    match = re.match(r"[A-Z][a-z0-9]*", rpc)
-    return match.group(0).lower() if match else rpc
-
-
 class Routes:
     """A tree of path segments; ``match`` finds the method and its path parameters."""
 
@@ -195,16 +140,26 @@ class Routes:
         for service in services:
             self.answers.update(service.handlers)
             for method in service.methods():
-                self._add(method)
+                self.add(method)
         missing = self.answers.keys() - self.methods.keys()
         if missing:
             raise LookupError(f"handlers for methods that no client has: {sorted(missing)}")
 
     def match(self, verb: str, path: str, query: Collection[str] = ()) -> tuple[Method, dict[str, str]]:
-        """The method that ``verb path`` means; raises ApiError 404 or 405 where there is none.
+        """The method that ``verb path`` means; raises ApiError: 501 where only Google has it, 404 or 405.
 
         ``query`` names the query's parameters. A HEAD is a GET whose body is not sent.
         """
+        try:
+            return self.find(verb, path, query)
+        except ApiError:
+            id_ = unserved.method_id(verb, path)
+            if id_:
+                raise ApiError.unimplemented(id_) from None
+            raise
+
+    def find(self, verb: str, path: str, query: Collection[str] = ()) -> tuple[Method, dict[str, str]]:
+        """The method of ours that ``verb path`` means; raises ApiError 404 or 405 where there is none."""
         segments = [unquote(segment) for segment in path.lstrip("/").split("/")]
         if ".." in segments or "." in segments:
             raise ApiError(404, f"The requested URL {path[:200]} was not found on this server.")
@@ -241,7 +196,8 @@ class Routes:
                     return found
         return None
 
-    def _add(self, method: Method) -> None:
+    def add(self, method: Method) -> None:
+        """One more method; of two on one path the first counts."""
         node = self._roots.setdefault(method.marks, {})
         segments, spans, custom = _parse(method.template)
         for segment in segments:

@@ -9,13 +9,14 @@ import socket
 import threading
 import time
 import zlib
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 from gputrain_emulator import admin, batch
 from gputrain_emulator.call import Reply
-from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome, Request
+from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome, Request, unwrapped
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.faults import Trickle, Truncate
 from gputrain_emulator.routes import MAX_JSON_BODY
@@ -113,6 +114,11 @@ class Handler(BaseHTTPRequestHandler):
         if not _is_ours(host):
             error = ApiError(404, f"The host {host[:200]} is not served here.")
             return Outcome(reply=Reply(status=404, body=error.encoded(Style.PLATFORM)))
+        if _is_of_a_page(request.headers):
+            # Before any route: a page on the web may send a POST to this machine without asking first.
+            error = ApiError(403, "Requests of web pages are not answered here.")
+            return Outcome(reply=Reply(status=403, body=error.encoded(Style.PLATFORM)))
+        request = unwrapped(request)
         path = request.target.partition("?")[0]
         if path.startswith("/_emulator/"):
             return Outcome(reply=admin.answer(self.server.dispatcher, request))
@@ -138,7 +144,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _body_limit(self) -> int:
         try:
-            path, _, query = self.path.partition("?")
+            target = unwrapped(Request(verb=self.command, target=self.path)).target
+            path, _, query = target.partition("?")
             method, _ = self.server.dispatcher.routes.match(
                 self.command, path, parse_qs(query, keep_blank_values=True)
             )
@@ -241,6 +248,11 @@ def _is_ours(host: str) -> bool:
     if not name or name == "localhost" or name == "metadata.google.internal":
         return True
     return name.endswith((".localhost", ".googleapis.com")) or _is_loopback(name)
+
+
+def _is_of_a_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sends it for some page; no client of Google's sends either header."""
+    return "origin" in headers or headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin")
 
 
 def _is_loopback(host: str) -> bool:

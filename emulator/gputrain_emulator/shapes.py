@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gputrain_emulator import schema
 from gputrain_emulator.errors import ApiError, bad_request
 
 _INT64 = re.compile(r"-?\d{1,19}")
@@ -49,8 +50,8 @@ def read(shape: Shape, raw: bytes) -> dict[str, Any]:
     if not raw.strip():
         return {}
     try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError):
+        document = schema.decoded(raw)
+    except ValueError:
         raise bad_request([("", "Invalid JSON payload received. Unexpected token.")]) from None
     problems: list[tuple[str, str]] = []
     found = _object(shape, document, "", problems, 0)

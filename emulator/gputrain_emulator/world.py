@@ -6,6 +6,7 @@ import base64
 import binascii
 import itertools
 import json
+import secrets
 import zlib
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -73,21 +74,27 @@ class Callers:
 
     anonymous: Caller | None
     """Who a request without a token is taken for; None refuses it."""
+    unsigned: bool = True
+    """Believe a service account's JWT for its ``iss``, as no key is known here to check it with."""
     by_email: dict[str, Caller] = field(default_factory=dict)
     _by_token: dict[str, Caller] = field(default_factory=dict)
-    _serial: Any = field(default_factory=lambda: itertools.count(1))
+
+    def lock(self) -> None:
+        """From now on only tokens issued here count: what comes is run, so nobody else may send it."""
+        self.anonymous = None
+        self.unsigned = False
 
     def add(self, email: str, permissions: frozenset[str] | None = None) -> Caller:
         """A new caller, or the same one with other permissions."""
         caller = self.by_email.setdefault(
-            email, Caller(email=email, refresh_token=f"emulator-refresh-{email}")
+            email, Caller(email=email, refresh_token=f"emulator-refresh-{secrets.token_urlsafe(24)}")
         )
         caller.permissions = permissions
         return caller
 
     def issue(self, caller: Caller) -> str:
         """A new access token for ``caller``."""
-        token = f"emulator-token-{next(self._serial)}-{caller.email}"
+        token = f"emulator-token-{secrets.token_urlsafe(24)}"
         caller.tokens.add(token)
         self._by_token[token] = caller
         return token
@@ -115,9 +122,9 @@ class Callers:
         return caller
 
     def _self_signed(self, token: str) -> Caller | None:
-        """A service account's own JWT: believed for its ``iss``, as no key is known here to check it with."""
+        """Whose own JWT it is, where such are believed."""
         parts = token.split(".")
-        if len(parts) != 3:
+        if len(parts) != 3 or not self.unsigned:
             return None
         try:
             claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))

@@ -22,7 +22,7 @@ class VertexRoad(Road):
 def vertex(transport):
     """A backend over one transport, in a cloud of its own in which machines come at once."""
     with gputrain_emulator.start(wall_clock=True) as cloud:
-        cloud.attach(LiveMode(cloud.world))
+        cloud.attach(LiveMode(cloud.world, allow_unconfined=True))
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         service = cloud.world.part(Vertex)
         service.settings = replace(

@@ -5,4 +5,4 @@ from __future__ import annotations
 from gputrain_emulator.errors import Style
 from gputrain_emulator.routes import Service
 
-COMPUTE = Service("compute", Style.COMPUTE, client="google.cloud.compute_v1")
+COMPUTE = Service("compute", Style.COMPUTE, is_tabled=True)

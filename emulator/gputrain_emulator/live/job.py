@@ -35,6 +35,7 @@ class LiveJob:
         by_service: bool,
         engine: Callable[[], Engine | None],
         buckets: GcsFolder,
+        allow_unconfined: bool,
     ) -> None:
         self.vertex = vertex
         self.job = job
@@ -43,6 +44,7 @@ class LiveJob:
         self._by_service = by_service
         self._engine = engine
         self._buckets = buckets
+        self._allow_unconfined = allow_unconfined
         self._servers: dict[str, MetadataServer] = {}
         self._replicas: dict[str, LiveReplica] = {}
         self._all: list[LiveReplica] = []
@@ -104,6 +106,7 @@ class LiveJob:
             gpus=gpus(kind, int(machine.get("acceleratorCount", 0))),
             engine=self._engine,
             buckets=self._buckets,
+            allow_unconfined=self._allow_unconfined,
             after=[one for one in self._all if one.task == task],
             write=lambda line: self._write(task, line),
             ended=lambda status: self._ended(task, status),

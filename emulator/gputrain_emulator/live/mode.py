@@ -18,6 +18,7 @@ from gputrain_emulator.live.guest_process import why_no_walls
 from gputrain_emulator.live.job import LiveJob
 from gputrain_emulator.live.vm import LiveVm
 from gputrain_emulator.storage import Storage
+from gputrain_emulator.world import Caller
 
 if TYPE_CHECKING:
     from gputrain_emulator.compute.state import Compute, Vm
@@ -38,8 +39,8 @@ class LiveMode:
     """A `runtime.Runtime` that runs startup scripts and container commands for real.
 
     A virtual machine needs namespaces of its own, as its script is root's and may say `poweroff`; where the
-    kernel refuses them it is not booted, and its serial port says why. A replica then runs as an ordinary
-    process.
+    kernel refuses them it is not booted, and its serial port says why. A replica is then not started either,
+    unless `allow_unconfined`. What comes is run, so from now on the emulator takes its own tokens only.
 
     Args:
         world: of an emulator with a wall clock.
@@ -47,6 +48,8 @@ class LiveMode:
         hosts: more names that virtual machines find, with their addresses on this computer; a registry's.
         in_images: folders of this computer, Python packages for one, that every container of a virtual
             machine sees read-only, as if its image held them.
+        allow_unconfined: where the kernel gives no namespaces, run replicas as ordinary processes of this
+            user, with all that this user can reach.
 
     Example:
         >>> import gputrain_emulator
@@ -62,6 +65,7 @@ class LiveMode:
         cluster_names: ClusterNames = ClusterNames.ADDRESSES,
         hosts: Mapping[str, str] | None = None,
         in_images: Sequence[str] = (),
+        allow_unconfined: bool = False,
     ) -> None:
         if not world.clock.wall:
             raise ValueError("real processes take real time: start the emulator with wall_clock=True")
@@ -69,6 +73,9 @@ class LiveMode:
         self.cluster_names = cluster_names
         self.hosts = dict(hosts or {})
         self.in_images = tuple(in_images)
+        self.allow_unconfined = allow_unconfined
+        world.callers.lock()
+        self._token = world.callers.issue(Caller(email="guest"))
         self.vms: dict[tuple[str, str, str], LiveVm] = {}
         self.jobs: dict[str, LiveJob] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="gputrain-emulator-"))
@@ -136,6 +143,7 @@ class LiveMode:
                 by_service=self.cluster_names is ClusterNames.SERVICES and self._refusal is None,
                 engine=self._find_engine,
                 buckets=self._buckets,
+                allow_unconfined=self.allow_unconfined,
             )
         live.start(job.starting)
 
@@ -200,8 +208,11 @@ class LiveMode:
             live.hosts.write_text(shared + own)
 
     def _environment(self) -> dict[str, str]:
-        """Where the emulated services are, in the variables that Google's own tools read."""
-        url = self.world.base_url
+        """Where the emulated services are, in the variables that Google's own tools read.
+
+        The address holds a token, as Google's storage client sends none to an emulator.
+        """
+        url = f"{self.world.base_url}/_emulator/as/{self._token}"
         stem = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
         return {
             "STORAGE_EMULATOR_HOST": url,

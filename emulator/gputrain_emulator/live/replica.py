@@ -60,6 +60,7 @@ class LiveReplica:
     Args:
         task: `workerpool0-0`.
         buckets: what it sees under /gcs.
+        allow_unconfined: run its command as an ordinary process where the kernel gives no walls.
         after: earlier replicas of the task, whose machine is gone before this one's is there.
         write: takes each line of output.
         ended: takes the exit status, once, unless the replica was told to end.
@@ -78,6 +79,7 @@ class LiveReplica:
         gpus: Sequence[Mapping[str, Any]],
         engine: Callable[[], Engine | None],
         buckets: GcsFolder,
+        allow_unconfined: bool,
         after: Sequence[LiveReplica],
         write: Callable[[Line], None],
         ended: Callable[[int], None],
@@ -94,6 +96,7 @@ class LiveReplica:
         self._gpus = gpus
         self._engine = engine
         self._buckets = buckets
+        self._allow_unconfined = allow_unconfined
         self._after = after
         self._write = write
         self._ended = ended
@@ -139,6 +142,10 @@ class LiveReplica:
             engine = None
         if engine is None and not self._program.command:
             self._note("without an image to run, containerSpec.command must say what to run")
+            return EXIT_NO_START
+        refusal = why_no_walls() if engine is None and not self._allow_unconfined else None
+        if refusal is not None:
+            self._note(f"the command was not run, as nothing would confine it here: {refusal}")
             return EXIT_NO_START
         name = f"emulated-{self._hostname}-{os.getpid()}"
         try:

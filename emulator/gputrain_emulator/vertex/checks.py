@@ -1,6 +1,6 @@
 """What a custom job must satisfy before Vertex AI takes it, said in Google's words.
 
-`check` looks at a `CustomJob` message and at the little it must know of the project (`Place`), and raises
+`check` looks at a CustomJob and at the little it must know of the project (`Place`), and raises
 the first fault as `InvalidJobError`. Faults of single fields come first and together, as the service lists
 them; then machines; then what lies outside of the request: service account, bucket, persistent resource.
 Wording: the observed texts of public threads where one was seen, otherwise the service's
@@ -10,10 +10,10 @@ Wording: the observed texts of public threads where one was seen, otherwise the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from gputrain_emulator.record import Record
 from gputrain_emulator.vertex import machines
 
 MAX_DISPLAY_NAME = 128
@@ -64,8 +64,8 @@ class Place:
     has_persistent_resource: Callable[[str], bool]
 
 
-def check(job: Any, place: Place) -> None:
-    """Raise the first fault of a `CustomJob` protobuf message; return when it may be created.
+def check(job: Record, place: Place) -> None:
+    """Raise the first fault of a CustomJob; return when it may be created.
 
     Raises:
         InvalidJobError: with the message, the fields and the kind of refusal.
@@ -84,7 +84,7 @@ def check(job: Any, place: Place) -> None:
     _check_outside(spec, place)
 
 
-def _field_faults(job: Any) -> Iterator[tuple[str, str]]:
+def _field_faults(job: Record) -> Iterator[tuple[str, str]]:
     if not job.display_name:
         yield "display_name", "Required field is not set."
     elif len(job.display_name) > MAX_DISPLAY_NAME:
@@ -95,7 +95,7 @@ def _field_faults(job: Any) -> Iterator[tuple[str, str]]:
     yield from _spec_faults(job.job_spec)
 
 
-def _label_faults(labels: Any) -> Iterator[tuple[str, str]]:
+def _label_faults(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if len(labels) > MAX_LABELS:
         yield "labels", f"The number of labels must be less than or equal to {MAX_LABELS}."
     for key, value in labels.items():
@@ -114,14 +114,14 @@ def _label_character(c: str) -> bool:
     return (c.isalpha() and c == c.lower()) or c.isdigit()
 
 
-def _spec_faults(spec: Any) -> Iterator[tuple[str, str]]:
+def _spec_faults(spec: Record) -> Iterator[tuple[str, str]]:
     pools = spec.worker_pool_specs
     if not pools:
         yield "job_spec.worker_pool_specs", "Required field is not set."
     if len(pools) > MAX_POOLS:
         yield "job_spec.worker_pool_specs", f"At most {MAX_POOLS} worker pools are allowed."
     for at, pool in enumerate(pools):
-        if at == 0 or pool.ByteSize():
+        if at == 0 or not pool.is_empty():
             yield from _pool_faults(pool, at, f"job_spec.worker_pool_specs[{at}]", spec)
     if spec.service_account and not _EMAIL.fullmatch(spec.service_account):
         yield "job_spec.service_account", "Invalid service account."
@@ -140,15 +140,15 @@ def _spec_faults(spec: Any) -> Iterator[tuple[str, str]]:
     yield from _scheduling_faults(spec.scheduling)
 
 
-def _pool_faults(pool: Any, at: int, where: str, spec: Any) -> Iterator[tuple[str, str]]:
+def _pool_faults(pool: Record, at: int, where: str, spec: Record) -> Iterator[tuple[str, str]]:
     if at == 0 and pool.replica_count != 1:
         yield f"{where}.replica_count", "The replica count of the first worker pool must be 1."
     elif pool.replica_count < 1:
         yield f"{where}.replica_count", "The replica count must be greater than or equal to 1."
     if not spec.persistent_resource_id and not pool.machine_spec.machine_type:
         yield f"{where}.machine_spec.machine_type", "Required field is not set."
-    task = pool.WhichOneof("task")
-    if task is None:
+    task = pool.one_of("task")
+    if not task:
         yield f"{where}.task", "Required field is not set."
     elif task == "container_spec":
         if not pool.container_spec.image_uri:
@@ -158,7 +158,7 @@ def _pool_faults(pool: Any, at: int, where: str, spec: Any) -> Iterator[tuple[st
         yield from _package_faults(pool.python_package_spec, f"{where}.python_package_spec")
 
 
-def _package_faults(package: Any, where: str) -> Iterator[tuple[str, str]]:
+def _package_faults(package: Record, where: str) -> Iterator[tuple[str, str]]:
     for name in ("executor_image_uri", "package_uris", "python_module"):
         if not getattr(package, name):
             yield f"{where}.{name}", "Required field is not set."
@@ -167,7 +167,7 @@ def _package_faults(package: Any, where: str) -> Iterator[tuple[str, str]]:
     yield from _env_faults(package.env, f"{where}.env")
 
 
-def _env_faults(env: Any, where: str) -> Iterator[tuple[str, str]]:
+def _env_faults(env: Sequence[Record], where: str) -> Iterator[tuple[str, str]]:
     if len(env) > MAX_ENV:
         yield where, f"At most {MAX_ENV} environment variables are allowed."
     for at, variable in enumerate(env):
@@ -177,28 +177,27 @@ def _env_faults(env: Any, where: str) -> Iterator[tuple[str, str]]:
             yield f"{where}[{at}].name", "Environment variable names must be valid C identifiers."
 
 
-def _scheduling_faults(scheduling: Any) -> Iterator[tuple[str, str]]:
+def _scheduling_faults(scheduling: Record) -> Iterator[tuple[str, str]]:
     for name in ("timeout", "max_wait_duration"):
-        duration = getattr(scheduling, name)
-        if duration.seconds < 0 or duration.nanos < 0:
+        if getattr(scheduling, name) < 0:
             yield f"job_spec.scheduling.{name}", "The duration must not be negative."
     flex = scheduling.strategy == machines.FLEX_START
-    if scheduling.HasField("max_wait_duration") and not flex:
+    if scheduling.has("max_wait_duration") and not flex:
         yield (
             "job_spec.scheduling.max_wait_duration",
             "max_wait_duration can only be set when the scheduling strategy is FLEX_START.",
         )
-    if flex and scheduling.timeout.seconds > FLEX_START_MAX_S:
+    if flex and int(scheduling.timeout) > FLEX_START_MAX_S:
         yield "job_spec.scheduling.timeout", "The timeout must be at most 7 days for strategy FLEX_START."
 
 
-def _check_persistent_resource(spec: Any, place: Place) -> None:
+def _check_persistent_resource(spec: Record, place: Place) -> None:
     name = spec.persistent_resource_id
     if not place.has_persistent_resource(name):
         raise InvalidJobError(f"Persistent resource {name} is not found.", precondition=True)
 
 
-def _check_outside(spec: Any, place: Place) -> None:
+def _check_outside(spec: Record, place: Place) -> None:
     account = spec.service_account
     if account and not place.may_act_as(account):
         raise InvalidJobError(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from google.cloud.aiplatform_v1.types import AcceleratorType, ReservationAffinity, Scheduling
-
+from gputrain_emulator.record import Record
 from gputrain_emulator.vertex import offers
 
-SPOT: Final = int(Scheduling.Strategy.SPOT)
-LOW_COST: Final = int(Scheduling.Strategy.LOW_COST)
-FLEX_START: Final = int(Scheduling.Strategy.FLEX_START)
+SPOT: Final = "SPOT"
+LOW_COST: Final = "LOW_COST"
+FLEX_START: Final = "FLEX_START"
 
+_NO_ACCELERATOR = "ACCELERATOR_TYPE_UNSPECIFIED"
 _RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _RESERVATION = re.compile(r"projects/[^/]+/zones/[^/]+/reservations/[^/]+")
 _DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
@@ -23,10 +23,10 @@ _MAX_DISK_GB = 64_000
 Refusal = Callable[[str], Exception]
 
 
-def check(spec: Any, region: str, *, refuse: Refusal) -> None:
+def check(spec: Record, region: str, *, refuse: Refusal) -> None:
     """Raise `refuse(message)` for the first pool that Vertex AI would not place in the region."""
     strategy = spec.scheduling.strategy
-    pools = [pool for pool in spec.worker_pool_specs if pool.ByteSize()]
+    pools = [pool for pool in spec.worker_pool_specs if not pool.is_empty()]
     for pool in pools:
         _check_machine(pool.machine_spec, region, refuse)
         _check_strategy(pool.machine_spec, strategy, refuse)
@@ -36,12 +36,12 @@ def check(spec: Any, region: str, *, refuse: Refusal) -> None:
         raise refuse("All worker pools must have the same machine spec when strategy is FLEX_START.")
 
 
-def accelerator_name(machine: Any) -> str | None:
+def accelerator_name(machine: Record) -> str | None:
     """The enum name of the pool's accelerator, None where there is none."""
-    return AcceleratorType(machine.accelerator_type).name if machine.accelerator_type else None
+    return machine.accelerator_type if machine.accelerator_type != _NO_ACCELERATOR else None
 
 
-def needs(spec: Any) -> Mapping[str, int]:
+def needs(spec: Record) -> Mapping[str, int]:
     """What a job charges, by quota metric: accelerators, or vCPUs where a machine has none."""
     preemptible = spec.scheduling.strategy in (SPOT, LOW_COST, FLEX_START)
     total: dict[str, int] = {}
@@ -57,18 +57,18 @@ def needs(spec: Any) -> Mapping[str, int]:
     return total
 
 
-def default_disk(machine: Any) -> str:
+def default_disk(machine: Record) -> str:
     """The boot disk type that a pool gets when it names none."""
     name = accelerator_name(machine)
     row = offers.ACCELERATORS.get(name) if name else None
     return "hyperdisk-balanced" if row is not None and row.needs_hyperdisk else "pd-ssd"
 
 
-def _shape(machine: Any) -> tuple[str, int, int]:
+def _shape(machine: Record) -> tuple[str, str, int]:
     return machine.machine_type, machine.accelerator_type, machine.accelerator_count
 
 
-def _check_machine(machine: Any, region: str, refuse: Refusal) -> None:
+def _check_machine(machine: Record, region: str, refuse: Refusal) -> None:
     kind, name, count = machine.machine_type, accelerator_name(machine), machine.accelerator_count
     if not offers.offered(kind, region):
         raise refuse(f'Machine type "{kind}" is not supported.')
@@ -83,30 +83,29 @@ def _check_machine(machine: Any, region: str, refuse: Refusal) -> None:
     row = offers.ACCELERATORS.get(name)
     if not allowed or row is None or region not in row.regions:
         raise refuse(f'Accelerator "{name}" is not supported for machine type "{kind}".')
-    if count not in allowed or not machine.accelerator_type:
+    if count not in allowed or accelerator_name(machine) is None:
         raise refuse(
             f'The accelerator count "{count}" is not allowed. The allowed numbers of accelerator '
             f'"{name}" to use with machine type "{kind}" are: {list(allowed)}.'
         )
 
 
-def _check_strategy(machine: Any, strategy: int, refuse: Refusal) -> None:
+def _check_strategy(machine: Record, strategy: str, refuse: Refusal) -> None:
     name = accelerator_name(machine)
     row = offers.ACCELERATORS.get(name) if name else None
     if strategy == FLEX_START and (row is None or not row.flex_start):
         raise refuse(
             f'Scheduling strategy FLEX_START is not supported for machine type "{machine.machine_type}".'
         )
-    specific = int(ReservationAffinity.Type.SPECIFIC_RESERVATION)
     asked = machine.reservation_affinity.reservation_affinity_type
-    if row is not None and row.needs_reservation and asked != specific:
+    if row is not None and row.needs_reservation and asked != "SPECIFIC_RESERVATION":
         raise refuse(f'Machine type "{machine.machine_type}" requires a specific reservation.')
 
 
-def _check_reservation(machine: Any, strategy: int, refuse: Refusal) -> None:
+def _check_reservation(machine: Record, strategy: str, refuse: Refusal) -> None:
     affinity = machine.reservation_affinity
-    kind = ReservationAffinity.Type(affinity.reservation_affinity_type)
-    if kind is ReservationAffinity.Type.SPECIFIC_RESERVATION:
+    kind = affinity.reservation_affinity_type
+    if kind == "SPECIFIC_RESERVATION":
         if affinity.key != _RESERVATION_KEY or not affinity.values:
             raise refuse(
                 f"Reservation affinity SPECIFIC_RESERVATION needs key {_RESERVATION_KEY} and its values."
@@ -118,15 +117,12 @@ def _check_reservation(machine: Any, strategy: int, refuse: Refusal) -> None:
             )
     elif affinity.key or affinity.values:
         raise refuse("Reservation key and values may only be set with SPECIFIC_RESERVATION.")
-    consumes = kind in (
-        ReservationAffinity.Type.SPECIFIC_RESERVATION,
-        ReservationAffinity.Type.ANY_RESERVATION,
-    )
+    consumes = kind in ("SPECIFIC_RESERVATION", "ANY_RESERVATION")
     if consumes and strategy in (SPOT, LOW_COST, FLEX_START):
         raise refuse("Reservations cannot be used with scheduling strategy SPOT or FLEX_START.")
 
 
-def _check_disk(disk: Any, machine: Any, refuse: Refusal) -> None:
+def _check_disk(disk: Record, machine: Record, refuse: Refusal) -> None:
     kind, size = disk.boot_disk_type, disk.boot_disk_size_gb
     if kind and kind not in _DISK_TYPES:
         raise refuse(f'Boot disk type "{kind}" is not supported.')

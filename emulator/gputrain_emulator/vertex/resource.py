@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from gputrain_emulator.clock import zulu_time
+from gputrain_emulator.record import Record
 from gputrain_emulator.vertex import machines
 from gputrain_emulator.vertex.job import Job
 
@@ -18,7 +19,7 @@ _TIMES = {
 }
 
 
-def with_defaults(body: dict[str, Any], message: Any) -> dict[str, Any]:
+def with_defaults(body: dict[str, Any], message: Record) -> dict[str, Any]:
     """The request's job with the service's defaults: the disk of every pool, output fields dropped."""
     document = copy.deepcopy({key: value for key, value in body.items() if key not in _OUTPUT_ONLY})
     pools = document["jobSpec"].get("workerPoolSpecs", [])

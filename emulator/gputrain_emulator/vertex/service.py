@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from google.cloud.aiplatform_v1.types import CustomJob
-from google.protobuf import json_format
-
+from gputrain_emulator import messages
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style, bad_request
 from gputrain_emulator.rates import platform_rate_limited
+from gputrain_emulator.record import Record
 from gputrain_emulator.routes import Service
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import machines, offers
@@ -23,7 +22,7 @@ from gputrain_emulator.vertex.shares import needs_of
 from gputrain_emulator.vertex.state import Vertex
 from gputrain_emulator.vertex.states import TERMINAL, Ask
 
-SERVICE = Service("aiplatform", Style.PLATFORM, client="google.cloud.aiplatform_v1")
+SERVICE = Service("aiplatform", Style.PLATFORM, is_tabled=True)
 
 _HOST = re.compile(r"([a-z0-9-]+)-aiplatform\.googleapis\.com")
 _NAME = re.compile(r"projects/[^/]+/locations/([^/]+)(?:/customJobs/([^/]+))?")
@@ -35,7 +34,7 @@ def create(call: Call) -> dict[str, Any]:
     _count_request(call, region)
     if "jobSpec" not in call.body:
         raise _refusal(listed(("job_spec", "Required field is not set.")))
-    message = json_format.ParseDict(call.body, CustomJob.pb()())
+    message = Record(messages.message("google.cloud.aiplatform.v1.CustomJob"), call.body)
     try:
         check(message, _place(call, region))
     except InvalidJobError as error:
@@ -189,10 +188,9 @@ def _place(call: Call, region: str) -> Place:
     )
 
 
-def _ask(spec: Any) -> Ask:
+def _ask(spec: Record) -> Ask:
     scheduling = spec.scheduling
     strategy = scheduling.strategy
-    wait = scheduling.max_wait_duration
     return Ask(
         replicas=tuple(
             f"workerpool{at}-{index}"
@@ -201,14 +199,14 @@ def _ask(spec: Any) -> Ask:
         ),
         spot=strategy in (machines.SPOT, machines.LOW_COST),
         flex_start=strategy == machines.FLEX_START,
-        timeout_s=scheduling.timeout.ToTimedelta().total_seconds() if scheduling.timeout.ByteSize() else None,
-        max_wait_s=wait.ToTimedelta().total_seconds() if scheduling.HasField("max_wait_duration") else None,
+        timeout_s=scheduling.timeout or None,
+        max_wait_s=scheduling.max_wait_duration if scheduling.has("max_wait_duration") else None,
         restart_job_on_worker_restart=scheduling.restart_job_on_worker_restart,
         disable_retries=scheduling.disable_retries,
     )
 
 
-def _machines(spec: Any) -> dict[str, int]:
+def _machines(spec: Record) -> dict[str, int]:
     found: dict[str, int] = {}
     if not spec.persistent_resource_id:
         for pool in spec.worker_pool_specs:

@@ -23,7 +23,7 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
 while True:
     try:
-        urllib.request.urlopen(sys.argv[1] + "/storage/v1/b/my-bucket/o/go").read()
+        urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + "/storage/v1/b/my-bucket/o/go").read()
         break
     except urllib.error.HTTPError:
         time.sleep(0.1)
@@ -34,7 +34,7 @@ print("done", flush=True)
 @pytest.fixture
 def cloud():
     with gputrain_emulator.start(wall_clock=True) as running:
-        running.attach(LiveMode(running.world))
+        running.attach(LiveMode(running.world, allow_unconfined=True))
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         service = running.world.part(Vertex)
         # machines take longer than a look at them, so that the wait for new ones is seen
@@ -81,7 +81,6 @@ def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, scri
         num_nodes=2,
         provisioning_model="spot",
         max_restarts=2,
-        args=[cloud.endpoints.storage],
     )
     until(job, lambda: job.state is State.RUNNING and len(said(job, "rank")) == 4)
     (theirs,) = cloud.world.part(Vertex).jobs.values()
@@ -100,8 +99,7 @@ def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, scri
 def test_of_two_jobs_of_one_key_one_trains(cloud, script):
     cloud.fail("aiplatform.customJobs.list", faults.Stale(seconds=3600), times=4)
     go(cloud)
-    args = [cloud.endpoints.storage]
-    jobs = [Trainer(make(cloud)).submit(script, gpu="L4:1", args=args, idempotency_key="k") for _ in range(2)]
+    jobs = [Trainer(make(cloud)).submit(script, gpu="L4:1", idempotency_key="k") for _ in range(2)]
     assert len(cloud.world.part(Vertex).jobs) == 2
     assert {job.result(timeout=60).state for job in jobs} == {State.SUCCEEDED}
     names = {job.refresh().raw["name"] for job in jobs}
