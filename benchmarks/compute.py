@@ -3,7 +3,6 @@
 import tempfile
 import time
 import uuid
-from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -131,8 +130,7 @@ def watched() -> tuple[float, float, float]:
     """Requests a minute of one process that watches 1,000 VMs; list calls and kilobytes of one look."""
     with gputrain_emulator.start() as cloud:
         generous(cloud)
-        cloud.dispatcher.requests = deque(maxlen=100_000)
-        cloud.dispatcher.log_bytes = 1 << 30
+        cloud.dispatcher.requests.keep_everything()
         clock = {"sleep": cloud.clock.advance, "now": cloud.clock.now}
         backend = backend_in(cloud, **clock)
         refs = many(cloud)

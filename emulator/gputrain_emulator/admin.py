@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gputrain_emulator.call import Reply
-from gputrain_emulator.dispatch import Dispatcher, Request
+from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.errors import ApiError
+from gputrain_emulator.exchanges import Request
 
 if TYPE_CHECKING:
     from gputrain_emulator.cloud import Cloud

@@ -7,8 +7,9 @@ import email.parser
 import email.policy
 
 from gputrain_emulator.call import Reply
-from gputrain_emulator.dispatch import Dispatcher, Request, unwrapped
+from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.exchanges import Request, unwrapped
 
 MAX_PARTS = 1000
 """Calls in one batch (developers.google.com/compute batching: 1,000)."""

@@ -12,7 +12,8 @@ from gputrain_emulator.admin import run_command
 from gputrain_emulator.clock import Clock
 from gputrain_emulator.cloudbilling import PriceList
 from gputrain_emulator.compute import Compute, endings
-from gputrain_emulator.dispatch import Dispatcher, Seen
+from gputrain_emulator.dispatch import Dispatcher
+from gputrain_emulator.exchanges import Seen
 from gputrain_emulator.faults import Fault, Order
 from gputrain_emulator.ledger import Ledger
 from gputrain_emulator.quotas import GLOBAL, GLOBAL_METRICS, Key as QuotaKey, Quotas

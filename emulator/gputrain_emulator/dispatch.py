@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from gputrain_emulator import messages, partial, rates, schema, world
 from gputrain_emulator.call import Call, Reply
 from gputrain_emulator.errors import ApiError, Style, bad_request
+from gputrain_emulator.exchanges import Request, RequestLog, Seen
 from gputrain_emulator.faults import (
     Delay,
     DropAfterCommit,
@@ -33,34 +33,6 @@ class Dropped(Exception):
     """The connection is to be closed without a reply."""
 
 
-@dataclass(kw_only=True)
-class Request:
-    """One request as it came over the wire; header names in lower case."""
-
-    verb: str
-    target: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    prefix: str = ""
-    """``/_emulator/as/TOKEN`` where the client was given an address that holds its token."""
-
-
-BEARER = re.compile(r"(/_emulator/as/([A-Za-z0-9_-]+))(/.*)")
-"""An address for clients that send no token of their own: the path, the token, the path that is meant."""
-
-
-def unwrapped(request: Request) -> Request:
-    """The request that an address with a token in it stands for; any other one as it is."""
-    found = BEARER.fullmatch(request.target)
-    if found is None:
-        return request
-    prefix, token, target = found.groups()
-    headers = dict(request.headers)
-    if not headers.get("authorization"):
-        headers["authorization"] = f"Bearer {token}"
-    return Request(verb=request.verb, target=target, headers=headers, body=request.body, prefix=prefix)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What goes back: the reply, and how the wire is to misbehave."""
@@ -69,31 +41,13 @@ class Outcome:
     wire: Sequence[Fault] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """One line of the request log."""
-
-    verb: str
-    path: str
-    method: str
-    caller: str
-    status: int
-    body: bytes
-    """The request's body (its first 64 KiB, see ``Dispatcher.log_bytes``)."""
-    query: Mapping[str, list[str]] = field(default_factory=dict)
-    reply: bytes = b""
-    """The reply's body (as much of it); empty when the connection was dropped."""
-
-
 class Dispatcher:
     """Routes, reads, checks and runs requests against one world."""
 
-    def __init__(self, world: world.World, routes: Routes, *, log_size: int = 4096) -> None:
+    def __init__(self, world: world.World, routes: Routes) -> None:
         self.world = world
         self.routes = routes
-        self.requests: deque[Seen] = deque(maxlen=log_size)
-        self.log_bytes = 65536
-        """How much of each body the request log keeps."""
+        self.requests = RequestLog()
         self.stopping = threading.Event()
         self.admin: Callable[[str, dict[str, Any]], Any] = _no_admin
         self.failures: list[Exception] = []
@@ -266,9 +220,9 @@ class Dispatcher:
                 method=method,
                 caller=caller,
                 status=status,
-                body=request.body[: self.log_bytes],
+                body=request.body,
                 query=query,
-                reply=reply[: self.log_bytes],
+                reply=reply,
             )
         )
 

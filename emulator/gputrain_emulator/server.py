@@ -16,8 +16,9 @@ from urllib.parse import parse_qs
 
 from gputrain_emulator import admin, batch
 from gputrain_emulator.call import Reply
-from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome, Request, unwrapped
+from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome
 from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.exchanges import Request, unwrapped
 from gputrain_emulator.faults import Trickle, Truncate
 from gputrain_emulator.routes import MAX_JSON_BODY
 

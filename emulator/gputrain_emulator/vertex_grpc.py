@@ -26,8 +26,9 @@ from google.protobuf import any_pb2, empty_pb2, json_format
 from google.rpc import status_pb2
 
 from gputrain_emulator.call import Call, Reply
-from gputrain_emulator.dispatch import Dispatcher, Dropped, Seen
+from gputrain_emulator.dispatch import Dispatcher, Dropped
 from gputrain_emulator.errors import ApiError, Style
+from gputrain_emulator.exchanges import Seen
 from gputrain_emulator.faults import DropAfterCommit, Truncate
 from gputrain_emulator.routes import Method
 

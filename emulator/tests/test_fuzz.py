@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import gputrain_emulator
 from emulator.tests.compute import ZONE, P
 from gputrain_emulator import Cloud
-from gputrain_emulator.dispatch import Request
+from gputrain_emulator.exchanges import Request
 from gputrain_emulator.schema import fields_of
 
 FUZZ = settings(

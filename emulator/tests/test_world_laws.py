@@ -14,7 +14,7 @@ import gputrain_emulator
 from emulator.tests.compute import ZONE, P
 from gputrain_emulator import Cloud
 from gputrain_emulator.compute import endings
-from gputrain_emulator.dispatch import Request
+from gputrain_emulator.exchanges import Request
 from gputrain_emulator.quotas import Key
 
 MACHINE = "a2-highgpu-2g"

@@ -1,0 +1,92 @@
+"""What comes over the wire, and the log of it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(kw_only=True)
+class Request:
+    """One request as it came over the wire; header names in lower case."""
+
+    verb: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    prefix: str = ""
+    """``/_emulator/as/TOKEN`` where the client was given an address that holds its token."""
+
+
+BEARER = re.compile(r"(/_emulator/as/([A-Za-z0-9_-]+))(/.*)")
+"""An address for clients that send no token of their own: the path, the token, the path that is meant."""
+
+
+def unwrapped(request: Request) -> Request:
+    """The request that an address with a token in it stands for; any other one as it is."""
+    found = BEARER.fullmatch(request.target)
+    if found is None:
+        return request
+    prefix, token, target = found.groups()
+    headers = dict(request.headers)
+    if not headers.get("authorization"):
+        headers["authorization"] = f"Bearer {token}"
+    return Request(verb=request.verb, target=target, headers=headers, body=request.body, prefix=prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One line of the request log."""
+
+    verb: str
+    path: str
+    method: str
+    caller: str
+    status: int
+    body: bytes
+    """The request's body, as much of it as the log keeps (``RequestLog.body_bytes``)."""
+    query: Mapping[str, list[str]] = field(default_factory=dict)
+    reply: bytes = b""
+    """The reply's body (as much of it); empty when the connection was dropped."""
+
+
+class RequestLog:
+    """The last requests, oldest first: so many of them, and so many bytes of their bodies."""
+
+    def __init__(self, *, size: int = 4096) -> None:
+        self.size = size
+        self.body_bytes = 1 << 16
+        """How much of each body is kept."""
+        self.total_bytes = 32 << 20
+        """How much of all bodies together is kept; the oldest requests are forgotten for it."""
+        self._held = 0
+        self._seen: deque[Seen] = deque()
+        self._lock = threading.Lock()
+
+    def keep_everything(self) -> None:
+        """Forget nothing, and cut nothing: for tests that judge every exchange."""
+        self.size = self.body_bytes = self.total_bytes = 1 << 40
+
+    def append(self, seen: Seen) -> None:
+        cut = replace(seen, body=seen.body[: self.body_bytes], reply=seen.reply[: self.body_bytes])
+        with self._lock:
+            self._seen.append(cut)
+            self._held += _bytes(cut)
+            while len(self._seen) > self.size or (self._held > self.total_bytes and len(self._seen) > 1):
+                self._held -= _bytes(self._seen.popleft())
+
+    def clear(self) -> None:
+        with self._lock:
+            self._seen.clear()
+            self._held = 0
+
+    def __iter__(self) -> Iterator[Seen]:
+        with self._lock:
+            return iter(list(self._seen))
+
+
+def _bytes(seen: Seen) -> int:
+    return len(seen.body) + len(seen.reply)
