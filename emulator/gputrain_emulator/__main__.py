@@ -6,12 +6,39 @@ import argparse
 import signal
 import sys
 import threading
+import traceback
 
 import gputrain_emulator
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve until interrupted."""
+    options = _parser().parse_args(arguments)
+    try:
+        cloud = gputrain_emulator.start(
+            project=options.project,
+            wall_clock=not options.frozen_clock,
+            live=options.live,
+            allow_unconfined=options.allow_unconfined,
+            host=options.host,
+            port=options.port,
+            rate_limits=not options.no_rate_limits,
+        )
+    except (OSError, ValueError) as error:
+        print(f"emulator: {error}", file=sys.stderr)
+        return 1
+    cloud.dispatcher.failed = _tell
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with cloud:
+        print(_welcome(cloud), flush=True)
+        stop.wait()
+        print(cloud.ledger, flush=True)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gputrain-emulator", description=gputrain_emulator.__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--port", type=int, default=18080, help="TCP port, 0 for a free one (default: 18080)")
@@ -31,28 +58,13 @@ def main(arguments: list[str] | None = None) -> int:
         "--frozen-clock", action="store_true", help="time moves only when told to: POST /_emulator/advance"
     )
     parser.add_argument("--no-rate-limits", action="store_true", help="do not count requests per minute")
-    options = parser.parse_args(arguments)
-    try:
-        cloud = gputrain_emulator.start(
-            project=options.project,
-            wall_clock=not options.frozen_clock,
-            live=options.live,
-            allow_unconfined=options.allow_unconfined,
-            host=options.host,
-            port=options.port,
-            rate_limits=not options.no_rate_limits,
-        )
-    except (OSError, ValueError) as error:
-        print(f"emulator: {error}", file=sys.stderr)
-        return 1
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    with cloud:
-        print(_welcome(cloud), flush=True)
-        stop.wait()
-        print(cloud.ledger, flush=True)
-    return 0
+    return parser
+
+
+def _tell(error: Exception) -> None:
+    """A fault of the emulator's own: its client was told no more than 500."""
+    print("emulator: this is a fault of the emulator, answered with 500:", file=sys.stderr)
+    traceback.print_exception(error, file=sys.stderr)
 
 
 def _welcome(cloud: gputrain_emulator.Cloud) -> str:

@@ -34,11 +34,16 @@ def answer(dispatcher: Dispatcher, request: Request) -> Reply:
         return _json(400, {"error": str(error)})
 
 
+_LONGEST_S = 100 * 365 * 86400.0
+
+
 def _json(status: int, document: Any) -> Reply:
     return Reply(status=status, body=json.dumps(document, default=str, indent=1).encode() + b"\n")
 
 
 def _advance(cloud: Cloud, seconds: float) -> Any:
+    if not 0 <= float(seconds) <= _LONGEST_S:
+        raise ValueError(f"seconds must be between 0 and {_LONGEST_S:g}: no date lies behind them")
     cloud.clock.advance(float(seconds))
     return {"now": cloud.clock.now()}
 

@@ -52,6 +52,13 @@ class Dispatcher:
         self.admin: Callable[[str, dict[str, Any]], Any] = _no_admin
         self.failures: list[Exception] = []
         """Faults of the emulator itself, each answered with a 500; a test asserts that there are none."""
+        self.failed: Callable[[Exception], None] = lambda _: None
+        """Hears of each."""
+
+    def fail(self, error: Exception) -> None:
+        """Keep a fault of the emulator's own, and tell of it."""
+        self.failures.append(error)
+        self.failed(error)
 
     def handle(self, request: Request) -> Outcome:
         """Answer one HTTP request; raises Dropped when a fault closes the connection."""

@@ -27,7 +27,7 @@ IDLE_S = 75.0
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on 127.0.0.1 (or another loopback address) and answers from one dispatcher."""
+    """Listens on a loopback address and answers from one dispatcher."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -37,8 +37,10 @@ class Server(ThreadingHTTPServer):
         require_loopback(host)
         self.dispatcher = dispatcher
         self.connections: set[socket.socket] = set()
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), Handler)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        address = str(self.server_address[0])
+        self.url = f"http://{f'[{address}]' if ':' in address else address}:{self.server_address[1]}"
 
     def start(self) -> None:
         """Serve from a thread of its own."""
@@ -82,25 +84,24 @@ class Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002 - the base class passes it
         """What the standard library refuses (garbage, unknown verbs) is refused in Google's shape."""
         self.close_connection = True
+        self.request_version = "HTTP/1.1"  # whatever was spoken, the answer has a status line
         status = 405 if code == 501 else code
         error = ApiError(status, message or "Bad Request")
         self._send(Reply(status=status, body=error.encoded(Style.PLATFORM)))
 
     def _serve(self) -> None:
         try:
-            request = self._request()
+            outcome = self._answer(self._request())
         except ApiError as error:
             self.close_connection = True
             self._send(Reply(status=error.status, body=error.encoded(Style.PLATFORM)))
             return
-        try:
-            outcome = self._answer(request)
-        except Dropped:
+        except (Dropped, ConnectionError, TimeoutError):  # by order, or by a client that went away
             self.close_connection = True
             _close(self.connection)
             return
         except Exception as error:  # noqa: BLE001 - the top of a thread: our own fault becomes a 500
-            self.server.dispatcher.failures.append(error)
+            self.server.dispatcher.fail(error)
             outcome = Outcome(
                 reply=Reply(
                     status=500, body=ApiError(500, "Internal error encountered.").encoded(Style.PLATFORM)
@@ -156,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _counted(self, limit: int) -> bytes:
         text = self.headers.get("Content-Length", "0")
-        if not text.isdigit():
+        if not (text.isascii() and text.isdigit()):  # isdigit alone takes a superscript, which int does not
             raise ApiError(400, "Invalid Content-Length.")
         if int(text) > limit:
             raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")
@@ -175,12 +176,11 @@ class Handler(BaseHTTPRequestHandler):
         total = 0
         while True:
             line = self.rfile.readline(1024).partition(b";")[0].strip()
-            try:
-                size = int(line, 16)
-            except ValueError:
-                raise ApiError(400, "Malformed chunk.") from None
+            if not re.fullmatch(rb"[0-9a-fA-F]{1,16}", line):
+                raise ApiError(400, "Malformed chunk.")
+            size = int(line, 16)
             total += size
-            if size < 0 or total > limit:
+            if total > limit:
                 raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")
             if size == 0:
                 while self.rfile.readline(8192).strip():

@@ -97,7 +97,7 @@ def _handler(dispatcher: Dispatcher, request: Any, response: Any, method_id: str
             dispatcher.requests.append(replace(seen, status=0))
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         except Exception as error:  # noqa: BLE001  the top of a thread: a fault of ours becomes Google's 500
-            dispatcher.failures.append(error)
+            dispatcher.fail(error)
             context.abort(grpc.StatusCode.INTERNAL, "Internal error encountered.")
         dispatcher.requests.append(replace(seen, reply=json.dumps(reply).encode()))
         return json_format.ParseDict(reply, response_pb(), ignore_unknown_fields=True)

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 import gputrain_emulator
-from gputrain_emulator import Cloud
+from gputrain_emulator import Cloud, faults
 
 ZONES = "/compute/v1/projects/my-project/zones"
 INSERT = f"POST {ZONES}/us-central1-a/instances HTTP/1.1\r\nHost: localhost\r\n".encode()
@@ -240,6 +240,50 @@ def test_the_command_refuses_to_be_seen_from_outside() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "binds to loopback only" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.5", "::1", "localhost"])
+def test_its_address_is_the_one_it_listens_on(host: str) -> None:
+    with gputrain_emulator.start(host=host) as cloud:
+        assert requests.get(f"{cloud.endpoints.url}{ZONES}/us-central1-a", timeout=10).ok
+        assert {"127.0.0.5": "127.0.0.5", "::1": "[::1]", "localhost": "127.0.0.1"}[
+            host
+        ] in cloud.endpoints.url
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST /token HTTP/1.1\r\nHost: localhost\r\nContent-Length: \xb2\r\n\r\n", b"400"),
+        (b"POST /token HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1_0\r\n", b"400"),
+        (b"GET / HTTP/3.7\r\nHost: localhost\r\n\r\n", b"505"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"505"),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+    ],
+    ids=["superscript length", "chunk of 1_0", "HTTP/3.7", "HTTP/2", "long line"],
+)
+def test_what_is_no_request_gets_a_status_line_and_google_words(
+    cloud: Cloud, sent: bytes, status: bytes
+) -> None:
+    reply = exchange(cloud, sent, half_close=True)
+    assert reply.startswith(b"HTTP/1.1 " + status)
+    assert json.loads(reply.partition(b"\r\n\r\n")[2])["error"]["status"] != "UNKNOWN"
+
+
+def test_the_clock_refuses_to_go_where_no_date_is(cloud: Cloud) -> None:
+    for seconds in (1e300, -1, "NaN"):
+        url = f"{cloud.endpoints.url}/_emulator/advance"
+        assert requests.post(url, json={"seconds": seconds}, timeout=10).status_code == 400
+
+
+def test_a_fault_of_our_own_is_told(cloud: Cloud) -> None:
+    told: list[Exception] = []
+    cloud.dispatcher.failed = told.append
+    fault = faults.Reshape(change=lambda document: document["no such key"])
+    cloud.fail("compute.zones.list", fault)
+    assert requests.get(f"{cloud.endpoints.url}{ZONES}", timeout=10).status_code == 500
+    assert [type(error) for error in told] == [KeyError]
+    cloud.dispatcher.failures.clear()
 
 
 def test_closing_twice_is_closing_once() -> None:
