@@ -12,13 +12,13 @@ import socket
 import subprocess
 import time
 
-from . import contract, host, launch, result
+from . import contract, host, launch, processes, result
 from .discovery import discover
 from .gang import node_cause
 from .hub import Hub
 from .lines import timestamp
 from .logs import Pump
-from .ranks import Rank, adopt_orphans, end_orphans, explain
+from .ranks import Rank, explain
 from .stops import Stops
 from .uplink import Uplink
 from .verdict import describe, exit_code_of, verdict
@@ -90,7 +90,7 @@ class Agent:
         return self._leave()
 
     def _prepare(self) -> None:
-        adopt_orphans()
+        processes.adopt_orphans()
         result.make_folders(self._options.result_dir, self._options.log_dir)
         self._stops.listen(os.environ)
         for advice in (host.shared_memory_advice(), host.shell_advice(os.getppid())):
@@ -260,7 +260,7 @@ class Agent:
 
     def _leave(self, waits_for_peers: bool = True) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
-        end_orphans(self._not_ours)
+        processes.end_children(self._not_ours, within_s=processes.ORPHANS_S)
         if self._error_dir:
             launch.remove(self._error_dir)
         document = self._document()

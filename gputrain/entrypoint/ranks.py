@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import glob
 import json
 import os
@@ -11,18 +10,14 @@ import re
 import signal
 import socket
 import subprocess
-import time
 
-from . import contract, host
+from . import contract, host, processes
 from .verdict import is_symptom
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
+    from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_LIBC = ctypes.CDLL(None, use_errno=True)
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?")
 
 _LOST_WORKER = "killed by signal: Killed"
@@ -51,12 +46,6 @@ class Rank:
     def start(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """Start it in a session of its own. Raises OSError when the command cannot be run."""
         agent = os.getpid()
-
-        def tie_to_agent() -> None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != agent:  # the agent died in between
-                os._exit(1)
-
         self._process = subprocess.Popen(
             list(command),
             env=dict(environ),
@@ -64,7 +53,7 @@ class Rank:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=tie_to_agent,  # one system call, for which it needs no lock
+            preexec_fn=lambda: processes.die_with(agent),  # one system call, for which it needs no lock
         )
         self.pid = self._process.pid
         assert self._process.stdout
@@ -99,9 +88,7 @@ class Rank:
         if not self.is_running:
             return
         self.was_told = self.was_told or why
-        with contextlib.suppress(ProcessLookupError):
-            for pid in self._stop_targets():
-                os.kill(pid, signal.SIGTERM)
+        processes.tell(self._stop_targets(), signal.SIGTERM)
 
     def _stop_targets(self) -> List[int]:
         """The process; or its children, when it is a shell that would not pass the signal on to them."""
@@ -111,9 +98,7 @@ class Rank:
 
     def kill_session(self) -> None:
         """SIGKILL to everything in the rank's session."""
-        for pid in host.session_members(self.pid) if self.pid else []:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        processes.tell(host.session_members(self.pid) if self.pid else [], signal.SIGKILL)
 
     def summary(self) -> Dict[str, Any]:
         """How it ended, for the result document."""
@@ -123,27 +108,6 @@ class Rank:
             contract.C_EXIT_CODE: self.exit_code,
             contract.C_SIGNAL: self.signal,
         }
-
-
-def adopt_orphans() -> None:
-    """Make the agent the parent of what its ranks leave behind, as it is anyway when it is process 1."""
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def end_orphans(not_ours: Set[int]) -> None:
-    """SIGKILL to every child of the agent and to those it inherits meanwhile, except the given ones."""
-    until = time.monotonic() + 1.0
-    while time.monotonic() < until:
-        left = set(host.children_of(os.getpid())) - not_ours
-        if not left:
-            return
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        time.sleep(0.002)
 
 
 def explain(
@@ -243,8 +207,3 @@ def _exception(name: str, message: str, trace: str) -> Dict[str, Any]:
         contract.C_MESSAGE: text[:2000],
         contract.C_TRACEBACK: trace if len(trace) <= TEXT_LIMIT else "...\n" + trace[-TEXT_LIMIT:],
     }
-
-
-def monotonic() -> float:
-    """The clock of everything that is waited for."""
-    return time.monotonic()

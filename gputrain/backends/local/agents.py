@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from gputrain.backends.local import processes
-from gputrain.entrypoint import contract
+from gputrain.entrypoint import contract, processes
 
 
 class Agents:

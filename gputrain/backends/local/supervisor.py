@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 
-from gputrain.backends.local import devices, folder, processes, status
+from gputrain.backends.local import devices, folder, status
 from gputrain.backends.local.agents import Agents
 from gputrain.backends.local.status import (
     CANCELLED,
@@ -27,7 +27,7 @@ from gputrain.backends.local.status import (
     STOPPING,
     SUCCEEDED,
 )
-from gputrain.entrypoint import contract
+from gputrain.entrypoint import contract, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Supervisor:
             self._tell(state=PROVISIONING, attempt=attempt)
             agents = self._start(attempt, allotment)
             self._watch(agents)
-            processes.sweep()
+            processes.end_children()
             code = agents.exit_code
             again = code in RESTARTS and not self._stop and attempt < self._order["max_restarts"]
             if not again or not self._pause(code):
@@ -250,7 +250,7 @@ class Supervisor:
         """Leave nothing running, and a word where the supervisor itself went wrong."""
         with contextlib.suppress(OSError):
             traceback.print_exc()
-        processes.sweep()
+        processes.end_children()
         self._tell_end(state=FAILED, detail=traceback.format_exc(limit=-3))
 
     def _file(self, name: str) -> str:
@@ -284,11 +284,12 @@ def main() -> NoReturn:
     supervisor.check_in()
     if os.fork():
         os._exit(0)
-    processes.prepare()
+    processes.adopt_orphans()
+    processes.hold_signals()
     try:
         supervisor.run()
     except Withdrawn:
-        processes.sweep()
+        processes.end_children()
     except BaseException:  # the top of a process that nobody waits for: its end is told through the folder
         supervisor.crashed()
         raise

@@ -1,7 +1,4 @@
-"""The agents' processes: started so that none outlives the supervisor, waited for, swept up.
-
-Standard library only.
-"""
+"""Trees of processes: what is started dies with whoever started it, orphans come home, nothing is left."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ import contextlib
 import ctypes
 import os
 import signal
+import time
 
-from gputrain.entrypoint import host
+from . import host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import NoReturn
+    from typing import AbstractSet, Dict, Iterable, Mapping, NoReturn, Optional, Sequence
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -23,18 +20,32 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _CANNOT_START = 127
 
+ORPHANS_S = 1.0
+"""How long an agent's end waits for what its ranks left behind to be gone."""
+
 
 class Ending:
     """How one process ended: with an exit code, or by a signal."""
 
     def __init__(self, status: int) -> None:
-        self.signal: int | None = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        self.exit_code: int | None = None if self.signal else os.WEXITSTATUS(status)
+        self.signal: Optional[int] = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        self.exit_code: Optional[int] = None if self.signal else os.WEXITSTATUS(status)
 
 
-def prepare() -> None:
-    """Become the parent of all orphans below, and have signals wait until `wait` asks for them."""
+def adopt_orphans() -> None:
+    """Become the parent of what those below leave behind, as process 1 is anyway."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with(parent: int) -> None:
+    """In a child: be killed when the parent ends, however that happens; it may have ended already."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(_CANNOT_START)
+
+
+def hold_signals() -> None:
+    """Have signals wait until `wait` asks for them."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
 
 
@@ -65,9 +76,7 @@ def _become(
     parent: int, argv: Sequence[str], env: Mapping[str, str], folder: str, log: str, mode: int
 ) -> NoReturn:
     os.setsid()
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # the supervisor died in between
-        os._exit(_CANNOT_START)
+    die_with(parent)
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -83,9 +92,9 @@ def _become(
     os.execve(argv[0], list(argv), dict(env))  # noqa: S606  # a list, no shell
 
 
-def reap() -> dict[int, Ending]:
+def reap() -> Dict[int, Ending]:
     """The children that have ended since the last call, by pid."""
-    ended: dict[int, Ending] = {}
+    ended: Dict[int, Ending] = {}
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -106,20 +115,21 @@ def has_children(pid: int) -> bool:
     return bool(host.children_of(pid))
 
 
-def tell(pids: Sequence[int], number: int) -> None:
+def tell(pids: Iterable[int], number: int) -> None:
     """Send a signal to children of ours."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
-def sweep() -> None:
-    """Kill whatever is left below this process, and reap it, until there is nothing."""
-    while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
+def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = float("inf")) -> None:
+    """Kill and reap every child, and those that are inherited meanwhile, until only the spared are left."""
+    until, pause_s = time.monotonic() + within_s, 0.002
+    while time.monotonic() < until:
+        reap()
+        left = set(host.children_of(os.getpid())) - spared
+        if not left:
             return
-        if pid == 0:
-            tell(host.children_of(os.getpid()), signal.SIGKILL)
-            wait(0.2)
+        tell(left, signal.SIGKILL)
+        time.sleep(pause_s)
+        pause_s = min(0.2, pause_s * 1.5)
