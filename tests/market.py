@@ -31,6 +31,7 @@ def supply(service):
             provisioning_models=shape.sold_as(service),
             places=tuple(places(shape)),
             price_of=_price_of(shape, service),
+            region_of=catalog.region_of if service is Service.COMPUTE else str,
         )
         for shape in catalog.shapes()
         if shape.sold_as(service)

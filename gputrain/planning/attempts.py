@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 
-from gputrain.catalog import region_of
 from gputrain.errors import (
     AccessError,
     CapacityError,
@@ -99,9 +98,11 @@ def accepted(candidate: Candidate, at: datetime, answer: str = "accepted") -> At
     return Attempt(candidate=candidate, at=at, outcome=Outcome.ACCEPTED, answer=answer)
 
 
-def moved(left: Candidate, place: str, at: datetime, *, has_run: bool = False) -> tuple[Attempt, Attempt]:
+def moved(
+    left: Candidate, place: str, at: datetime, *, region: str = "", has_run: bool = False
+) -> tuple[Attempt, Attempt]:
     """What a job that was made at one place and has gone to another has met there; prices differ by place."""
-    there = attrs.evolve(left, place=place, price=None)
+    there = attrs.evolve(left, place=place, region=region or place, price=None)
     answer = "interrupted there, and it starts again elsewhere" if has_run else "no room after all"
     return Attempt(candidate=left, at=at, outcome=Outcome.NO_ROOM, answer=answer), accepted(there, at)
 
@@ -143,7 +144,7 @@ def _answer(candidate: Candidate, error: GputrainError, outcome: Outcome) -> str
 
 
 def _quota_sentence(candidate: Candidate, error: QuotaExceededError) -> str:
-    where = "all regions" if _scope_of(error) is Scope.PROJECT else error.where or region_of(candidate.place)
+    where = "all regions" if _scope_of(error) is Scope.PROJECT else error.where or candidate.region
     metric = error.metric.rpartition("/")[2] or "a quota"
     limit = "is too small" if error.limit is None else f"is {error.limit:g}"
     return f"{metric} {limit} in {where}; the job needs {need_of(candidate):g} GPUs"
@@ -214,21 +215,17 @@ def _row(one: Attempt) -> tuple[str, ...]:
 
 
 def _joint_row(alike: Sequence[Attempt], backend: str, gpus: str, model: str, said: str) -> tuple[str, ...]:
-    places = few_places([one.candidate.place for one in alike])
+    places = few_places([one.candidate for one in alike])
     tries = str(len(Ledger(alike).tries) or "")
     return f"{alike[0].at:%H:%M}", f"{alike[-1].at:%H:%M}", tries, backend, places, gpus, model, said
 
 
-def few_places(places: Sequence[str]) -> str:
-    """Places in a few words.
-
-    >>> few_places(["us-central1-a", "us-central1-b", "us-east4-a", "us-east4-b", "us-east4-c", "us-west1-a"])
-    'us-central1-a, -b, us-east4-a, -b and 2 more'
-    """
-    found = list(dict.fromkeys(places))
-    shown, region = [], ""
-    for place in found[:SHOWN_PLACES]:
-        shown.append(place.removeprefix(region) if region and place != region else place)
-        region = region_of(place)
+def few_places(candidates: Sequence[Candidate]) -> str:
+    """Where candidates are, in a few words: ``us-central1-a, -b, us-east4-a, -b and 2 more``."""
+    found = list(dict.fromkeys((one.place, one.region) for one in candidates))
+    shown, before = [], ""
+    for place, region in found[:SHOWN_PLACES]:
+        shown.append(place.removeprefix(region) if region == before and place != region else place)
+        before = region
     more = len(found) - SHOWN_PLACES
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

@@ -8,7 +8,6 @@ from types import MappingProxyType
 
 import attrs
 
-from gputrain.catalog import region_of
 from gputrain.errors import Scope
 from gputrain.planning.attempts import Attempt, Outcome
 from gputrain.planning.candidates import Candidate
@@ -21,9 +20,19 @@ Market = tuple[object, ...]
 
 def market_of(candidate: Candidate, place: str = "") -> Market:
     """What has one stock: a machine under a provisioning model at a place (its own unless said)."""
+    return _market(candidate, place or candidate.place, is_region=False)
+
+
+def region_market_of(candidate: Candidate) -> Market:
+    """The same machine in the whole region: what a regional answer speaks of."""
+    return _market(candidate, candidate.region, is_region=True)
+
+
+def _market(candidate: Candidate, place: str, *, is_region: bool) -> Market:
     return (
         candidate.backend,
-        place or candidate.place,
+        place,
+        is_region,  # a region may bear the name of one of its places
         candidate.machine_type,
         candidate.gpu,
         candidate.gpu_count,
@@ -45,19 +54,19 @@ class Blocks:
         """Whether the candidate's zone or region was out of stock a short while ago."""
         if not self.until:
             return False
-        places = (candidate.place, region_of(candidate.place))
-        return any(self.until.get(market_of(candidate, place), now) > now for place in places)
+        markets = (market_of(candidate), region_market_of(candidate))
+        return any(self.until.get(market, now) > now for market in markets)
 
     def after(self, attempt: Attempt) -> Blocks:
         """The blocks with what an attempt taught; those that have run out are forgotten."""
         until = {market: end for market, end in self.until.items() if end > attempt.at}
         one = attempt.candidate
         if attempt.outcome is Outcome.NO_ROOM:
-            place = region_of(one.place) if attempt.scope is Scope.REGION else one.place
-            until[market_of(one, place)] = attempt.at + BLOCKED_FOR
+            market = region_market_of(one) if attempt.scope is Scope.REGION else market_of(one)
+            until[market] = attempt.at + BLOCKED_FOR
         if attempt.outcome is Outcome.ACCEPTED:
-            for place in (one.place, region_of(one.place)):
-                until.pop(market_of(one, place), None)
+            for market in (market_of(one), region_market_of(one)):
+                until.pop(market, None)
         for zone in attempt.zones_available:
             until.pop(market_of(one, zone), None)
         return Blocks(until=until)

@@ -26,6 +26,8 @@ class Candidate:
     gpu_count: int | Fraction
     machine_type: str
     place: str
+    region: str = attrs.field()
+    """What a refusal of a whole region rules out with this place; its own where there is nothing wider."""
     provisioning_model: ProvisioningModel | None
     """None on a machine of one's own, where nothing is sold."""
     num_nodes: int
@@ -39,6 +41,10 @@ class Candidate:
     reservation: str | None = None
     """The reservation it would use; None: none."""
     fact: Fact = attrs.field(default=Fact(), hash=False)
+
+    @region.default
+    def _itself(self) -> str:
+        return self.place
 
     @property
     def price_usd_h(self) -> float | None:
@@ -223,6 +229,7 @@ def _priced(
         duration = _affordable(spec, price)
         if duration is None:
             continue
+        region = offer.region_of(place)
         result.append(
             Candidate(
                 backend=supply.backend,
@@ -230,21 +237,17 @@ def _priced(
                 gpu_count=offer.gpu_count,
                 machine_type=offer.machine_type,
                 place=place,
+                region=region,
                 provisioning_model=model,
                 num_nodes=spec.num_nodes,
                 nproc_per_node=spec.nproc_per_node or max(1, int(offer.gpu_count)),
                 price=price,
                 max_run_duration=duration,
-                region_rank=_region_rank(supply, place),
+                region_rank=supply.regions.index(region) if region in supply.regions else 0,
                 reservation=spec.reservation if model in _RESERVED else None,
             )
         )
     return result
-
-
-def _region_rank(supply: Supply, place: str) -> int:
-    region = catalog.region_of(place)
-    return supply.regions.index(region) if region in supply.regions else 0
 
 
 def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:

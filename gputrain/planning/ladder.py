@@ -18,10 +18,10 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from gputrain.catalog import ProvisioningModel, region_of
+from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Scope, TransientError
 from gputrain.planning.attempts import Attempt, Ledger, Outcome, need_of
-from gputrain.planning.blocks import NO_BLOCKS, Blocks, Market, market_of
+from gputrain.planning.blocks import NO_BLOCKS, Blocks, Market, market_of, region_market_of
 from gputrain.planning.candidates import Candidate
 from gputrain.quota import Verdict
 
@@ -71,7 +71,9 @@ class GiveUp:
 
 Step = Try | Rest | GiveUp
 Pool = tuple[str, str, str | None, bool]
-_EVERYWHERE = ""
+_WIDTHS = (Scope.ZONE, Scope.REGION, Scope.PROJECT)
+Reach = tuple[str, Scope, str]
+"""A backend, and what of it: a place, a region, or the whole."""
 
 
 @attrs.frozen(kw_only=True)
@@ -183,23 +185,24 @@ def _named(answers: Sequence[Attempt]) -> dict[Market, int]:
 def _ruled_out(answers: Sequence[Attempt]) -> Callable[[Candidate], bool]:
     """What the answers rule out beyond doubt."""
     markets: set[Market] = set()
-    places: set[tuple[str, str]] = set()
+    places: set[Reach] = set()
     least: dict[Pool, float] = {}
     for one in answers:
         if one.outcome is Outcome.NO_ROOM:
-            markets |= {market_of(one.candidate), market_of(one.candidate, _reach(one))}
+            markets.add(market_of(one.candidate))
+            if one.scope is Scope.REGION:
+                markets.add(region_market_of(one.candidate))
         elif one.outcome is Outcome.NO_QUOTA:
             pool = _pools(one.candidate)[one.scope is Scope.PROJECT]
             need = 0.0 if one.limit == 0 else need_of(one.candidate)
             least[pool] = min(need, least.get(pool, need))
         elif one.outcome in (Outcome.NO_ACCESS, Outcome.NOT_HERE):
-            places.add((one.candidate.backend, _reach(one)))
+            places.add(_reach(one.candidate, one.scope))
 
     def is_out(one: Candidate) -> bool:
-        region = region_of(one.place)
-        if places and any((one.backend, place) in places for place in (one.place, region, _EVERYWHERE)):
+        if places and any(_reach(one, scope) in places for scope in _WIDTHS):
             return True
-        if markets and (market_of(one) in markets or market_of(one, region) in markets):
+        if markets and (market_of(one) in markets or region_market_of(one) in markets):
             return True
         # a quota that was too small for a job is too small for every job that needs as much of it
         return bool(least) and any(pool in least and need_of(one) >= least[pool] for pool in _pools(one))
@@ -207,15 +210,14 @@ def _ruled_out(answers: Sequence[Attempt]) -> Callable[[Candidate], bool]:
     return is_out
 
 
-def _reach(one: Attempt) -> str:
-    """The zone, the region, or the whole backend that a refusal speaks of."""
-    place = one.candidate.place
-    if one.scope is Scope.REGION:
-        return region_of(place)
-    return place if one.scope is Scope.ZONE or one.outcome is Outcome.NO_ROOM else _EVERYWHERE
+def _reach(one: Candidate, scope: Scope) -> Reach:
+    """The place, the region, or the whole backend that a refusal of this scope speaks of."""
+    if scope is Scope.ZONE:
+        return one.backend, scope, one.place
+    return (one.backend, scope, one.region) if scope is Scope.REGION else (one.backend, Scope.PROJECT, "")
 
 
 def _pools(one: Candidate) -> tuple[Pool, Pool]:
     """The quotas that a candidate draws from: the region's for its GPU and model, and the project's."""
     is_preemptible = one.provisioning_model in _PREEMPTIBLE
-    return (one.backend, region_of(one.place), one.gpu, is_preemptible), (one.backend, "", None, False)
+    return (one.backend, one.region, one.gpu, is_preemptible), (one.backend, "", None, False)

@@ -16,6 +16,10 @@ def _no_price(_place: str, _model: ProvisioningModel | None) -> Price | None:
     return None
 
 
+def _itself(place: str) -> str:
+    return place
+
+
 def _nothing(_spec: TrainingSpec, _model: ProvisioningModel | None) -> tuple[str, str] | None:
     return None
 
@@ -37,6 +41,8 @@ class Offer:
     price_of: Callable[[str, ProvisioningModel | None], Price | None] = attrs.field(
         default=_no_price, eq=False, repr=False
     )
+    region_of: Callable[[str], str] = attrs.field(default=_itself, eq=False, repr=False)
+    """The region that a place lies in; a place is its own where there is nothing wider."""
     max_nodes: int | None = None
     """Machines of this shape that one job can have at most; None: no limit known."""
     max_nodes_why: str = ""

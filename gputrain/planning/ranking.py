@@ -47,12 +47,12 @@ def _merit(one: Candidate) -> tuple[float, ...]:
 
 def _absent(gone: Sequence[Candidate]) -> Iterator[Refusal]:
     """One refusal for all places that lack a machine for the same reason."""
-    places: dict[Refusal, list[str]] = {}
+    places: dict[Refusal, list[Candidate]] = {}
     for one in gone:
         sold = f" as {one.provisioning_model.value}" if one.provisioning_model else ""
         subject = f"{one.gpus} on {one.machine_type}{sold}"
         why = one.fact.absent_why
         refusal = Refusal(backend=one.backend, subject=subject, why=why, fix="allow more regions")
-        places.setdefault(refusal, []).append(one.place)
+        places.setdefault(refusal, []).append(one)
     for refusal, found in places.items():
         yield attrs.evolve(refusal, subject=f"{refusal.subject} in {few_places(found)}")

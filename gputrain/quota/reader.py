@@ -13,7 +13,7 @@ from gputrain.gcp.forms import mapping, mappings
 from gputrain.gcp.lookups import SOON, WAIT_S, Found, Lookups, lookups_of
 from gputrain.quota.book import Book, Figures
 from gputrain.quota.infos import number
-from gputrain.quota.shown import Quotas, quotas
+from gputrain.quota.shown import Quotas, check_regions, quotas
 from gputrain.quota.values import Source
 from gputrain.retry import retried
 from gputrain.spec import GpuRequest
@@ -49,7 +49,12 @@ class Reader:
         models: Sequence[ProvisioningModel] = (),
         regions: Sequence[str] = (),
     ) -> Quotas:
-        """How jobs of these sizes stand with the quotas of some regions; of the reader's unless said."""
+        """How jobs of these sizes stand with the quotas of some regions; of the reader's unless said.
+
+        Raises:
+            SpecError: what is named is no region of Google Cloud.
+        """
+        check_regions(regions)
         return quotas(
             self.read(), self._service, gpus=gpus, num_nodes=num_nodes, models=models,
             regions=regions or self._home,

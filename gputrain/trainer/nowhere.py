@@ -43,10 +43,10 @@ def _story(ladder: Ladder) -> Iterator[str]:
     yield "what was tried"
     table = str(ladder.attempts.summary).splitlines()[1:]
     yield from (f"    {line}" for line in table)
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[Candidate]] = {}
     for one in ladder.untried:
         what = f"{one.gpus} by {one.backend}: {_why_not(one)}"
-        groups.setdefault(what, []).append(one.place)
+        groups.setdefault(what, []).append(one)
     for what, places in groups.items():
         yield f"    not tried: {few_places(places)} for {what}"
 

@@ -77,9 +77,9 @@ def _models(value: object, faults: list[Fault]) -> tuple[ProvisioningModel, ...]
 
 def _regions(value: object, faults: list[Fault]) -> tuple[str, ...]:
     found = _many(value)
-    if all(isinstance(one, str) and one[-1:].isdigit() for one in found):
+    if all(isinstance(one, str) and one for one in found):
         return tuple(str(one) for one in found)
-    fix = "region='us-central1'; a zone has a letter more"
+    fix = "region='us-central1'"
     faults.append(Fault(field="region", value=repr(value), allowed="one or more regions", fix=fix))
     return ()
 

@@ -21,11 +21,11 @@ REGIONS = ["us-central1", "us-east4", "europe-west4", "asia-southeast1"]
 UNREAD = Fact()
 
 
-def candidate(backend, place, gpu, count, machine, model, *, num_nodes=1, fact=UNREAD):
+def candidate(backend, place, gpu, count, machine, model, *, num_nodes=1, fact=UNREAD, **more):
     return Candidate(
         backend=backend, gpu=gpu, gpu_count=count, machine_type=machine, place=place,
         provisioning_model=model, num_nodes=num_nodes, nproc_per_node=count, price=None,
-        max_run_duration=timedelta(hours=1), fact=fact,
+        max_run_duration=timedelta(hours=1), fact=fact, **{"region": region(place), **more},
     )  # fmt: skip
 
 

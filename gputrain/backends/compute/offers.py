@@ -46,6 +46,7 @@ def _offer(shape: Shape, settings: Settings) -> Offer:
             zone for region in settings.regions for zone in known if catalog.region_of(zone) == region
         ),
         price_of=price_of,
+        region_of=catalog.region_of,
         max_nodes=1 if needs else MOST_NODES,
         max_nodes_why=needs
         and f"the GPUs of several {shape.machine_type} talk through networks that are not named",

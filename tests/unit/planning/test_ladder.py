@@ -18,7 +18,7 @@ from gputrain import (
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Scope
 from gputrain.planning import Fact, Ladder
-from gputrain.planning.attempts import Outcome, accepted, refused
+from gputrain.planning.attempts import Outcome, accepted, few_places, refused
 from gputrain.planning.blocks import BLOCKED_FOR, NO_BLOCKS, Blocks
 from gputrain.planning.ladder import LONGEST_REST, UNCLEAR_TRIES, GiveUp, Reason, Rest, Try
 from gputrain.quota import Reading, Verdict
@@ -208,3 +208,26 @@ def test_a_zone_that_never_has_the_machine_is_not_waited_for_and_keeps_its_other
 def test_a_policy_against_a_region_sends_us_to_the_next():
     policy = OrgPolicyError("no", scope=Scope.REGION, try_elsewhere=True)
     assert following(after(policy, plan=PLAN[1:])) == ("compute", "europe-west4-a")
+
+
+LONG, SHORT = (l4(place, "slurm", region=place) for place in ("gpu-long", "gpu-short"))
+
+
+def test_a_refusal_of_a_whole_region_reaches_no_further_than_the_backend_says():
+    error = CapacityError("x", scope=Scope.REGION)
+    assert following(after(error, plan=(LONG, SHORT))) == ("slurm", "gpu-short")
+    assert not NO_BLOCKS.after(refused(LONG, error, NOW)).hold(SHORT, NOW)
+    together = tuple(attrs.evolve(one, region="gpu") for one in (LONG, SHORT))
+    assert after(error, plan=together).step(NOW) == GiveUp(reason=Reason.NOWHERE_LEFT)
+    assert NO_BLOCKS.after(refused(together[0], error, NOW)).hold(together[1], NOW)
+
+
+def test_a_region_that_bears_the_name_of_a_place_is_not_that_place():
+    near, far = (l4(place, "slurm", region="gpu") for place in ("gpu", "cpu"))
+    assert following(after(CapacityError("x"), plan=(near, far))) == ("slurm", "cpu")
+
+
+def test_few_places_are_short_by_their_regions():
+    zones = ("us-central1-a", "us-central1-b", "us-east4-a", "us-east4-b", "us-east4-c", "us-west1-a")
+    assert few_places([l4(zone) for zone in zones]) == "us-central1-a, -b, us-east4-a, -b and 2 more"
+    assert few_places([LONG, SHORT]) == "gpu-long, gpu-short"

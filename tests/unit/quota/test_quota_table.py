@@ -78,10 +78,15 @@ def test_this_machine_has_no_quotas(tmp_path):
 
 def test_every_fault_of_the_arguments_is_told_at_once(trainer):
     with pytest.raises(SpecError) as caught:
-        trainer.quotas("H1000:8", num_nodes=0, provisioning_model="cheap", region="us-central1-a")
+        trainer.quotas("H1000:8", num_nodes=0, provisioning_model="cheap", region=7)
     told = [fault.field for fault in caught.value.faults]
     assert told == ["num_nodes", "provisioning_model", "region", "gpu"]
     assert "spot" in str(caught.value)
+
+
+def test_a_zone_is_told_from_a_region_before_anything_is_read(trainer):
+    with pytest.raises(SpecError, match="region='us-central1'; a zone has a letter more"):
+        trainer.quotas("L4:1", region="us-central1-a")
 
 
 @pytest.mark.parametrize("gpu", ["8", 8, "H100:x", ""])
