@@ -2,12 +2,13 @@
 
 from gputrain.planning.attempts import Attempt, Ledger, Outcome
 from gputrain.planning.blocks import Blocks
-from gputrain.planning.candidates import Candidate, Refusal, Wanted, allowed_models, candidates
+from gputrain.planning.candidates import Candidate, Refusal, Wanted, candidates
 from gputrain.planning.gcloud import GcloudJob
 from gputrain.planning.ladder import Ladder
 from gputrain.planning.offers import Fact, Limit, Offer, Supply
 from gputrain.planning.plan import Plan
 from gputrain.planning.ranking import rank, weigh
+from gputrain.planning.rules import allowed_models
 from gputrain.quota import Verdict
 
 __all__ = [

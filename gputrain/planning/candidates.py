@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import attrs
 
-from gputrain import catalog
-from gputrain.catalog import Price, ProvisioningModel, Stage
+from gputrain.catalog import Price, ProvisioningModel
 from gputrain.planning.offers import Fact, Offer, Supply
-from gputrain.spec import GpuRequest, TrainingSpec
+from gputrain.planning.rules import Reason, allowed_models, matches, refusing, subject_of, unmet
+from gputrain.spec import TrainingSpec
 
 SHORTEST_RUN = timedelta(minutes=1)
 _RESERVED = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
@@ -99,28 +99,33 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
     for number, supply in enumerate(supplies):
         blocked = tuple(_limits(spec, supply))
         refusals += blocked
-        refusals += _nothing_like_it(spec, supply)
+        refusals += (_refusal(supply, reason) for reason in unmet(spec, supply))
         for offer in supply.offers:
             for model in offer.provisioning_models or (None,):
-                outcome = _weigh(spec, supply, offer, model)
-                if isinstance(outcome, Refusal):
-                    refusals.append(outcome)
+                priced: list[Candidate] = []
+                reason = refusing(spec, offer, model)
+                if reason is None:
+                    priced = _priced(spec, supply, offer, model)
+                    reason = None if priced else _unaffordable(spec, offer, model)
+                if reason is not None:
+                    refusals.append(_refusal(supply, reason))
                 elif blocked:
                     refusals.append(_blocked(supply.backend, offer, model, blocked))
                 else:
                     order = (_gpu_rank(spec, offer), _model_rank(spec, model), number)
-                    found += [((*order, one.region_rank, at), one) for at, one in enumerate(outcome)]
+                    found += [((*order, one.region_rank, at), one) for at, one in enumerate(priced)]
     found.sort(key=lambda pair: pair[0])
     return Wanted(candidates=tuple(one for _, one in found), refusals=tuple(refusals))
 
 
-def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:
-    """The provisioning models to try, in order: the user's, or ``standard`` where none is named."""
-    if spec.provisioning_model:
-        return spec.provisioning_model
-    if spec.reservation:
-        return (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
-    return (ProvisioningModel.STANDARD,)
+def _refusal(supply: Supply, reason: Reason) -> Refusal:
+    return Refusal(
+        backend=supply.backend,
+        subject=reason.subject,
+        why=reason.why,
+        fix=reason.fix,
+        asked_for=reason.asked_for,
+    )
 
 
 def _limits(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
@@ -131,92 +136,8 @@ def _limits(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
 
 def _blocked(backend: str, offer: Offer, model: ProvisioningModel | None, by: Sequence[Refusal]) -> Refusal:
     fields = ", ".join(refusal.subject for refusal in by)
-    return Refusal(backend=backend, subject=_subject(offer, model), why=f"{fields} refused", asked_for=False)
-
-
-def _nothing_like_it(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
-    """One refusal for each request that no offer matches, naming what there is."""
-
-    def refuse(subject: str, why: str, fix: str) -> Refusal:
-        return Refusal(backend=supply.backend, subject=subject, why=why, fix=fix)
-
-    kinds = sorted({offer.gpu for offer in supply.offers if offer.gpu})
-    if not spec.gpu and all(offer.gpu and offer.provisioning_models for offer in supply.offers):
-        yield refuse("gpu", "no GPU is named", f"gpu='{kinds[0]}:1'" if kinds else "")
-    machine_types = [offer.machine_type for offer in supply.offers if _fits_gpu(spec, offer)]
-    if spec.machine_type and machine_types and spec.machine_type not in machine_types:
-        asked = ", ".join(map(str, spec.gpu))
-        yield refuse(
-            f"machine_type {spec.machine_type}", f"it does not carry {asked}", " or ".join(machine_types)
-        )
-    for request in spec.gpu:
-        counts = sorted(
-            {offer.gpu_count for offer in supply.offers if offer.gpu and _same_kind(request, offer)}
-        )
-        if request.count in counts:
-            continue
-        if counts:
-            why = f"no machine carries {request.count} x {request.kind or 'GPU'}"
-            yield refuse(str(request), why, f"counts that exist: {', '.join(map(str, counts))}")
-        elif request.kind is None:
-            yield refuse(str(request), "a count alone means GPUs of this machine", "say which: gpu='L4:2'")
-        else:
-            fix = f"GPUs that are: {', '.join(kinds)}" if kinds else "leave gpu= out to run CPU ranks"
-            yield refuse(str(request), _why_not_sold(request.kind), fix)
-
-
-def _why_not_sold(kind: str) -> str:
-    life = catalog.find(kind).lifecycle
-    gone = f": {life.note} {life.ends}" if life.stage is Stage.GONE else ""
-    return f"{kind} is not to be had here{gone}"
-
-
-def _weigh(
-    spec: TrainingSpec, supply: Supply, offer: Offer, model: ProvisioningModel | None
-) -> Refusal | list[Candidate]:
-    def refuse(why: str, fix: str = "", *, asked_for: bool = True) -> Refusal:
-        subject = _subject(offer, model)
-        return Refusal(backend=supply.backend, subject=subject, why=why, fix=fix, asked_for=asked_for)
-
-    if not _fits_gpu(spec, offer):
-        asked = ", ".join(str(request) for request in spec.gpu)
-        return refuse(f"not asked for: gpu is {asked}", asked_for=False)
-    if not spec.gpu and offer.gpu and spec.machine_type != offer.machine_type and model is not None:
-        return refuse(
-            "not asked for: no gpu is named", f"gpu='{offer.gpu}:{offer.gpu_count}'", asked_for=False
-        )
-    if spec.machine_type and spec.machine_type != offer.machine_type:
-        return refuse(f"not asked for: machine_type is {spec.machine_type}", asked_for=False)
-    if not offer.places:
-        return refuse("not to be had in the places you allow", "allow more regions")
-    if model is not None and model not in allowed_models(spec):
-        return _model_refused(spec, supply.backend, offer)
-    if model is ProvisioningModel.RESERVATION_BOUND and not spec.reservation:
-        return refuse(
-            "reservation-bound needs a reservation", "reservation='my-reservation'", asked_for=False
-        )
-    if not spec.gpu and offer.gpu and (spec.nproc_per_node or 1) > offer.gpu_count:
-        return refuse(f"{spec.nproc_per_node} ranks want a GPU each", asked_for=False)
-    if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
-        why = (
-            offer.max_nodes_why
-            or f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are"
-        )
-        return refuse(why, offer.max_nodes_fix or "fewer num_nodes")
-    if refused := offer.refuses(spec, model):
-        return refuse(*refused)
-    return _priced(spec, supply, offer, model) or refuse(*_unaffordable(spec, offer, model))
-
-
-def _model_refused(spec: TrainingSpec, backend: str, offer: Offer) -> Refusal:
-    allowed = allowed_models(spec)
-    sold = " or ".join(f"'{model.value}'" for model in offer.provisioning_models)
     return Refusal(
-        backend=backend,
-        subject=f"{offer.shape} on {offer.machine_type}",
-        why=f"it is sold only as {sold}; you allow {' or '.join(repr(model.value) for model in allowed)}",
-        fix=f"provisioning_model={sold}",
-        asked_for=not set(allowed) & set(offer.provisioning_models),
+        backend=backend, subject=subject_of(offer, model), why=f"{fields} refused", asked_for=False
     )
 
 
@@ -263,39 +184,23 @@ def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:
     return paid if paid >= min(SHORTEST_RUN, spec.max_run_duration) else None
 
 
-def _unaffordable(spec: TrainingSpec, offer: Offer, model: ProvisioningModel | None) -> tuple[str, str]:
+def _unaffordable(spec: TrainingSpec, offer: Offer, model: ProvisioningModel | None) -> Reason:
+    subject = subject_of(offer, model)
     prices = [offer.price_of(place, model) for place in offer.places]
     if not any(price is not None and price.is_whole for price in prices):
         missing = dict.fromkeys(name for price in prices if price for name in price.leaves_out)
         why = f"the price of {' and '.join(missing)} is unknown" if missing else "its price is unknown"
-        return f"{why}, so max_cost cannot be kept", "leave max_cost out and set max_run_duration"
-    return f"max_cost={spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
-
-
-def _fits_gpu(spec: TrainingSpec, offer: Offer) -> bool:
-    return not spec.gpu or any(_matches(request, offer) for request in spec.gpu)
-
-
-def _matches(request: GpuRequest, offer: Offer) -> bool:
-    return bool(offer.gpu) and _same_kind(request, offer) and offer.gpu_count == request.count
-
-
-def _same_kind(request: GpuRequest, offer: Offer) -> bool:
-    # A machine of one's own is not sold under any model, and takes a count without a kind.
-    return request.kind == offer.gpu or (request.kind is None and not offer.provisioning_models)
+        why = f"{why}, so max_cost cannot be kept"
+        return Reason(subject, why, "leave max_cost out and set max_run_duration")
+    return Reason(subject, f"max_cost={spec.max_cost:g} does not pay for a minute of it", "raise max_cost")
 
 
 def _gpu_rank(spec: TrainingSpec, offer: Offer) -> int:
-    return next((rank for rank, request in enumerate(spec.gpu) if _matches(request, offer)), 0)
+    return next((rank for rank, request in enumerate(spec.gpu) if matches(request, offer)), 0)
 
 
 def _model_rank(spec: TrainingSpec, model: ProvisioningModel | None) -> int:
     return 0 if model is None else allowed_models(spec).index(model)
-
-
-def _subject(offer: Offer, model: ProvisioningModel | None) -> str:
-    sold = f" as {model.value}" if model else ""
-    return f"{offer.shape} on {offer.machine_type}{sold}"
 
 
 def with_fact(candidate: Candidate, fact: Fact) -> Candidate:
