@@ -52,8 +52,8 @@ def _ledger(cloud: Cloud) -> Any:
     return {"table": str(cloud.ledger).splitlines(), "cost_usd": round(cloud.cost_usd, 4)}
 
 
-def _fail(cloud: Cloud, method: str, fault: str, times: int | None = 1, caller: str | None = None) -> Any:
-    cloud.fail(method, str(fault), times=times, caller=caller)
+def _fail(cloud: Cloud, method: str, fault: str, times: int | None = 1, **more: Any) -> Any:
+    cloud.fail(method, str(fault), times=times, **more)
     return {"method": method, "fault": fault, "times": times}
 
 
@@ -79,7 +79,18 @@ COMMANDS: dict[str, Callable[..., Any]] = {
         name: _verb(name)
         for name in ("quota", "stock", "offer", "price", "preempt", "host_error", "maintenance", "power_off")
     },
-    **{name: _verb(name) for name in ("add_project", "add_bucket", "add_image", "enable_api", "rate_limit")},
+    **{
+        name: _verb(name)
+        for name in (
+            "add_project",
+            "add_bucket",
+            "add_image",
+            "enable_api",
+            "rate_limit",
+            "settings",
+            "set_apart",
+        )
+    },
 }
 """Each takes the arguments of the ``Cloud`` method of its name."""
 

@@ -102,6 +102,15 @@ class Clock:
             self._run_until(target)
             self._base += max(0.0, target - self.now())
 
+    def shift(self, seconds: float) -> None:
+        """Set the clock ahead (or back) without time passing: what is due is due in as long as before."""
+        with self.lock:
+            self._base += seconds
+            self._queue = [(when + seconds, serial, event) for when, serial, event in self._queue]
+            for _, _, event in self._queue:
+                event.when += seconds
+            self._wake.notify_all()
+
     def advance_to(self, when: float) -> None:
         """Move to ``when`` if it lies ahead."""
         self.advance(max(0.0, when - self.now()))

@@ -7,12 +7,13 @@ from decimal import Decimal
 from types import TracebackType
 from typing import Any
 
-from gputrain_emulator import facts, failures, services
+from gputrain_emulator import facts, failures, fault_names, services
 from gputrain_emulator.admin import run_command
 from gputrain_emulator.clock import Clock
 from gputrain_emulator.cloudbilling import PriceList
 from gputrain_emulator.compute import Compute, endings
 from gputrain_emulator.dispatch import Dispatcher
+from gputrain_emulator.endpoints import Endpoints
 from gputrain_emulator.exchanges import Seen
 from gputrain_emulator.faults import Fault, Order
 from gputrain_emulator.ledger import Ledger
@@ -23,34 +24,6 @@ from gputrain_emulator.server import Server, require_loopback
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Vertex
 from gputrain_emulator.world import Caller, World
-
-
-class Endpoints:
-    """Addresses to hand to clients as ``api_endpoint``; one port answers all REST services."""
-
-    def __init__(self, url: str, dispatcher: Dispatcher) -> None:
-        self.url = url
-        self.compute = self.aiplatform = self.storage = self.logging = url
-        self.cloudbilling = self.cloudquotas = self.serviceusage = self.resourcemanager = self.iam = (
-            self.registry
-        ) = self.secretmanager = url
-        self.token_uri = f"{url}/token"
-        self._dispatcher = dispatcher
-        self._grpc: tuple[str, Any] | None = None
-
-    @property
-    def aiplatform_grpc(self) -> str:
-        """``127.0.0.1:PORT`` of Vertex AI over gRPC (insecure channel); started when first asked for."""
-        if self._grpc is None:
-            from gputrain_emulator import vertex_grpc
-
-            self._grpc = vertex_grpc.serve(self._dispatcher)
-        return self._grpc[0]
-
-    def close(self) -> None:
-        if self._grpc is not None:
-            self._grpc[1]()
-            self._grpc = None
 
 
 class Cloud:
@@ -200,6 +173,21 @@ class Cloud:
                 part, region, model, None if usd is None else Decimal(str(usd))
             )
 
+    def set_apart(self, seconds: float) -> None:
+        """Google's clock is ``seconds`` ahead of this machine's from now on (behind, when negative).
+
+        ``Date`` and every timestamp show it; what is under way takes as long as before.
+        """
+        self.clock.shift(seconds)
+
+    def settings(self, **values: float | bool) -> None:
+        """Set fields of ``compute.settings``; raises LookupError for one there is not."""
+        with self.world.lock:
+            for name, value in values.items():
+                if not hasattr(self.compute.settings, name):
+                    raise LookupError(f"no such setting: {name}")
+                setattr(self.compute.settings, name, value)
+
     def preempt(self, instance: str, *, to_stock: bool = False) -> None:
         """Google reclaims a Spot VM; its capacity is lost unless ``to_stock``."""
         with self.world.lock:
@@ -237,15 +225,19 @@ class Cloud:
         caller: str | None = None,
         probability: float = 1.0,
         seed: int = 0,
+        **details: Any,
     ) -> Order:
         """Make calls of ``method`` go wrong: ``times`` times (None: always), for one caller or all.
 
-        ``fault`` is a value of ``gputrain_emulator.faults``, or a row of ``gputrain_emulator.failures``
-        (``"C01"``). ``method`` is an id as in Google's discovery documents, and may hold ``*`` for anything.
+        ``fault`` is a value of ``gputrain_emulator.faults``, a row of ``gputrain_emulator.failures``
+        (``"C01"``), or a name of ``gputrain_emulator.fault_names`` with its ``details``.
+        ``method`` is an id as in Google's discovery documents, and may hold ``*`` for anything.
         Raises LookupError for a method or a row that there is not.
         """
         self.dispatcher.routes.require(method)
-        if isinstance(fault, str):
+        if isinstance(fault, str) and fault in fault_names.NAMED:
+            fault = fault_names.named(fault, **details)
+        elif isinstance(fault, str):
             fault = failures.fault(fault, **self._names())
         return self.world.faults.order(
             method, fault, times=times, caller=caller, probability=probability, seed=seed

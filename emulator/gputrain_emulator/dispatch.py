@@ -15,6 +15,7 @@ from gputrain_emulator.errors import ApiError, Style, bad_request
 from gputrain_emulator.exchanges import Request, RequestLog, Seen
 from gputrain_emulator.faults import (
     Delay,
+    Double,
     DropAfterCommit,
     DropBeforeCommit,
     Fault,
@@ -141,7 +142,7 @@ class Dispatcher:
         for fault in self.world.faults.take(method_id, caller, Phase.RESPONSE):
             if isinstance(fault, Reshape) and isinstance(reply.body, dict):
                 reply = Reply(status=reply.status, body=fault.change(reply.body), headers=reply.headers)
-            elif isinstance(fault, (DropAfterCommit, Truncate, Trickle)):
+            elif isinstance(fault, (DropAfterCommit, Truncate, Trickle, Double)):
                 wire.append(fault)
         return wire, reply
 

@@ -85,6 +85,13 @@ class Truncate(Fault):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Double(Fault):
+    """The work is done; the reply's bytes come twice, one behind the other."""
+
+    phase = Phase.RESPONSE
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trickle(Fault):
     """The work is done; the reply's bytes arrive over ``seconds`` of real time."""
 
@@ -161,6 +168,21 @@ def partial_page(warning: str = "UNREACHABLE") -> Reshape:
         return {**cut, "warning": {"code": warning, "message": "Not all results could be read."}}
 
     return Reshape(change=halve)
+
+
+def unreachable(zone: str) -> Reshape:
+    """A list of Compute's without what lies in ``zone``, which is told as unreachable."""
+    warning = {"code": "UNREACHABLE", "message": f"The zone {zone} could not be reached."}
+
+    def change(document: dict[str, Any]) -> dict[str, Any]:
+        items = document.get("items")
+        if isinstance(items, dict):
+            empty = {**warning, "data": [{"key": "scope", "value": f"zones/{zone}"}]}
+            return {**document, "items": {**items, f"zones/{zone}": {"warning": empty}}}
+        kept = [one for one in items or () if f"/zones/{zone}/" not in f"{one.get('selfLink', '')}/"]
+        return {**document, "items": kept, "warning": warning}
+
+    return Reshape(change=change)
 
 
 def extra_field(name: str = "fieldOfTomorrow", value: Any = "new") -> Reshape:

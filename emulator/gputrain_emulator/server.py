@@ -19,7 +19,7 @@ from gputrain_emulator.call import Reply
 from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.exchanges import Request, unwrapped
-from gputrain_emulator.faults import Trickle, Truncate
+from gputrain_emulator.faults import Double, Trickle, Truncate
 from gputrain_emulator.routes import MAX_JSON_BODY
 
 IDLE_S = 75.0
@@ -191,6 +191,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, reply: Reply, outcome: Outcome | None = None) -> None:
         body = reply.body if isinstance(reply.body, bytes) else b""
+        wire = outcome.wire if outcome else ()
+        if any(isinstance(fault, Double) for fault in wire):
+            body *= 2
         self.send_response(reply.status)
         if "content-type" not in {name.lower() for name in reply.headers}:
             self.send_header("Content-Type", reply.content_type)
@@ -203,7 +206,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             body = b""
-        for fault in outcome.wire if outcome else ():
+        for fault in wire:
             if isinstance(fault, Truncate):
                 self.close_connection = True
                 body = body[: int(len(body) * fault.share)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gputrain_emulator.call import Call
-from gputrain_emulator.clock import compute_time
+from gputrain_emulator.clock import compute_time, parse_time
 from gputrain_emulator.compute import checks, filters, operations, refusals
 from gputrain_emulator.compute.links import link
 from gputrain_emulator.compute.operations import Operation, mutation
@@ -67,6 +67,12 @@ def find(call: Call, collection: str, parameter: str) -> tuple[str, Json]:
     return path, document
 
 
+def _is_seen(call: Call, document: Json) -> bool:
+    """Whether a list that lags shows it already."""
+    then = call.world.clock.now() - call.stale_s
+    return not call.stale_s or parse_time(document["creationTimestamp"]) <= then
+
+
 def register(
     collection: str, kind: str, parameter: str, *, at_delete: Callable[[Call, Json], None] | None = None
 ) -> None:
@@ -82,7 +88,7 @@ def register(
         items = [
             d
             for path, d in call.world.part(Compute).resources[collection].items()
-            if path.startswith(f"{name}/")
+            if path.startswith(f"{name}/") and _is_seen(call, d)
         ]
         return filters.listing(f"compute#{kind}List", name, items, call.query)
 
