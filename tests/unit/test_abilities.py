@@ -1,24 +1,21 @@
 import pytest
 
-from gputrain import ComputeEngine, Local, VertexAI
 from gputrain.backends.abilities import ABILITIES, lacks, members, strays
 from gputrain.backends.base import Backend, CleansUp, Restarts
+from tests import present
 
-MADE = {
-    "local": lambda: Local(gpus=0),
-    "vertex": lambda: VertexAI("my-project", "us-central1", bucket="gs://b-1"),
-    "compute": lambda: ComputeEngine("my-project", regions=["us-central1"], bucket="gs://b-1"),
-}
+CLOUD = {"project": "my-project", "regions": ["us-central1"], "bucket": "gs://b-1"}
+ARGUMENTS = {"local": {"gpus": 0}, "vertex": CLOUD, "compute": CLOUD}
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", ARGUMENTS)
 def test_every_public_name_of_a_backend_belongs_to_a_protocol(name):
-    assert strays(MADE[name]()) == ()
+    assert strays(present.backend(name)(**ARGUMENTS[name])) == ()
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", ARGUMENTS)
 def test_a_backend_keeps_the_whole_core(name):
-    assert lacks(MADE[name]()) == ()
+    assert lacks(present.backend(name)(**ARGUMENTS[name])) == ()
 
 
 def test_no_two_protocols_share_a_name():
@@ -27,7 +24,7 @@ def test_no_two_protocols_share_a_name():
 
 
 def test_a_misspelt_ability_is_a_stray():
-    class Slurm(Local):
+    class Slurm(present.backend("local")):
         def orphan(self):
             return ()
 
@@ -39,13 +36,13 @@ def test_a_misspelt_ability_is_a_stray():
 
 
 def test_a_public_attribute_is_a_stray_too():
-    backend = Local()
+    backend = present.backend("local")()
     backend.resumes = True
     assert strays(backend) == ("resumes",)
 
 
 def test_an_ability_is_had_without_inheriting_it():
-    class Slurm(Local):
+    class Slurm(present.backend("local")):
         def resume(self, ref):
             return ref is None
 

@@ -1,12 +1,13 @@
 """A cloud of one's own, callers with chosen permissions, and trainers that look at it."""
 
+from importlib import import_module
+
 import pytest
 
 import gputrain_emulator
 from emulator.tests import discovery
-from gputrain import ComputeEngine, Trainer, VertexAI
-from gputrain.backends.compute import preflight as compute
-from gputrain.backends.vertex import preflight as vertex
+from gputrain import Trainer
+from tests import present
 
 REGION = "us-central1"
 ACCOUNT = "train@my-project.iam.gserviceaccount.com"
@@ -27,11 +28,17 @@ LOOKS = {
     "artifactregistry.repositories.downloadArtifacts",
 }
 """What planning and looking need; without one, something is unknown."""
-KINDS = {"vertex": VertexAI, "compute": ComputeEngine}
-NEEDS = {
-    "vertex": {need.permission for need in vertex.NEEDS},
-    "compute": {need.permission for need in compute.NEEDS},
-}
+
+
+def needs_of(kind):
+    """The table of permissions of a backend."""
+    present.backend(kind)
+    return import_module(f"gputrain.backends.{kind}.preflight").NEEDS
+
+
+def permissions_of(kind):
+    """What is in it."""
+    return {need.permission for need in needs_of(kind)}
 
 
 @pytest.fixture
@@ -61,7 +68,7 @@ def backend_of(cloud):
             "sleep": cloud.clock.advance,
             "now": cloud.clock.now,
         }
-        return KINDS[kind](**{**given, **settings})
+        return present.backend(kind)(**{**given, **settings})
 
     return make
 

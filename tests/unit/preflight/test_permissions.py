@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 
 from gputrain import PermissionDeniedError
-from gputrain.backends.compute import preflight as compute
-from gputrain.backends.vertex import preflight as vertex
 from gputrain.preflight.permissions import On
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute import images
+from tests import present
 from tests.road import Road
-from tests.unit.preflight.conftest import ACCOUNT, LOOKS, NEEDS
+from tests.unit.preflight.conftest import ACCOUNT, LOOKS, needs_of, permissions_of
 
-EVERY = [(kind, permission) for kind, needs in NEEDS.items() for permission in sorted(needs)]
+EVERY = [(kind, permission) for kind in present.CLOUDS for permission in sorted(permissions_of(kind))]
 SPARE = {("vertex", "aiplatform.customJobs.get")}
 """Needed only where a job ends in the moment that it is cancelled."""
 
@@ -40,21 +39,21 @@ def story(cloud, backend, code):
         backend.sweep()
 
 
-@pytest.mark.parametrize("kind", NEEDS)
+@pytest.mark.parametrize("kind", present.CLOUDS)
 def test_the_table_holds_all_that_a_backend_needs(cloud, backend_of, code, kind):
-    story(cloud, backend_of(kind, NEEDS[kind]), code)
+    story(cloud, backend_of(kind, permissions_of(kind)), code)
 
 
 @pytest.mark.parametrize(("kind", "missing"), [one for one in EVERY if one not in SPARE])
 def test_the_table_holds_nothing_that_is_not_needed(cloud, backend_of, code, kind, missing):
     with pytest.raises(PermissionDeniedError) as caught:
-        story(cloud, backend_of(kind, NEEDS[kind] - {missing}), code)
+        story(cloud, backend_of(kind, permissions_of(kind) - {missing}), code)
     assert missing in f"{caught.value} {caught.value.permission}"
 
 
 @pytest.mark.parametrize(("kind", "missing"), EVERY)
 def test_each_missing_permission_is_one_fault_with_the_command_that_grants_it(doctor, kind, missing):
-    checks = doctor(kind, permissions=(NEEDS[kind] | LOOKS) - {missing})
+    checks = doctor(kind, permissions=(permissions_of(kind) | LOOKS) - {missing})
     (fault,) = checks.faults
     assert fault.subject == missing
     assert "it is needed to" in fault.why
@@ -66,10 +65,10 @@ def test_each_missing_permission_is_one_fault_with_the_command_that_grants_it(do
     assert fault.fix.startswith(f"gcloud {command} --member user:YOU --role roles/")
 
 
-@pytest.mark.parametrize("kind", NEEDS)
+@pytest.mark.parametrize("kind", present.CLOUDS)
 def test_a_caller_without_any_permission_reads_all_of_them_in_one_report(doctor, kind):
     checks = doctor(kind, permissions=set())
-    assert {fault.subject for fault in checks.faults} == NEEDS[kind]
+    assert {fault.subject for fault in checks.faults} == permissions_of(kind)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +81,14 @@ def test_a_caller_without_any_permission_reads_all_of_them_in_one_report(doctor,
 )
 def test_settings_ask_for_the_permissions_that_they_need(cloud, doctor, settings, more):
     images.add_image(cloud.compute, "my-project", "mine-1", "mine", 20)
-    checks = doctor("compute", permissions=NEEDS["compute"] | LOOKS, **settings)
+    checks = doctor("compute", permissions=permissions_of("compute") | LOOKS, **settings)
     assert [fault.subject for fault in checks.faults] == [more]
-    assert doctor("compute", permissions=NEEDS["compute"] | LOOKS).is_ok
+    assert doctor("compute", permissions=permissions_of("compute") | LOOKS).is_ok
 
 
 @pytest.mark.parametrize("missing", sorted(LOOKS - {"artifactregistry.repositories.downloadArtifacts"}))
 def test_what_may_not_be_looked_at_is_unknown_and_no_fault(doctor, missing):
-    checks = doctor("compute", permissions=(NEEDS["compute"] | LOOKS) - {missing})
+    checks = doctor("compute", permissions=(permissions_of("compute") | LOOKS) - {missing})
     assert checks.is_ok
     assert all(missing in f"{one.subject} {one.why}" for one in checks.unknowns)
 
@@ -118,12 +117,11 @@ def test_a_service_account_is_called_by_its_name_in_the_commands(cloud, backend_
     assert all(member in fault.fix for fault in checks.faults)
 
 
-@pytest.mark.parametrize("kind", NEEDS)
+@pytest.mark.parametrize("kind", present.CLOUDS)
 def test_the_least_role_on_the_page_holds_what_the_table_asks_of_a_project(kind):
     page = (Path(__file__).parents[3] / "docs" / "howto" / f"{kind}.md").read_text()
     named = re.search(
         r"roles create gputrain(?:Gang|Submitter) .*? --permissions \\\n((?:.*,\\\n)*.*)\n", page
     )
     told = set(re.sub(r"[\\\s]", "", named[1]).split(","))
-    table = {"vertex": vertex, "compute": compute}[kind].NEEDS
-    assert {need.permission for need in table if need.on is On.PROJECT} <= told
+    assert {need.permission for need in needs_of(kind) if need.on is On.PROJECT} <= told

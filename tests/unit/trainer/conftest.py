@@ -5,7 +5,8 @@ from datetime import datetime, timezone
 import pytest
 
 import gputrain_emulator
-from gputrain import ComputeEngine, Trainer, VertexAI
+from gputrain import Trainer
+from tests import present
 
 L4 = {"gpu": "L4:2", "max_run_duration": "1h"}
 MACHINE = "g2-standard-24"
@@ -40,8 +41,8 @@ def trainer(cloud, now):
             "sleep": sleep,
             "now": cloud.clock.now,
         }
-        kinds = {"vertex": VertexAI, "compute": ComputeEngine}
-        backends = [kinds[name]("my-project", **reach) for name in names or ("vertex", "compute")]
+        kinds = [present.backend(name) for name in names or ("vertex", "compute")]
+        backends = [kind("my-project", **reach) for kind in kinds]
         return Trainer(backends, now=now, sleep=sleep)
 
     return build

@@ -1,6 +1,7 @@
 import pytest
 
-from gputrain import ComputeEngine, Local, SpecError, Trainer, VertexAI
+from gputrain import SpecError, Trainer
+from tests import present
 
 
 class Nothing:
@@ -14,14 +15,15 @@ def refused(value):
 
 
 @pytest.mark.parametrize(
-    ("kind", "fix"),
+    ("name", "fix"),
     [
-        (Local, "Trainer(Local())"),
-        (VertexAI, "Trainer(VertexAI(project=...))"),
-        (ComputeEngine, "Trainer(ComputeEngine(project=..., regions=..., bucket=...))"),
+        ("local", "Trainer(Local())"),
+        ("vertex", "Trainer(VertexAI(project=...))"),
+        ("compute", "Trainer(ComputeEngine(project=..., regions=..., bucket=...))"),
     ],
 )
-def test_a_class_is_refused_with_how_one_is_made(kind, fix):
+def test_a_class_is_refused_with_how_one_is_made(name, fix):
+    kind = present.backend(name)
     (fault,) = refused(kind)
     assert (fault.field, fault.value, fault.fix) == ("backends", kind.__name__, fix)
     assert "not its class" in fault.allowed
@@ -40,8 +42,9 @@ def test_what_is_no_backend_is_refused(value):
 
 
 def test_every_fault_of_a_list_is_told_at_once():
-    faults = refused([Local(), VertexAI, 7])
-    assert [fault.value for fault in faults] == ["VertexAI", "7"]
+    kind = present.backend("local")
+    faults = refused([kind(), kind, 7])
+    assert [fault.value for fault in faults] == ["Local", "7"]
 
 
 def test_a_backend_that_lacks_something_is_told_what():
@@ -58,7 +61,7 @@ def test_a_backend_that_lacks_something_is_told_what():
 
 
 def test_choosing_asks_a_backend_nothing():
-    class Dear(Local):
+    class Dear(present.backend("local")):
         @property
         def supply(self):
             raise AssertionError("nobody planned yet")

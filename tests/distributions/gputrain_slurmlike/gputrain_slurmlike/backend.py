@@ -122,7 +122,8 @@ class Slurm(Backend):
         fresh = Path(tempfile.mkdtemp(dir=self._root, prefix=".new-"))
         made = {contract.TOKEN: secrets.token_hex(32), contract.RESULT_DIR: str(folder)}
         if len(body["nodes"]) > 1:
-            made[contract.COORDINATOR] = f"127.0.0.1:{_free_port()}"
+            address = body["nodes"][0]["env"][contract.LOCAL_ADDR]
+            made[contract.COORDINATOR] = f"{address}:{_free_port(address)}"
         nodes = [{**node, "env": {**node["env"], **made}} for node in body["nodes"]]
         (fresh / "agent.pyz").write_bytes(zipapp.build())
         batch.write(fresh / "order.json", {**body, "nodes": nodes, "agent": str(folder / "agent.pyz")})
@@ -245,7 +246,7 @@ def _node(spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle,
         contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
         contract.LAUNCHER: spec.launcher.value,
         contract.LOG_FORMAT: "json",
-        contract.LOCAL_ADDR: "127.0.0.1",
+        contract.LOCAL_ADDR: _address(job_id, rank),
         contract.GRACE: str(GRACE_S),
     }
     folders = {contract.CHECKPOINT_DIR: spec.checkpoint_dir, contract.OUTPUT_DIR: spec.output_dir}
@@ -253,9 +254,15 @@ def _node(spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle,
     return {"rank": rank, "argv": list(bundle.argv), "env": env}
 
 
-def _free_port() -> int:
+def _address(job_id: str, rank: int) -> str:
+    """An address of the node's own: all of 127/8 is this machine."""
+    digest = hashlib.sha256(job_id.encode()).digest()
+    return f"127.{16 + digest[0] % 32}.{digest[1]}.{rank + 1}"
+
+
+def _free_port(address: str) -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         return int(probe.getsockname()[1])
 
 
