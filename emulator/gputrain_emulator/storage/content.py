@@ -19,7 +19,6 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.touch()
         self._end = weakref.finalize(self, path.unlink, missing_ok=True)
         self._end.atexit = False  # the whole folder goes with the emulator
 
@@ -64,6 +63,8 @@ class Draft:
 
     def finish(self, *, md5: str | None = None) -> Content:
         """What was written, as content; `md5` replaces the one that was computed."""
+        if not self.size:
+            self.file.path.touch()  # nothing has been appended, and a reader wants a file
         crc = self._crc.digest()  # type: ignore[no-untyped-call]
         own = base64.b64encode(self._md5.digest()).decode()
         return Content(

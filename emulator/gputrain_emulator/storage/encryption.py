@@ -17,6 +17,8 @@ from gputrain_emulator.storage.values import Stored
 
 ALGORITHM = "AES256"
 _KEY_BYTES = 32
+_OF_OBJECT = ("x-goog-encryption-algorithm", "x-goog-encryption-key", "x-goog-encryption-key-sha256")
+_OF_SOURCE = tuple(name.replace("x-goog-", "x-goog-copy-source-") for name in _OF_OBJECT)
 
 
 def key_sha256(headers: Mapping[str, str], *, of_source: bool = False) -> str:
@@ -24,10 +26,10 @@ def key_sha256(headers: Mapping[str, str], *, of_source: bool = False) -> str:
 
     `of_source` reads the key of a copy's source.
     """
-    prefix = "x-goog-copy-source-encryption-" if of_source else "x-goog-encryption-"
-    algorithm, key, told = (headers.get(prefix + name, "") for name in ("algorithm", "key", "key-sha256"))
-    if not (algorithm or key or told):
+    names = _OF_SOURCE if of_source else _OF_OBJECT
+    if headers.keys().isdisjoint(names):
         return ""
+    algorithm, key, told = (headers.get(name, "") for name in names)
     if algorithm != ALGORITHM:
         raise invalid(
             'Missing an encryption algorithm, or the provided algorithm is not "AES256."',

@@ -19,7 +19,7 @@ def object_resource(
 
     Without the key that it is encrypted with, an object's hashes are left out.
     """
-    path = f"b/{quote(stored.bucket, safe='')}/o/{quote(stored.name, safe='')}"
+    path = f"b/{stored.bucket}/o/{quote(stored.name, safe='')}"
     created = milliseconds(stored.created)
     resource: dict[str, Any] = {
         "kind": "storage#object",
@@ -49,7 +49,13 @@ def object_resource(
         }
     if stored.components:
         resource["componentCount"] = stored.components
-    resource.update(_times(stored, bucket))
+    if stored.deleted is not None:
+        resource["timeDeleted"] = milliseconds(stored.deleted)
+    if stored.soft_deleted is not None:
+        resource["softDeleteTime"] = milliseconds(stored.soft_deleted)
+        resource["hardDeleteTime"] = milliseconds(stored.hard_delete)
+    if bucket.retention_s and not stored.fields.get("eventBasedHold"):
+        resource["retentionExpirationTime"] = milliseconds(stored.retained_from + bucket.retention_s)
     resource.update(stored.fields)
     return {**resource, **acl.of_object(stored, bucket, base_url)} if full else resource
 
@@ -75,15 +81,3 @@ def bucket_resource(bucket: Bucket, base_url: str, *, full: bool = False) -> dic
         resource["rpo"] = "DEFAULT"
     resource.update(bucket.fields)
     return {**resource, **acl.of_bucket(bucket, base_url)} if full else resource
-
-
-def _times(stored: Stored, bucket: Bucket) -> dict[str, str]:
-    found = {}
-    if stored.deleted is not None:
-        found["timeDeleted"] = milliseconds(stored.deleted)
-    if stored.soft_deleted is not None:
-        found["softDeleteTime"] = milliseconds(stored.soft_deleted)
-        found["hardDeleteTime"] = milliseconds(stored.hard_delete)
-    if bucket.retention_s and not stored.fields.get("eventBasedHold"):
-        found["retentionExpirationTime"] = milliseconds(stored.retained_from + bucket.retention_s)
-    return found
