@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -181,3 +182,19 @@ def test_replicas_share_what_they_see_under_gcs(live: Cloud) -> None:
     assert ends(live, job, State.SUCCEEDED)
     assert "hello" in text(lines(live, job, "workerpool0-0"))
     assert until(live, lambda: not running("sleep 73"))
+
+
+@needs_walls
+def test_a_replica_writes_and_reads_with_gcsfs(live: Cloud) -> None:
+    live.world.part(Storage).add_bucket("my-bucket")
+    script = (
+        "import gcsfs, os\n"
+        "files = gcsfs.GCSFileSystem(token='anon', project='my-project')\n"
+        "data = os.urandom(3 << 20)\n"
+        "with files.open('my-bucket/blocks', 'wb', block_size=1 << 20) as out:\n"
+        "    out.write(data)\n"
+        "print('equal', files.cat('my-bucket/blocks') == data)\n"
+    )
+    job = submit(live, (1, f'exec {sys.executable} -c "{script}"'))
+    assert ends(live, job, State.SUCCEEDED, State.FAILED)
+    assert "equal True" in text(lines(live, job))

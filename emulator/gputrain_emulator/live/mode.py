@@ -216,6 +216,8 @@ class LiveMode:
         stem = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
         return {
             "STORAGE_EMULATOR_HOST": url,
+            # Unless told so, gcsfs waits a minute for each bucket to tell its kind over gRPC with TLS.
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
             f"{stem}COMPUTE": f"{url}/compute/v1/",
             f"{stem}AIPLATFORM": f"{url}/",
             f"{stem}LOGGING": f"{url}/",
