@@ -40,6 +40,7 @@ class Node:
             "zone": job["zone"],
         }
         self.token = ""
+        self.word = ""
         self.absent = ", ".join(job["names"])
         self.patience = time.monotonic() + job["boot_wait_s"]
         self.offset = 0

@@ -15,9 +15,11 @@ _VM = (
     "keeper/__init__.py",
     "keeper/cloud.py",
     "keeper/container.py",
+    "keeper/gpus.py",
     "keeper/loader.py",
     "keeper/mirror.py",
     "keeper/node.py",
+    "keeper/rules.py",
     "keeper/serial.py",
     "keeper/vm.py",
 )

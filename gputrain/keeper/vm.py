@@ -19,10 +19,11 @@ import time
 
 from gputrain.entrypoint import contract
 
-from . import container
+from . import container, gpus
 from .cloud import call, metadata
 from .container import Failed
 from .node import ROOT, Node, Running
+from .rules import KILL, TICK_S, Rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ PEERS_FIRST_S, PEERS_EVERY_S = 2.0, 10.0
 LOG_EVERY_S = 300.0
 LEAD_S = 30
 """How long before Google's limit the ranks are asked to save, where the limit leaves room for it."""
+
+ENDING_S = 65.0
+"""How much longer than the ranks' time to save an agent may take: 60 s is the gang's limit for a verdict."""
 
 BUTTON_S = 600
 """How long the power button may take after this VM was deleted."""
@@ -61,7 +65,8 @@ class Run:
             if was_here:
                 raise Failed("this VM booted a second time: it does not train again, the job does as a whole")
             node.tell("booted")
-            threading.Thread(target=self.watch, daemon=True).start()
+            for task in (self.watch, self.ask_the_bucket):
+                threading.Thread(target=task, daemon=True).start()
             self.check_gpus()
             code = self.train()
         except Failed as error:
@@ -83,7 +88,7 @@ class Run:
         """Wait for the driver, and count what it sees."""
         wanted, deadline = self.job["gpus"], time.monotonic() + self.job["driver_wait_s"]
         while True:
-            seen = visible_gpus()
+            seen = gpus.visible()
             if seen == wanted:
                 return
             if seen is not None:
@@ -203,49 +208,41 @@ class Run:
             self.node.say("not all of a folder could be sent to the bucket", "ERROR")
 
     def watch(self) -> None:
-        """End with the gang (time limit, cancel, a peer that could not start), and send the log."""
+        """End with the gang: at the time limit, cancelled, with a peer; whoever does not heed is killed."""
         most = self.job["max_run_s"]
         limit = self.began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
-        sent, looked = self.began, self.began + PEERS_FIRST_S - PEERS_EVERY_S
-        size = 0
+        rules = Rules(limit, "max_run_duration", self.grace_s() + ENDING_S)
+        while not self.is_over:
+            what = rules.at(time.monotonic(), self.why or self.node.word)
+            self.why = self.why or rules.stop
+            child = self.child
+            if what and child is not None and child.poll() is None:
+                child.send_signal(signal.SIGKILL if what == KILL else signal.SIGTERM)
+            time.sleep(TICK_S)
+
+    def ask_the_bucket(self) -> None:
+        """Keep up with the gang's words in the bucket, and it with our log; slow calls hold up no limit."""
+        sent, size = self.began, 0
+        time.sleep(PEERS_FIRST_S)
         while not self.is_over and not self.why:
-            time.sleep(0.2)
-            now = time.monotonic()
-            if now > limit:
-                self.stop("max_run_duration")
-            elif now > looked + PEERS_EVERY_S:
-                looked = now
-                reason = self.node.gang_ends()
-                if reason:
-                    self.stop(reason)
-                elif self.node.offset > 2 * size or (now > sent + LOG_EVERY_S and self.node.offset > size):
-                    sent, size = now, self.node.offset
-                    self.node.send_logs()
+            self.node.word = self.node.gang_ends()
+            due = self.node.offset > 2 * size or time.monotonic() > sent + LOG_EVERY_S
+            if due and self.node.offset > size:
+                sent, size = time.monotonic(), self.node.offset
+                self.node.send_logs()
+            time.sleep(PEERS_EVERY_S)
+
+    def grace_s(self) -> float:
+        """How long the agent gives its ranks to save; a setting that is none it complains of itself."""
+        try:
+            return float(self.job["env"].get(contract.GRACE) or contract.ENVIRONMENT[contract.GRACE][1])
+        except ValueError:
+            return 0.0
 
     def button_pressed(self, *_: object) -> None:
         """This VM goes down: the ranks may save, and then nothing of this script may hold it up."""
         self.goes_down = True
-        self.stop("shutdown")
-
-    def stop(self, why: str) -> None:
-        """Ask the ranks to save and leave, or give up what comes before them."""
-        self.why = self.why or why
-        if self.child is not None and self.child.poll() is None:
-            self.child.terminate()
-
-
-def visible_gpus() -> int | None:
-    """How many GPUs the driver sees; None where it does not answer."""
-    try:
-        command = ["nvidia-smi", "-L"]
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return (
-        sum(line.startswith(b"GPU ") for line in done.stdout.splitlines()) if done.returncode == 0 else None
-    )
+        self.why = self.why or "shutdown"  # the watch passes it on
 
 
 def remove_self(node: Node, goes_down: bool) -> None:

@@ -28,6 +28,7 @@ from gputrain.backends.local.status import (
     SUCCEEDED,
 )
 from gputrain.entrypoint import contract, processes
+from gputrain.keeper.rules import KILL, TICK_S, Rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 STARTING_TICK_S = 0.05
 """How often a look is taken while ranks start: their start is told to the client within this."""
-TICK_S = 0.2
-"""How often a look is taken otherwise, for a request to cancel; the end of a process wakes at once."""
 STRANDED_S = 5.0
 """How long agents may go on after one of them ended before any rank ran: they wait for what cannot come."""
 ENDING_S = 65.0
@@ -67,10 +66,8 @@ class Supervisor:
         self._state: dict[str, Any] = {}
         self._told: dict[str, Any] = {}
         self._grace = _seconds(os.environ.get(contract.GRACE, "")) or _seconds(_DEFAULT_GRACE)
-        self._deadline = float("inf")
-        self._stop = ""
+        self._rules = Rules(float("inf"), EXPIRED, 0.0)
         self._begun_at = 0.0
-        self._kill_at = float("inf")
 
     def check_in(self) -> None:
         """Tell that somebody looks after the job now. Raises OSError where that cannot be written."""
@@ -86,15 +83,16 @@ class Supervisor:
             allotment.close()
 
     def _run_attempts(self, allotment: devices.Allotment) -> None:
-        self._deadline = time.monotonic() + self._order["max_run_s"]
+        deadline = time.monotonic() + self._order["max_run_s"]
         for attempt in range(self._order["max_restarts"] + 1):
             self._tell(state=PROVISIONING, attempt=attempt)
+            self._rules = Rules(deadline, EXPIRED, self._grace + KILL_MARGIN_S)
             agents = self._start(attempt, allotment)
             self._watch(agents)
             processes.end_children()
             code = agents.exit_code
-            again = code in RESTARTS and not self._stop and attempt < self._order["max_restarts"]
-            if not again or not self._pause(code):
+            again = code in RESTARTS and not self._rules.stop and attempt < self._order["max_restarts"]
+            if not again or not self._pause(code, deadline):
                 self._end(agents, code)
                 return
 
@@ -121,7 +119,6 @@ class Supervisor:
     def _start(self, attempt: int, allotment: devices.Allotment) -> Agents:
         agents = Agents()
         self._begun_at = folder.now()
-        self._kill_at = float("inf")
         results = self._file(folder.ATTEMPT.format(attempt=attempt))
         self._check_folder()
         os.mkdir(results, folder.FOLDER_MODE)
@@ -157,29 +154,18 @@ class Supervisor:
             if agents.have_ranks and self._state["state"] == PROVISIONING:
                 self._tell(state=RUNNING, started_at=self._state.get("started_at") or folder.now())
             self._write()
-            self._check_limits(agents, running)
-            tick = TICK_S if agents.have_ranks else STARTING_TICK_S
-            soonest = min(self._kill_at if self._stop else self._deadline, self._kill_at) - time.monotonic()
-            if self._was_asked_to_stop(processes.wait(min(tick, soonest))) and not self._stop:
-                self._tell(state=STOPPING)
-                self._ask(running, CANCELLED)
-
-    def _check_limits(self, agents: Agents, running: list[int]) -> None:
-        moment = time.monotonic()
-        if not self._stop and moment >= self._deadline:
-            self._ask(running, EXPIRED)
-        elif self._kill_at == float("inf") and agents.endings:
             late = self._grace + ENDING_S if agents.have_ranks else STRANDED_S
-            if moment >= agents.first_ending_at + late:
-                self._ask(running, self._stop)
-        if moment >= self._kill_at:
-            processes.tell(running, signal.SIGKILL)
-            self._kill_at = moment + 1.0
+            leave_by = agents.first_ending_at + late if agents.endings else float("inf")
+            self._do(running, self._rules.at(time.monotonic(), leave_by=leave_by))
+            tick = TICK_S if agents.have_ranks else STARTING_TICK_S
+            asked = self._was_asked_to_stop(processes.wait(self._rules.pause_s(time.monotonic(), tick)))
+            if asked and not self._rules.stop:
+                self._tell(state=STOPPING)
+                self._do(running, self._rules.at(time.monotonic(), CANCELLED))
 
-    def _ask(self, running: list[int], reason: str) -> None:
-        self._stop = reason
-        self._kill_at = time.monotonic() + self._grace + KILL_MARGIN_S
-        processes.tell(running, signal.SIGTERM)
+    def _do(self, running: list[int], what: str) -> None:
+        if what:
+            processes.tell(running, signal.SIGKILL if what == KILL else signal.SIGTERM)
 
     def _check_folder(self) -> None:
         """Raise Withdrawn where the folder is not there: nothing may run that nobody can see or stop."""
@@ -194,21 +180,19 @@ class Supervisor:
         self._check_folder()
         return by_signal or os.path.exists(self._file(folder.CANCEL))
 
-    def _pause(self, code: int) -> bool:
+    def _pause(self, code: int, deadline: float) -> bool:
         """Wait before the next attempt; False where there is to be none."""
         why = "a node was lost" if code == contract.NODE_LOST else "it was stopped from outside"
         self._tell(state=INTERRUPTED, detail=f"{why}; starts again")
-        until = min(time.monotonic() + RESTART_AFTER_S, self._deadline)
-        while time.monotonic() < until:
-            if self._was_asked_to_stop(processes.wait(until - time.monotonic())):
-                self._stop = CANCELLED
-                return False
-        if time.monotonic() >= self._deadline:
-            self._stop = EXPIRED
-        return not self._stop
+        until = min(time.monotonic() + RESTART_AFTER_S, deadline)
+        word = ""
+        while time.monotonic() < until and not word:
+            word = CANCELLED if self._was_asked_to_stop(processes.wait(until - time.monotonic())) else ""
+        self._rules.at(time.monotonic(), word)
+        return not self._rules.stop
 
     def _end(self, agents: Agents, code: int) -> None:
-        state = SUCCEEDED if code == 0 else self._stop or FAILED
+        state = SUCCEEDED if code == 0 else self._rules.stop or FAILED
         detail = "max_run_duration is over" if state == EXPIRED else ""
         # A job may be over between two looks; then no look has seen its ranks.
         never_ran = code in (contract.BAD_ENVIRONMENT, contract.NODE_LOST)
