@@ -163,7 +163,7 @@ def test_a_running_job_is_cancelled_and_its_ranks_may_save(road, script):
     road.backend.cancel(ref)
     road.backend.cancel(ref)
     seen = road.end(ref)
-    assert (seen.state, seen.exit_code, seen.failure) == (State.CANCELLED, 75, None)
+    assert (seen.state, seen.exit_code, seen.failure.kind) == (State.CANCELLED, 75, "cancelled")
 
 
 def test_a_job_is_cancelled_before_it_runs(road, script):
