@@ -28,6 +28,7 @@ from gputrain.gcp.endpoints import GOOGLE, Api
 from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.listing import Listing, Page, page_of, read_all
 from gputrain.gcp.refusals import to_error
+from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.gcp.translate import answer_of_response, translated
 from gputrain.retry import LOOK, ONCE, READ, Policy, retried
 
@@ -69,7 +70,14 @@ class Access:
     endpoints: Any = attrs.field(default=GOOGLE, repr=False)
     sleep: Callable[[float], None] = attrs.field(default=time.sleep, repr=False)
     now: Callable[[], float] = attrs.field(default=time.time, repr=False)
+    looks: Shared[str, Any] = attrs.field(init=False, repr=False)
+    """What plans and quotas ask of the cloud, side by side, for all threads."""
     _made: _Made = attrs.field(init=False, factory=_Made, repr=False)
+
+    @looks.default
+    def _make_looks(self) -> Shared[str, Any]:
+        # a failure is kept for less: whoever has just switched an API on should not wait a minute
+        return Shared(fresh_s=LONGEST_S, failure_s=15.0, now=self.now)
 
     def url(self, api: Api, *, region: str = "") -> str:
         """The address of an API, without a slash at its end; empty where these endpoints have none."""

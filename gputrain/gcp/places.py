@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import attrs
@@ -11,12 +12,16 @@ import attrs
 from gputrain.gcp.api import Access
 from gputrain.gcp.endpoints import Api
 from gputrain.gcp.forms import Json, mapping, mappings, texts
-from gputrain.gcp.listing import PARTIAL_WARNINGS, Page, read_all
-from gputrain.gcp.lookups import SOON, WAIT_S
-from gputrain.retry import retried
+from gputrain.gcp.listing import PARTIAL_WARNINGS, Listing, Page, left_out_of, listing_of
+from gputrain.retry import SOON, Policy
+
+if TYPE_CHECKING:
+    from gputrain.gcp.wire import Reply
 
 _ZONES = "zones/"
 _EMPTY = "NO_RESULTS_ON_PAGE"
+NO_ITEMS = "the list has no items"
+"""Left out of a list without a word on any zone: Compute Engine names every zone, also the empty ones."""
 
 
 @attrs.frozen(kw_only=True, eq=False, slots=False)
@@ -26,23 +31,37 @@ class InZones:
     items: Mapping[str, tuple[Json, ...]]
     """By zone; a zone that was read and has nothing is there with nothing."""
     unread: frozenset[str]
-    is_whole: bool
+    broken: tuple[str, ...] = ()
+    """What is wrong with the list itself: then no zone's part counts as read."""
 
     @cached_property
     def _names(self) -> Mapping[str, frozenset[str]]:
         return {
             zone: frozenset(str(one.get("name")) for one in held)
             for zone, held in self.items.items()
-            if self.is_whole and zone not in self.unread
+            if not self.broken and zone not in self.unread
         }
 
     def names(self, zone: str) -> frozenset[str] | None:
         """The names of what a zone has; None: unknown, for its part of the list is not there or not whole."""
         return self._names.get(zone)
 
+    @cached_property
+    def listing(self) -> Listing[Json]:
+        """Everything that was seen, of all zones together."""
+        return listing_of(
+            (one for held in self.items.values() for one in held), (*sorted(self.unread), *self.broken)
+        )
+
 
 def aggregated(
-    access: Access, collection: str, *, fields: str, wanted: str = "", project: str = ""
+    access: Access,
+    collection: str,
+    *,
+    fields: str,
+    wanted: str = "",
+    project: str = "",
+    policy: Policy = SOON,
 ) -> InZones:
     """All that a filter takes of a collection (``machineTypes``), by zone.
 
@@ -54,27 +73,31 @@ def aggregated(
         "filter": wanted,
         "maxResults": "500",
         "returnPartialSuccess": "true",  # one zone that is down must not hide the others
-        "fields": f"items/*/{collection}({fields}),items/*/warning/code,nextPageToken,unreachables",
+        "fields": f"items/*/{collection}({fields}),items/*/warning/code,"
+        "nextPageToken,unreachables,warning/code",
     }
     unread: set[str] = set()
 
-    def page(token: str) -> Page[tuple[str, tuple[Json, ...]]]:
-        body = _get(access, f"{base}/aggregated/{collection}", {**params, "pageToken": token}, collection)
+    def read(_: Reply, body: Json) -> Page[tuple[str, tuple[Json, ...]]]:
         found = []
         for scope, part in mapping(body.get("items")).items():
             zone, held = scope.removeprefix(_ZONES), mapping(part)
             if not _is_read(held, collection):
                 unread.add(zone)
             found.append((zone, mappings(held.get(collection))))
-        unread.update(one.rpartition("/")[2] for one in texts(body.get("unreachables")))
-        left_out = () if found else ("the list has no items",)
-        return Page(items=tuple(found), next_token=str(body.get("nextPageToken", "")), left_out=left_out)
+        silent = {place.rpartition("/")[2] for place in texts(body.get("unreachables"))}
+        unread.update(silent)
+        told = [one for one in left_out_of(body) if one not in silent and not unread]
+        token = body.get("nextPageToken", "")
+        left_out = (*told, *(() if found or silent else (NO_ITEMS,)))
+        return Page(items=tuple(found), next_token=token if isinstance(token, str) else "", left_out=left_out)
 
-    listing = read_all(page)
+    url = f"{base}/aggregated/{collection}"
+    listing = access.pages(url, action=f"list the {collection}", params=params, policy=policy, read=read)
     items: dict[str, tuple[Json, ...]] = {}
     for zone, held in listing.items:
         items[zone] = (*items.get(zone, ()), *held)
-    return InZones(items=items, unread=frozenset(unread), is_whole=listing.is_whole)
+    return InZones(items=items, unread=frozenset(unread), broken=listing.left_out)
 
 
 def _is_read(held: Json, collection: str) -> bool:
@@ -84,12 +107,3 @@ def _is_read(held: Json, collection: str) -> bool:
     if listed is None:
         return code == _EMPTY
     return code not in PARTIAL_WARNINGS and isinstance(listed, list) and len(mappings(listed)) == len(listed)
-
-
-def _get(access: Access, url: str, params: Mapping[str, str], what: str) -> Json:
-    sent = {name: value for name, value in params.items() if value}
-
-    def call() -> Json:
-        return access.rest_json("GET", url, action=f"list {what}", params=sent, timeout_s=WAIT_S)
-
-    return mapping(retried(call, policy=SOON, sleep=access.sleep))

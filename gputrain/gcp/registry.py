@@ -10,10 +10,11 @@ import attrs
 from gputrain.errors import GputrainError
 from gputrain.gcp.api import Access
 from gputrain.gcp.endpoints import Api
+from gputrain.gcp.forms import mapping, mappings
+from gputrain.retry import GLANCE, Policy
 
 log = logging.getLogger("gputrain")
 
-TIMEOUT_S = 5.0
 _IMAGE = re.compile(
     r"(?P<host>[a-z0-9.-]+\.pkg\.dev|(?:[a-z]+\.)?gcr\.io)/(?P<path>[^@:]+)"
     r"(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
@@ -73,15 +74,12 @@ def pinned(access: Access, image: str) -> str:
     """The image by its digest where Google's registry tells it, else as it was given.
 
     The job then runs what the tag meant when it was submitted, on every node and after every restart.
+    It is asked each time: a tag that was pushed again means something else now.
     A registry that does not answer is no obstacle: who pulls is the machine, under another identity.
     """
     name = ImageName.parse(image)
     if name is None or "@" in image:
         return image
-    return access.once(f"image {image}", lambda: _asked(access, image, name))
-
-
-def _asked(access: Access, image: str, name: ImageName) -> str:
     try:
         found = find_manifest(access, name)
     except GputrainError as error:
@@ -90,8 +88,8 @@ def _asked(access: Access, image: str, name: ImageName) -> str:
     return name.by_digest(found.digest) if found is not None and found.digest else image
 
 
-def find_manifest(access: Access, image: ImageName) -> Manifest | None:
-    """What the registry tells of the image; None where these endpoints have no registry. One read.
+def find_manifest(access: Access, image: ImageName, *, policy: Policy = GLANCE) -> Manifest | None:
+    """What the registry tells of the image now; None where these endpoints have no registry.
 
     Raises:
         MissingError: there is no such image.
@@ -100,8 +98,8 @@ def find_manifest(access: Access, image: ImageName) -> Manifest | None:
     url = _url(access, image)
     if not url:
         return None
-    response = access.rest(
-        "HEAD", url, action=f"look up {image.path}", headers={"Accept": _ACCEPTED}, timeout_s=TIMEOUT_S
+    response = access.reply(
+        "HEAD", url, action=f"look up {image.path}", headers={"Accept": _ACCEPTED}, policy=policy
     )
     digest = response.headers.get("Docker-Content-Digest", "")
     kind = response.headers.get("Content-Type", "")
@@ -112,14 +110,14 @@ def read_architectures(access: Access, image: ImageName) -> frozenset[str]:
     """The CPU architectures of an image that is a list, in Google's words: ``x86_64``, ``arm64``. Raises as
     `find_manifest`.
     """
-    body = access.rest_json(
-        "GET",
+    body = access.get(
         _url(access, image),
         action=f"read the manifest of {image.path}",
         headers={"Accept": _ACCEPTED},
-        timeout_s=TIMEOUT_S,
+        policy=GLANCE,
     )
-    named = (str((one.get("platform") or {}).get("architecture", "")) for one in body.get("manifests", ()))
+    told = mappings(body.get("manifests"))
+    named = (str(mapping(one.get("platform")).get("architecture", "")) for one in told)
     return frozenset(name.replace("amd64", "x86_64") for name in named if name not in ("", "unknown"))
 
 

@@ -98,7 +98,7 @@ def read(access: Access, name: str) -> tuple[Reservation, ...] | None:
         for one in many
         if one.get("name") == short and zone in ("", place)
     )
-    return listed if listed or found.is_whole else None
+    return listed if listed or found.listing.is_whole else None
 
 
 def _reservation(zone: str, body: Mapping[str, Any]) -> Reservation:

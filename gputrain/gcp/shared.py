@@ -6,7 +6,7 @@ Nothing here knows an API: what is asked is handed in as a function.
 
     vms = Shared(fresh_s=0.5)
     vms.get("us-central1-a", lambda: list_vms("us-central1-a"))     1,000 threads, two lists a second
-    looks.ask({"quotas": read_quotas, "zones": read_zones}, wait_s=6)   side by side, none waited for too long
+    looks.ask({"quotas": read_quotas, "zones": read_zones})   side by side, none waited for too long
 
 There is no thread of its own that looks: whoever asks first asks, whoever asks soon after reads.
 """
@@ -101,21 +101,19 @@ class _Flight:
     def __init__(self, now: Callable[[], float]) -> None:
         self.left_at = time.monotonic()
         self.landed = threading.Event()
-        self.value: Any = None
-        self.error: GputrainError | None = None
+        self.answer: Found | None = None
         self.mistake: BaseException | None = None
-        self.read_at = 0.0
         self._now = now
 
     def fly(self, fetch: Callable[[], Any]) -> None:
         try:
-            self.value = fetch()
+            value = fetch()
+            self.answer = Found(value=value, read_at=_moment(self._now()))
         except GputrainError as error:
-            self.error = error
+            self.answer = Found(error=error, read_at=_moment(self._now()))
         except BaseException as error:  # noqa: BLE001  # a mistake of ours: raised where the answer is wanted
             self.mistake = error
         finally:
-            self.read_at = self._now()
             self.landed.set()
 
     def found(self, wait_s: float) -> Found:
@@ -123,8 +121,8 @@ class _Flight:
         self.landed.wait(max(0.0, self.left_at + wait_s - time.monotonic()))
         if self.mistake is not None:
             raise self.mistake
-        if self.landed.is_set():
-            return Found(value=self.value, error=self.error, read_at=_moment(self.read_at))
+        if self.answer is not None:
+            return self.answer
         late = UnclearError("the answer is late", why=f"no answer came in {wait_s:g} s")
         return Found(error=late, read_at=_moment(self._now()))
 
@@ -137,6 +135,7 @@ class Shared(Generic[K, V]):
         failure_s: how long a failure is; whoever waits for the same flight is told of it in any case.
         now: the clock by which answers age, in seconds since 1970.
         most: answers kept at most.
+        wait_s: how long questions that are asked side by side are waited for.
     """
 
     def __init__(
@@ -146,7 +145,9 @@ class Shared(Generic[K, V]):
         failure_s: float = 0.0,
         now: Callable[[], float] = time.time,
         most: int = 256,
+        wait_s: float = 6.0,
     ) -> None:
+        self._wait_s = wait_s
         self._fresh_s = fresh_s
         self._failure_s = failure_s
         self._now = now
@@ -167,19 +168,20 @@ class Shared(Generic[K, V]):
             flight.landed.wait()
             if flight.mistake is not None and not is_ours and not isinstance(flight.mistake, Exception):
                 continue  # whoever asked was interrupted; that was not meant for us
-            error = flight.error or flight.mistake
-            if error is not None:
-                raise error
-            found: V = flight.value
+            if flight.answer is None:
+                raise flight.mistake or RuntimeError("a question landed without an answer")
+            if flight.answer.error is not None:
+                raise flight.answer.error
+            found: V = flight.answer.value
             return found
 
-    def ask(self, questions: Mapping[K, Callable[[], V]], *, wait_s: float) -> dict[K, Found]:
+    def ask(self, questions: Mapping[K, Callable[[], V]]) -> dict[K, Found]:
         """The answer to every question, by its key; those that nobody has asked lately are asked now.
 
         All are out at the same time. One that is not answered ``wait_s`` seconds after it was asked counts as
         failed, for whoever asks it meanwhile at once; its answer is kept for the next one when it comes.
         """
-        return {key: flight.found(wait_s) for key, flight in self._flights_of(questions).items()}
+        return {key: flight.found(self._wait_s) for key, flight in self._flights_of(questions).items()}
 
     def forget(self) -> None:
         """Ask everything anew next time: something has changed, or a person says so."""
@@ -217,11 +219,11 @@ class Shared(Generic[K, V]):
         """Whether a caller may use it: it is on its way, or its answer is fresh."""
         if not flight.landed.is_set():
             return True
-        if flight.mistake is not None:
+        if flight.answer is None:
             return False
         # an age below 0: the clock went back, and nothing is kept
-        good_s = self._failure_s if flight.error is not None else self._good_s(flight.value)
-        return 0 <= self._now() - flight.read_at < min(good_s, LONGEST_S)
+        good_s = self._failure_s if flight.answer.error is not None else self._good_s(flight.answer.value)
+        return 0 <= self._now() - flight.answer.read_at.timestamp() < min(good_s, LONGEST_S)
 
     def _good_s(self, value: V) -> float:
         return self._fresh_s(value) if callable(self._fresh_s) else self._fresh_s

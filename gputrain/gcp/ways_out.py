@@ -14,7 +14,8 @@ import attrs
 from gputrain.errors import AccessError, Scope
 from gputrain.gcp.api import Access
 from gputrain.gcp.endpoints import Api
-from gputrain.gcp.forms import mapping, mappings
+from gputrain.gcp.forms import mappings
+from gputrain.retry import LOOK, Policy
 
 _WHOLE = frozenset({"ALL_SUBNETWORKS_ALL_IP_RANGES", "ALL_SUBNETWORKS_ALL_PRIMARY_IP_RANGES"})
 
@@ -52,7 +53,9 @@ def ways_out(subnetwork: Mapping[str, Any], routers: Sequence[Mapping[str, Any]]
     return WaysOut(to_google=has_nat or bool(subnetwork.get("privateIpGoogleAccess")), to_internet=has_nat)
 
 
-def read_ways_out(access: Access, region: str, subnetwork: str, *, to_internet: bool = True) -> WaysOut:
+def read_ways_out(
+    access: Access, region: str, subnetwork: str, *, to_internet: bool = True, policy: Policy = LOOK
+) -> WaysOut:
     """The same, read from Compute Engine: two calls that change nothing.
 
     Args:
@@ -65,12 +68,13 @@ def read_ways_out(access: Access, region: str, subnetwork: str, *, to_internet: 
     url = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{access.project}/regions/{region}"
     action = f"look at the network in {region}"
     fields = {"fields": "selfLink,network,privateIpGoogleAccess"}
-    found = mapping(access.rest_json("GET", f"{url}/subnetworks/{subnetwork}", action=action, params=fields))
+    found = access.get(f"{url}/subnetworks/{subnetwork}", action=action, params=fields, policy=policy)
     if found.get("privateIpGoogleAccess") and not to_internet:
         return ways_out(found, ())
-    fields = {"fields": "items(network,nats)"}
-    routers = mapping(access.rest_json("GET", f"{url}/routers", action=action, params=fields))
-    return ways_out(found, mappings(routers.get("items")))
+    fields = {"fields": "items(network,nats),nextPageToken,warning"}
+    routers = access.pages(f"{url}/routers", action=action, params=fields, policy=policy)
+    ways = ways_out(found, routers.items)
+    return ways if ways.to_internet else ways_out(found, routers.whole(action).items)
 
 
 def commands(project: str, region: str, network: str, subnetwork: str, *, to_internet: bool) -> str:

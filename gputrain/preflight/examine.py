@@ -12,7 +12,7 @@ from gputrain.gcp import MissingError
 from gputrain.preflight.checks import Check, Checks, Finding
 from gputrain.retry import Policy
 
-LOOK = Policy(budget_s=10.0)
+PATIENCE = Policy(budget_s=10.0, call_s=10.0)
 """A look that is not answered for so long is reported as unknown: a person is waiting."""
 
 SIDE_BY_SIDE = 16

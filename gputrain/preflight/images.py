@@ -8,8 +8,7 @@ from gputrain.catalog import Shape, image_faults
 from gputrain.gcp import Access, MissingError
 from gputrain.gcp.registry import ImageName, find_manifest, read_architectures
 from gputrain.preflight.checks import Check, Finding
-from gputrain.preflight.examine import LOOK, Question
-from gputrain.retry import retried
+from gputrain.preflight.examine import PATIENCE, Question
 
 
 def image(access: Access, name: str, shapes: Sequence[Shape]) -> tuple[Question, ...]:
@@ -45,7 +44,7 @@ def _is_there(access: Access, name: str, shapes: Sequence[Shape]) -> Iterator[Ch
         yield Check(subject=subject, finding=Finding.UNKNOWN, why=why)
         return
     try:
-        found = retried(lambda: find_manifest(access, parsed), policy=LOOK, sleep=access.sleep)
+        found = find_manifest(access, parsed, policy=PATIENCE)
     except MissingError:
         fix = f"gcloud artifacts docker images list {parsed.host}/{parsed.path} --include-tags"
         yield Check(subject=subject, finding=Finding.FAULT, why=f"{parsed.host} has no such image", fix=fix)

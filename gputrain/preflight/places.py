@@ -8,7 +8,7 @@ from gputrain import staging
 from gputrain.errors import PermissionDeniedError, RequestError, SpecError
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.preflight.checks import Check, Finding
-from gputrain.preflight.examine import LOOK, Question
+from gputrain.preflight.examine import PATIENCE, Question
 from gputrain.preflight.permissions import owner_of
 from gputrain.preflight.project import read
 from gputrain.spec import TrainingSpec
@@ -26,7 +26,7 @@ def bucket(access: Access, home: Bucket | None, region: str) -> Question:
             yield Check(subject=subject, finding=Finding.FAULT, why=why, fix=fix)
             return
         try:
-            check_bucket(access, home, region, policy=LOOK)
+            check_bucket(access, home, region, policy=PATIENCE)
         except PermissionDeniedError as error:
             if error.permission == "storage.buckets.list":  # we may not see whose it is
                 raise

@@ -11,8 +11,7 @@ from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.gcp.forms import mappings, texts
 from gputrain.preflight.checks import Check, Finding
-from gputrain.preflight.examine import LOOK, Question
-from gputrain.retry import retried
+from gputrain.preflight.examine import PATIENCE, Question
 
 Json = dict[str, Any]
 
@@ -55,7 +54,7 @@ def credentials(access: Access) -> Question:
     """Whether there are credentials, and a token can be had for them."""
 
     def ask() -> Iterator[Check]:
-        who = retried(access.sign_in, policy=LOOK, sleep=access.sleep)
+        who = access.sign_in(policy=PATIENCE)
         yield Check(subject="credentials", finding=Finding.OK, why=who)
 
     return Question(subject="credentials", ask=ask)
@@ -135,11 +134,4 @@ def _call(access: Access, method: str, api: Api, path: str, *, action: str, **op
     base = access.url(api)
     if not base:
         raise ProviderError(f"could not {action}", why=f"these endpoints have no {api.value}")
-    body: object = retried(
-        lambda: access.rest_json(method, base + path, action=action, **options),
-        policy=LOOK,
-        sleep=access.sleep,
-    )
-    if not isinstance(body, dict):
-        raise ProviderError(f"could not {action}", why=f"the answer is {str(body)[:40]!r}", raw=body)
-    return body
+    return access.document(method, base + path, action=action, policy=PATIENCE, **options)

@@ -10,7 +10,7 @@ import attrs
 from gputrain.catalog import PREEMPTIBLE_CPUS, ProvisioningModel, Service, Shape
 from gputrain.errors import ApiDisabledError, AuthError, GputrainError, PermissionDeniedError
 from gputrain.gcp.errors import UnclearError
-from gputrain.gcp.lookups import Found
+from gputrain.gcp.shared import Found
 from gputrain.quota import infos
 from gputrain.quota.counts import Count, counts
 from gputrain.quota.values import EVERYWHERE, Reading, Source, Standing

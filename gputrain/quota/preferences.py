@@ -9,12 +9,11 @@ from urllib.parse import quote
 import attrs
 
 from gputrain.errors import RequestError
-from gputrain.gcp import Access, Api, MissingError, PreconditionError
+from gputrain.gcp import Access, Api, Listing, MissingError, PreconditionError
 from gputrain.quota.targets import Target, stem
-from gputrain.retry import Policy, retried
+from gputrain.retry import LOOK, WRITE
 
 Json = Mapping[str, Any]
-_PATIENCE = Policy(budget_s=30.0)
 
 BEFORE = "gputrain-limit-before"
 """The annotation that keeps the limit of the day it was asked: what tells a grant in part from a denial."""
@@ -35,12 +34,13 @@ class Preferences:
         services = f"{self._place}/services/{quote(target.api, safe='')}/quotaInfos"
         try:
             if target.quota_id:
-                return target, self._call(
-                    "GET", f"{services}/{quote(target.quota_id, safe='')}", "look up the quota"
-                )
-            for info in self._listed(services, "quotaInfos", "find the quota"):
-                if stem(str(info.get("metric", ""))) == target.metric:
-                    return attrs.evolve(target, quota_id=str(info["quotaId"])), info
+                url = f"{services}/{quote(target.quota_id, safe='')}"
+                return target, self.access.get(url, action="look up the quota", policy=LOOK)
+            listed = self._listed(services, "quotaInfos", "find the quota")
+            info = listed.find(lambda one: stem(str(one.get("metric", ""))) == target.metric)
+            if info is not None:
+                return attrs.evolve(target, quota_id=str(info["quotaId"])), info
+            listed.whole("find the quota")
         except MissingError:
             pass
         name = target.quota_id or target.metric
@@ -51,7 +51,8 @@ class Preferences:
 
     def get(self, name: str) -> Json:
         """A preference as Google keeps it. Raises MissingError where there is none."""
-        return self._call("GET", f"{self._host}/v1/{name}", "look at the quota preference")
+        url = f"{self._host}/v1/{name}"
+        return self.access.get(url, action="look at the quota preference", policy=LOOK)
 
     def put(self, name: str, body: Json) -> Json:
         """The preference of that name, made; or the one that is there already, with this value.
@@ -61,8 +62,8 @@ class Preferences:
         parent, _, ident = name.partition("/quotaPreferences/")
         url = f"{self._host}/v1/{parent}/quotaPreferences"
         try:
-            return self._call(
-                "POST", url, "ask for more quota", params={"quotaPreferenceId": ident}, json=body
+            return self.access.post(
+                url, action="ask for more quota", params={"quotaPreferenceId": ident}, json=body, policy=WRITE
             )
         except PreconditionError as error:
             kept = self._same(name, body)
@@ -78,7 +79,8 @@ class Preferences:
     def _changed(self, kept: Json, body: Json) -> Json:
         changed = {key: body[key] for key in ("quotaConfig", "contactEmail", "justification")}
         sent = {**changed, "etag": kept["etag"]} if kept.get("etag") else changed
-        return self._call("PATCH", f"{self._host}/v1/{kept['name']}", "ask for another value", json=sent)
+        url = f"{self._host}/v1/{kept['name']}"
+        return self.access.patch(url, action="ask for another value", json=sent, policy=WRITE)
 
     def _same(self, name: str, body: Json) -> Json | None:
         """The preference that stands in the way: of our name, or another of the same quota and place."""
@@ -88,18 +90,10 @@ class Preferences:
             url, key = f"{self._place}/quotaPreferences", ("service", "quotaId", "dimensions")
             listed = self._listed(url, "quotaPreferences", "look for the quota preference")
             wanted = [body.get(word) or {} for word in key]
-            return next((one for one in listed if [one.get(word) or {} for word in key] == wanted), None)
+            return listed.find(lambda one: [one.get(word) or {} for word in key] == wanted)
 
-    def _listed(self, url: str, items: str, action: str) -> list[Json]:
-        found: list[Json] = []
-        token, seen = "", set[str]()
-        while token not in seen:
-            seen.add(token)
-            params = {"pageSize": "1000", **({"pageToken": token} if token else {})}
-            body = self._call("GET", url, action, params=params)
-            found += body.get(items) or ()
-            token = str(body.get("nextPageToken", ""))
-        return found
+    def _listed(self, url: str, items: str, action: str) -> Listing[Json]:
+        return self.access.pages(url, action=action, items=items, params={"pageSize": "1000"}, policy=LOOK)
 
     @property
     def _host(self) -> str:
@@ -108,13 +102,6 @@ class Preferences:
     @property
     def _place(self) -> str:
         return f"{self._host}/v1/projects/{quote(self.access.project, safe=':')}/locations/global"
-
-    def _call(self, method: str, url: str, action: str, **options: Any) -> Json:
-        return retried(
-            lambda: self.access.rest_json(method, url, action=action, **options),
-            policy=_PATIENCE,
-            sleep=self.access.sleep,
-        )
 
 
 def _value(preference: Json) -> int:

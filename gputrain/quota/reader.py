@@ -8,14 +8,14 @@ from typing import Any
 
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.errors import QuotaExceededError
-from gputrain.gcp import Access, Api, Page, read_all
-from gputrain.gcp.forms import mapping, mappings
-from gputrain.gcp.lookups import SOON, WAIT_S, Found, Lookups, lookups_of
+from gputrain.gcp import Access, Api
+from gputrain.gcp.forms import mappings
+from gputrain.gcp.shared import Found
 from gputrain.quota.book import Book, Figures
 from gputrain.quota.infos import number
 from gputrain.quota.shown import Quotas, check_regions, quotas
 from gputrain.quota.values import Source
-from gputrain.retry import retried
+from gputrain.retry import SOON
 from gputrain.spec import GpuRequest
 
 Json = Mapping[str, Any]
@@ -34,12 +34,11 @@ class Reader:
         self._access = access
         self._service = service
         self._home = tuple(regions)
-        self._lookups: Lookups = lookups_of(access)
         self._last: tuple[tuple[Found, ...], Book] | None = None
 
     def read(self) -> Book:
         """Everything, read now or within the last minute."""
-        return self.book(self._lookups.ask(self.questions()))
+        return self.book(self._access.looks.ask(self.questions()))
 
     def quotas(
         self,
@@ -87,7 +86,7 @@ class Reader:
         try:
             yield
         except QuotaExceededError:
-            self._lookups.forget()
+            self._access.looks.forget()
             raise
 
     def _key(self, source: Source) -> str:
@@ -103,7 +102,8 @@ class Reader:
 
     def _project(self) -> dict[str, Figures]:
         url = f"{self._access.url(Api.COMPUTE)}/compute/v1/projects/{self._access.project}"
-        return _figures(self._get(url, {"fields": _QUOTA_FIELDS}))
+        asked = {"fields": _QUOTA_FIELDS}
+        return _figures(self._access.get(url, action="read the quotas", params=asked, policy=SOON))
 
     def _infos(self) -> dict[str, Json]:
         fields = "quotaInfos(quotaId,metric,dimensionsInfos,quotaIncreaseEligibility,isFixed),nextPageToken"
@@ -116,21 +116,10 @@ class Reader:
         is_compute = items == "items"
         host = self._access.url(Api.COMPUTE if is_compute else Api.CLOUDQUOTAS)
         url = f"{host}/{'compute/' if is_compute else ''}v1/projects/{self._access.project}/{path}"
-
-        def page(token: str) -> Page[Json]:
-            body = self._get(url, {**size, "fields": fields, "pageToken": token})
-            return Page(items=mappings(body.get(items)), next_token=str(body.get("nextPageToken", "")))
-
-        return read_all(page).items  # what a partial list leaves out is unknown by itself
-
-    def _get(self, url: str, params: Mapping[str, str]) -> Json:
-        sent = {name: value for name, value in params.items() if value}
-
-        def call() -> Json:
-            return self._access.rest_json("GET", url, action="read the quotas", params=sent, timeout_s=WAIT_S)
-
-        body = retried(call, policy=SOON, sleep=self._access.sleep)
-        return mapping(body)
+        listing = self._access.pages(
+            url, action="read the quotas", items=items, params={**size, "fields": fields}, policy=SOON
+        )
+        return listing.items  # what a partial list leaves out is unknown by itself
 
 
 def _figures(place: Json) -> dict[str, Figures]:

@@ -14,6 +14,7 @@ from gputrain.catalog import load, user_file
 from gputrain.catalog.user_file import UserFile
 from gputrain.errors import ProviderError, RequestError
 from gputrain.gcp import Access
+from gputrain.gcp.places import NO_ITEMS
 from gputrain.refresh import places, prices, read
 from gputrain.refresh.changes import Change, table
 from gputrain.refresh.stock import Stock, stock
@@ -116,7 +117,7 @@ def built(
 
 def _plausible(seen: Stock, book: prices.PriceBook) -> None:
     """An empty list must not empty the catalog."""
-    if not seen.machines and not seen.left_out:
+    if not seen.machines and set(seen.left_out) <= {NO_ITEMS}:
         raise ProviderError(
             "Compute Engine lists no machine type with GPUs",
             why="its list came, and holds none of those that the catalog knows",

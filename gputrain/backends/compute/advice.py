@@ -12,8 +12,8 @@ from typing import Any
 from gputrain.catalog import ProvisioningModel, Shape, region_of
 from gputrain.gcp import Access, Api
 from gputrain.gcp.forms import mapping, mappings
-from gputrain.gcp.lookups import WAIT_S
 from gputrain.planning import Candidate
+from gputrain.retry import GLANCE
 
 MOST = 6
 """Zones that are asked about for one plan, the first in its order: a call each."""
@@ -37,14 +37,13 @@ def ask(access: Access, one: Candidate, shape: Shape) -> float | None:
         AccessError, RequestError, TransientError, ...: as Compute Engine answers.
     """
     base = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{access.project}"
-    body = access.rest_json(
-        "POST",
+    body = access.post(
         f"{base}/regions/{region_of(one.place)}/advice/capacity",
         action=f"ask for advice on {one.place}",
         json=_question(one, shape),
-        timeout_s=WAIT_S,
+        policy=GLANCE,
     )
-    told = mappings(mapping(body).get("recommendations"))
+    told = mappings(body.get("recommendations"))
     found = [mapping(one.get("scores")).get("obtainability") for one in told]
     chances = [float(chance) for chance in found if isinstance(chance, (int, float)) and 0 <= chance <= 1]
     return max(chances, default=None)

@@ -18,8 +18,8 @@ from gputrain.backends.compute.offers import shape_of
 from gputrain.catalog import ProvisioningModel, Service, Shape, region_of
 from gputrain.catalog.places import listed_in
 from gputrain.gcp import Access, reservations
-from gputrain.gcp.lookups import Found, lookups_of
 from gputrain.gcp.places import InZones, aggregated
+from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Fact
 from gputrain.quota import Standing
 from gputrain.quota.book import Book, grouped, in_short
@@ -34,7 +34,6 @@ class Availability:
     def __init__(self, access: Access, regions: Sequence[str], *, capacity_advice: bool) -> None:
         self._access = access
         self._has_advice = capacity_advice
-        self._lookups = lookups_of(access)
         self._reader = Reader(access, Service.COMPUTE, regions)
         self.corrected, self.quotas = self._reader.corrected, self._reader.quotas
 
@@ -42,7 +41,7 @@ class Availability:
         """A fact for every candidate."""
         if not wanted:
             return {}
-        found = self._lookups.ask({**self._reader.questions(), **self._questions(wanted)})
+        found = self._access.looks.ask({**self._reader.questions(), **self._questions(wanted)})
         book = self._reader.book(found)
         return {one: self._fact(one, book, found) for one in wanted}
 

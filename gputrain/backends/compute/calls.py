@@ -19,17 +19,12 @@ from gputrain.gcp import (
     Api,
     Listing,
     MissingError,
-    Page,
     answer_of_operation,
     gravest,
-    read_all,
     to_error,
 )
-from gputrain.gcp.listing import left_out_of
-from gputrain.retry import READ, Policy, retried
-
-LOOK = Policy(budget_s=20.0)
-"""A look that fails for longer is the watcher's to repeat."""
+from gputrain.gcp.places import aggregated
+from gputrain.retry import LOOK, READ, Policy
 
 INSTANCE_FIELDS = "name,id,status"
 OPERATION_FIELDS = (
@@ -70,27 +65,17 @@ class Calls:
         """One VM as it is now, whatever lists say yet; None where there is none."""
         url = self._url(f"zones/{zone}/instances/{name}")
         try:
-            return self._read(url, f"look at {name}", LOOK, {"fields": INSTANCE_FIELDS})
+            return self.access.get(
+                url, action=f"look at {name}", policy=LOOK, params={"fields": INSTANCE_FIELDS}
+            )
         except MissingError:
             return None
 
     def all_instances(self, wanted: str) -> Listing[Json]:
         """The project's VMs that a filter takes, each with its ``zone``."""
-        fields = f"items/*/instances({INSTANCE_FIELDS},labels,zone,machineType,scheduling)"
-        fields += ",items/*/warning/code,nextPageToken,unreachables,warning"
-
-        def page(token: str) -> Page[Json]:
-            params = {"filter": wanted, "maxResults": "500", "pageToken": token, "fields": fields}
-            body = self._read(self._url("aggregated/instances"), "list the VMs", LOOK, params)
-            places = body.get("items", {})
-            items = [vm for place in places.values() for vm in place.get("instances", ())]
-            left_out = [*map(str, body.get("unreachables", ())), *left_out_of(body)]
-            left_out += [name for name, place in places.items() if left_out_of(place)]
-            return Page(
-                items=tuple(items), next_token=body.get("nextPageToken", ""), left_out=tuple(left_out)
-            )
-
-        return read_all(page)
+        fields = f"{INSTANCE_FIELDS},labels,zone,machineType,scheduling"
+        found = aggregated(self.access, "instances", fields=fields, wanted=wanted, policy=LOOK)
+        return found.listing.map(dict)
 
     def serial(self, zone: str, name: str, start: int) -> Json:
         """What a VM wrote to its serial port from an offset on, as far as the last MiB holds it.
@@ -100,30 +85,16 @@ class Calls:
         """
         url = self._url(f"zones/{zone}/instances/{name}/serialPort")
         params = {"port": "1", "start": str(start), "fields": "contents,start,next"}
-        return self._read(url, f"read the serial port of {name}", LOOK, params)
+        return self.access.get(url, action=f"read the serial port of {name}", policy=LOOK, params=params)
 
     def _list(self, collection: str, wanted: str, fields: str, policy: Policy = LOOK) -> Listing[Json]:
-        def page(token: str) -> Page[Json]:
-            params = {"filter": wanted, "maxResults": "500", "pageToken": token, "fields": fields}
-            body = self._read(self._url(collection), f"list {collection}", policy, params)
-            return Page(
-                items=tuple(body.get("items", ())),
-                next_token=body.get("nextPageToken", ""),
-                left_out=left_out_of(body),
-            )
-
-        return read_all(page)
+        params = {"filter": wanted, "maxResults": "500", "fields": fields}
+        return self.access.pages(
+            self._url(collection), action=f"list {collection}", params=params, policy=policy
+        )
 
     def _url(self, path: str) -> str:
         return f"{self.access.url(Api.COMPUTE)}/compute/v1/projects/{self.access.project}/{path}"
-
-    def _read(self, url: str, action: str, policy: Policy, params: Mapping[str, str]) -> Json:
-        sent = {name: value for name, value in params.items() if value}
-        return retried(
-            lambda: self.access.rest_json("GET", url, action=action, params=sent),
-            policy=policy,
-            sleep=self.access.sleep,
-        )
 
 
 def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:

@@ -10,13 +10,10 @@ from gputrain.backends.compute.settings import Settings
 from gputrain.catalog import Shape, region_of
 from gputrain.errors import AccessError, Fault, SpecError, TransientError
 from gputrain.gcp import Access, MissingError
-from gputrain.gcp.ways_out import NoWayOutError, WaysOut, commands, read_ways_out
-from gputrain.retry import Policy, retried
+from gputrain.gcp.ways_out import NoWayOutError, commands, read_ways_out
+from gputrain.retry import SOON
 
 log = logging.getLogger("gputrain")
-
-PATIENCE = Policy(budget_s=5.0)
-"""A network that cannot be looked at holds up no job: Google's own time limit still ends it."""
 
 _GOOGLES = ("pkg.dev", "gcr.io")
 _ELSEWHERE = frozenset({"PIP_INDEX_URL", "PIP_NO_INDEX", "HTTPS_PROXY", "https_proxy"})
@@ -68,7 +65,8 @@ def interfaces(shape: Shape, settings: Settings, zone: str, num_nodes: int) -> l
 def check_ways_out(access: Access, settings: Settings, order: Mapping[str, Any]) -> None:
     """Make sure that the VMs will reach the bucket, and the internet where the job needs it.
 
-    What cannot be read is let pass: not every account may look at networks.
+    What cannot be read is let pass: not every account may look at networks, and Google's own time limit still
+    ends the job.
 
     Raises:
         NoWayOutError: they would not; with the command that mends it.
@@ -80,22 +78,14 @@ def check_ways_out(access: Access, settings: Settings, order: Mapping[str, Any])
     for_what = needs_internet(job["image"], job["order"]["requirements"], job["env"])
     name = settings.subnetwork or settings.network
 
-    def look() -> WaysOut:
-        found = retried(
-            lambda: read_ways_out(access, region, name, to_internet=bool(for_what)),
-            policy=PATIENCE,
-            sleep=access.sleep,
-        )
-        if not found.to_google or (for_what and not found.to_internet):
-            raise _shut_in(settings, region, for_what)
-        return found
-
     try:
-        access.once(f"ways out of {region} {bool(for_what)}", look)
-    except NoWayOutError:
-        raise
+        # asked anew for each order: whoever has just opened a way is not told of yesterday's network
+        found = read_ways_out(access, region, name, to_internet=bool(for_what), policy=SOON)
     except (AccessError, MissingError, TransientError) as error:
         log.info("the network in %s could not be looked at: %s", region, error.what)
+        return
+    if not found.to_google or (for_what and not found.to_internet):
+        raise _shut_in(settings, region, for_what)
 
 
 def needs_internet(image: str | None, requirements: Sequence[str], env: Mapping[str, str]) -> str:

@@ -18,11 +18,10 @@ import attrs
 
 from gputrain.errors import RequestError
 from gputrain.gcp import Access, Api
-from gputrain.retry import READ, WRITE, Policy, retried
+from gputrain.retry import READ, WRITE, Policy
 
 Json = dict[str, Any]
 
-TIMEOUT_S = 60.0
 _RESOURCES = {"insert": "Instance", "bulkInsert": "BulkInsertInstanceResource"}
 
 
@@ -80,23 +79,17 @@ class Official:
         return self._tried(call, asked, "look for the boot image", READ)
 
     def _client(self, service: str) -> Any:
-        def make() -> Any:
-            from google.api_core.client_options import ClientOptions
-            from google.cloud import compute_v1
+        from google.cloud import compute_v1
 
-            return getattr(compute_v1, f"{service}Client")(
-                credentials=self.access.locked_credentials(),
-                client_options=ClientOptions(api_endpoint=self.access.url(Api.COMPUTE)),
-            )
-
-        return self.access.once(f"compute {service}", make)
+        return self.access.client(getattr(compute_v1, f"{service}Client"), self.access.url(Api.COMPUTE))
 
     def _tried(self, call: Callable[..., Any], asked: Mapping[str, Any], action: str, policy: Policy) -> Json:
-        def once() -> Json:
-            with self.access.translated(action, place=str(asked.get("zone", ""))):
-                return plain(call(request=dict(asked), timeout=TIMEOUT_S, retry=None))
-
-        return retried(once, policy=policy, sleep=self.access.sleep)
+        return self.access.tried(
+            lambda: plain(call(request=dict(asked), timeout=policy.call_s, retry=None)),
+            action=action,
+            policy=policy,
+            place=str(asked.get("zone", "")),
+        )
 
 
 def message(method: str, body: Mapping[str, Any]) -> Any:

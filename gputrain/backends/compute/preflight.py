@@ -14,13 +14,12 @@ from gputrain.gcp import LABEL_JOB, Access, label_value
 from gputrain.gcp.ways_out import commands, read_ways_out
 from gputrain.planning import Candidate
 from gputrain.preflight import Check, Checks, Finding, Question, examine
-from gputrain.preflight.examine import LOOK
+from gputrain.preflight.examine import PATIENCE
 from gputrain.preflight.images import image
 from gputrain.preflight.networks import find, network
 from gputrain.preflight.permissions import Need, On, permissions
 from gputrain.preflight.places import account, bucket, code
 from gputrain.preflight.project import CLOUD_QUOTAS, NeededApi, apis, credentials, project
-from gputrain.retry import retried
 from gputrain.spec import TrainingSpec
 
 _ADMIN = "roles/compute.instanceAdmin.v1"
@@ -149,7 +148,7 @@ def _way_out(access: Access, settings: Settings, region: str, for_what: str) -> 
     subject, subnetwork = f"ways out of {region}", settings.subnetwork or settings.network
 
     def ask() -> Iterator[Check]:
-        found = retried(lambda: read_ways_out(access, region, subnetwork), policy=LOOK, sleep=access.sleep)
+        found = read_ways_out(access, region, subnetwork, policy=PATIENCE)
         if found.to_google and (found.to_internet or not for_what):
             reached = "everything, by Cloud NAT" if found.to_internet else "Google's APIs only"
             yield Check(subject=subject, finding=Finding.OK, why=f"VMs there reach {reached}")

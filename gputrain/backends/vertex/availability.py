@@ -14,7 +14,7 @@ from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service, Shape
 from gputrain.catalog.places import listed_in
 from gputrain.gcp import Access, reservations
-from gputrain.gcp.lookups import Found, lookups_of
+from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Fact
 from gputrain.quota.book import Book, in_short
 from gputrain.quota.reader import Reader
@@ -25,7 +25,6 @@ class Availability:
 
     def __init__(self, access: Access, regions: Sequence[str]) -> None:
         self._access = access
-        self._lookups = lookups_of(access)
         self._reader = Reader(access, Service.VERTEX, regions)
         self.corrected, self.quotas = self._reader.corrected, self._reader.quotas
 
@@ -33,7 +32,7 @@ class Availability:
         """A fact for every candidate."""
         if not wanted:
             return {}
-        found = self._lookups.ask({**self._reader.questions(), **self._reservations(wanted)})
+        found = self._access.looks.ask({**self._reader.questions(), **self._reservations(wanted)})
         book = self._reader.book(found)
         return {one: _fact(one, book, found) for one in wanted}
 

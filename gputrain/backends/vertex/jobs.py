@@ -14,23 +14,16 @@ import attrs
 
 from gputrain.backends.vertex.settings import Transport
 from gputrain.backends.vertex.states import LABEL_REGION, Seen
-from gputrain.gcp import LABEL_JOB, Access, Api, Listing, Page, UnclearError, read_all
-from gputrain.retry import Policy, retried
+from gputrain.gcp import LABEL_JOB, Access, Api, Listing, Page, read_all
+from gputrain.retry import LOOK, QUEUE, Policy
 
 T = TypeVar("T")
-TIMEOUT_S = 60.0
 PAGE_SIZE = 100
 LOOKED_AT = "name,labels,state,createTime,startTime,endTime,error,jobSpec.scheduling"
 """What a list reads of each job: not its container's command, which is most of it."""
 
 CHANGES = "name,state,startTime,endTime,error"
 """What of a job changes while it is watched; to read the rest again and again costs most of a look."""
-
-LOOK = Policy(budget_s=20.0)
-"""A look that fails for longer is the watcher's to repeat."""
-
-QUEUE = Policy(budget_s=1800.0)
-"""Creates wait for their turn: 60 a minute are allowed. Source: Vertex AI quotas page, read 2026-11-20."""
 
 
 @attrs.frozen(kw_only=True)
@@ -48,17 +41,15 @@ class Jobs:
             CapacityError, AccessError, RequestError: it was not.
         """
 
-        def once() -> Seen:
-            client = self._client(region)
-            job = _library().CustomJob.from_json(json.dumps(dict(body)))
-            with self.access.translated(f"create the job in {region}", place=region):
-                return _seen(
-                    client.create_custom_job(
-                        parent=self._parent(region), custom_job=job, timeout=TIMEOUT_S, retry=None
-                    )
-                )
-
-        return _unless_unclear(once, self.access.sleep)
+        job = _library().CustomJob.from_json(json.dumps(dict(body)))
+        return self._tried(
+            region,
+            lambda client, asked: _seen(
+                client.create_custom_job(parent=self._parent(region), custom_job=job, **asked)
+            ),
+            action=f"create the job in {region}",
+            policy=QUEUE,
+        )
 
     def get(self, resource: str) -> Seen:
         """Look at one job.
@@ -66,13 +57,11 @@ class Jobs:
         Raises:
             MissingError: there is none of that name.
         """
-
-        def once() -> Seen:
-            client = self._client(resource.split("/")[3])
-            with self.access.translated("look at the job"):
-                return _seen(client.get_custom_job(name=resource, timeout=TIMEOUT_S, retry=None))
-
-        return self._read(once)
+        return self._tried(
+            _region(resource),
+            lambda client, asked: _seen(client.get_custom_job(name=resource, **asked)),
+            action="look at the job",
+        )
 
     def document(self, resource: str) -> dict[str, Any]:
         """The whole of one job as the REST API's JSON.
@@ -80,17 +69,15 @@ class Jobs:
         Raises:
             MissingError: there is none of that name.
         """
+        from google.protobuf.json_format import MessageToDict
 
-        def once() -> dict[str, Any]:
-            from google.protobuf.json_format import MessageToDict
-
-            client = self._client(resource.split("/")[3])
-            with self.access.translated("read the job"):
-                job = client.get_custom_job(name=resource, timeout=TIMEOUT_S, retry=None)
-            found: dict[str, Any] = MessageToDict(_library().CustomJob.pb(job))
-            return found
-
-        return self._read(once)
+        job = self._tried(
+            _region(resource),
+            lambda client, asked: client.get_custom_job(name=resource, **asked),
+            action="read the job",
+        )
+        found: dict[str, Any] = MessageToDict(_library().CustomJob.pb(job))
+        return found
 
     def list(self, region: str, wanted: str, fields: str = LOOKED_AT) -> Listing[Seen]:
         """These fields of every job of a region that a filter takes, newest first, read to the last page."""
@@ -103,13 +90,14 @@ class Jobs:
                 "page_token": token,
                 "read_mask": {"paths": [_snake(path) for path in fields.split(",")]},
             }
-            client = self._client(region)
-            with self.access.translated(f"list the jobs in {region}"):
-                pager = client.list_custom_jobs(request, timeout=TIMEOUT_S, retry=None)
-                answer = next(iter(pager.pages))
+            answer = self._tried(
+                region,
+                lambda client, asked: next(iter(client.list_custom_jobs(request, **asked).pages)),
+                action=f"list the jobs in {region}",
+            )
             return Page(items=tuple(map(_seen, answer.custom_jobs)), next_token=answer.next_page_token)
 
-        return read_all(lambda token: self._read(lambda: page(token)))
+        return read_all(page)
 
     def cancel(self, resource: str) -> None:
         """Ask a job to end; best effort, and safe to repeat.
@@ -117,52 +105,31 @@ class Jobs:
         Raises:
             RequestError: it cannot be cancelled, because it has ended.
         """
-
-        def once() -> None:
-            client = self._client(resource.split("/")[3])
-            with self.access.translated("cancel the job"):
-                client.cancel_custom_job(name=resource, timeout=TIMEOUT_S, retry=None)
-
-        self._read(once)
+        self._tried(
+            _region(resource),
+            lambda client, asked: client.cancel_custom_job(name=resource, **asked),
+            action="cancel the job",
+        )
 
     def _parent(self, region: str) -> str:
         return f"projects/{self.access.project}/locations/{region}"
 
-    def _read(self, call: Callable[[], T]) -> T:
-        return retried(call, policy=LOOK, sleep=self.access.sleep)
+    def _tried(
+        self,
+        region: str,
+        call: Callable[[Any, Mapping[str, Any]], T],
+        *,
+        action: str,
+        policy: Policy = LOOK,
+    ) -> T:
+        """What a method of the region's client answers; ``call`` passes on how the client is to ask."""
+        client, asked = self._client(region), {"timeout": policy.call_s, "retry": None}
+        return self.access.tried(lambda: call(client, asked), action=action, policy=policy, place=region)
 
     def _client(self, region: str) -> Any:
-        make = self._rest if self.transport is Transport.REST else self._grpc
-        address = self.access.url(
-            Api.AIPLATFORM if self.transport is Transport.REST else Api.AIPLATFORM_GRPC, region=region
-        )
-        return self.access.once(f"jobs {self.transport.value} {address}", lambda: make(address))
-
-    def _rest(self, address: str) -> Any:
-        client = _library().JobServiceClient
-        from google.api_core.client_options import ClientOptions
-
-        return client(
-            credentials=self.access.locked_credentials(),
-            transport="rest",
-            client_options=ClientOptions(api_endpoint=address),
-        )
-
-    def _grpc(self, address: str) -> Any:
-        client = _library().JobServiceClient
-        from google.api_core.client_options import ClientOptions
-        from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceGrpcTransport
-
-        if address.startswith(("127.", "localhost:", "[::1]:")):
-            import grpc
-
-            # Without TLS no token can be sent: only an address of this machine is spoken to like this.
-            return client(transport=JobServiceGrpcTransport(channel=grpc.insecure_channel(address)))
-        return client(
-            credentials=self.access.locked_credentials(),
-            transport="grpc",
-            client_options=ClientOptions(api_endpoint=address),
-        )
+        is_rest = self.transport is Transport.REST
+        address = self.access.url(Api.AIPLATFORM if is_rest else Api.AIPLATFORM_GRPC, region=region)
+        return self.access.client(_library().JobServiceClient, address, transport=self.transport.value)
 
 
 _LOADING = threading.Lock()
@@ -182,21 +149,8 @@ def _library() -> Any:
     return library
 
 
-def _unless_unclear(call: Callable[[], Seen], sleep: Callable[[float], None]) -> Seen:
-    """Try again what was refused for coming too fast; never what may have been done."""
-    unclear: list[UnclearError] = []
-
-    def once() -> Seen | None:
-        try:
-            return call()
-        except UnclearError as error:
-            unclear.append(error)
-            return None
-
-    made = retried(once, policy=QUEUE, sleep=sleep)
-    if made is None:
-        raise unclear[-1]
-    return made
+def _region(resource: str) -> str:
+    return resource.split("/")[3]
 
 
 def _seen(job: Any) -> Seen:

@@ -12,12 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gputrain.backends.base import LogLine, LogPage
-from gputrain.backends.vertex.jobs import LOOK
 from gputrain.backends.vertex.states import Seen
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import Access, Api, filter_text
-from gputrain.retry import retried
+from gputrain.retry import LOOK
 
 PAGE_SIZE = 1000
 MOST_PAGES = 5
@@ -92,11 +91,7 @@ def _entries(access: Access, wanted: str, order: str, size: int, token: str) -> 
         **({"pageToken": token} if token else {}),
     }
     url = access.url(Api.LOGGING) + "/v2/entries:list"
-    return retried(
-        lambda: access.rest_json("POST", url, action="read the logs", json=body),
-        policy=LOOK,
-        sleep=access.sleep,
-    )
+    return access.post(url, action="read the logs", json=body, policy=LOOK)
 
 
 def _document(message: str) -> Mapping[str, Any] | None:

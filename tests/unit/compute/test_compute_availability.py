@@ -125,13 +125,13 @@ def test_offline_there_is_a_plan_with_everything_unknown(make, code):
 
 def test_an_api_that_hangs_holds_up_no_plan(cloud, backend, code):
     facts(backend, code, gpu="T4:1")  # loads what the first call of a process loads
-    backend._facts._lookups._wait_s = 0.8
+    backend._access.looks._wait_s = 0.8
     cloud.fail(MACHINES, Delay(seconds=2.0), times=None)
     found = facts(backend, code)
     assert found[ZONE].verdict is Verdict.FITS
     assert "catalog" in found[ZONE].availability
     for thread in threading.enumerate():
-        if thread.name.startswith("gputrain lookup"):
+        if thread.name.startswith("gputrain asks"):
             thread.join(10)
 
 

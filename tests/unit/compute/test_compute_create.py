@@ -303,7 +303,7 @@ def test_the_same_names_in_another_zone_are_another_gang(cloud, make, code):
     assert vms(cloud) == ["bert-1-0-0", "bert-1-0-0", "bert-1-0-1", "bert-1-0-1"]
     assert make().observe(ref).raw["nodes"][0]["status"] == "RUNNING"
     swept = make().sweep()
-    assert {(one.zone, one.name) for one in swept} == {
+    assert {(one.place, one.name) for one in swept} == {
         ("us-central1-b", "bert-1-0-0"), ("us-central1-b", "bert-1-0-1"),
     }  # fmt: skip
     cloud.clock.advance(300)

@@ -145,7 +145,7 @@ def test_a_failure_side_by_side_is_an_answer_of_its_own_and_kept_for_less(clock)
     error = AuthError("no")
     for pause_s, asked in ((0, 1), (14, 1), (2, 2)):
         clock.time += pause_s
-        found = shared.ask({"a": counted(error, calls)}, wait_s=PATIENCE_S)["a"]
+        found = shared.ask({"a": counted(error, calls)})["a"]
         assert (found.value, found.error) == (None, error)
         assert len(calls) == asked
 
@@ -153,27 +153,27 @@ def test_a_failure_side_by_side_is_an_answer_of_its_own_and_kept_for_less(clock)
 def test_all_questions_are_out_at_the_same_time():
     together = threading.Barrier(5)
     asked = {str(one): lambda: together.wait(PATIENCE_S) for one in range(5)}
-    found = Shared(fresh_s=10).ask(asked, wait_s=PATIENCE_S)
+    found = Shared(fresh_s=10).ask(asked)
     assert sorted(one.value for one in found.values()) == [0, 1, 2, 3, 4]
 
 
 def test_what_is_not_answered_in_time_is_late_at_once_for_the_next_and_kept_when_it_comes():
     release = threading.Event()
-    shared = Shared(fresh_s=10)
+    shared = Shared(fresh_s=10, wait_s=0.1)
 
     def ask():
         release.wait(PATIENCE_S)
         return "late"
 
-    first = shared.ask({"a": ask}, wait_s=0.1)["a"]
+    first = shared.ask({"a": ask})["a"]
     assert isinstance(first.error, TransientError)
     before = time.monotonic()
-    again = shared.ask({"a": ask}, wait_s=0.1)["a"]
+    again = shared.ask({"a": ask})["a"]
     assert isinstance(again.error, TransientError)
     assert time.monotonic() - before < 0.1
     release.set()
     until = time.monotonic() + PATIENCE_S
-    while shared.ask({"a": ask}, wait_s=0.1)["a"].value != "late":
+    while shared.ask({"a": ask})["a"].value != "late":
         assert time.monotonic() < until
 
 
@@ -181,7 +181,7 @@ def test_a_mistake_in_a_question_is_raised_and_not_kept():
     shared, calls = Shared(fresh_s=10), []
     for _ in range(2):
         with pytest.raises(KeyError):
-            shared.ask({"a": counted(KeyError("a mistake"), calls)}, wait_s=PATIENCE_S)
+            shared.ask({"a": counted(KeyError("a mistake"), calls)})
     assert len(calls) == 2
 
 

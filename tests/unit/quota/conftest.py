@@ -6,7 +6,7 @@ import gputrain_emulator
 from emulator.tests import discovery
 from gputrain.catalog import ProvisioningModel, Service, shapes
 from gputrain.gcp import Access
-from gputrain.gcp.lookups import Lookups
+from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.quota.reader import Reader
 
 REGION = "us-central1"
@@ -37,7 +37,8 @@ def access(cloud):
             now=cloud.clock.now,
         )
         if wait_s is not None:
-            made.once("lookups", lambda: Lookups(now=cloud.clock.now, wait_s=wait_s))
+            looks = Shared(fresh_s=LONGEST_S, failure_s=15.0, now=cloud.clock.now, wait_s=wait_s)
+            object.__setattr__(made, "looks", looks)
         return made
 
     return build

@@ -228,7 +228,7 @@ def test_an_api_that_hangs_is_waited_for_but_a_moment_and_its_answer_is_kept(clo
     assert standing(slow.read(), "H100", 8).verdict is Verdict.UNKNOWN
     assert standing(slow.read(), "L4").verdict is Verdict.FITS
     for thread in threading.enumerate():
-        if thread.name.startswith("gputrain lookup"):
+        if thread.name.startswith("gputrain asks"):
             thread.join(10)
     assert standing(slow.read(), "H100", 8).verdict is Verdict.FITS
     assert sum(one.method == INFOS for one in list(cloud.requests)[before:]) == 1

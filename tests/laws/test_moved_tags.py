@@ -1,0 +1,67 @@
+"""A job runs what its image's tag meant when it was submitted, also where the tag has moved since."""
+
+import re
+
+import pytest
+
+import gputrain_emulator
+from gputrain import Trainer
+from gputrain.backends.compute import ComputeEngine
+from gputrain.backends.vertex import VertexAI
+from gputrain_emulator.registry import Registry
+from gputrain_emulator.storage import Storage
+
+IMAGE = "us-docker.pkg.dev/my-project/train/mine:latest"
+PUSHED = (("linux/amd64",), ("linux/amd64", "linux/arm64"), ("linux/amd64",))
+"""What is pushed under the tag, one after the other; the last is the first again."""
+
+
+@pytest.fixture
+def cloud():
+    with gputrain_emulator.start() as running:
+        running.dispatcher.log_bytes = 1 << 20
+        running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        yield running
+
+
+def trainer(cloud, kind, **where):
+    return Trainer(
+        kind(
+            "my-project", bucket="gs://my-bucket", endpoints=cloud.endpoints, credentials=cloud.credentials,
+            sleep=cloud.clock.advance, now=cloud.clock.now, **where,
+        )
+    )  # fmt: skip
+
+
+def digests_sent(cloud, creates, submit):
+    """The digests by which the image was named in what was sent to make each job, in order."""
+    found = []
+    for number, platforms in enumerate(PUSHED):
+        cloud.world.part(Registry).add(IMAGE, platforms)
+        before = len(cloud.requests)
+        submit(number)
+        sent = b"".join(one.body for one in cloud.requests[before:] if one.method == creates)
+        found.append(set(re.findall(r"train/mine@(sha256:[0-9a-f]{64})", sent.decode())))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "where", "creates"),
+    [
+        (VertexAI, {"region": "us-central1"}, "aiplatform.customJobs.create"),
+        (ComputeEngine, {"regions": ["us-central1"]}, "compute.instances.bulkInsert"),
+    ],
+    ids=["vertex", "compute"],
+)
+def test_two_submits_with_a_tag_moved_in_between_run_two_digests(cloud, tmp_path, kind, where, creates):
+    script = tmp_path / "train.py"
+    script.write_text("pass\n")
+    one = trainer(cloud, kind, **where)
+
+    def submit(number):
+        one.submit(str(script), gpu="L4:1", num_nodes=2, image=IMAGE, name=f"job-{number}")
+
+    first, second, third = digests_sent(cloud, creates, submit)
+    assert all(len(digests) == 1 for digests in (first, second, third))
+    assert first != second
+    assert first == third
