@@ -2,17 +2,20 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from gputrain import NoPlacementError, SpecError, State, Trainer
 from gputrain.backends import registry
-from gputrain.backends.abilities import lacks, strays
+from gputrain.backends.abilities import ABILITIES, lacks, members, strays
 from gputrain.backends.base import Attaches, CleansUp, FindsById
+from tests import distributions
 
 SLEEP = "import time\nprint('it runs', flush=True)\ntime.sleep(60)\n"
 PATIENCE_S = 60.0
@@ -135,6 +138,24 @@ def test_the_command_line_says_where_to_say_what_it_lacks(elsewhere):
     done = elsewhere("-m", "gputrain", "plan", "train.py", "--backend", "slurm")
     assert done.returncode == 2
     assert "root = ... under [slurm] in gputrain.toml" in done.stderr
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "write-a-backend.md"
+QUOTES = re.findall(r"^```(?:python no-run|toml)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("quote", QUOTES, ids=lambda quote: quote.split("\n")[0])
+def test_what_the_page_quotes_stands_in_the_files(quote):
+    folder = Path(distributions.__file__).parent / "gputrain_slurmlike"
+    files = [folder / "pyproject.toml", *(folder / "gputrain_slurmlike").glob("*.py")]
+    is_settings = quote.startswith("backends = ")  # of a user, not of the distribution
+    assert is_settings or any(quote in path.read_text() for path in files)
+
+
+def test_the_page_names_every_ability_with_its_members():
+    rows = dict(re.findall(r"^\| `(\w+)` \| (`.*?`) \|", PAGE.read_text(), re.MULTILINE))
+    told = {name: set(re.findall(r"`(\w+)`", text)) for name, text in rows.items()}
+    assert told == {one.__name__: set(members(one)) for one in ABILITIES}
 
 
 def until(holds):
