@@ -66,6 +66,17 @@ def not_sold(name: str) -> NotSold | None:
     return None
 
 
+def kind_of(name: str) -> str:
+    """The one word for a GPU, whether Google Cloud sells it or not; what no table knows is its own.
+
+    >>> kind_of("nvidia-h100-80gb"), kind_of("NVIDIA GeForce RTX 4090"), kind_of("RTX4090"), kind_of("MI400X")
+    ('H100', 'RTX 4090', 'RTX 4090', 'MI400X')
+    """
+    kind = _by_name().get(plain(name[:LONGEST_NAME]))
+    card = None if kind else not_sold(name)
+    return kind or (card.name if card else name.strip())
+
+
 def plain(name: str) -> str:
     """A name without case and separators, the form in which names are compared."""
     return "".join(character for character in name.casefold() if character.isalnum())

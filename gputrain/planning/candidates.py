@@ -9,8 +9,9 @@ from fractions import Fraction
 import attrs
 
 from gputrain.catalog import Price, ProvisioningModel
+from gputrain.errors import Fault, UnknownGpuError
 from gputrain.planning.offers import Fact, Offer, Supply
-from gputrain.planning.rules import Reason, allowed_models, matches, refusing, subject_of, unmet
+from gputrain.planning.rules import Reason, allowed_models, matches, refusing, subject_of, unknown_gpu, unmet
 from gputrain.spec import TrainingSpec
 
 SHORTEST_RUN = timedelta(minutes=1)
@@ -92,8 +93,12 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
     """Sort everything on offer: the user's order of GPUs first, then of provisioning models, then of
     backends, then of places.
 
+    Raises:
+        UnknownGpuError: no backend knows a GPU by that name; ``faults`` holds all such names.
+
     Pure. Each (offer, provisioning model) ends in candidates (one a place) or in exactly one refusal.
     """
+    _check_gpus(spec, supplies)
     found: list[tuple[tuple[int, ...], Candidate]] = []
     refusals: list[Refusal] = []
     for number, supply in enumerate(supplies):
@@ -116,6 +121,21 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
                     found += [((*order, one.region_rank, at), one) for at, one in enumerate(priced)]
     found.sort(key=lambda pair: pair[0])
     return Wanted(candidates=tuple(one for _, one in found), refusals=tuple(refusals))
+
+
+def _check_gpus(spec: TrainingSpec, supplies: Sequence[Supply]) -> None:
+    """A name that nobody knows is a slip of the pen: told as such, before anything is read."""
+    faults: list[Fault] = []
+    nearest: list[str] = []
+    for request in spec.gpu:
+        unknown = [unknown_gpu(request, supply) for supply in supplies]
+        if unknown and (error := unknown[0]) is not None and None not in unknown:
+            faults.append(Fault(field="gpu", value=f"'{request}'", allowed=error.what, fix=error.fix))
+            nearest += error.nearest
+    if faults:
+        text = "\n".join(f"  {fault}" for fault in faults)
+        what = f"the spec has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
+        raise UnknownGpuError(what, faults=tuple(faults), nearest=tuple(dict.fromkeys(nearest)))
 
 
 def _refusal(supply: Supply, reason: Reason) -> Refusal:

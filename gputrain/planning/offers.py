@@ -20,6 +20,10 @@ def _itself(place: str) -> str:
     return place
 
 
+def _any(kind: str) -> object:
+    return kind
+
+
 def _nothing(_spec: TrainingSpec, _model: ProvisioningModel | None) -> tuple[str, str] | None:
     return None
 
@@ -77,6 +81,8 @@ class Supply:
     backend: str
     offers: tuple[Offer, ...]
     limits: tuple[Limit, ...] = ()
+    find_gpu: Callable[[str], object] = attrs.field(default=_any, eq=False, repr=False)
+    """Raises UnknownGpuError, with the nearest names, for a kind that the backend can never have."""
     regions: tuple[str, ...] = ()
     """The regions in the user's order of preference; empty: no order."""
 

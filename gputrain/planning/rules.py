@@ -11,6 +11,7 @@ import attrs
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Stage
+from gputrain.errors import UnknownGpuError
 from gputrain.planning.offers import Offer, Supply
 from gputrain.spec import GpuRequest, TrainingSpec
 
@@ -212,13 +213,29 @@ def unmet(spec: TrainingSpec, supply: Supply) -> Iterator[Reason]:
         yield Reason(subject, f"it does not carry {_gpus(spec)}", " or ".join(machines))
     for request in spec.gpu:
         own = {offer.gpu_count for offer in supply.offers if offer.gpu and _is_of_kind(request, offer)}
-        if request.count not in own:
+        unknown = unknown_gpu(request, supply)
+        if unknown is not None:
+            yield Reason(str(request), unknown.what, unknown.fix)
+        elif request.count not in own:
             asked = Asked(request=request, counts=tuple(sorted(own)), kinds=kinds)
             rule = next(one for one in UNMET if one.refuses(asked))
             yield Reason(str(request), rule.why(asked), rule.fix(asked))
 
 
+def unknown_gpu(request: GpuRequest, supply: Supply) -> UnknownGpuError | None:
+    """What a backend says of a kind that it can never have; None where it knows it."""
+    try:
+        if request.kind is not None:
+            supply.find_gpu(request.kind)
+    except UnknownGpuError as error:
+        return error
+    return None
+
+
 def _not_here(kind: str | None) -> str:
-    life = catalog.find(kind or "").lifecycle
+    try:
+        life = catalog.find(kind or "").lifecycle
+    except UnknownGpuError:
+        return f"{kind} is not to be had here"
     gone = f": {life.note} {life.ends}" if life.stage is Stage.GONE else ""
     return f"{kind} is not to be had here{gone}"

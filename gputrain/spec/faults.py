@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from gputrain.errors import Fault, SpecError, UnknownGpuError
+from gputrain.errors import Fault, SpecError
 from gputrain.secrets import HIDDEN, looks_secret
 
 T = TypeVar("T")
@@ -17,7 +17,6 @@ class FaultCollector:
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
-        self._unknown_gpus: list[UnknownGpuError] = []
 
     def add(self, field: str, value: object, allowed: str, fix: str) -> None:
         """Record that ``field`` holds ``value`` where only ``allowed`` will do."""
@@ -34,23 +33,17 @@ class FaultCollector:
         """``read(value)``, or None and a fault where it raises ValueError."""
         try:
             return read(value)
-        except UnknownGpuError as error:
-            self._unknown_gpus.append(error)
-            self.add(field, value, error.what, error.fix)
         except ValueError as error:
             self.add(field, value, f"{allowed} ({error})" if str(error) else allowed, fix)
         return None
 
     def raise_if_any(self) -> None:
-        """Raise SpecError with everything collected; UnknownGpuError where that is the only kind of fault."""
+        """Raise SpecError with everything collected."""
         if not self.faults:
             return
         faults = tuple(self.faults)
         text = "\n".join(f"  {fault}" for fault in faults)
         what = f"the spec has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
-        if len(self._unknown_gpus) == len(faults):
-            nearest = tuple(dict.fromkeys(name for error in self._unknown_gpus for name in error.nearest))
-            raise UnknownGpuError(what, faults=faults, nearest=nearest)
         raise SpecError(what, faults=faults)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
 import attrs
 
-from gputrain import catalog
+from gputrain.catalog.names import kind_of
+
+KIND = re.compile(r"[A-Za-z][A-Za-z0-9 ._()/+-]{0,99}")
 
 
 @attrs.frozen
 class GpuRequest:
     """GPUs wanted on each node.
 
-    ``kind`` is the catalog's own word (``"H100"``), or None where the user gave a count alone,
-    which means the GPUs of this machine. ``count`` is a whole number, or a fraction where a
-    machine carries a part of a GPU (``"RTX-PRO-6000:1/2"``).
+    ``kind`` is the one word for it (``"H100"``, ``"RTX 4090"``), whoever has it, or None where the
+    user gave a count alone, which means the GPUs of this machine. ``count`` is a whole number, or a
+    fraction where a machine carries a part of a GPU (``"RTX-PRO-6000:1/2"``).
     """
 
     kind: str | None
@@ -29,8 +32,9 @@ class GpuRequest:
 def parse_gpu(value: object) -> GpuRequest:
     """Read one request: ``"H100:2"``, ``"nvidia-h100-80gb:2"``, ``"L4"`` (one of them), ``2`` or ``"2"``.
 
+    Whether anybody has such a GPU is for the backends to say.
+
     Raises:
-        UnknownGpuError: no GPU goes by that name.
         ValueError: the form or the count is wrong.
     """
     if isinstance(value, GpuRequest):
@@ -44,7 +48,9 @@ def parse_gpu(value: object) -> GpuRequest:
         name, count = ("", value.strip()) if value.strip().isdecimal() else (value.strip(), "1")
     if not name:
         return GpuRequest(None, _count(count))
-    return GpuRequest(catalog.find(name).kind, _count(count))
+    if not KIND.fullmatch(name):
+        raise ValueError(f"{name[:40]!r} is not the name of a GPU")
+    return GpuRequest(kind_of(name), _count(count))
 
 
 def parse_gpus(value: object) -> tuple[GpuRequest, ...]:

@@ -21,7 +21,6 @@ E = TypeVar("E", bound=enum.Enum)
 # 63 is Compute's limit for an instance name; the job's random suffix and a node's number take up to 14.
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,47}[a-z0-9])?")
 MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 
 
 @attrs.frozen
@@ -164,7 +163,7 @@ _ROWS = {
     ),
     "reservation": _Row(_text, "the name of a reservation", "see `gcloud compute reservations list`"),
     "machine_type": _Row(
-        _matching(MACHINE_TYPE), "a machine type of Google Cloud", "machine_type='a3-highgpu-8g'"
+        _matching(re.compile(r"\S{1,100}")), "the name of a machine type", "machine_type='a3-highgpu-8g'"
     ),
     "image": _Row(
         _matching(re.compile(r"[^\s]+")), "a container image", "image='REGION-docker.pkg.dev/P/R/I@sha256:…'"

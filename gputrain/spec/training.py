@@ -66,7 +66,6 @@ class TrainingSpec:
 
     Raises:
         SpecError: with **all** faults, before any file or network is touched.
-        UnknownGpuError: the only faults are names that no GPU goes by.
 
     >>> spec = TrainingSpec(script="train.py", gpu="nvidia-h100-80gb:2", max_run_duration="12h")
     >>> str(spec.gpu[0])

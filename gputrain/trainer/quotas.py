@@ -8,7 +8,9 @@ from functools import partial
 
 from gputrain.backends.base import Backend, TellsQuotas
 from gputrain.catalog import ProvisioningModel
-from gputrain.errors import Fault, SpecError, UnknownGpuError
+from gputrain.errors import Fault, SpecError
+from gputrain.planning import Supply
+from gputrain.planning.rules import unknown_gpu
 from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest
 from gputrain.spec.gpu import parse_gpus
@@ -32,29 +34,28 @@ def read(
     nodes = _nodes(num_nodes, faults)
     models = _models(provisioning_model, faults)
     regions = _regions(region, faults)
-    gpus = _gpus(gpu, faults)
+    asked = [one for one in backends if isinstance(one, TellsQuotas)]
+    gpus = _gpus(gpu, [one.supply for one in asked], faults)
     if faults:
         raise SpecError("\n".join(map(str, faults)), faults=tuple(faults))
-    asks = [
-        partial(one.quotas, gpus, num_nodes=nodes, models=models, regions=regions)
-        for one in backends
-        if isinstance(one, TellsQuotas)
-    ]
+    asks = [partial(one.quotas, gpus, num_nodes=nodes, models=models, regions=regions) for one in asked]
     with ThreadPoolExecutor(max_workers=max(1, len(asks))) as pool:
         return sum(pool.map(lambda ask: ask(), asks), Quotas(standings=()))
 
 
-def _gpus(value: object, faults: list[Fault]) -> tuple[GpuRequest, ...]:
+def _gpus(value: object, supplies: Sequence[Supply], faults: list[Fault]) -> tuple[GpuRequest, ...]:
     try:
         found = parse_gpus(value)
-    except UnknownGpuError as error:
-        faults.append(Fault(field="gpu", value=repr(value), allowed=error.what, fix=error.fix))
-        return ()
     except ValueError as error:
         faults.append(Fault(field="gpu", value=repr(value), allowed=str(error), fix="gpu='H100:8'"))
         return ()
     if any(one.kind is None for one in found):
         faults.append(Fault(field="gpu", value=repr(value), allowed="a kind of GPU", fix="gpu='H100:8'"))
+    for request in found:
+        unknown = [one for one in (unknown_gpu(request, supply) for supply in supplies) if one]
+        if unknown and len(unknown) == len(supplies):
+            text = repr(str(request))
+            faults.append(Fault(field="gpu", value=text, allowed=unknown[0].what, fix=unknown[0].fix))
     return found
 
 

@@ -18,7 +18,10 @@ FLOORS = (
     ("planning", "staging"),
     ("preflight", "refresh"),
     ("backends.base", "backends.results"),
-    ("backends.lines",),
+    (
+        "backends.google",
+        "backends.lines",
+    ),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),
     ("metrics",),

@@ -8,6 +8,7 @@ from gputrain import catalog
 from gputrain.backends.compute import networks
 from gputrain.backends.compute.names import NAME
 from gputrain.backends.compute.settings import Settings
+from gputrain.backends.google import LIMITS as OF_GOOGLE
 from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape
 from gputrain.planning import Limit, Offer, Supply
 from gputrain.spec import TrainingSpec
@@ -21,7 +22,13 @@ def supply(settings: Settings) -> Supply:
     """Every shape with GPUs in the zones of the allowed regions, in the order of the regions."""
     shapes = catalog.shapes(service=Service.COMPUTE)
     offers = tuple(_offer(shape, settings) for shape in shapes)
-    return Supply(backend=NAME, offers=offers, limits=LIMITS, regions=tuple(settings.regions))
+    return Supply(
+        backend=NAME,
+        offers=offers,
+        limits=(*OF_GOOGLE, *LIMITS),
+        find_gpu=catalog.find,
+        regions=tuple(settings.regions),
+    )
 
 
 def shape_of(gpu: str | None, count: object, machine_type: str) -> Shape:

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from gputrain import catalog
-from gputrain.errors import UnknownGpuError
+from gputrain.catalog.names import kind_of
 
 _QUERY = ("--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits")
 _PATIENCE_S = 20.0
@@ -25,7 +24,7 @@ class Gpu:
     """Its place on the bus, as ``nvidia-smi`` counts."""
     uuid: str
     kind: str
-    """The catalog's word for it; for a card that Google does not sell, the name ``nvidia-smi`` gives."""
+    """The one word for it; for a card that no table knows, the name ``nvidia-smi`` gives."""
     memory_mib: int
 
 
@@ -75,11 +74,4 @@ def _read(line: str) -> list[Gpu]:
     if len(cells) != 4 or not cells[0].isdecimal() or not cells[1]:
         return []
     memory = int(cells[3]) if cells[3].isdecimal() else 0
-    return [Gpu(index=int(cells[0]), uuid=cells[1], kind=_kind(cells[2]), memory_mib=memory)]
-
-
-def _kind(name: str) -> str:
-    try:
-        return catalog.find(name).kind
-    except UnknownGpuError:
-        return name
+    return [Gpu(index=int(cells[0]), uuid=cells[1], kind=kind_of(cells[2]), memory_mib=memory)]

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 from gputrain import catalog
+from gputrain.backends.google import LIMITS as OF_GOOGLE
 from gputrain.catalog import Price, ProvisioningModel, Service, Shape
 from gputrain.planning import Limit, Offer, Supply
 from gputrain.spec import TrainingSpec
@@ -22,7 +23,9 @@ def supply(regions: tuple[str, ...]) -> Supply:
     """Every shape with GPUs that trains on Vertex AI, in the regions the user allows, in that order."""
     shapes = catalog.shapes(service=Service.VERTEX)
     offers = tuple(_offer(shape, regions) for shape in shapes)
-    return Supply(backend=NAME, offers=offers, limits=LIMITS, regions=regions)
+    return Supply(
+        backend=NAME, offers=offers, limits=(*OF_GOOGLE, *LIMITS), find_gpu=catalog.find, regions=regions
+    )
 
 
 def _offer(shape: Shape, regions: tuple[str, ...]) -> Offer:

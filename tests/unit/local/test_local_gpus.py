@@ -6,10 +6,12 @@ import signal
 
 import pytest
 
+from gputrain import UnknownGpuError
 from gputrain.backends.local import Local
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
 from tests.road import Road
 from tests.unit.local.conftest import none_left, one_of
 
@@ -62,9 +64,24 @@ def test_cards_that_google_sells_go_by_the_catalogs_name(machine):
     assert shapes(Local()) == [("2 x H100", 1), ("1 x H100", 2), ("CPU", 16)]
 
 
-def test_cards_that_google_does_not_sell_keep_their_own_name(machine):
-    machine("NVIDIA GeForce RTX 4090")
-    assert shapes(Local())[:-1] == [("1 x NVIDIA GeForce RTX 4090", 1)]
+def test_cards_that_google_does_not_sell_are_asked_for_by_any_of_their_names(machine):
+    machine("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090")
+    assert shapes(Local())[:-1] == [("2 x RTX 4090", 1), ("1 x RTX 4090", 2)]
+    for name in ("RTX4090:2", "rtx-4090:2", "NVIDIA GeForce RTX 4090:2"):
+        plan = Trainer(Local()).plan("train.py", gpu=name)
+        assert plan.best.gpus == "2 x RTX 4090"
+
+
+def test_cards_of_other_makers_and_of_tomorrow_keep_their_own_name(machine):
+    machine("Frobnicator 9")
+    assert Trainer(Local()).plan("train.py", gpu="Frobnicator 9:1").best.gpu == "Frobnicator 9"
+
+
+def test_a_slip_of_the_pen_is_told_here_too(machine):
+    machine("NVIDIA L4")
+    with pytest.raises(UnknownGpuError) as caught:
+        Trainer(Local()).plan("train.py", gpu="H10:8")
+    assert "H100" in caught.value.nearest
 
 
 def test_different_cards_are_offered_apart(machine):

@@ -1,8 +1,10 @@
 from datetime import timedelta
 
+import attrs
 import pytest
 
-from gputrain import TrainingSpec
+from gputrain import TrainingSpec, UnknownGpuError, catalog
+from gputrain.backends import google
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.planning import Limit, Offer, Supply, candidates
 from tests.market import supply
@@ -143,3 +145,55 @@ def test_ranks_per_node_are_one_a_gpu_unless_said():
 def test_ranks_share_a_gpu_only_where_that_was_asked_for():
     assert [one.gpu for one in wanted(OWN, nproc_per_node=4).candidates] == [None]
     assert wanted(OWN, gpu=2, nproc_per_node=4).candidates[0].nproc_per_node == 4
+
+
+GOOGLE = attrs.evolve(COMPUTE, find_gpu=catalog.find, limits=google.LIMITS)
+CLUSTER = Supply(
+    backend="slurm",
+    offers=(
+        Offer(gpu="MI300X", gpu_count=8, machine_type="dgx", provisioning_models=(), places=("gpu-long",)),
+    ),
+)
+
+
+def test_a_misspelt_gpu_names_the_nearest_where_no_backend_knows_it():
+    with pytest.raises(UnknownGpuError, match=r"gpu='H10:8': no GPU goes by 'H10'. Fix: write") as caught:
+        wanted(GOOGLE, attrs.evolve(VERTEX, find_gpu=catalog.find), gpu="H10:8")
+    assert "H100" in caught.value.nearest
+
+
+def test_every_misspelt_gpu_is_told_at_once():
+    with pytest.raises(UnknownGpuError) as caught:
+        wanted(GOOGLE, gpu=["H10:8", "L4:1", "A1000:1"])
+    assert [fault.value for fault in caught.value.faults] == ["'H10:8'", "'A1000:1'"]
+
+
+def test_a_consumer_card_is_sent_to_local():
+    with pytest.raises(UnknownGpuError, match="not sold on Google Cloud") as caught:
+        wanted(GOOGLE, gpu="RTX 4090:2")
+    assert "Local" in str(caught.value)
+
+
+def test_a_card_that_one_backend_has_is_refused_by_name_elsewhere():
+    found = wanted(GOOGLE, CLUSTER, gpu="MI300X:8", machine_type="dgx", labels={"Team": "NLP"})
+    assert [one.backend for one in found.candidates] == ["slurm"]
+    told = {refusal.subject: refusal for refusal in asked_for(found)}
+    assert set(told) == {"MI300X:8", "machine_type", "labels"}
+    assert "not sold on Google Cloud" in told["MI300X:8"].why
+
+
+@pytest.mark.parametrize(
+    ("fields", "subject"),
+    [
+        ({"machine_type": "H100"}, "machine_type"),
+        ({"labels": {"Team": "x"}}, "labels"),
+        ({"labels": {"team": "X"}}, "labels"),
+        ({"labels": {f"k{number}": "" for number in range(57)}}, "labels"),
+        ({"secrets": {"TOKEN": "secret://vault/token"}}, "secrets"),
+    ],
+)
+def test_what_only_google_asks_is_a_limit_of_its_backends(fields, subject):
+    assert subject in {refusal.subject for refusal in asked_for(wanted(GOOGLE, gpu="L4:1", **fields))}
+    assert subject not in {
+        refusal.subject for refusal in asked_for(wanted(CLUSTER, gpu="MI300X:8", **fields))
+    }
