@@ -19,13 +19,13 @@ def render(reply: Reply, query: Mapping[str, list[str]]) -> Reply:
     document: Any = reply.body
     masks = query.get("fields") or query.get("$fields")
     if masks and reply.status < 300 and masks[-1] not in ("", "*"):
-        document = _pick(document, _parse(masks[-1]))
+        document = _pick(document, parse(masks[-1]))
     pretty = query.get("prettyPrint", query.get("$prettyPrint", ["false"]))[-1] == "true"
     text = json.dumps(document, indent=2) if pretty else json.dumps(document, separators=(",", ":"))
     return dataclasses.replace(reply, body=text.encode())
 
 
-def _parse(mask: str) -> Tree:
+def parse(mask: str) -> Tree:
     """``items(name,disks/source),nextPageToken`` as a tree of names."""
     tree: Tree = {}
     stack = [tree]

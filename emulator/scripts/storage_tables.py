@@ -1,4 +1,4 @@
-"""Writes what Cloud Storage's discovery document says of its messages and parameters as two tables.
+"""Writes what Cloud Storage's discovery document says of its messages and parameters as tables.
 
     python emulator/scripts/storage_tables.py emulator/gputrain_emulator/data
 
@@ -17,8 +17,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-MESSAGES = ("Bucket", "Object", "ComposeRequest")
+REQUESTS = ("Bucket", "Object", "ComposeRequest")
 """What a request's body may be; the messages inside them follow."""
+
+ANSWERS = (
+    "Buckets", "BucketStorageLayout", "ManagedFolders", "Objects", "RewriteResponse",
+    "TestIamPermissionsResponse",
+)  # fmt: skip
+"""What answers are beside; a client's selection of fields is read by them."""
 
 OUTPUT_ONLY = frozenset(
     {
@@ -45,10 +51,10 @@ OUTPUT_ONLY = frozenset(
 
 
 def field_rows(schemas: Mapping[str, Any]) -> list[dict[str, str]]:
-    """One row for each field of the messages that requests hold; a nested message is named by its path."""
+    """One row for each field of the messages; a nested message is named by its path."""
     rows: list[dict[str, str]] = []
-    waiting = [(name, schemas[name]) for name in MESSAGES]
-    seen = set(MESSAGES)
+    waiting = [(name, schemas[name]) for name in (*REQUESTS, *ANSWERS)]
+    seen = {*REQUESTS, *ANSWERS}
     while waiting:
         message, schema = waiting.pop(0)
         for name, inner in sorted(schema["properties"].items()):
@@ -71,6 +77,15 @@ def field_rows(schemas: Mapping[str, Any]) -> list[dict[str, str]]:
     return rows
 
 
+def answer_rows(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """One row for each method that answers with a message of the first table."""
+    return [
+        {"method": method["id"], "message": method["response"]["$ref"]}
+        for method in sorted(_methods(document), key=lambda method: str(method["id"]))
+        if method.get("response", {}).get("$ref") in (*REQUESTS, *ANSWERS)
+    ]
+
+
 def parameter_rows(document: Mapping[str, Any]) -> list[dict[str, str]]:
     """One row for each query parameter of each method."""
     return [
@@ -89,10 +104,11 @@ def parameter_rows(document: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def tables() -> dict[str, str]:
-    """The two tables as text, by the name of their file."""
+    """The tables as text, by the name of their file."""
     place = files("googleapiclient.discovery_cache") / "documents" / "storage.v1.json"
     document = json.loads(place.read_text(encoding="utf-8"))
     rows = {
+        "storage_answers.csv": answer_rows(document),
         "storage_fields.csv": field_rows(document["schemas"]),
         "storage_parameters.csv": parameter_rows(document),
     }

@@ -193,3 +193,22 @@ def test_a_forgotten_upload_is_given_up_by_the_buckets_rules(cloud: Cloud, bucke
     assert requests.put(part, data=b"x", timeout=10).status_code == 200
     cloud.clock.advance(DAY)
     assert requests.put(part, data=b"x", timeout=10).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("fields=items(name,size,metadata/k),nextPageToken,prefixes", 200),
+        ("fields=items/acl/entity", 200),
+        ("fields=*", 200),
+        ("fields=banana", 400),
+        ("fields=items(banana)", 400),
+        ("fields=items(name", 400),
+        ("fields=kind/banana", 400),
+        ("alt=banana", 400),
+        ("prefix=a&prefixes=b", 400),
+        ("versions=maybe", 400),
+    ],
+)
+def test_a_question_is_read_as_strictly_as_a_body(cloud: Cloud, bucket: Any, query: str, status: int) -> None:
+    assert requests.get(url(cloud, f"/storage/v1/b/bucket-1/o?{query}"), timeout=10).status_code == status

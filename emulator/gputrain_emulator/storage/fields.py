@@ -1,8 +1,7 @@
 """What may be in a bucket, an object and a query, and requests read by it: data from Google's own document.
 
-`data/storage_fields.csv` and `data/storage_parameters.csv` are written out of the discovery document of
-Cloud Storage by `scripts/storage_tables.py`; a test compares them with the document that
-google-api-python-client ships.
+The tables `data/storage_*.csv` are written out of the discovery document of Cloud Storage by
+`scripts/storage_tables.py`; a test compares them with the document that google-api-python-client ships.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from datetime import date
 from importlib import resources
 from typing import Any
 
+from gputrain_emulator import partial
 from gputrain_emulator.clock import parse_time
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.schema import SYSTEM_PARAMETERS, unknown_parameter
@@ -71,7 +71,7 @@ def read_parameters(method: str, query: Mapping[str, list[str]]) -> dict[str, st
     found: dict[str, str] = {}
     for name, texts in query.items():
         if name in SYSTEM_PARAMETERS or name in UPLOAD_PARAMETERS:
-            found[name] = texts[-1]
+            found[name] = _system(name, texts[-1])
         elif name not in known:
             raise invalid(unknown_parameter(name), reason="invalidParameter")
         else:
@@ -80,6 +80,37 @@ def read_parameters(method: str, query: Mapping[str, list[str]]) -> dict[str, st
         if parameter.required and not found.get(name):
             raise ApiError(400, f"Required parameter: {name}", reason="required")
     return found
+
+
+def check_selection(method: str, mask: str) -> None:
+    """400 for a `fields` that selects what the answer of `method` has not, or that is not well-formed."""
+    if mask.count("(") != mask.count(")") or mask.endswith((",", "(", "/")):
+        raise _no_selection(mask)
+    message = _answers().get(method)
+    if message is not None:
+        _check_tree(message, partial.parse(mask))
+
+
+def _check_tree(message: str, tree: partial.Tree) -> None:
+    for name, inner in tree.items():
+        field = _messages().get(message, {}).get(name)
+        if name == "*":
+            continue
+        if field is None:
+            raise _no_selection(name)
+        if field.kind in _messages() and field.many != "map":
+            _check_tree(field.kind, inner)
+        elif inner and field.many != "map":
+            raise _no_selection(next(iter(inner)))
+
+
+def _no_selection(what: str) -> ApiError:
+    return invalid(f"Invalid field selection {what}", reason="invalidParameter")
+
+
+@functools.cache
+def _answers() -> Mapping[str, str]:
+    return {row["method"]: row["message"] for row in _rows("storage_answers.csv")}
 
 
 @functools.cache
@@ -202,6 +233,12 @@ def _text(field: Field, text: str, name: str) -> str:
         raise invalid(
             f"Invalid string value: '{text}'. Allowed values: {list(field.values)}", reason="invalidParameter"
         )
+    return text
+
+
+def _system(name: str, text: str) -> str:
+    if name == "alt" and text not in ("json", "media"):
+        raise invalid(f"Invalid alt value: '{text}'.", reason="invalidAltValue")
     return text
 
 

@@ -10,7 +10,7 @@ from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.routes import MAX_JSON_BODY, Service
 from gputrain_emulator.storage import acl, settings
 from gputrain_emulator.storage.encryption import key_sha256
-from gputrain_emulator.storage.fields import read_parameters
+from gputrain_emulator.storage.fields import check_selection, read_parameters
 from gputrain_emulator.storage.refusals import invalid, not_carried_out
 from gputrain_emulator.storage.resources import object_resource
 from gputrain_emulator.storage.state import Storage
@@ -37,6 +37,8 @@ def serves(
     def register(handler: Handler) -> Handler:
         def run(call: Call) -> Answer:
             call.query = read_parameters(document or method_id, call.query_all)
+            if call.query.get("fields") and call.query.get("alt") != "media":
+                check_selection(document or method_id, call.query["fields"])
             for permission in permissions:
                 may(call, permission)
             _check_parameters(call)
