@@ -25,6 +25,7 @@ from gputrain.staging import Source
 _PACKAGES = str(Path(__file__).resolve().parents[3])
 _FUNCTIONS = ".functions"
 _ELSEWHERE = "Local(root=...) or $GPUTRAIN_HOME"
+_PROCESS = secrets.token_hex(8)
 _PATIENCE_S = 60.0
 DRAFT_S = 60.0
 """After how long a folder that never got its name is taken for one whose maker has died."""
@@ -59,11 +60,13 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     with _explained(root):
         _clear_drafts(root)
         made = None if os.path.lexists(path) else _make(root, path, _complete(body))
-        refuse_foreign(path)
+        if made is None:
+            refuse_foreign(path)
         lock = made if made is not None else _abandoned(path)
         if lock is None:
             return
         try:
+            refuse_foreign(path)  # our own too: not every file system keeps owners and modes
             _start_supervisor(path, lock)
         except BaseException:  # whatever came in between, there is either a job or nothing
             if made is not None and folder.read_json(os.path.join(path, folder.STATE)) is None:
@@ -74,11 +77,14 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
 
 
 def withdraw(root: str, job_id: str) -> bool:
-    """Undo a create that was interrupted: its name is free again, and what it started ends without it.
+    """Undo a create of this process that was interrupted: its name is free again, and what it started ends.
 
-    The answer is whether nothing of it runs any more.
+    The answer is whether nothing of it runs any more. A job that another process made is left alone.
     """
     path = os.path.join(root, job_id)
+    order = folder.read_json(os.path.join(path, folder.ORDER))
+    if order is not None and order.get("creator") != _creator():
+        return True
     gone = os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}")
     with _explained(root):
         try:
@@ -133,7 +139,12 @@ def _complete(body: Mapping[str, Any]) -> dict[str, Any]:
     folders = {name: _make_dir(field, body[field]) for name, field in where.items() if body[field]}
     nodes = [{**node, "env": {**node["env"], **folders}} for node in body["nodes"]]
     start = [sys.executable, *_BARE, _AGENT, _PACKAGES]
-    return {**body, "nodes": nodes, "start": start, "created_at": folder.now()}
+    return {**body, "nodes": nodes, "start": start, "created_at": folder.now(), "creator": _creator()}
+
+
+def _creator() -> str:
+    """This process, by a word that no other has, nor a child that it forks."""
+    return f"{_PROCESS}-{os.getpid()}"
 
 
 def _make_dir(field: str, given: str) -> str:

@@ -110,6 +110,17 @@ def test_a_withdrawn_job_is_gone_and_its_name_is_free(road, script):
     assert road.end(again).state is State.SUCCEEDED
 
 
+def test_a_job_that_another_process_made_is_not_withdrawn(road, script):
+    words = [sys.executable, "-c", CREATE, str(road.backend._root), script(WAIT)]
+    subprocess.run(words, check=True, capture_output=True)
+    (ref,) = road.backend.find()
+    road.until_said(ref, "waiting")
+    assert road.backend.withdraw(ref)
+    assert road.backend.observe(ref).state is State.RUNNING
+    road.backend.cancel(ref)
+    assert road.end(ref).state is State.CANCELLED
+
+
 @pytest.mark.parametrize("delay_s", [0.0, 0.01, 0.03, 0.06, 0.1])
 def test_ctrl_c_in_a_submit_returns_at_once_and_leaves_a_job_or_nothing(road, script, delay_s):
     root = road.backend._root
