@@ -33,7 +33,7 @@ def test_the_page_prints_what_it_says(cloud, folder, monkeypatch):
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gputrain "$@"\n')
     program.chmod(0o755)
-    cloud.storage.objects.drop_bucket("my-bucket")
+    cloud.storage.buckets.drop("my-bucket")
     for name in ("BACKENDS", "REGIONS", "BUCKET"):
         monkeypatch.delenv(f"GPUTRAIN_{name}")
     url = cloud.endpoints.url
