@@ -32,6 +32,7 @@ def start(
     port: int = 0,
     rate_limits: bool = True,
     anonymous: bool = True,
+    polls_move_clock: bool = False,
 ) -> Cloud:
     """A running emulator; close it, or use it in a ``with`` statement.
 
@@ -46,6 +47,8 @@ def start(
         host: a loopback address; anything else raises ValueError.
         port: TCP port, 0 for a free one.
         rate_limits: enforce Google's requests per minute.
+        polls_move_clock: whoever looks a second time at an operation, an instance or a job that is under way
+            moves a standing clock on to what happens next, as a client does that waits.
         anonymous: take requests without a token, as gcloud sends them when its credentials are switched off.
     """
     cloud = Cloud(
@@ -55,6 +58,7 @@ def start(
         port=port,
         rate_limits=rate_limits,
         anonymous=anonymous,
+        polls_move_clock=polls_move_clock,
     )
     if live:
         from gputrain_emulator.live import LiveMode

@@ -23,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
             host=options.host,
             port=options.port,
             rate_limits=not options.no_rate_limits,
+            polls_move_clock=True,
         )
     except (OSError, ValueError) as error:
         print(f"emulator: {error}", file=sys.stderr)
@@ -55,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
         help="with --live: where the kernel gives no namespaces, run replicas as ordinary processes",
     )
     parser.add_argument(
-        "--frozen-clock", action="store_true", help="time moves only when told to: POST /_emulator/advance"
+        "--frozen-clock",
+        action="store_true",
+        help="time moves when told to (POST /_emulator/advance), and when a client waits or polls",
     )
     parser.add_argument("--no-rate-limits", action="store_true", help="do not count requests per minute")
     return parser

@@ -43,7 +43,15 @@ class Cloud:
     """
 
     def __init__(
-        self, *, project: str, wall_clock: bool, host: str, port: int, rate_limits: bool, anonymous: bool
+        self,
+        *,
+        project: str,
+        wall_clock: bool,
+        host: str,
+        port: int,
+        rate_limits: bool,
+        anonymous: bool,
+        polls_move_clock: bool = False,
     ) -> None:
         require_loopback(host)
         self.clock = Clock(wall=wall_clock)
@@ -52,7 +60,7 @@ class Cloud:
         self.compute = self.world.part(Compute)
         self.vertex = self.world.part(Vertex)
         self.storage = self.world.part(Storage)
-        self.dispatcher = Dispatcher(self.world, services.all_routes())
+        self.dispatcher = Dispatcher(self.world, services.all_routes(), polls_move_clock=polls_move_clock)
         self.dispatcher.admin = self.admin
         self.server = Server(self.dispatcher, host=host, port=port)
         self.world.base_url = self.server.url

@@ -27,6 +27,7 @@ from gputrain_emulator.faults import (
     Trickle,
     Truncate,
 )
+from gputrain_emulator.polls import Polls
 from gputrain_emulator.routes import Answer, Method, Routes
 
 
@@ -45,10 +46,11 @@ class Outcome:
 class Dispatcher:
     """Routes, reads, checks and runs requests against one world."""
 
-    def __init__(self, world: world.World, routes: Routes) -> None:
+    def __init__(self, world: world.World, routes: Routes, *, polls_move_clock: bool = False) -> None:
         self.world = world
         self.routes = routes
         self.requests = RequestLog()
+        self.polls = Polls(enabled=polls_move_clock)
         self.stopping = threading.Event()
         self.admin: Callable[[str, dict[str, Any]], Any] = _no_admin
         self.failures: list[Exception] = []
@@ -134,7 +136,10 @@ class Dispatcher:
             self._admit(call, answer)
             views = self.world.faults.take(call.method.id, call.caller.email, Phase.VIEW)
             call.stale_s = max((fault.seconds for fault in views if isinstance(fault, Stale)), default=0.0)
-            return answer.run(call)
+            self.polls.before(call)
+            result = answer.run(call)
+            self.polls.after(call, result)
+            return result
 
     def after(self, method_id: str, caller: str, reply: Reply) -> tuple[list[Fault], Reply]:
         """The faults of the way back, and the reply reshaped by them."""

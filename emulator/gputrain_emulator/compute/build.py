@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import compute_time, parse_time
-from gputrain_emulator.compute import checks, images, networks, refusals, reserve
-from gputrain_emulator.compute.links import in_project, last, link, relative
+from gputrain_emulator.compute import checks, disk_quota, images, networks, refusals, reserve
+from gputrain_emulator.compute.links import fingerprint, in_project, last, link, relative
 from gputrain_emulator.compute.state import Compute, Vm, VmKey
 from gputrain_emulator.quotas import vm_needs
 
 Json = dict[str, Any]
-
-
-def fingerprint(document: Any) -> str:
-    """A fingerprint that changes with the document, as Google's do."""
-    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).digest()
-    return base64.urlsafe_b64encode(digest[:8]).decode()
 
 
 def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at: str, bare: bool) -> Vm:
@@ -224,6 +215,7 @@ def place_disks(compute: Compute, vm: Vm) -> None:
             "users": [link(vm.path)],
             "creationTimestamp": vm.resource["creationTimestamp"],
         }
+        compute.quotas.take(disk_quota.of_disk(compute.resources["disks"][source]))
         compute.world.ledger.write(
             "create", source, caller=vm.caller, detail=f"{disk['diskSizeGb']} GB {kind}"
         )

@@ -19,6 +19,7 @@ from gputrain_emulator.compute.operations import Operation, mutation, scope_of
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute, Vm
+from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
 REQUESTS = "instanceGroupManagerResizeRequests"
@@ -37,9 +38,7 @@ def insert_group(call: Call) -> Operation:
     """An empty group (``targetSize`` 0), to be filled by resize requests."""
     size = int(call.body.get("targetSize", 0))
     if size:
-        raise refusals.invalid(
-            "resource.targetSize", size, "This emulator fills groups by resize requests only."
-        )
+        raise ApiError.unimplemented("compute.instanceGroupManagers.insert with a targetSize")
     template = in_project(call.body.get("instanceTemplate", ""), call.owner.id)
     if template not in call.world.part(Compute).resources["instanceTemplates"]:
         raise refusals.not_found(template)

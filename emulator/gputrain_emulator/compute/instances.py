@@ -9,6 +9,7 @@ from typing import Any
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import build, checks, filters, lifecycle, operations, refusals
+from gputrain_emulator.compute.links import fingerprint
 from gputrain_emulator.compute.operations import Operation, mutation
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.service import COMPUTE
@@ -193,7 +194,7 @@ def set_labels(call: Call) -> Operation:
     operation = begin(call, vm, "setLabels")
     failure = operations.ordered_failure(call)
     if failure is None:
-        vm.resource.update(labels=labels, labelFingerprint=build.fingerprint(labels))
+        vm.resource.update(labels=labels, labelFingerprint=fingerprint(labels))
         compute.world.ledger.write("set-labels", vm.path, caller=call.caller.email)
     _soon(compute, operation, failure)
     return operation
@@ -211,8 +212,11 @@ def set_metadata(call: Call) -> Operation:
     operation = begin(call, vm, "setMetadata")
     failure = operations.ordered_failure(call)
     if failure is None:
-        fingerprint = build.fingerprint(items)
-        vm.resource["metadata"] = {"kind": "compute#metadata", "fingerprint": fingerprint, "items": items}
+        vm.resource["metadata"] = {
+            "kind": "compute#metadata",
+            "fingerprint": fingerprint(items),
+            "items": items,
+        }
         compute.world.ledger.write("set-metadata", vm.path, caller=call.caller.email)
         compute.world.runtime.metadata_changed(vm)
     _soon(compute, operation, failure)

@@ -6,13 +6,20 @@ from collections.abc import Callable
 
 from gputrain_emulator import facts
 from gputrain_emulator.clock import compute_time
-from gputrain_emulator.compute import refusals, reserve
+from gputrain_emulator.compute import addresses, disk_quota, refusals, reserve
 from gputrain_emulator.compute.links import relative
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.state import Compute, Vm
 from gputrain_emulator.runtime import NoRuntime
 
 Done = Callable[[OperationError | None], None]
+
+CPU_PLATFORMS = {
+    "n1": "Intel Skylake", "e2": "Intel Broadwell", "g2": "Intel Cascade Lake", "a2": "Intel Cascade Lake",
+    "a3": "Intel Sapphire Rapids", "a4": "Intel Emerald Rapids", "a4x": "NVIDIA Grace", "g4": "AMD Turin",
+}  # fmt: skip
+"""Of a family that has several, one (docs.cloud.google.com/compute/docs/cpu-platforms, unverified)."""
+_NO_PLATFORM = "Unknown CPU Platform"
 
 HALTED = ("TERMINATED", "STOPPED", "SUSPENDED")
 
@@ -21,7 +28,7 @@ def admit(compute: Compute, vm: Vm) -> OperationError | None:
     """Take capacity and quota for ``vm``, looked at in this order, or say what is missing."""
     short = reserve.capacity_error(compute, vm)
     if short is None:
-        exceeded = compute.quotas.exceeded(vm.needs)
+        exceeded = compute.quotas.exceeded((*vm.needs, *disk_quota.of_new(vm)))
         if exceeded is not None:
             return refusals.quota_later(exceeded)
         compute.quotas.take(vm.needs)
@@ -42,6 +49,7 @@ def appear(compute: Compute, vm: Vm, status: str) -> None:
 def provision(compute: Compute, vm: Vm, done: Done) -> None:
     """From PROVISIONING over STAGING to RUNNING; ``done(None)`` at the end."""
     vm.unfinished = done
+    addresses.give_outside(compute, vm.resource)
     _set_status(compute, vm, "PROVISIONING")
 
     def stage() -> None:
@@ -56,6 +64,7 @@ def _run(compute: Compute, vm: Vm) -> None:
     price = facts.price_usd_h(vm.machine.name, facts.region_of(vm.zone), vm.model)
     ledger.start_meter(vm.path, price)
     ledger.write("start", vm.path, detail=f"{price:.2f} USD/h" if price else "price unknown")
+    vm.resource["cpuPlatform"] = CPU_PLATFORMS.get(vm.machine.family, _NO_PLATFORM)
     vm.resource["lastStartTimestamp"] = compute_time(clock.now())
     _set_status(compute, vm, "RUNNING")
     _set_deadline(compute, vm)
@@ -191,6 +200,8 @@ def terminated(compute: Compute, vm: Vm) -> None:
     compute.world.ledger.write("stop", vm.path)
     vm.resource["lastStopTimestamp"] = compute_time(compute.world.clock.now())
     release(compute, vm)
+    addresses.take_outside(vm.resource)
+    vm.resource["cpuPlatform"] = _NO_PLATFORM
     _set_status(compute, vm, "TERMINATED")
 
 
@@ -214,7 +225,8 @@ def _bury(compute: Compute, vm: Vm) -> None:
     release(compute, vm)
     for disk in vm.resource.get("disks", ()):
         name, disks = relative(disk.get("source", "")), compute.resources["disks"]
-        if disk.get("autoDelete") and disks.pop(name, None) is not None:
+        if disk.get("autoDelete") and name in disks:
+            compute.quotas.release(disk_quota.of_disk(disks.pop(name)))
             compute.world.ledger.write("delete", name)
         elif name in disks:
             disks[name].pop("users", None)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
+from typing import Any
 
 ROOT = "https://www.googleapis.com/compute/v1/"
 
@@ -34,3 +38,9 @@ def segment(url: str, collection: str) -> str:
     """The name that follows ``collection`` in ``url``, or ""."""
     match = re.search(rf"(?:^|/){collection}/([^/]+)", url)
     return match.group(1) if match else ""
+
+
+def fingerprint(document: Any) -> str:
+    """A fingerprint that changes with the document, as Google's do."""
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).digest()
+    return base64.urlsafe_b64encode(digest[:8]).decode()

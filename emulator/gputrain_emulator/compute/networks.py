@@ -8,8 +8,8 @@ from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import filters, refusals
-from gputrain_emulator.compute.links import in_project, link
+from gputrain_emulator.compute import addresses, filters, refusals
+from gputrain_emulator.compute.links import fingerprint, in_project, link
 from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute
 
@@ -22,7 +22,11 @@ def interfaces(compute: Compute, project: str, region: str, wanted: list[Json]) 
         raise refusals.invalid(
             "resource.networkInterfaces", "", "At least one network interface is required."
         )
-    return [_interface(compute, project, region, nic, index) for index, nic in enumerate(wanted)]
+    found = [_interface(compute, project, region, nic, index) for index, nic in enumerate(wanted)]
+    if len({nic["network"] for nic in found}) < len(found):
+        sentence = "Networks must be distinct for NICs attached to a VM."
+        raise refusals.invalid("resource.networkInterfaces", "", sentence)
+    return found
 
 
 def _interface(compute: Compute, project: str, region: str, nic: Json, index: int) -> Json:
@@ -31,23 +35,21 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
     subnetwork = in_project(
         nic.get("subnetwork") or f"regions/{region}/subnetworks/{network.rpartition('/')[2]}", project
     )
+    below = _subnetwork(compute, subnetwork)
     if _network(compute, network) is None:
         raise refusals.invalid(
             f"{field}.network", nic.get("network", ""), "The referenced network resource cannot be found."
         )
-    if f"/regions/{region}/" not in subnetwork or _subnetwork(compute, subnetwork) is None:
+    if f"/regions/{region}/" not in subnetwork or below is None:
         sentence = "The referenced subnetwork resource cannot be found."
         raise refusals.invalid(f"{field}.subnetwork", nic.get("subnetwork", ""), sentence)
-    serial = next(compute.addresses)
-    address = f"10.{128 + serial // 65536 % 64}.{serial // 256 % 256}.{serial % 256}"
     document = {
         **nic,
         "kind": "compute#networkInterface",
         "name": f"nic{index}",
         "network": link(network),
         "subnetwork": link(subnetwork),
-        "networkIP": address,
-        "fingerprint": "AAAAAAAAAAA=",
+        "networkIP": addresses.inside(compute, below, nic.get("networkIP", ""), field),
         "stackType": "IPV4_ONLY",
     }
     if nic.get("accessConfigs"):
@@ -57,10 +59,12 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
             "name": "External NAT",
             "networkTier": "PREMIUM",
         }
-        document["accessConfigs"] = [
-            {**config, **nic["accessConfigs"][0], "natIP": f"203.0.113.{serial % 254 + 1}"}
-        ]
-    return document
+        document["accessConfigs"] = [{**config, **nic["accessConfigs"][0]}]
+        wanted = nic["accessConfigs"][0].get("natIP")
+        if wanted:  # only an address that was reserved may be asked for, and none can be here
+            sentence = f"The specified external IP address '{wanted}' was not found in region '{region}'."
+            raise refusals.invalid(f"{field}.accessConfigs[0].natIP", wanted, sentence)
+    return {**document, "fingerprint": fingerprint(document)}
 
 
 def _network(compute: Compute, path: str) -> Json | None:
@@ -81,7 +85,7 @@ def _subnetwork(compute: Compute, path: str) -> Json | None:
         "compute#subnetwork",
         network=link(f"{project}/global/networks/default"),
         region=link(f"{project}/regions/{region}"),
-        ipCidrRange=f"10.{128 + facts.regions().index(region)}.0.0/20",
+        ipCidrRange=f"10.{addresses.AUTO_RANGES[region]}.0.0/20",
         privateIpGoogleAccess=True,
     )
 

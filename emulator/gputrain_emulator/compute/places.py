@@ -159,6 +159,9 @@ def _accelerators_in(compute: Compute, project: str, zone: str) -> list[Json]:
     return [_accelerator(project, zone, kind) for kind in kinds if compute.has_accelerator(kind, zone)]
 
 
+_MOST_KEPT = 256
+"""Pages of the catalog that are kept written; one takes about half a megabyte."""
+
 _SOLD = {
     "machineTypes": ("machineType", "machine_type", _machines_in),
     "acceleratorTypes": ("acceleratorType", "accelerator_type", _accelerators_in),
@@ -189,12 +192,18 @@ def _register(collection: str) -> None:
     @COMPUTE.method(f"compute.{collection}.aggregatedList", permission=f"compute.{collection}.list", pool="compute.heavy_reads")  # fmt: skip  # noqa: E501
     def aggregated(call: Call) -> Json:
         project, compute = call.owner.id, call.world.part(Compute)
+        key = (project, collection, *sorted(f"{name}={value}" for name, value in call.query.items()))
+        if key in compute.catalog:
+            return compute.catalog[key]
         scopes = {zone: f"zones/{zone}" for zone in facts.zones()}
         items = [(scopes[zone], one) for zone in scopes for one in sold_in(compute, project, zone)]
         name = f"projects/{project}/aggregated/{collection}"
-        return filters.aggregated(
+        document = filters.aggregated(
             f"compute#{kind}AggregatedList", name, collection, items, call.query, list(scopes.values())
         )
+        if len(compute.catalog) < _MOST_KEPT:
+            compute.catalog[key] = document
+        return document
 
 
 for _collection in _SOLD:

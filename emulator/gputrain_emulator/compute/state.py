@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -158,7 +157,10 @@ class Compute:
         """Machine types besides those of the tables."""
         self.resources: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         """By collection (``disks``, ``resourcePolicies``, ...): documents by relative name."""
-        self.addresses = itertools.count(2)
+        self.addresses: Counter[str] = Counter()
+        """How many addresses were given out, by subnetwork; "" for external ones."""
+        self.catalog: dict[tuple[str, ...], dict[str, Any]] = {}
+        """Aggregated lists of what is sold, as they were last written; empty after a change of offers."""
         self.org_policies: set[str] = set()
         """Constraints in force, such as ``constraints/compute.vmExternalIpAccess``."""
 
@@ -175,6 +177,7 @@ class Compute:
         elif what not in facts.machines() and what not in facts.gpu_quotas() and not self.is_new(what):
             raise LookupError(f"no such machine or accelerator type: {what}")
         self.offers[(zone, what)] = offered
+        self.catalog.clear()
 
     def is_new(self, name: str) -> bool:
         """Whether ``name`` is of a machine or accelerator type that came with `offer`."""
