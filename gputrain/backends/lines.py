@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 
 from gputrain.backends.base import LogLine
+from gputrain.times import moment_of
 
 
 def read_line(text: str, node_rank: int) -> LogLine:
@@ -28,12 +28,3 @@ def read_line(text: str, node_rank: int) -> LogLine:
         severity=str(fields.get("severity", "INFO")).upper(),
         time=moment_of(fields.get("time")),
     )
-
-
-def moment_of(text: object) -> datetime | None:
-    """An RFC 3339 time; None for anything else."""
-    try:
-        moment = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None

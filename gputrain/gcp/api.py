@@ -48,7 +48,6 @@ class _Made:
         self.credentials: Any = None
         self.session: Any = None
         self.clients: dict[tuple[type[Any], str, str], Any] = {}
-        self.once: dict[str, Any] = {}
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -128,16 +127,6 @@ class Access:
                 self._made.clients[key] = make(kind, address, transport, self.locked_credentials())
             found: T = self._made.clients[key]
             return found
-
-    def once(self, key: str, make: Callable[[], T]) -> T:
-        """What ``make`` returned the first time ``key`` was asked for; other threads wait for it."""
-        made = self._made.once
-        if key not in made:
-            with self._made.lock:
-                if key not in made:
-                    made[key] = make()
-        found: T = made[key]
-        return found
 
     def rest(self, method: str, url: str, *, action: str, timeout_s: float = 60.0, **options: Any) -> Any:
         """One HTTP call with our credentials; never repeated."""

@@ -6,14 +6,12 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable
-from urllib.parse import quote
 
 import attrs
 
 from gputrain.errors import Fault, PermissionDeniedError, RequestError, SpecError
-from gputrain.gcp import Access, Api, MissingError
-from gputrain.gcp.forms import mapping, mappings
-from gputrain.retry import READ, Policy, retried
+from gputrain.gcp import Access, Api, MissingError, Objects, StoredInfo
+from gputrain.retry import READ, Policy
 
 _URI = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(.*))?", re.DOTALL)
 
@@ -59,15 +57,6 @@ class Bucket:
         return f"gs://{self.name}/{self.object_name(*parts)}"
 
 
-@attrs.frozen(kw_only=True)
-class Found:
-    """An object that is there."""
-
-    generation: int
-    size: int
-    md5: str
-
-
 def check_bucket(access: Access, bucket: Bucket, region: str, *, policy: Policy = READ) -> None:
     """Make sure that the bucket exists, belongs to our project and lies in the region. One read.
 
@@ -89,24 +78,19 @@ def _location(access: Access, name: str, region: str, policy: Policy) -> str:
     """Where a bucket of our project lies. Only the list of our own buckets proves whose it is."""
     action = f"look for gs://{name} among the buckets of {access.project}"
     url = access.url(Api.STORAGE) + "/storage/v1/b"
-    params = {"project": access.project, "prefix": name, "fields": "items(name,location)"}
-    body = retried(
-        lambda: access.rest_json("GET", url, action=action, params=params), policy=policy, sleep=access.sleep
-    )
-    for item in mappings(mapping(body).get("items")):
-        if item.get("name") == name:
-            return str(item.get("location")).lower()
+    params = {"project": access.project, "prefix": name, "fields": "items(name,location),nextPageToken"}
+    listing = access.pages(url, action=action, params=params, policy=policy)
+    found = listing.find(lambda one: one.get("name") == name)
+    if found is not None:
+        return str(found.get("location")).lower()
+    listing.whole(action)
     raise _not_ours(access, name, region, policy)
 
 
 def _not_ours(access: Access, name: str, region: str, policy: Policy) -> RequestError | PermissionDeniedError:
     url = f"{access.url(Api.STORAGE)}/storage/v1/b/{name}"
     try:
-        retried(
-            lambda: access.rest("GET", url, action=f"look at gs://{name}", params={"fields": "name"}),
-            policy=policy,
-            sleep=access.sleep,
-        )
+        access.get(url, action=f"look at gs://{name}", params={"fields": "name"}, policy=policy)
     except MissingError as missing:
         return RequestError(
             f"there is no bucket gs://{name}",
@@ -124,32 +108,15 @@ def _not_ours(access: Access, name: str, region: str, policy: Policy) -> Request
     )
 
 
-def find_object(access: Access, bucket: Bucket, name: str) -> Found | None:
+def find_object(access: Access, bucket: Bucket, name: str) -> StoredInfo | None:
     """The object of that full name, or None."""
-    url = f"{access.url(Api.STORAGE)}/storage/v1/b/{bucket.name}/o/{quote(name, safe='')}"
-    params = {"fields": "generation,size,md5Hash"}
-    action = f"look for gs://{bucket.name}/{name}"
-    try:
-        body = retried(lambda: access.rest_json("GET", url, action=action, params=params), sleep=access.sleep)
-    except MissingError:
-        return None
-    return Found(
-        generation=int(body["generation"]), size=int(body.get("size", 0)), md5=str(body.get("md5Hash", ""))
-    )
+    return Objects(access, bucket.name).stat(name)
 
 
 def read_object(access: Access, bucket: Bucket, name: str) -> bytes | None:
     """The content of the object of that full name, or None."""
-    url = f"{access.url(Api.STORAGE)}/storage/v1/b/{bucket.name}/o/{quote(name, safe='')}"
-    action = f"read gs://{bucket.name}/{name}"
-    try:
-        response = retried(
-            lambda: access.rest("GET", url, action=action, params={"alt": "media"}), sleep=access.sleep
-        )
-    except MissingError:
-        return None
-    content: bytes = response.content
-    return content
+    found = Objects(access, bucket.name).read(name)
+    return None if found is None else found.content
 
 
 def md5_of(data: bytes) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gputrain.errors import ProviderError, TransientError
-from gputrain.gcp import Access, Api, MissingError, PreconditionError
-from gputrain.retry import WRITE, retried
-from gputrain.staging.bucket import Bucket, Found, Progress, find_object, md5_of
+from gputrain.gcp import Access, Api, MissingError, Objects, PreconditionError, StoredInfo
+from gputrain.retry import ONCE, WRITE
+from gputrain.staging.bucket import Bucket, Progress, find_object, md5_of
 
 AT_ONCE_BYTES = 8 * 1024**2
 """Larger archives go in resumable chunks of this size."""
@@ -41,12 +41,12 @@ def upload(access: Access, bucket: Bucket, name: str, data: bytes, *, progress: 
     """
     found = find_object(access, bucket, name)
     if found is None:
-        send = _at_once if len(data) <= AT_ONCE_BYTES else _in_chunks
         try:
-            body = send(access, bucket, name, data, progress)
-            found = Found(
-                generation=int(body["generation"]), size=int(body["size"]), md5=str(body["md5Hash"])
-            )
+            if len(data) <= AT_ONCE_BYTES:
+                found = _at_once(access, bucket, name, data, progress)
+            else:
+                _in_chunks(access, bucket, name, data, progress)
+                found = find_object(access, bucket, name)
         except PreconditionError:  # somebody, or a try of ours whose answer was lost, put it there meanwhile
             found = find_object(access, bucket, name)
     if found is None or (found.size, found.md5) != (len(data), md5_of(data)):
@@ -58,59 +58,47 @@ def upload(access: Access, bucket: Bucket, name: str, data: bytes, *, progress: 
     return found.generation
 
 
-def _at_once(access: Access, bucket: Bucket, name: str, data: bytes, progress: Progress) -> dict[str, Any]:
-    def send() -> dict[str, Any]:
-        return access.rest_json(
-            "POST",
-            f"{access.url(Api.STORAGE)}/upload/storage/v1/b/{bucket.name}/o",
-            action=f"upload the code to gs://{bucket.name}",
-            params={"uploadType": "media", "name": name, "ifGenerationMatch": "0"},
-            data=data,
-            headers={"Content-Type": CONTENT_TYPE},
-        )
-
+def _at_once(access: Access, bucket: Bucket, name: str, data: bytes, progress: Progress) -> StoredInfo:
     progress(0, len(data))
-    body = retried(send, policy=WRITE, sleep=access.sleep)
+    found = Objects(access, bucket.name).write(name, data, if_generation=0, content_type=CONTENT_TYPE)
     progress(len(data), len(data))
-    return body
+    return found
 
 
-def _in_chunks(access: Access, bucket: Bucket, name: str, data: bytes, progress: Progress) -> dict[str, Any]:
+def _in_chunks(access: Access, bucket: Bucket, name: str, data: bytes, progress: Progress) -> None:
     """The resumable protocol; a broken chunk goes on from what the server kept, a lost session anew."""
 
-    def attempt() -> dict[str, Any]:
+    def attempt() -> None:
         session = _start(access, bucket, name, len(data))
         sent = 0
         while True:
             progress(sent, len(data))
             put = functools.partial(_put, access, session, data, sent)
-            response = retried(put, policy=WRITE, sleep=access.sleep)
+            response = access.tried(put, action="upload the code", policy=WRITE)
             if response.status_code != 308:
                 progress(len(data), len(data))
-                body: dict[str, Any] = response.json()
-                return body
+                return
             sent = _kept(response)
 
-    def attempt_anew() -> dict[str, Any]:
+    def attempt_anew() -> None:
         try:
-            return attempt()
+            attempt()
         except MissingError as lost:
             raise TransientError("the upload's session was lost", why=lost.why, raw=lost.raw) from lost
 
-    return retried(attempt_anew, policy=WRITE, sleep=access.sleep)
+    access.tried(attempt_anew, action="upload the code", policy=WRITE)
 
 
 def _start(access: Access, bucket: Bucket, name: str, total: int) -> str:
-    def begin() -> Any:
-        return access.rest(
-            "POST",
-            f"{access.url(Api.STORAGE)}/upload/storage/v1/b/{bucket.name}/o",
-            action=f"upload the code to gs://{bucket.name}",
-            params={"uploadType": "resumable", "name": name, "ifGenerationMatch": "0"},
-            headers={"X-Upload-Content-Type": CONTENT_TYPE, "X-Upload-Content-Length": str(total)},
-        )
-
-    where = str(retried(begin, policy=WRITE, sleep=access.sleep).headers["Location"])
+    reply = access.reply(
+        "POST",
+        f"{access.url(Api.STORAGE)}/upload/storage/v1/b/{bucket.name}/o",
+        action=f"upload the code to gs://{bucket.name}",
+        params={"uploadType": "resumable", "name": name, "ifGenerationMatch": "0"},
+        headers={"X-Upload-Content-Type": CONTENT_TYPE, "X-Upload-Content-Length": str(total)},
+        policy=WRITE,
+    )
+    where = str(reply.headers.get("Location", ""))
     if urlsplit(where).netloc != urlsplit(access.url(Api.STORAGE)).netloc:
         raise ProviderError("the upload was sent to another host", why=f"Location: {where[:100]}")
     return where
@@ -128,8 +116,10 @@ def _put(access: Access, session: str, data: bytes, at: int) -> Any:
 
 
 def _send(access: Access, session: str, data: bytes, span: str) -> Any:
-    headers = {"Content-Range": span}
-    return access.rest("PUT", session, action="upload the code", data=data, headers=headers, accept=(308,))
+    return access.reply(
+        "PUT", session, action="upload the code", data=data, headers={"Content-Range": span},
+        accept=(308,), policy=ONCE,
+    )  # fmt: skip
 
 
 def _kept(response: Any) -> int:

@@ -13,11 +13,11 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.lines import moment_of
 from gputrain.backends.results import first_cause
 from gputrain.causes import Cause, Fault
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure
+from gputrain.times import moment_of
 
 Document = Mapping[str, Any]
 

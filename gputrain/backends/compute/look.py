@@ -16,9 +16,9 @@ from gputrain.backends.compute.causes import Node, Verdict, judge, seconds_of
 from gputrain.backends.compute.official import Json
 from gputrain.backends.compute.record import Record, Records
 from gputrain.backends.compute.watch import Watch
-from gputrain.backends.lines import moment_of
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.staging.bucket import read_object
+from gputrain.times import moment_of
 
 UNSTARTED_S = 900.0
 """How long a submit may be under way before a job without VMs counts as never started."""

@@ -5,11 +5,13 @@ There is no thread here. Whoever looks first lists; whoever looks soon after rea
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 from gputrain.backends.compute.calls import Calls, ours
 from gputrain.backends.compute.official import Json
+from gputrain.gcp.shared import Shared
+
+_Seen = tuple[Mapping[str, Json], bool]
 
 FRESH_S = 0.5
 PAGE_COSTS_S = 2.0
@@ -22,10 +24,7 @@ class Watch:
     def __init__(self, calls: Calls, zone: str) -> None:
         self._calls = calls
         self._zone = zone
-        self._lock = threading.Lock()
-        self._seen: Mapping[str, Json] = {}
-        self._left_out: tuple[str, ...] = ()
-        self._until = float("-inf")
+        self._listed: Shared[str, _Seen] = Shared(fresh_s=_fresh_s, now=calls.access.now)
 
     def look(self) -> tuple[Mapping[str, Json], bool]:
         """Our VMs of the zone by name, and whether the list is whole: a partial one proves no absence.
@@ -33,12 +32,13 @@ class Watch:
         Raises:
             TransientError: they cannot be listed now.
         """
-        with self._lock:
-            if self._calls.access.now() >= self._until:
-                listing = self._calls.instances(self._zone, ours())
-                self._seen = {str(vm["name"]): vm for vm in listing.items}
-                self._left_out = listing.left_out
-                pages = max(1, -(-len(listing.items) // 500))
-                fresh_s = FRESH_S if len(listing.items) < 100 else PAGE_COSTS_S * pages
-                self._until = self._calls.access.now() + fresh_s
-            return self._seen, not self._left_out
+        return self._listed.get(self._zone, self._read)
+
+    def _read(self) -> _Seen:
+        listing = self._calls.instances(self._zone, ours())
+        return {str(vm["name"]): vm for vm in listing.items}, listing.is_whole
+
+
+def _fresh_s(seen: _Seen) -> float:
+    found = len(seen[0])
+    return FRESH_S if found < 100 else PAGE_COSTS_S * -(-found // 500)

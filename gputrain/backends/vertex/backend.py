@@ -25,6 +25,7 @@ from gputrain.backends.vertex.watch import Watch
 from gputrain.backends.vertex.whereabouts import Whereabouts, lost
 from gputrain.errors import CapacityError, RequestError
 from gputrain.gcp import Access, Api, MissingError
+from gputrain.gcp.shared import Pace
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.preflight import Checks
@@ -102,7 +103,7 @@ class VertexAI(Backend):
         self._elsewhere = Elsewhere(self._jobs, self._settings.regions, self._holder)
         self._whereabouts = Whereabouts(self._jobs, self._settings.regions, self._elsewhere, self._holder)
         self._watches: dict[str, Watch] = {}
-        self._turns = logs.Turns(now=now)
+        self._turns = Pace(each_s=logs.CALL_S, now=now)
         self._facts = Availability(self._access, self._settings.regions)
 
     def __repr__(self) -> str:

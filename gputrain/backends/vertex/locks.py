@@ -11,6 +11,7 @@ from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.states import Seen
 from gputrain.errors import PermissionDeniedError
 from gputrain.gcp import MissingError
+from gputrain.gcp.shared import Kept
 from gputrain.staging.bucket import Bucket, read_object
 
 
@@ -29,7 +30,7 @@ class Locks:
     def __init__(self, jobs: Jobs, bucket: Bucket | None) -> None:
         self._jobs = jobs
         self._bucket = bucket
-        self._places: dict[str, tuple[Bucket, str] | None] = {}
+        self._places: Kept[str, tuple[tuple[Bucket, str] | None]] = Kept()
 
     def of(self, seen: Seen) -> Lock:
         """The lock of the id that a job has."""
@@ -46,9 +47,8 @@ class Locks:
     def _place(self, seen: Seen) -> tuple[Bucket, str] | None:
         if self._bucket is not None:
             return self._bucket, render.lock_of(self._bucket, seen.job_id)
-        if seen.resource not in self._places:
-            self._places[seen.resource] = self._ordered(seen)
-        return self._places[seen.resource]
+        known = self._places.get(seen.resource) or self._places.put(seen.resource, (self._ordered(seen),))
+        return known[0]
 
     def _ordered(self, seen: Seen) -> tuple[Bucket, str] | None:
         try:

@@ -6,8 +6,7 @@ import base64
 import hashlib
 import json
 import re
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,10 +16,17 @@ from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import Access, Api, filter_text
 from gputrain.retry import LOOK
+from gputrain.times import moment_of
 
 PAGE_SIZE = 1000
 MOST_PAGES = 5
 """Pages read in one go; what is left comes with the next."""
+
+CALL_S = 1.2
+"""Seconds of one call: all jobs together stay within Cloud Logging's reads a minute.
+
+Source: 60 reads a minute for a project, by general knowledge, not re-read.
+"""
 
 OVERLAP = timedelta(seconds=30)
 """Entries arrive out of order: each look goes back so far and leaves out what it knows already."""
@@ -118,7 +124,7 @@ def _line(entry: Mapping[str, Any]) -> LogLine:
         rank=int(rank) if isinstance(rank, (int, float)) and not isinstance(rank, bool) else None,
         node_rank=node_rank,
         severity=str(entry.get("severity") or "INFO"),
-        time=_parse(str(entry["timestamp"])) if entry.get("timestamp") else None,
+        time=moment_of(entry.get("timestamp")),
     )
 
 
@@ -161,13 +167,11 @@ def _write_cursor(start: datetime | None, known: Mapping[str, str], token: str, 
     return json.dumps({"since": since.isoformat(), "known": kept, "page": token})
 
 
-def _parse(text: str) -> datetime:
-    """RFC 3339 with any number of digits of a second; Python 3.10 reads three or six."""
-    found = re.fullmatch(r"(.*?)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", text)
-    if found is None:
-        raise ValueError(f"no moment: {text[:40]!r}")
-    micros = (found[2] or "").ljust(6, "0")[:6]
-    return datetime.fromisoformat(f"{found[1]}.{micros}{'+00:00' if found[3] == 'Z' else found[3]}")
+def _parse(text: object) -> datetime:
+    moment = moment_of(text)
+    if moment is None:
+        raise ValueError(f"no moment: {str(text)[:40]!r}")
+    return moment
 
 
 def _rfc3339(moment: datetime) -> str:
@@ -177,30 +181,3 @@ def _rfc3339(moment: datetime) -> str:
 def is_continued(cursor: str) -> bool:
     """True where a reader begins, or the last page ended before the entries did."""
     return not cursor or bool(_read_cursor(cursor)[2])
-
-
-class Turns:
-    """Whose turn it is to read logs: all jobs together stay within Cloud Logging's reads a minute.
-
-    Source: 60 reads a minute for a project, by general knowledge, not re-read.
-    """
-
-    def __init__(self, *, now: Callable[[], float], least_s: float = 1.2, each_s: float = 1.2) -> None:
-        self._now = now
-        self._least_s = least_s
-        self._each_s = each_s
-        self._lock = threading.Lock()
-        self._read_at: dict[str, float] = {}
-
-    def take(self, name: str, *, is_continued: bool = False) -> bool:
-        """True when the job's log may be read now."""
-        with self._lock:
-            now = self._now()
-            streams = [one for one, at in self._read_at.items() if now - at < 120.0]
-            pause_s = max(self._least_s, self._each_s * len(streams))
-            at = self._read_at.get(name)
-            if not is_continued and at is not None and 0 <= now - at < pause_s:
-                return False
-            self._read_at = {one: self._read_at[one] for one in streams}
-            self._read_at[name] = now
-            return True

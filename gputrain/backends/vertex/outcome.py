@@ -16,6 +16,7 @@ from gputrain.backends.vertex.states import Seen, state_of
 from gputrain.entrypoint import contract
 from gputrain.errors import AccessError
 from gputrain.gcp import Access
+from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Failure, Observation, State
 
 REASON_COMES_WITHIN_S = 90.0
@@ -29,25 +30,26 @@ class Outcome:
         self._access = access
         self._locks = locks
         self._restarts = Restarts(locks.of)
-        self._ends: dict[str, Observation] = {}
-        self._ended_since: dict[str, float] = {}
-        self._last: dict[str, tuple[Seen, Observation]] = {}
-        self._winners: dict[str, str] = {}
+        self._ends: Kept[str, Observation] = Kept()
+        self._ended_since: Kept[str, float] = Kept()
+        self._last: Kept[str, tuple[Seen, Observation]] = Kept(idle_s=120.0)
+        self._winners: Kept[str, str] = Kept()
 
     def superseded_by(self, seen: Seen) -> str:
         """The number of the job that ran instead, where this one ended well by doing nothing; else empty."""
         if state_of(seen) is not State.SUCCEEDED or not seen.job_id:
             return ""
-        if seen.resource not in self._winners:
-            self._winners[seen.resource] = self._locks.of(seen).number
-        winner = self._winners[seen.resource]
+        winner = self._winners.get(seen.resource)
+        if winner is None:
+            winner = self._winners.put(seen.resource, self._locks.of(seen).number)
         return "" if winner == seen.number else winner
 
     def observe(self, seen: Seen) -> Observation:
         """The observation that a look amounts to."""
-        if seen.resource in self._ends:
-            return self._ends[seen.resource]
-        last, told = self._last.get(seen.resource, (None, None))
+        end = self._ends.get(seen.resource)
+        if end is not None:
+            return end
+        last, told = self._last.get(seen.resource) or (None, None)
         if told is not None and last is seen:
             return told
         state = state_of(seen)
@@ -65,10 +67,10 @@ class Outcome:
         if seen.has_ended:
             code = self._exit_code(seen, state)
             plain = attrs.evolve(plain, exit_code=code, failure=_wished(state, plain))
-            self._ends[seen.resource] = plain
-            self._last.pop(seen.resource, None)
+            self._ends.put(seen.resource, plain)
+            self._last.drop(seen.resource)
         else:
-            self._last[seen.resource] = (seen, plain)
+            self._last.put(seen.resource, (seen, plain))
         return plain
 
     def _exit_code(self, seen: Seen, state: State | None) -> int | None:
@@ -87,8 +89,9 @@ class Outcome:
             return attrs.evolve(plain, state=None, detail=detail)
         failure = cause or _with_note(_stopped(documents) or diagnosis.failure_of(seen.error), note)
         end = attrs.evolve(plain, failure=failure, detail=failure.message, exit_code=failure.exit_code)
-        self._ends[seen.resource] = end
-        self._ended_since.pop(seen.resource, None)
+        self._ends.put(seen.resource, end)
+        self._ended_since.drop(seen.resource)
+        self._last.drop(seen.resource)
         return end
 
     def _documents(self, seen: Seen) -> tuple[list[Mapping[str, Any]], str]:
@@ -105,7 +108,9 @@ class Outcome:
     def _is_late(self, seen: Seen) -> bool:
         """True when the reason is overdue, by Google's clock and by ours: either may be wrong."""
         now = self._access.now()
-        since = self._ended_since.setdefault(seen.resource, now)
+        since = self._ended_since.get(seen.resource)
+        if since is None:
+            since = self._ended_since.put(seen.resource, now)
         ended = seen.ended_at.timestamp() if seen.ended_at else now
         return max(now - since, now - ended) > REASON_COMES_WITHIN_S
 

@@ -1,0 +1,46 @@
+"""Google's own client libraries, made by `Access`: one of each, which send our token and follow nobody."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from google.cloud.compute_v1 import ImagesClient
+
+from gputrain.errors import ProviderError
+from gputrain.gcp import Access
+from gputrain.retry import LOOK
+from tests.unit.gcp.answering import Token
+
+
+def look(access, server):
+    client = access.client(ImagesClient, server.url)
+    asked = {"project": "p", "image": "mine"}
+    return access.tried(
+        lambda: client.get(request=asked, timeout=LOOK.call_s, retry=None), action="look", policy=LOOK
+    )
+
+
+def well(_request):
+    return 200, b'{"name": "mine"}', {"Content-Type": "application/json"}
+
+
+def test_a_client_is_made_once_for_all_threads(serve):
+    server, access = serve(well), Access(project="p", credentials=Token("ours"))
+    with ThreadPoolExecutor(8) as pool:
+        clients = set(pool.map(lambda _: access.client(ImagesClient, server.url), range(32)))
+    assert len(clients) == 1
+
+
+def test_a_login_in_netrc_does_not_take_the_place_of_a_clients_token(serve, tmp_path, monkeypatch):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    server = serve(well)
+    assert look(Access(project="p", credentials=Token("ours")), server).name == "mine"
+    assert server.tokens == ["Bearer ours"]
+
+
+def test_a_client_follows_no_redirect(serve):
+    elsewhere = serve(well)
+    server = serve(lambda _: (307, b"{}", {"Location": f"{elsewhere.url}/stolen"}))
+    with pytest.raises(ProviderError):
+        look(Access(project="p", credentials=Token("ours")), server)
+    assert (len(server.requests), elsewhere.requests) == (1, [])
