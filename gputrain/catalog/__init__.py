@@ -31,13 +31,15 @@ if TYPE_CHECKING:
     from .gpu import Gpu, Gpus, Lifecycle, gpus
     from .hosts import Attachment
     from .images import ImageFault, cuda_of, image_faults
+    from .load import source
     from .machine_types import Machine, Machines, machine, machines
     from .names import find, not_sold
     from .places import not_for_training, region_of, regions, zones
     from .pricing import Price, Prices, price, prices
     from .quotas import ALL_REGIONS, CPUS, PREEMPTIBLE_CPUS, Quota, quota
-    from .shape import Shape, Shapes, counts, shapes
-    from .sources import READ_ON, SOURCES, Source, source
+    from .search import shapes
+    from .shape import Shape, Shapes, counts
+    from .sources import READ_ON, SOURCES, Source
 
 _HOMES = {
     "ALL_REGIONS": "quotas",
@@ -76,8 +78,8 @@ _HOMES = {
     "quota": "quotas",
     "region_of": "places",
     "regions": "places",
-    "shapes": "shape",
-    "source": "sources",
+    "shapes": "search",
+    "source": "load",
     "zones": "places",
 }
 

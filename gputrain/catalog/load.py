@@ -1,4 +1,6 @@
-"""The one door to the bulk tables, prices and places: the built-in ones, and a user's that win over them."""
+"""The one door to the bulk tables, prices and places, and their sources: the built-in ones, and a user's
+that win over them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import os
 from functools import cache
 
 from . import user_file
+from .sources import SOURCES, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ def sound(file: str) -> UserFile | None:
 
         logging.getLogger("gputrain").warning(
             "the catalog's own tables are used, and %s is left aside: %s. "
-            "Write it again (python -m gputrain.catalog refresh) or remove it.", file, error,
+            "Write it again (python -m gputrain.refresh) or remove it.", file, error,
         )  # fmt: skip
         return None
 
@@ -61,6 +64,20 @@ def built_in(name: str) -> tuple[tuple[str, ...], ...]:
     """
     lines = _read(f"{name}.tsv").splitlines()
     return tuple(tuple(line.split("\t")) for line in lines[1:])
+
+
+def source(key: str) -> Source:
+    """The document behind a key, also one that only the user's refreshed tables name.
+
+    >>> source("prices").dated
+    '2026-07-30'
+    """
+    if key in SOURCES:
+        return SOURCES[key]
+    own = user_tables()
+    refreshed = {name: (what, dated) for name, what, dated in own.sources} if own else {}
+    what, dated = refreshed[key]
+    return Source(key=key, what=what, dated=dated, read_on=dated)
 
 
 def _read(file: str) -> str:

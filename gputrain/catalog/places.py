@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from .load import rows
+from .load import rows, source
 from .provisioning import Service
 from .shape import Shape
-from .sources import Source, source
+from .sources import Source
 
 
 def regions(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, ...]:

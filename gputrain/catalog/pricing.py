@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from .load import rows
+from .load import rows, source
 from .provisioning import ProvisioningModel, Service
 from .row import Row, Shown
-from .shape import Shape, shapes
-from .sources import source
+from .shape import Shape, carrying
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ def costs_at_most(
 def _shape(shape: Shape | str) -> Shape:
     if isinstance(shape, Shape):
         return shape
-    found = shapes(machine_type=shape)
+    found = carrying(None, machine_type=shape)
     if len(found) == 1:
         return found[0]
     from gputrain.errors import NoFitError

@@ -104,63 +104,18 @@ class Shapes(Shown, tuple[Shape, ...]):
         )
 
 
-def shapes(
-    gpu: str | None = None,
-    count: float | Fraction | None = None,
-    *,
-    machine_type: str | None = None,
-    service: Service | str | None = None,
-    provisioning_model: ProvisioningModel | str | None = None,
-    region: str | None = None,
-    min_gpu_memory_gib: float = 0,
-    min_compute_capability: str = "0.0",
-    max_usd_h: float | None = None,
-) -> Shapes:
+def carrying(gpu: str | None, count: object = None, machine_type: str | None = None) -> tuple[Shape, ...]:
     """The shapes that carry a GPU kind and a count, exactly; all of them when nothing is asked.
 
-    Args:
-        gpu: any name of a GPU (`find`).
-        count: GPUs on one machine.
-        machine_type: this machine only; for attached GPUs, another N1 host than the default.
-        service: only what this service offers, ``"compute"`` or ``"vertex"``.
-        provisioning_model: only what is sold this way (``"spot"``), by ``service`` or by either without one.
-        region: only what the service (by default Compute Engine) lists in this region.
-        min_gpu_memory_gib: at least this much memory on each GPU.
-        min_compute_capability: at least this, such as ``"8.0"`` for bfloat16.
-        max_usd_h: known to cost at most this per hour, in ``region`` or somewhere,
-            under ``provisioning_model`` or any that is sold. Shapes without a whole price are left out:
-            GPUs attached to N1, and everything on Vertex AI, whose fee is not known.
-
-    Returns:
-        Smallest count first, then newest GPU, then the table's order. Empty where the filters leave nothing.
-
     Raises:
-        UnknownGpuError: no GPU goes by that name.
-        NoFitError: no machine carries that count, or the GPU is gone; ``counts`` holds those that exist.
-        ValueError: a word that is no service, provisioning model or compute capability.
-
-    Source: `gputrain.catalog.machines`, read on `gputrain.catalog.READ_ON`.
-
-    >>> [shape.machine_type for shape in shapes("H100", 2)]
-    ['a3-highgpu-2g']
+        UnknownGpuError, NoFitError: as of `gputrain.catalog.shapes`.
     """
-    service = Service(service) if service else None
-    model = ProvisioningModel(provisioning_model) if provisioning_model else None
-    least = _capability(min_compute_capability)
     found = _of_all(machine_type) if gpu is None else _of_kind(find(gpu).kind, machine_type)
     if count is not None:
         found = tuple(shape for shape in found if shape.gpu_count == count)
     if gpu is not None and not found:
         raise _no_fit(find(gpu), count, machine_type)
-    return Shapes(
-        shape
-        for shape in found
-        if shape.gpu.memory_gib >= min_gpu_memory_gib
-        and shape.gpu.capability >= least
-        and _is_offered(shape, service, model)
-        and (region is None or _is_in(shape, region, service))
-        and (max_usd_h is None or _costs(shape, max_usd_h, region, model, service))
-    )
+    return found
 
 
 def counts(gpu: str) -> tuple[int | Fraction, ...]:
@@ -251,28 +206,3 @@ def _fix_for(gpu: Gpu, count: object, exist: tuple[int | Fraction, ...]) -> str:
             )
     nearest = min(exist, key=lambda one: abs(one - count)) if isinstance(count, int | float) else exist[0]
     return f"ask for gpu='{gpu.kind}:{nearest}'{nodes}"
-
-
-def _capability(words: str) -> tuple[int, int]:
-    major, _, minor = words.partition(".")
-    return int(major), int(minor or 0)
-
-
-def _is_offered(shape: Shape, service: Service | None, model: ProvisioningModel | None) -> bool:
-    asked = (service,) if service else tuple(Service)
-    sold = {one for each in asked for one in shape.sold_as(each)}
-    return bool(sold) if model is None else model in sold
-
-
-def _is_in(shape: Shape, region: str, service: Service | None) -> bool:
-    from .places import regions
-
-    return region in regions(shape, service or Service.COMPUTE)
-
-
-def _costs(
-    shape: Shape, usd_h: float, region: str | None, model: ProvisioningModel | None, service: Service | None
-) -> bool:
-    from .pricing import costs_at_most
-
-    return costs_at_most(shape, usd_h, region=region, provisioning_model=model, service=service)

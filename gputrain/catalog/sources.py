@@ -48,19 +48,3 @@ _ROWS = (
 )
 
 SOURCES = {key: Source(key=key, what=what, dated=dated) for key, what, dated in _ROWS}
-
-
-def source(key: str) -> Source:
-    """The document behind a key, also one that only the user's refreshed tables name.
-
-    >>> source("prices").dated
-    '2026-07-30'
-    """
-    if key in SOURCES:
-        return SOURCES[key]
-    from .load import user_tables
-
-    own = user_tables()
-    refreshed = {name: (what, dated) for name, what, dated in own.sources} if own else {}
-    what, dated = refreshed[key]
-    return Source(key=key, what=what, dated=dated, read_on=dated)

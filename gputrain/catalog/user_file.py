@@ -10,6 +10,8 @@ from __future__ import annotations
 import binascii
 import os
 
+from .sources import SOURCES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Rows = tuple[tuple[str, ...], ...]
@@ -116,8 +118,6 @@ _ATTRIBUTES = {"source": "sources", "places": "places", "prices": "prices"}
 
 
 def _check(file: UserFile) -> None:
-    from .sources import SOURCES
-
     keys = {*SOURCES, *(key for key, _, _ in file.sources)}
     for key, _, dated in file.sources:
         if not _is_date(dated):

@@ -29,7 +29,7 @@ FLOORS = (
     ("job",),
     ("trainer",),
     ("",),
-    ("cli", "catalog.__main__", "emulator"),
+    ("cli", "emulator"),
     ("__main__",),
 )
 """From the ground up. A floor's rooms may import any room below it."""

@@ -74,7 +74,7 @@ def test_a_damaged_file_is_left_aside_with_a_warning_that_says_what_to_do(tmp_pa
     answers, said = asked(GPUTRAIN_CATALOG=str(tmp_path / "catalog.tsv"))
     assert answers[0] == "$0.71/h (2026-07-30)"
     assert "cut short or changed" in said
-    assert "python -m gputrain.catalog refresh" in said
+    assert "python -m gputrain.refresh" in said
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def command(cloud, tmp_path, *options, **env):
         **os.environ, "GPUTRAIN_CATALOG": str(tmp_path / "catalog.tsv"),
         "GOOGLE_CLOUD_PROJECT": cloud.project, **env,
     }  # fmt: skip
-    words = [sys.executable, "-m", "gputrain.catalog", "refresh", *options]
+    words = [sys.executable, "-m", "gputrain.refresh", *options]
     return subprocess.run(words, env=env, capture_output=True, text=True)
 
 

@@ -1,4 +1,4 @@
-"""``python -m gputrain.catalog refresh``: the dated tables, made new from Google's own lists."""
+"""``python -m gputrain.refresh``: the dated tables, made new from Google's own lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gputrain.refresh import refresh
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; 0 when it did what it says."""
+    """Rebuild the tables; 0 when it did what it says."""
     options = _parser().parse_args(arguments)
     if not options.project:
         print("name a project: --project, or $GOOGLE_CLOUD_PROJECT", file=sys.stderr)
@@ -31,13 +31,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m gputrain.catalog", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    command = commands.add_parser(
-        "refresh",
-        help="rebuild prices and places from Google's lists",
-        description="Reads three lists of Google's and creates nothing. What it writes wins over the tables "
-        f"that came with gputrain, until it is removed: {user_file.path()}",
+    command = argparse.ArgumentParser(
+        prog="python -m gputrain.refresh",
+        description="Rebuilds prices and places from three lists of Google's, and creates nothing there. "
+        "What it writes wins over the tables that came with gputrain, until it is removed: "
+        f"{user_file.path()}",
     )
     command.add_argument(
         "--project",
@@ -50,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--endpoint", metavar="URL", help="an emulator on this machine, for all of Google's APIs"
     )
-    return parser
+    return command
 
 
 if __name__ == "__main__":
