@@ -12,10 +12,10 @@ from typing import Any
 
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine, OpensShells, Restarts
-from gputrain.errors import RequestError
+from gputrain.errors import GputrainError, RequestError
 from gputrain.job.logs import LogReader, Page, Wanted, last_of, pattern
 from gputrain.job.onward import NOWHERE, Ways, going_on, late_refusal
-from gputrain.job.result import Result, ended, told
+from gputrain.job.result import Result, ended, silent_for, told
 from gputrain.job.watch import Watch
 from gputrain.lifecycle import Observation, State, advance
 from gputrain.metrics import Metrics, Reports
@@ -170,7 +170,15 @@ class Job:
                 cost_usd=self.cost_usd,
                 attempt=self._seen.attempt,
             )
-        raise ended(self.ref, state, self._seen)
+        raise ended(self.ref, state, self._seen, self._silence() if state is State.EXPIRED else None)
+
+    def _silence(self) -> timedelta | None:
+        """How long it had been silent when it ended; None where its log cannot be read."""
+        try:
+            return silent_for(self.logs(), self._seen.ended_at)
+        except GputrainError as error:
+            log.info("the log of %s could not be read: %s", self.uri, error.what)
+            return None
 
     def logs(
         self,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 import attrs
 
 from gputrain import causes
-from gputrain.backends.base import JobRef
+from gputrain.backends.base import JobRef, LogLine
 from gputrain.errors import JobError, JobFailedError
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.metrics import Metrics
 from gputrain.planning import Candidate
+from gputrain.spec import format_duration
 from gputrain.tables import Table
 
 
@@ -47,17 +49,40 @@ _OF_STATE = {State.CANCELLED: causes.CANCELLED, State.EXPIRED: causes.TIME_LIMIT
 """Where a platform tells no more than a state."""
 
 
-def ended(ref: JobRef, state: State, seen: Observation) -> JobError:
-    """The error of a job that ended without success."""
+SILENT = timedelta(minutes=10)
+"""A job whose ranks wrote nothing for so long before its time was up has most likely hung."""
+_LAST_WORDS = timedelta(seconds=60)
+"""What ranks write when they are told to stop says nothing of the time before."""
+
+
+def silent_for(lines: Iterable[LogLine], ended_at: datetime | None) -> timedelta | None:
+    """How long before its end a job's ranks wrote their last line of their own accord; None: unknown."""
+    if ended_at is None:
+        return None
+    times = (line.time for line in lines if line.rank is not None and line.time is not None)
+    last = max((time for time in times if time <= ended_at - _LAST_WORDS), default=None)
+    return None if last is None else ended_at - last
+
+
+def ended(ref: JobRef, state: State, seen: Observation, silence: timedelta | None = None) -> JobError:
+    """The error of a job that ended without success.
+
+    Args:
+        silence: how long before its end a rank wrote its last line; None: unknown.
+    """
     kind = _OF_STATE.get(state, causes.UNKNOWN).kind
     failure = seen.failure or Failure(kind=kind, message=seen.detail)
     if state is State.FAILED:
         return _failed(ref.name, ref.uri, failure)
     cause = causes.of(failure.kind)
+    why, fix = seen.detail or failure.message, cause.fix
+    if cause is causes.TIME_LIMIT and silence is not None and silence >= SILENT:
+        why = f"{why}; no rank had written a line for {format_duration(silence)}"
+        fix = f"look for what it hung in, before you pay for more: gputrain.attach({ref.uri!r}).logs(tail=50)"
     return JobError(
         f"{ref.name} ended as {state.value}: {cause.title}",
-        why=seen.detail or failure.message,
-        fix=cause.fix,
+        why=why,
+        fix=fix,
         uri=ref.uri,
         kind=failure.kind,
     )

@@ -1,0 +1,52 @@
+"""A job whose time was up: one that hung is not told to pay for more."""
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from gputrain.backends.base import JobRef, LogLine
+from gputrain.job.result import ended, silent_for
+from gputrain.lifecycle import Failure, Observation, State
+
+END = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
+REF = JobRef(backend="local", project="host", place="here", name="bert-1")
+SEEN = Observation(
+    state=State.EXPIRED,
+    detail="max_run_duration is over",
+    failure=Failure(kind="time_limit"),
+    ended_at=END,
+)
+
+
+def line(before_s, rank=0):
+    return LogLine(message="step", rank=rank, time=END - timedelta(seconds=before_s))
+
+
+@pytest.mark.parametrize(
+    ("lines", "silence_s"),
+    [
+        ([line(7200), line(2520)], 2520),
+        ([line(2520), line(20)], 2520),
+        ([line(2520), line(61)], 61),
+        ([line(2520), line(70, rank=None)], 2520),
+        ([line(30)], None),
+        ([LogLine(message="undated", rank=0)], None),
+    ],
+    ids=["silent", "last words do not count", "at work", "the agent does not count", "too new", "undated"],
+)
+def test_the_silence_before_the_end_is_that_of_the_ranks(lines, silence_s):
+    expected = None if silence_s is None else timedelta(seconds=silence_s)
+    assert silent_for(lines, END) == expected
+
+
+def test_a_job_that_hung_is_not_told_to_raise_its_limit():
+    error = ended(REF, State.EXPIRED, SEEN, timedelta(minutes=42))
+    assert error.kind == "time_limit"
+    assert "no rank had written a line for 42m" in error.why
+    assert "max_run_duration" not in error.fix
+    assert ".logs(tail=50)" in error.fix
+
+
+@pytest.mark.parametrize("silence", [None, timedelta(minutes=2)])
+def test_a_job_that_was_at_work_is(silence):
+    assert "raise max_run_duration" in ended(REF, State.EXPIRED, SEEN, silence).fix
