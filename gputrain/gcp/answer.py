@@ -32,13 +32,6 @@ CANONICAL: Mapping[int, str] = {
 }
 """HTTP status to canonical code, for answers that carry the status alone. Source: google/rpc/code.proto."""
 
-RPC_CODES = (
-    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
-    "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-)  # fmt: skip
-"""Canonical codes by their number, as a job's error carries it. Source: google/rpc/code.proto."""
-
 LONGEST = 4000
 """Letters of a message that are read and shown."""
 
@@ -51,7 +44,6 @@ class Surface(enum.Enum):
     COMPUTE = "Compute Engine, at once"
     OPERATION = "a Compute Engine operation, at its end"
     VERTEX = "Vertex AI, at once"
-    JOB = "a Vertex AI job, after its end"
     STORAGE = "Cloud Storage"
     PLATFORM = "any other API of Google's"
 
@@ -178,13 +170,6 @@ def answer_of_operation(error: Any, *, status: int = 0, place: str = "") -> Answ
         raw=redacted(error),
         **_evidence([error], details),
     )
-
-
-def answer_of_job(code: int, message: str, *, region: str = "") -> Answer:
-    """What a Vertex AI job's ``error`` says after its end."""
-    canonical = RPC_CODES[code] if 0 < code < len(RPC_CODES) else ""
-    raw = {"code": code, "message": redact(message)}
-    return Answer(surface=Surface.JOB, canonical=canonical, message=cut(message), place=region, raw=raw)
 
 
 def cut(text: Any) -> str:

@@ -137,7 +137,7 @@ KINDS = (
         marks=(
             Mark(surfaces=frozenset({Surface.TRANSPORT})),
             Mark(
-                surfaces=frozenset(Surface) - {Surface.OPERATION, Surface.JOB, Surface.AUTH},
+                surfaces=frozenset(Surface) - {Surface.OPERATION, Surface.AUTH},
                 statuses=frozenset({0, 408, 499, 500, 502, 503, 504})
                 | words(
                     "INTERNAL UNAVAILABLE DEADLINE_EXCEEDED ABORTED CANCELLED backendError internalError"

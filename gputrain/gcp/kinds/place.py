@@ -118,13 +118,13 @@ KINDS = (
         marks=(
             Mark(codes=words("REGION_RESOURCE_POOL_EXHAUSTED REGION_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")),
             Mark(message=r"Resources are insufficient in region: (?P<region>[\w-]+)"),
-            Mark(surfaces=frozenset({Surface.JOB}), message=r".{0,300}\bSTOCKOUT\b"),
         ),
         fix=_ELSEWHERE,
         advice="All zones of the region were tried by Google itself. On Vertex AI it is the job that fails, after some"
         " minutes; gputrain makes it again in the next region that you allow.",
         example=Answer(
-            surface=Surface.JOB,
+            surface=Surface.VERTEX,
+            status=429,
             canonical="RESOURCE_EXHAUSTED",
             message="Resources are insufficient in region: us-central1. Please try a different region or use a different "
             "accelerator.",

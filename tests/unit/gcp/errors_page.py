@@ -34,7 +34,6 @@ DOING = {
     Surface.COMPUTE: "create the VMs in us-central1-b",
     Surface.OPERATION: "create the VMs in us-central1-b",
     Surface.VERTEX: "create the job in us-central1",
-    Surface.JOB: "create the job in us-central1",
     Surface.AUTH: "get a token",
 }
 UNKNOWN = Answer(
