@@ -100,7 +100,7 @@ def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]
 
     def bare() -> float:
         began = time.perf_counter()
-        session, storage = backend._access.once("session", backend._access._session), cloud.endpoints.storage
+        session, storage = backend._access._session(), cloud.endpoints.storage
         session.get(f"{storage}/storage/v1/b", params={"project": cloud.project, "prefix": "my-bucket"})
         session.get(f"{storage}/storage/v1/b/my-bucket/o", params={"prefix": "code/"})
         backend._jobs.list(REGION, 'labels.gputrain-job="bare-1"')
