@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from gputrain.catalog import ProvisioningModel
+from gputrain.faults import FaultCollector
 from gputrain.secrets import HIDDEN
-from gputrain.spec.faults import FaultCollector
 from gputrain.spec.words import EntryKind, Launcher
 
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -14,7 +14,7 @@ import attrs
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Fault, SpecError
-from gputrain.spec.faults import FaultCollector
+from gputrain.faults import FaultCollector
 
 STRATEGIES: Mapping[ProvisioningModel, str] = MappingProxyType(
     {
@@ -58,7 +58,7 @@ def read_config(config: str | Mapping[str, Any]) -> Config:
         SpecError: with everything in it that neither half can say.
     """
     document = _camel(_parsed(config))
-    faults = FaultCollector()
+    faults = FaultCollector("the spec")
     pools = _pools(document.pop("workerPoolSpecs", None), faults)
     fields: dict[str, Any] = {}
     settings: dict[str, Any] = {}

@@ -13,10 +13,10 @@ from typing import Any
 import attrs
 
 from gputrain.catalog import ProvisioningModel
+from gputrain.faults import FaultCollector
 from gputrain.secrets import HIDDEN, looks_secret
 from gputrain.spec import read
 from gputrain.spec.durations import format_duration
-from gputrain.spec.faults import FaultCollector
 from gputrain.spec.gpu import GpuRequest
 from gputrain.spec.words import EntryKind, Launcher
 
@@ -131,7 +131,7 @@ class TrainingSpec:
         **unknown: object,
     ) -> None:
         given = {key: value for key, value in locals().items() if key not in ("self", "unknown", "__class__")}
-        faults = FaultCollector()
+        faults = FaultCollector("the spec")
         for key in unknown:
             near = difflib.get_close_matches(key, [field.name for field in attrs.fields(type(self))], n=1)
             faults.add(
@@ -177,7 +177,7 @@ class TrainingSpec:
         """
         fields = self._fields()
         if self.function is not None:
-            faults = FaultCollector()
+            faults = FaultCollector("the spec")
             faults.add(
                 "function", self.title, "a function cannot be written as JSON", "put it in a script or module"
             )

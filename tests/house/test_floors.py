@@ -12,6 +12,8 @@ EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 
 FLOORS = (
     ("errors", "secrets", "tables", "times", "entrypoint"),
+    ("faults",),
+    ("fields",),
     ("catalog", "lifecycle", "retry", "ddp", "keeper"),
     ("spec", "gcp", "causes"),
     ("quota",),

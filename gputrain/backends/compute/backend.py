@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import attrs
-
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Orphan, Request
 from gputrain.backends.compute import ends, networks, offers, preflight, render
 from gputrain.backends.compute.availability import Availability
@@ -19,7 +17,7 @@ from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, Place, ref_of
 from gputrain.backends.compute.record import Records
 from gputrain.backends.compute.remains import Remains
-from gputrain.backends.compute.settings import Settings, read_settings
+from gputrain.backends.compute.settings import read_settings
 from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.gcp.registry import pinned
@@ -103,9 +101,14 @@ class ComputeEngine(Backend):
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name in _SETTINGS}
-        self._settings = read_settings(**given)
-        self._poll_s = poll_s
+        self._settings = read_settings(
+            project=project, regions=regions, bucket=bucket, service_account=service_account,
+            network=network, subnetwork=subnetwork, gpu_subnetworks=gpu_subnetworks, boot_image=boot_image,
+            image_family=image_family, disk_gib=disk_gib, disk_type=disk_type, python=python,
+            placement_policy=placement_policy, driver_wait_s=driver_wait_s, external_ip=external_ip,
+            check_network=check_network, secure_boot=secure_boot, os_login=os_login,
+            network_tags=network_tags, capacity_advice=capacity_advice, poll_s=poll_s,
+        )  # fmt: skip
         reach = {} if endpoints is None else {"endpoints": endpoints}
         access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
         home = self._settings.bucket
@@ -138,7 +141,7 @@ class ComputeEngine(Backend):
     @property
     def poll_s(self) -> float:
         """Seconds between two looks; all jobs of a zone share one list."""
-        return self._poll_s
+        return self._settings.poll_s
 
     @property
     def supply(self) -> Supply:
@@ -295,6 +298,3 @@ class ComputeEngine(Backend):
             error.fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
             raise
         return "projects/" + str(found["selfLink"]).partition("/projects/")[2]
-
-
-_SETTINGS = frozenset(field.name for field in attrs.fields(Settings))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-from gputrain.errors import Fault, SpecError
+from gputrain import fields
+from gputrain.faults import FaultCollector
+from gputrain.fields import Row, matching
 from gputrain.staging.bucket import Bucket
 
 ACCOUNT = "gputrain"
@@ -38,6 +38,8 @@ class Settings:
     secure_boot: bool
     os_login: bool
     network_tags: tuple[str, ...]
+    capacity_advice: bool
+    poll_s: float
 
     @property
     def home(self) -> str:
@@ -45,101 +47,79 @@ class Settings:
         return self.regions[0]
 
 
-_NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
-_FORMS: Mapping[str, tuple[str, str, str]] = {
-    "project": (
-        r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+", "a project's id", "project='my-project'",
+_NAME = matching(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def _switch(fix: str) -> Row:
+    return Row(fields.yes_or_no, "True or False", fix, is_needed=True)
+
+
+ROWS = {
+    "project": Row(
+        matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"), "a project's id",
+        "project='my-project'", is_needed=True,
     ),
-    "service_account": (
-        r"[^@\s/]+@[^@\s/]+", "an e-mail address", "service_account='a@my-project.iam.gserviceaccount.com'",
+    "regions": Row(
+        fields.some(matching(r"[a-z]+-[a-z]+\d+")), "one or more regions",
+        "regions=['us-central1']; a zone has a letter more", is_needed=True,
     ),
-    "network": (_NAME, "the name of a VPC network", "network='default'"),
-    "subnetwork": (_NAME, "the name of a subnetwork in each region", "leave it out"),
-    "boot_image": (
-        r"projects/[^/\s]+/global/images/(?:family/)?[^/\s]+", "an image's full name",
+    "bucket": Row(
+        Bucket.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_needed=True
+    ),
+    "service_account": Row(
+        matching(r"[^@\s/]+@[^@\s/]+"), "an e-mail address",
+        "service_account='a@my-project.iam.gserviceaccount.com'",
+    ),
+    "network": Row(_NAME, "the name of a VPC network", "network='default'", is_needed=True),
+    "subnetwork": Row(_NAME, "the name of a subnetwork in each region", "leave it out"),
+    "gpu_subnetworks": Row(fields.many(_NAME), "a list of names", "gpu_subnetworks=['name']", is_needed=True),
+    "boot_image": Row(
+        matching(r"projects/[^/\s]+/global/images/(?:family/)?[^/\s]+"), "an image's full name",
         "boot_image='projects/P/global/images/NAME'",
     ),
-    "image_family": (
-        r"[^/\s]+/[^/\s]+", "PROJECT/FAMILY",
+    "image_family": Row(
+        matching(r"[^/\s]+/[^/\s]+"), "PROJECT/FAMILY",
         "image_family='deeplearning-platform-release/pytorch-2-9-cu129-ubuntu-2404-nvidia-580'",
     ),
-    "disk_type": (
-        r"pd-(?:balanced|ssd)|hyperdisk-balanced", "pd-balanced, pd-ssd or hyperdisk-balanced",
+    "disk_gib": Row(
+        fields.whole(50, 64_000), "a whole number from 50 to 64000", "disk_gib=100", is_needed=True
+    ),
+    "disk_type": Row(
+        matching(r"pd-(?:balanced|ssd)|hyperdisk-balanced"), "pd-balanced, pd-ssd or hyperdisk-balanced",
         "leave it out",
     ),
-    "placement_policy": (_NAME, "the name of a resource policy", "placement_policy='together'"),
-    "python": (r"/\S+", "the path of a Python on the image", "python='/opt/conda/bin/python3'"),
+    "placement_policy": Row(_NAME, "the name of a resource policy", "placement_policy='together'"),
+    "python": Row(matching(r"/\S+"), "the path of a Python on the image", "python='/opt/conda/bin/python3'"),
+    "driver_wait_s": Row(
+        fields.whole(0, 3600), "a whole number from 0 to 3600", "driver_wait_s=100", is_needed=True
+    ),
+    "external_ip": _switch("external_ip=True"),
+    "check_network": _switch("check_network=False"),
+    "secure_boot": _switch("secure_boot=True"),
+    "os_login": _switch("os_login=False"),
+    "network_tags": Row(fields.many(_NAME), "a list of names", "network_tags=['name']", is_needed=True),
+    "capacity_advice": _switch("capacity_advice=False"),
+    "poll_s": Row(fields.number(0, 3600), "seconds, up to an hour", "poll_s=5.0", is_needed=True),
 }  # fmt: skip
-_NEEDED = ("project", "network")
-_REGION = re.compile(r"[a-z]+-[a-z]+\d+")
+"""How each argument is read."""
 
 
-def read_settings(
-    *,
-    regions: Any,
-    bucket: Any,
-    disk_gib: Any,
-    driver_wait_s: Any,
-    gpu_subnetworks: Any,
-    network_tags: Any,
-    **given: Any,
-) -> Settings:
+def read_settings(**given: Any) -> Settings:
     """The settings, every fault of them told at once.
 
     Raises:
         SpecError: with all faults.
     """
-    faults: list[Fault] = []
-
-    def add(field: str, value: object, allowed: str, fix: str) -> None:
-        faults.append(Fault(field=field, value=repr(value), allowed=allowed, fix=fix))
-
-    for field, (form, allowed, fix) in _FORMS.items():
-        value = given[field]
-        if (value is not None or field in _NEEDED) and not _fits(form, value):
-            add(field, value, allowed, fix)
-    for field, many in (("gpu_subnetworks", gpu_subnetworks), ("network_tags", network_tags)):
-        if isinstance(many, str) or not all(_fits(_NAME, one) for one in many):
-            add(field, many, "a list of names", f"{field}=['name']")
-    places = (regions,) if isinstance(regions, str) else tuple(dict.fromkeys(regions or ()))
-    if not places or not all(isinstance(one, str) and _REGION.fullmatch(one) for one in places):
-        add("regions", regions, "one or more regions", "regions=['us-central1']; a zone has a letter more")
-    for field, number, least, most in (
-        ("disk_gib", disk_gib, 50, 64_000),
-        ("driver_wait_s", driver_wait_s, 0, 3600),
-    ):
-        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-            add(field, number, f"a whole number from {least} to {most}", f"{field}={max(least, 100)}")
-    if given["boot_image"] and given["image_family"]:
-        add("image_family", given["image_family"], "an image or a family", "drop one")
-    home = _bucket(bucket, faults)
-    if faults or home is None:
-        text = "\n".join(f"  {fault}" for fault in faults)
-        raise SpecError(f"ComputeEngine(...) has {len(faults)} fault(s):\n{text}", faults=tuple(faults))
-    given["service_account"] = given["service_account"] or _own_account(given["project"])
+    faults = FaultCollector("ComputeEngine(...)")
+    found = fields.read(ROWS, given, faults)
+    both = given["boot_image"] and given["image_family"]
+    faults.check(not both, "image_family", given["image_family"], "an image or a family", "drop one")
+    faults.raise_if_any()
     return Settings(
-        regions=places,
-        bucket=home,
-        disk_gib=disk_gib,
-        driver_wait_s=driver_wait_s,
-        gpu_subnetworks=tuple(gpu_subnetworks),
-        network_tags=tuple(network_tags),
-        **given,
+        **{**found, "service_account": found["service_account"] or _own_account(found["project"])}
     )
-
-
-def _fits(form: str, value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(form, value) is not None
 
 
 def _own_account(project: str) -> str:
     domain, _, name = project.rpartition(":")
     return f"{ACCOUNT}@{name}.{domain + '.' if domain else ''}iam.gserviceaccount.com"
-
-
-def _bucket(bucket: Any, faults: list[Fault]) -> Bucket | None:
-    try:
-        return Bucket.parse(bucket)
-    except SpecError as error:
-        faults.extend(error.faults)
-        return None

@@ -10,10 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gputrain import staging
+from gputrain import fields, staging
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
 from gputrain.backends.local import devices, folder, gpus, logs, offers, render, start, states
-from gputrain.errors import Fault, JobLostError, SpecError
+from gputrain.errors import JobLostError
+from gputrain.faults import FaultCollector
+from gputrain.fields import Row
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
 from gputrain.spec import TrainingSpec
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
 POLL_S = 0.03
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_ROWS = {
+    "gpus": Row(fields.whole(0, 64), "a count of GPUs, or None", "Local(gpus=2)"),
+    "root": Row(fields.path, "a folder's path, or None", "Local(root='jobs')"),
+}
 
 
 class Local(Backend):
@@ -37,18 +43,16 @@ class Local(Backend):
             ``$XDG_STATE_HOME/gputrain/jobs``, else ``~/.local/state/gputrain/jobs``.
 
     Raises:
-        SpecError: ``gpus`` is not a count.
+        SpecError: ``gpus`` is not a count, or ``root`` no path.
 
     >>> Local(gpus=0).supply.offers[0].shape
     'CPU'
     """
 
     def __init__(self, *, gpus: int | None = None, root: str | os.PathLike[str] | None = None) -> None:
-        if gpus is not None and (isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 0):
-            fault = Fault(
-                field="gpus", value=repr(gpus), allowed="a count of GPUs, or None", fix="Local(gpus=2)"
-            )
-            raise SpecError(f"gpus={gpus!r} is not a count of GPUs", faults=(fault,))
+        faults = FaultCollector("Local(...)")
+        fields.read(_ROWS, {"gpus": gpus, "root": root}, faults)
+        faults.raise_if_any()
         self._most = gpus
         self._root = Path(root).expanduser().absolute() if root is not None else _default_root()
 

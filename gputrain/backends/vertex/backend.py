@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import attrs
-
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
 from gputrain.backends.vertex import logs, offers, once, preflight, render
 from gputrain.backends.vertex.availability import Availability
@@ -19,7 +17,7 @@ from gputrain.backends.vertex.gcloud import to_gcloud
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.outcome import Outcome
-from gputrain.backends.vertex.settings import ReductionServer, Settings, Transport, read_settings
+from gputrain.backends.vertex.settings import ReductionServer, Transport, read_settings
 from gputrain.backends.vertex.states import Seen
 from gputrain.backends.vertex.watch import Watch
 from gputrain.backends.vertex.whereabouts import Whereabouts, lost
@@ -89,8 +87,12 @@ class VertexAI(Backend):
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name in _SETTINGS}
-        self._settings = read_settings(**given)
+        self._settings = read_settings(
+            project=project, region=region, regions=regions, bucket=bucket, service_account=service_account,
+            network=network, network_attachment=network_attachment, tensorboard=tensorboard,
+            persistent_resource=persistent_resource, kms_key=kms_key, disk_gib=disk_gib, disk_type=disk_type,
+            reduction_server=reduction_server, transport=transport,
+        )  # fmt: skip
         reach = {} if endpoints is None else {"endpoints": endpoints}
         self._access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
         home = self._settings.bucket
@@ -294,6 +296,3 @@ class VertexAI(Backend):
     def _watch(self, region: str) -> Watch:
         with self._lock:
             return self._watches.setdefault(region, Watch(self._jobs, region))
-
-
-_SETTINGS = frozenset({"region", *(field.name for field in attrs.fields(Settings))})

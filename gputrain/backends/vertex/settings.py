@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-import re
 from typing import Any
 
 import attrs
 
-from gputrain.errors import Fault, SpecError
+from gputrain import fields
+from gputrain.faults import FaultCollector
+from gputrain.fields import Row, matching
 from gputrain.staging.bucket import Bucket
 
 
@@ -58,109 +59,72 @@ class Settings:
         return self.regions[0]
 
 
-# field: the form of its text, what it is, and an example
+_REGIONS = Row(
+    fields.many(matching(r"[a-z]+-[a-z]+\d+"), or_one=True), "one or more regions",
+    "region='us-central1'; a zone has a letter more than its region",
+)  # fmt: skip
 # ruff: noqa: E501  # one row a field
-_FORMS = {
-    "project": (r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+", "a project's id", "project='my-project'"),
-    "service_account": (r"[^@\s/]+@[^@\s/]+", "an e-mail address", "service_account='train@my-project.iam.gserviceaccount.com'"),
-    "network": (
-        r"projects/[^/\s]+/global/networks/[^/\s]+", "the network's full name",
+ROWS = {
+    "project": Row(
+        matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"), "a project's id", "project='my-project'",
+        is_needed=True,
+    ),
+    "region": _REGIONS,
+    "regions": _REGIONS,
+    "bucket": Row(Bucket.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'"),
+    "service_account": Row(
+        matching(r"[^@\s/]+@[^@\s/]+"), "an e-mail address", "service_account='train@my-project.iam.gserviceaccount.com'",
+    ),
+    "network": Row(
+        matching(r"projects/[^/\s]+/global/networks/[^/\s]+"), "the network's full name",
         "network='projects/PROJECT_NUMBER/global/networks/NAME'",
     ),
-    "network_attachment": (
-        r"projects/[^/\s]+/regions/[^/\s]+/networkAttachments/[^/\s]+", "the attachment's full name",
+    "network_attachment": Row(
+        matching(r"projects/[^/\s]+/regions/[^/\s]+/networkAttachments/[^/\s]+"), "the attachment's full name",
         "network_attachment='projects/P/regions/R/networkAttachments/NAME'",
     ),
-    "tensorboard": (
-        r"projects/[^/\s]+/locations/[^/\s]+/tensorboards/[^/\s]+", "the instance's full name",
+    "tensorboard": Row(
+        matching(r"projects/[^/\s]+/locations/[^/\s]+/tensorboards/[^/\s]+"), "the instance's full name",
         "tensorboard='projects/P/locations/R/tensorboards/ID'",
     ),
-    "kms_key": (
-        r"projects/[^/\s]+/locations/[^/\s]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+", "the key's full name",
+    "persistent_resource": Row(
+        matching(r"[a-z][a-z0-9-]{0,62}"), "the resource's id", "persistent_resource='my-cluster'"
+    ),
+    "kms_key": Row(
+        matching(r"projects/[^/\s]+/locations/[^/\s]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+"), "the key's full name",
         "kms_key='projects/P/locations/R/keyRings/K/cryptoKeys/N'",
     ),
-    "persistent_resource": (r"[a-z][a-z0-9-]{0,62}", "the resource's id", "persistent_resource='my-cluster'"),
-    "disk_type": (r"pd-ssd|pd-standard|hyperdisk-balanced", "pd-ssd, pd-standard or hyperdisk-balanced", "leave it out"),
+    "disk_gib": Row(fields.whole(100, 64_000), "100 to 64000", "disk_gib=100", is_needed=True),
+    "disk_type": Row(
+        matching(r"pd-ssd|pd-standard|hyperdisk-balanced"), "pd-ssd, pd-standard or hyperdisk-balanced", "leave it out"
+    ),
+    "reduction_server": Row(
+        fields.instance(ReductionServer), "a ReductionServer", "reduction_server=ReductionServer(replicas=2)"
+    ),
+    "transport": Row(fields.one_of(Transport), "'rest' or 'grpc'", "leave it out", is_needed=True),
 }  # fmt: skip
-_REGION = re.compile(r"[a-z]+-[a-z]+\d+")
+"""How each argument is read."""
 
 
-def read_settings(
-    *,
-    region: str | None,
-    regions: Any,
-    bucket: str | None,
-    transport: str | Transport,
-    disk_gib: int,
-    **texts: Any,
-) -> Settings:
+def read_settings(**given: Any) -> Settings:
     """The settings, every fault of them told at once.
 
     Raises:
         SpecError: with all faults.
     """
-    faults: list[Fault] = []
-    for field, (form, allowed, fix) in _FORMS.items():
-        value = texts[field]
-        needed = field == "project"
-        if (value is not None or needed) and not (isinstance(value, str) and re.fullmatch(form, value)):
-            faults.append(Fault(field=field, value=repr(value), allowed=allowed, fix=fix))
-    places = _regions(region, regions, faults)
-    if texts["network"] and texts["network_attachment"]:
-        faults.append(
-            Fault(
-                field="network", value=texts["network"], allowed="a network or an attachment", fix="drop one"
-            )
-        )
-    if texts["tensorboard"] and not texts["service_account"]:
-        faults.append(
-            Fault(
-                field="service_account",
-                value="None",
-                allowed="set, where tensorboard is",
-                fix="service_account=...",
-            )
-        )
-    if isinstance(disk_gib, bool) or not isinstance(disk_gib, int) or not 100 <= disk_gib <= 64_000:
-        faults.append(
-            Fault(field="disk_gib", value=repr(disk_gib), allowed="100 to 64000", fix="disk_gib=100")
-        )
-    where = _bucket(bucket, faults)
-    how = _transport(transport, faults)
-    if faults:
-        text = "\n".join(f"  {fault}" for fault in faults)
-        raise SpecError(f"VertexAI(...) has {len(faults)} fault(s):\n{text}", faults=tuple(faults))
-    assert how is not None
-    return Settings(regions=places, bucket=where, transport=how, disk_gib=disk_gib, **texts)
-
-
-def _regions(region: str | None, regions: Any, faults: list[Fault]) -> tuple[str, ...]:
-    one = () if region is None else (region,)
-    many = (regions,) if isinstance(regions, str) else tuple(regions or ())
-    found = tuple(dict.fromkeys([*one, *many]))
-    known = [place for place in found if isinstance(place, str) and _REGION.fullmatch(place)]
-    if not found or len(known) != len(found):
-        value = repr(found) if found else "None"
-        fix = "region='us-central1'; a zone has a letter more than its region"
-        faults.append(Fault(field="region", value=value, allowed="one or more regions", fix=fix))
-    return tuple(known)
-
-
-def _bucket(bucket: str | None, faults: list[Fault]) -> Bucket | None:
-    if bucket is None:
-        return None
-    try:
-        return Bucket.parse(bucket)
-    except SpecError as error:
-        faults.extend(error.faults)
-        return None
-
-
-def _transport(transport: str | Transport, faults: list[Fault]) -> Transport | None:
-    try:
-        return Transport(transport)
-    except ValueError:
-        faults.append(
-            Fault(field="transport", value=repr(transport), allowed="'rest' or 'grpc'", fix="leave it out")
-        )
-        return None
+    faults = FaultCollector("VertexAI(...)")
+    found = fields.read(ROWS, given, faults)
+    regions = tuple(dict.fromkeys([*(found.pop("region") or ()), *(found.pop("regions") or ())]))
+    faults.check(
+        bool(regions) or not faults.is_clean("region", "regions"),
+        "region",
+        None,
+        _REGIONS.allowed,
+        _REGIONS.fix,
+    )
+    both = given["network"] and given["network_attachment"]
+    faults.check(not both, "network", given["network"], "a network or an attachment", "drop one")
+    is_told = given["service_account"] or not given["tensorboard"]
+    faults.check(is_told, "service_account", None, "set, where tensorboard is", "service_account=...")
+    faults.raise_if_any()
+    return Settings(regions=regions, **found)

@@ -1,4 +1,4 @@
-"""Collects every fault of a spec, so that the user reads them all at once."""
+"""Collects every fault of what somebody wrote, so that they read them all at once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ _SHOWN = 80
 
 
 class FaultCollector:
-    """Faults found so far; `raise_if_any` ends the collecting."""
+    """Faults found so far; `raise_if_any` ends the collecting.
 
-    def __init__(self) -> None:
+    Args:
+        of: what has the faults: ``the spec``, ``VertexAI(...)``.
+    """
+
+    def __init__(self, of: str) -> None:
+        self._of = of
         self.faults: list[Fault] = []
 
     def add(self, field: str, value: object, allowed: str, fix: str) -> None:
@@ -27,12 +32,18 @@ class FaultCollector:
         if not holds:
             self.add(field, value, allowed, fix)
 
+    def is_clean(self, *fields: str) -> bool:
+        """Whether none of these fields has a fault."""
+        return not any(one.field in fields for one in self.faults)
+
     def parse(
         self, field: str, value: object, read: Callable[[object], T], allowed: str, fix: str
     ) -> T | None:
         """``read(value)``, or None and a fault where it raises ValueError."""
         try:
             return read(value)
+        except SpecError as error:  # it knows its own faults
+            self.faults += error.faults
         except ValueError as error:
             self.add(field, value, f"{allowed} ({error})" if str(error) else allowed, fix)
         return None
@@ -43,7 +54,7 @@ class FaultCollector:
             return
         faults = tuple(self.faults)
         text = "\n".join(f"  {fault}" for fault in faults)
-        what = f"the spec has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
+        what = f"{self._of} has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
         raise SpecError(what, faults=faults)
 
 

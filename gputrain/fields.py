@@ -1,0 +1,165 @@
+"""Reads what people write into fields: one row a field, every fault collected.
+
+A spec, the settings of a backend, the arguments of a question and the sections of a file are read by the same
+rows, so that all of them refuse alike: every fault at once, with what is allowed and what to write.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import attrs
+
+from gputrain.faults import FaultCollector
+
+E = TypeVar("E", bound=enum.Enum)
+
+
+@attrs.frozen
+class Row:
+    """How one field is read: its reader, and what to say where it cannot be read."""
+
+    read: Callable[[Any], Any]
+    """Raises ValueError for what it cannot read; its text says more where that helps."""
+    allowed: str
+    fix: str
+    is_needed: bool = False
+    """None is read like any other value; otherwise it stays None."""
+
+
+def read(rows: Mapping[str, Row], given: Mapping[str, Any], faults: FaultCollector) -> dict[str, Any]:
+    """Every field as its row reads it; what cannot be read becomes a fault and None.
+
+    >>> faults = FaultCollector("a bed")
+    >>> read({"legs": Row(whole(3, 8), "3 to 8", "legs=4")}, {"legs": 2}, faults)
+    {'legs': None}
+    >>> print(faults.faults[0])
+    legs=2: 3 to 8. Fix: legs=4
+    """
+    return {name: _read_one(name, rows.get(name), value, faults) for name, value in given.items()}
+
+
+def _read_one(name: str, row: Row | None, value: Any, faults: FaultCollector) -> Any:
+    if row is None or (value is None and not row.is_needed):
+        return value
+    return faults.parse(name, value, row.read, row.allowed, row.fix)
+
+
+def text(value: Any) -> str:
+    """A text that says something."""
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ValueError
+    return value
+
+
+def path(value: Any) -> str:
+    """A path, as text or as an object."""
+    return text(os.fspath(value) if isinstance(value, os.PathLike) else value)
+
+
+def matching(pattern: str | re.Pattern[str]) -> Callable[[Any], str]:
+    """A text that is of the form as a whole."""
+    form = re.compile(pattern)
+
+    def read_text(value: Any) -> str:
+        if not form.fullmatch(text(value)):
+            raise ValueError
+        return str(value)
+
+    return read_text
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts, some of which may be empty."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise ValueError
+    for number, one in enumerate(value):
+        if not isinstance(one, str) or "\0" in one:
+            raise ValueError(
+                f"item {number} is {type(one).__name__}" if not isinstance(one, str) else f"item {number}"
+            )
+    return tuple(value)
+
+
+def many(read_one: Callable[[Any], Any], *, or_one: bool = False) -> Callable[[Any], tuple[Any, ...]]:
+    """A list, each item read by a reader; none twice. ``or_one``: one item may stand without its list."""
+
+    def read_list(value: Any) -> tuple[Any, ...]:
+        if or_one and isinstance(value, (str, enum.Enum)):
+            return (read_one(value),)
+        if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+            raise ValueError
+        return tuple(dict.fromkeys(read_one(one) for one in value))
+
+    return read_list
+
+
+def some(read_one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """One or more items, each read by a reader; one may stand without its list."""
+    read_list = many(read_one, or_one=True)
+
+    def read_some(value: Any) -> tuple[Any, ...]:
+        found = read_list(value)
+        if not found:
+            raise ValueError
+        return found
+
+    return read_some
+
+
+def whole(low: int, high: int) -> Callable[[Any], int]:
+    """A whole number within limits."""
+
+    def read_number(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError
+        return value
+
+    return read_number
+
+
+def number(low: float, high: float) -> Callable[[Any], float]:
+    """A number above one limit and below another."""
+
+    def read_number(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low < value < high:
+            raise ValueError
+        return float(value)
+
+    return read_number
+
+
+def yes_or_no(value: Any) -> bool:
+    """True or False, and nothing that merely counts as one."""
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def one_of(kind: type[E]) -> Callable[[Any], E]:
+    """One word of an enum, or its member."""
+
+    def read_word(value: Any) -> E:
+        return value if isinstance(value, kind) else kind(value)
+
+    return read_word
+
+
+def words(kind: type[enum.Enum]) -> str:
+    """The words of an enum, as what is allowed."""
+    return "one of " + ", ".join(f"'{one.value}'" for one in kind)
+
+
+def instance(kind: type[Any]) -> Callable[[Any], Any]:
+    """A value of a class."""
+
+    def read_value(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise ValueError
+        return value
+
+    return read_value

@@ -1,0 +1,55 @@
+"""The arguments of a backend are read by rows: what cannot be read is refused, all of it at once."""
+
+import inspect
+from importlib import import_module
+
+import pytest
+
+from gputrain import SpecError
+from tests import present
+
+GOOD = {"project": "my-project", "regions": ["us-central1"], "bucket": "gs://b-1"}
+OBJECTS = {"endpoints", "credentials", "progress", "sleep", "now"}
+"""What is handed on as it is: other rooms know what to do with it."""
+BAD = {
+    "vertex": {"reduction_server": 2, "disk_gib": True, "transport": "pigeon", "regions": [7], "bucket": 3,
+               "network": "default", "persistent_resource": "My Cluster", "disk_type": "floppy"},
+    "compute": {"poll_s": 0, "external_ip": "yes", "check_network": None, "secure_boot": 1, "os_login": "no",
+                "capacity_advice": 0, "network_tags": "ssh", "gpu_subnetworks": [7], "driver_wait_s": -1,
+                "disk_gib": 10, "bucket": "my-bucket", "regions": [], "project": None},
+}  # fmt: skip
+
+
+def refused(name, **arguments):
+    with pytest.raises(SpecError) as told:
+        present.backend(name)(**{**GOOD, **arguments})
+    return [fault.field for fault in told.value.faults]
+
+
+@pytest.mark.parametrize(("name", "field"), [(name, field) for name in present.CLOUDS for field in BAD[name]])
+def test_an_argument_that_cannot_be_read_is_one_fault(name, field):
+    assert refused(name, **{field: BAD[name][field]}) == [field]
+
+
+@pytest.mark.parametrize("name", present.CLOUDS)
+def test_all_faults_are_told_at_once(name):
+    assert sorted(refused(name, **BAD[name])) == sorted(BAD[name])
+
+
+@pytest.mark.parametrize("name", present.CLOUDS)
+def test_every_argument_has_its_row_and_every_row_its_argument(name):
+    rows = import_module(f"gputrain.backends.{name}.settings").ROWS
+    assert set(inspect.signature(present.backend(name)).parameters) - OBJECTS == set(rows)
+
+
+@pytest.mark.parametrize("arguments", [{"gpus": -1}, {"gpus": True}, {"gpus": "2"}, {"root": 7}])
+def test_a_machine_of_ones_own_refuses_alike(arguments):
+    with pytest.raises(SpecError) as told:
+        present.backend("local")(**arguments)
+    assert [fault.field for fault in told.value.faults] == list(arguments)
+
+
+def test_no_constructor_reads_its_own_frame():
+    for name in present.CLOUDS:
+        module = inspect.getsource(import_module(f"gputrain.backends.{name}.backend"))
+        assert "locals()" not in module
