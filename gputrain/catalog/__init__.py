@@ -15,6 +15,8 @@ from the tables built in, or from the user's own newer ones (`gputrain.refresh`)
 
 from __future__ import annotations
 
+from gputrain import lazy
+
 from .provisioning import (
     FLEX_START_LONGEST_RUN_S,
     Confidence,
@@ -132,16 +134,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Load a name's module when it is first asked for: a question should not pay for the other tables."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -9,6 +9,7 @@
 A quota that nobody could read is unknown: never 0, never a block.
 """
 
+from gputrain import lazy
 from gputrain.quota.targets import explained
 from gputrain.quota.values import (
     EVERYWHERE,
@@ -51,15 +52,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

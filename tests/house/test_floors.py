@@ -11,7 +11,7 @@ PACKAGE = ROOT / "gputrain"
 EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 
 FLOORS = (
-    ("errors", "secrets", "tables", "times", "entrypoint"),
+    ("errors", "secrets", "tables", "times", "lazy", "entrypoint"),
     ("faults",),
     ("fields",),
     ("catalog", "lifecycle", "retry", "ddp", "keeper"),
