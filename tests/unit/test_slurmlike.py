@@ -65,7 +65,7 @@ def test_its_jobs_are_planned_submitted_and_listed(slurm, script):
 def test_its_partitions_are_places_and_a_drained_one_sends_a_job_on(slurm, script, tmp_path):
     trainer = Trainer(slurm(partitions=["gpu-long", "gpu-short"]))
     (tmp_path / "cluster" / "drained").mkdir(parents=True)
-    plan = trainer.plan(script, gpu="H100:8", max_run_duration="1h")
+    plan = trainer.plan(script, gpu="MI300X:8", max_run_duration="1h")
     assert [one.place for one in plan.candidates] == ["gpu-long", "gpu-short"]
     (tmp_path / "cluster" / "drained" / "gpu-long").touch()
     job = plan.submit()
@@ -75,7 +75,7 @@ def test_its_partitions_are_places_and_a_drained_one_sends_a_job_on(slurm, scrip
 
 def test_a_job_that_no_partition_takes_is_placed_nowhere(slurm, script, tmp_path):
     plan = Trainer(slurm(partitions=["gpu-long", "gpu-short"])).plan(
-        script, gpu="H100:8", max_run_duration="1h"
+        script, gpu="MI300X:8", max_run_duration="1h"
     )
     for partition in ("gpu-long", "gpu-short"):
         (tmp_path / "cluster" / "drained").mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def test_a_job_that_no_partition_takes_is_placed_nowhere(slurm, script, tmp_path
 
 def test_what_a_partition_refuses_is_told_with_its_reason(slurm, script):
     plan = Trainer(slurm(partitions=["gpu-long", "gpu-short"])).plan(
-        script, gpu="H100:8", max_run_duration="24h"
+        script, gpu="MI300X:8", max_run_duration="24h"
     )
     assert [one.place for one in plan.candidates] == ["gpu-long"]
     assert "gpu-short ends jobs after 4 h" in "\n".join(map(str, plan.refusals))

@@ -22,8 +22,8 @@ class Partition:
 
 PARTITIONS = {
     "cpu": Partition(gpu=None, gpu_count=0, nodes=4, longest_run=timedelta(days=7)),
-    "gpu-long": Partition(gpu="H100", gpu_count=8, nodes=4, longest_run=timedelta(days=7)),
-    "gpu-short": Partition(gpu="H100", gpu_count=8, nodes=8, longest_run=timedelta(hours=4)),
+    "gpu-long": Partition(gpu="MI300X", gpu_count=8, nodes=4, longest_run=timedelta(days=7)),
+    "gpu-short": Partition(gpu="MI300X", gpu_count=8, nodes=8, longest_run=timedelta(hours=4)),
 }
 
 
