@@ -85,6 +85,18 @@ CHECKPOINT_DIR = _env(
     "GPUTRAIN_CHECKPOINT_DIR", "--checkpoint-dir", "", "where state is saved; empty: AIP_CHECKPOINT_DIR"
 )
 OUTPUT_DIR = _env("GPUTRAIN_OUTPUT_DIR", "--output-dir", "", "where results go; empty: AIP_MODEL_DIR")
+CODE_DIR = _env(
+    "GPUTRAIN_CODE_DIR",
+    "--code-dir",
+    "",
+    "folder of the code, where it goes with the machine; empty: it stays",
+)
+KEEP_OUTPUTS = _env(
+    "GPUTRAIN_KEEP_OUTPUTS",
+    "--keep-outputs",
+    "",
+    "1: what ranks write beside the code is copied to where results go",
+)
 RESULT_DIR = _env(
     "GPUTRAIN_RESULT_DIR", "--result-dir", "", "folder of result-<node rank>.json; empty: no file"
 )
@@ -94,6 +106,12 @@ LOG_FORMAT = _env(
 )
 JOIN_TIMEOUT = _env("GPUTRAIN_JOIN_TIMEOUT", "--join-timeout", "1800", "seconds to wait for all nodes")
 GRACE = _env("GPUTRAIN_GRACE", "--grace", "25", "seconds between asking ranks to stop and killing them")
+HANG_TIMEOUT = _env(
+    "GPUTRAIN_HANG_TIMEOUT",
+    "--hang-timeout",
+    "",
+    "seconds after which a job whose ranks say, report and step nothing is ended; empty: never",
+)
 MASTER_PORT = _env("GPUTRAIN_MASTER_PORT", "--master-port", "", "port of rank 0's store; empty: a free one")
 LOCAL_ADDR = _env(
     "GPUTRAIN_LOCAL_ADDR", "--local-addr", "", "address the other nodes reach this one by; empty: found out"

@@ -66,7 +66,14 @@ class Options:
         self.log_format = self._one_of(contract.LOG_FORMAT, LOG_FORMATS)
         self.log_dir = settings[contract.LOG_DIR]
         self.result_dir = settings[contract.RESULT_DIR]
+        self.output_dir = settings[contract.OUTPUT_DIR]
+        self.checkpoint_dir = settings[contract.CHECKPOINT_DIR]
+        self.code_dir = settings[contract.CODE_DIR]
+        self.keeps_outputs = self._one_of(contract.KEEP_OUTPUTS, ("", "1")) == "1"
+        if self.keeps_outputs and not self.output_dir:
+            raise EnvironmentRefused(f"{_told(contract.KEEP_OUTPUTS)} needs {_told(contract.OUTPUT_DIR)}")
         self.join_timeout = self._seconds(contract.JOIN_TIMEOUT)
+        self.hang_timeout = self._seconds(contract.HANG_TIMEOUT) if settings[contract.HANG_TIMEOUT] else None
         self.grace = self._seconds(contract.GRACE)
         self.master_port = self._number(contract.MASTER_PORT, least=1)
         self.local_addr = settings[contract.LOCAL_ADDR]

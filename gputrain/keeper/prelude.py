@@ -53,6 +53,7 @@ def prepare(job: Any) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(
             [install(job["requirements"]), *filter(None, [os.environ.get("PYTHONPATH")])]
         )
+    os.environ[contract.CODE_DIR] = os.getcwd()
 
 
 def place(environ: Any) -> tuple[int, int]:

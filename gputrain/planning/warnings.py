@@ -20,7 +20,16 @@ def warnings(spec: TrainingSpec, candidates: Sequence[Candidate]) -> tuple[str, 
         for shape in catalog.shapes(gpu, count, machine_type=machine_type)
         for warning in _of_shape(spec, shape)
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((*found, *_of_outputs(spec, is_sold=bool(sold)))))
+
+
+def _of_outputs(spec: TrainingSpec, *, is_sold: bool) -> Iterator[str]:
+    """A machine that is rented goes away with all that a script wrote beside itself."""
+    if is_sold and not (spec.output_dir or spec.checkpoint_dir or spec.keep_outputs):
+        yield (
+            "what the script writes beside itself is lost with the machine: "
+            "write below $GPUTRAIN_OUTPUT_DIR, or give keep_outputs=True"
+        )
 
 
 def _of_shape(spec: TrainingSpec, shape: catalog.Shape) -> Iterator[str]:

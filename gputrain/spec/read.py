@@ -31,6 +31,12 @@ def fields(given: Mapping[str, Any], faults: FaultCollector) -> dict[str, Any]:
     return result
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
 def _command(value: Any) -> tuple[str, ...]:
     found = texts(value)
     if not found or not found[0]:
@@ -93,6 +99,7 @@ _ROWS = {
     "source_dir": _PATH,
     "checkpoint_dir": _PATH,
     "output_dir": _PATH,
+    "keep_outputs": Row(_flag, "True or False", "keep_outputs=True", is_needed=True),
     "requirements": Row(
         _requirements,
         "a list of pip requirements or the path of a .txt file",
@@ -101,6 +108,7 @@ _ROWS = {
     ),
     "max_run_duration": attrs.evolve(_DURATION, is_needed=True),
     "max_wait_duration": _DURATION,
+    "hang_timeout": _DURATION,
     "max_cost": Row(number(0, 1e9), "a positive number of US dollars", "max_cost=400"),
     "max_restarts": Row(whole(0, 1000), "a whole number from 0 to 1000", "max_restarts=3", is_needed=True),
     "name": Row(

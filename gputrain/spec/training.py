@@ -53,10 +53,14 @@ class TrainingSpec:
         requirements: pip requirements to install before the ranks start, or ``"requirements.txt"``.
         checkpoint_dir: where state lives between attempts (a path, or ``gs://``).
         output_dir: where results go.
+        keep_outputs: copy what the ranks write beside the code to where results go, when they have ended.
         max_run_duration: hard limit on running, all attempts together: ``"90m"``, ``"12h"``, ``"1d"``
             or a timedelta. The platform enforces it.
         max_wait_duration: hard limit on waiting for capacity. Where it is given, a submit that finds no room
             anywhere waits and goes round again until then; otherwise it tells so at once.
+        hang_timeout: end the job as ``hang``, with the stacks of all ranks, once none of them has said,
+            reported or stepped anything for so long. Off unless given; choose three times the longest
+            silence of a healthy run, such as a checkpoint or an evaluation.
         max_cost: US dollars for the whole job, compiled into ``max_run_duration`` at the dated price.
         max_restarts: restarts after preemption or infrastructure failure.
         labels: put on everything that is made.
@@ -92,8 +96,10 @@ class TrainingSpec:
     requirements: tuple[str, ...]
     checkpoint_dir: str | None
     output_dir: str | None
+    keep_outputs: bool
     max_run_duration: timedelta
     max_wait_duration: timedelta | None
+    hang_timeout: timedelta | None
     max_cost: float | None
     max_restarts: int
     labels: Mapping[str, str]
@@ -121,8 +127,10 @@ class TrainingSpec:
         requirements: str | Sequence[str] = (),
         checkpoint_dir: str | None = None,
         output_dir: str | None = None,
+        keep_outputs: bool = False,
         max_run_duration: str | timedelta = "1d",
         max_wait_duration: str | timedelta | None = None,
+        hang_timeout: str | timedelta | None = None,
         max_cost: float | None = None,
         max_restarts: int = 0,
         labels: Mapping[str, str] | None = None,
@@ -183,7 +191,7 @@ class TrainingSpec:
             )
             faults.raise_if_any()
         plain = {name: _plain(value) for name, value in fields.items()}
-        return {name: value for name, value in plain.items() if value not in (None, [], {})}
+        return {name: value for name, value in plain.items() if value not in (None, False, [], {})}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> TrainingSpec:

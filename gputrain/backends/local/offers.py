@@ -112,6 +112,12 @@ LIMITS = (
         for field in ("checkpoint_dir", "output_dir", "source_dir")
     ),
     Limit(
+        field="keep_outputs",
+        asks=lambda spec: spec.keep_outputs and not spec.output_dir,
+        why="there is no folder for results on this machine unless it is named",
+        fix="output_dir='./output', or leave keep_outputs out: the files stay where they are",
+    ),
+    Limit(
         field="requirements",
         asks=_lacks_requirements,
         why="this Python does not have them all, and nothing is installed into it unasked",

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gputrain.backends import asked
 from gputrain.backends.base import Bundle
 from gputrain.entrypoint import contract
 from gputrain.planning import Candidate
@@ -67,8 +68,7 @@ def _node(
         contract.NODE_RANK: str(node_rank),
         contract.NODE_NAMES: ",".join(names),
         contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
-        contract.LAUNCHER: spec.launcher.value,
-        contract.LOG_FORMAT: "json",
+        **asked.of_agents(spec),
         contract.LOCAL_ADDR: address(job_id, node_rank),
     }
     return {

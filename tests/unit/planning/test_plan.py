@@ -96,9 +96,16 @@ def test_an_image_that_cannot_run_the_gpu_is_warned_of():
     old = plan(gpu="H100:8", provisioning_model="spot", image="pytorch/pytorch:2.0.0-cuda11.7-cudnn8-runtime")
     assert any("CUDA 11.7 cannot run on H100" in warning for warning in old.warnings)
     assert "CUDA 11.7 cannot run on H100" in str(old)
-    assert not plan(gpu="H100:8", image="pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime").warnings
+    new = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"
+    assert not plan(gpu="H100:8", image=new, output_dir="gs://b/out").warnings
 
 
 def test_a_gpu_that_is_about_to_go_is_warned_of_and_one_that_is_gone_is_refused_with_its_day():
     assert any("2027-08-01" in warning for warning in plan(gpu="T4:2").warnings)
     assert any("2026-09-15" in refusal.why for refusal in plan(gpu="P100:1").refusals)
+
+
+def test_a_rented_machine_takes_along_what_the_script_writes_beside_itself():
+    assert any("lost with the machine" in warning for warning in plan(gpu="H100:8").warnings)
+    for kept in ({"output_dir": "gs://b/out"}, {"checkpoint_dir": "gs://b/ck"}, {"keep_outputs": True}):
+        assert not plan(gpu="H100:8", **kept).warnings
