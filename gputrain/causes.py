@@ -90,6 +90,15 @@ LEFT_EARLY = Cause(
     fix="let all ranks do the same number of steps: drop_last=True, or a sampler that pads",
     advice="It ended with 0 while its peers still waited for it in a collective.",
 )
+HANG = Cause(
+    kind="hang",
+    title="the ranks stood still",
+    fix="see that every rank comes to every collective; the message names those that did not, the traceback "
+    "where the first of them stood. Where it was at work, raise hang_timeout",
+    advice="No rank said, reported or stepped anything for `hang_timeout`, so the stacks of all were taken."
+    " `error.traceback` is that of the rank that held up the others, the most recent call first; the log has"
+    " them all.",
+)
 OUT_OF_MEMORY = Cause(
     kind="out_of_memory",
     title="the memory of the machine ran out",

@@ -99,7 +99,9 @@ def _jobs(options: argparse.Namespace) -> Exit:
 
 def _logs(options: argparse.Namespace) -> Exit:
     people = PlainLines(sys.stdout)
-    for line in _job(options).logs(rank=options.rank, follow=options.follow):
+    for line in _job(options).logs(
+        rank=options.rank, tail=options.tail, grep=options.grep, follow=options.follow
+    ):
         if options.json:
             tell_line(documents.of_line(line))
         else:

@@ -31,8 +31,10 @@ SPEC_FLAGS: tuple[tuple[str, str, str, type], ...] = (
     ("--requirements", "REQ", "a pip requirement, or requirements.txt; repeat it", list),
     ("--checkpoint-dir", "PLACE", "where state lives between attempts", str),
     ("--output-dir", "PLACE", "where results go", str),
+    ("--keep-outputs", "", "copy what the ranks write beside the code to where results go", bool),
     ("--max-run-duration", "TIME", "hard limit on running: 90m, 12h, 1d", str),
     ("--max-wait-duration", "TIME", "hard limit on waiting for capacity", str),
+    ("--hang-timeout", "TIME", "end it with the stacks of all ranks after so long a silence", str),
     ("--max-cost", "USD", "hard limit on the cost of the whole job", float),
     ("--max-restarts", "N", "restarts after preemption", int),
     ("--name", "NAME", "the job's name", str),
@@ -92,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     logs = add("logs", "what the ranks of a job wrote", places)
     logs.add_argument("--follow", "-f", action="store_true", help="go on until the job ends")
     logs.add_argument("--rank", type=int, metavar="N", help="only this rank's lines")
+    logs.add_argument("--tail", type=int, metavar="N", help="only the last so many lines")
+    logs.add_argument("--grep", metavar="REGEX", help="only lines in which it is found")
     cancel = add("cancel", "ask a job to stop; twice is once", places)
     for one in (logs, cancel):
         one.add_argument("job", help="the job's uri, or its name")
@@ -136,6 +140,8 @@ def _spec() -> argparse.ArgumentParser:
     for flag, word, text, kind in SPEC_FLAGS:
         if kind is list:
             group.add_argument(flag, metavar=word, help=text, action="append")
+        elif kind is bool:
+            group.add_argument(flag, help=text, action="store_true", default=None)
         else:
             group.add_argument(flag, metavar=word, help=text, type=kind)
     return parser

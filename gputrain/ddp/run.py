@@ -8,7 +8,7 @@ from gputrain.ddp import data, state
 from gputrain.ddp.checkpoints import Checkpoints
 from gputrain.ddp.errors import CheckpointError, SessionError
 from gputrain.ddp.peers import Peers
-from gputrain.ddp.report import notice
+from gputrain.ddp.report import beat, notice
 from gputrain.ddp.stop import Stop
 from gputrain.entrypoint import contract
 
@@ -85,6 +85,7 @@ class Run:
             fresh, first_step = self._items == 0, self.step
             for batch in self._rest_of_epoch(loader):
                 self.step += 1
+                beat()
                 self._items += self._items_per_step(loader)
                 yield self.step, batch
                 if self.step == max_steps:

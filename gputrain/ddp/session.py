@@ -229,6 +229,7 @@ class Session:
 
     def should_stop(self) -> bool:
         """True on every rank once any was asked to stop; save and leave the block then. Collective."""
+        report.beat()
         return self._stop.should_stop()
 
     def steps(
@@ -274,6 +275,7 @@ class Session:
         Raises:
             SessionError: a value is not one number.
         """
+        report.beat()
         if self.is_main:
             report.write_metric(self.step if step is None else step, metrics)
 

@@ -10,13 +10,14 @@ import selectors
 import socket
 import time
 
-from . import contract, host, launch, processes, result
+from . import contract, host, launch, processes, result, stacks
 from .discovery import discover
 from .gang import node_cause
 from .hub import Hub
 from .lines import timestamp
 from .logs import Pump
 from .outputs import Outputs, told
+from .silence import Silence
 from .stops import Stops
 from .uplink import Uplink
 from .verdict import describe, exit_code_of, verdict
@@ -24,7 +25,7 @@ from .workers import Workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Optional, Union
+    from typing import Any, Callable, Dict, List, Optional, Union
 
     from .options import Options
 
@@ -58,6 +59,7 @@ class Agent:
         apart = (options.output_dir, options.checkpoint_dir, options.log_dir, options.result_dir)
         self._outputs = Outputs(options.code_dir or os.getcwd(), apart)
         self._workers = Workers(options, node_rank, self._pump, self._tell)
+        self._silence = Silence(options.hang_timeout, self._pump)
         now = time.monotonic()
         end: Callable[..., Union[Hub, Uplink]] = Hub if self._cluster.node_rank == 0 else Uplink
         self._control = end(self._cluster, options, self._selector, self._pump.say, now)
@@ -120,7 +122,7 @@ class Agent:
             self._control.tick(time.monotonic())
         if self._is_finished():
             return
-        due = min(self._control.deadline(), self._ask_at, self._workers.deadline())
+        due = min(self._control.deadline(), self._ask_at, self._workers.deadline(), self._silence.deadline())
         timeout = None if due == float("inf") else max(0.0, due - time.monotonic())
         for key, _ in self._selector.select(timeout):
             key.data(time.monotonic())
@@ -129,6 +131,19 @@ class Agent:
             self._ask_at = float("inf")
             self._workers.ask_to_stop("stop", self._options.grace)
         self._workers.tick()
+        is_quiet = self._silence.look(self._workers.folder)
+        if is_quiet is not None and self._workers.are_running:
+            self._tell({"type": "quiet", "is_quiet": is_quiet})
+
+    def _standings(self) -> List[Message]:
+        """Where this node's ranks stand; all their stacks go into the log, equal ones once."""
+        found = [stacks.standing(one) for one in stacks.take(self._workers.folder)]
+        traces: Dict[str, List[str]] = {}
+        for one in found:
+            traces.setdefault(one["trace"], []).append(str(one["rank"]))
+        for trace, ranks in traces.items():
+            self._pump.say(f"rank {', '.join(ranks)} stands at, most recent call first:\n{trace}", "WARNING")
+        return found
 
     def _is_finished(self) -> bool:
         return self._verdict is not None and not self._workers.are_running
@@ -138,6 +153,9 @@ class Agent:
         kind = message["type"]
         if kind == "start":
             self._workers.start(launch.Place(self._cluster.node_rank, self._nproc, message))
+            self._silence.begin()
+        elif kind == "stand":
+            self._tell({"type": "standings", "ranks": self._standings()})
         elif kind == "stop":
             self._pump.say(f"stopping: {message['reason']} on {self._cluster.name_of(message['node_rank'])}")
             if message["is_agreed"]:

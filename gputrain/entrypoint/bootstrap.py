@@ -14,6 +14,7 @@ import traceback
 import types
 
 from .ending import leave
+from .stacks import offer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 def main() -> NoReturn:
     """Run ``sys.argv[1:]``, ``script.py args`` or ``-m module args``, as Python itself would, and exit."""
     faulthandler.enable()
+    offer()
     del sys.argv[0]
     code, failed, folder = 0, False, os.getcwd()
     try:

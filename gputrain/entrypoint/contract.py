@@ -140,6 +140,9 @@ RESULT_MARKER = "GPUTRAIN_RESULT "
 RESULT_FILE = "result-{node_rank}.json"
 """Name of the result document in the result folder; it appears whole or not at all."""
 
+BEAT_FILE = "beat"
+"""Beside the error documents; its time is that of the last step of any rank of the node."""
+
 RANK_LOG_FILE = "rank-{rank}.log"
 """Name of a rank's plain log in the log folder."""
 
@@ -179,6 +182,7 @@ LEFT_EARLY = _row(CAUSE_KINDS, "left_early", "the rank ended with 0 while the ot
 OUT_OF_MEMORY = _row(CAUSE_KINDS, "oom", "the kernel killed the rank because memory ran out")
 NODE_MISSING = _row(CAUSE_KINDS, "node_missing", "a node never joined")
 NODE_LOSS = _row(CAUSE_KINDS, "node_lost", "a node's agent went away while the job ran")
+HANG = _row(CAUSE_KINDS, "hang", "no rank said, reported or stepped anything for the hang timeout")
 STOP_IGNORED = _row(CAUSE_KINDS, "stopped", "asked to stop, the rank did not save and leave in time")
 REFUSED = _row(CAUSE_KINDS, "environment", "the agent could not start its ranks")
 

@@ -7,7 +7,7 @@ piles up in `outbox` as (node rank, message) for the agent to deliver. What it i
 
 from __future__ import annotations
 
-from . import contract
+from . import contract, hang
 from .verdict import Failure, exit_code_of, first_cause, is_symptom, of_endings, verdict
 
 TYPE_CHECKING = False
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Optional, Tuple
 
     Message = Dict[str, Any]
+
+STANDINGS_S = 5.0
+"""How long nodes may take to tell where their ranks stand."""
 
 ENDING_S = 60.0
 """How long the gang waits, once it told the nodes to end, for the slowest of them beyond their own limits."""
@@ -31,6 +34,8 @@ class Node:
         self.versions: Dict[str, str] = hello.get("versions", {})
         self.codes: Dict[int, int] = {}
         self.is_gone = False
+        self.is_quiet = False
+        self.standings: Optional[List[Message]] = None
 
     @property
     def has_ended(self) -> bool:
@@ -42,7 +47,12 @@ class Gang:
     """All nodes of one attempt of a job, as node 0 keeps them."""
 
     def __init__(
-        self, num_nodes: int, identity: Dict[str, str], name_of: Callable[[int], str], join_by: float
+        self,
+        num_nodes: int,
+        identity: Dict[str, str],
+        name_of: Callable[[int], str],
+        join_by: float,
+        hang_timeout: float = 0.0,
     ) -> None:
         self.num_nodes = num_nodes
         self.outbox: List[Tuple[int, Message]] = []
@@ -58,6 +68,9 @@ class Gang:
         self._unsaved: List[Dict[str, Any]] = []
         self._stop: Optional[Dict[str, Any]] = None
         self._cause: Optional[Dict[str, Any]] = None
+        self._hang_timeout = hang_timeout
+        self._explained_by = float("inf")
+        self._ended_at = 0.0
 
     def hello(self, message: Message, addr: str) -> Optional[str]:
         """Take a node in; the answer is why it is turned away, or None."""
@@ -124,6 +137,7 @@ class Gang:
         """A rank of a node has ended."""
         node = self._nodes[rank]
         code: int = message["exit_code"]
+        self._ended_at = now  # a sign of life of the others, too: they may have their own end before them
         node.codes[message["local_rank"]] = code
         happened_at = now - message["age"]
         cause = _completed(message["cause"], rank, code)
@@ -144,6 +158,36 @@ class Gang:
             return False
         killed = cause["kind"] == contract.SIGNAL and cause.get("signal") in ("SIGTERM", "SIGKILL", "SIGINT")
         return killed or cause["kind"] == contract.STOP_IGNORED or is_symptom(cause)
+
+    def quiet(self, rank: int, is_quiet: bool) -> None:
+        """The ranks of a node say nothing, or something again. Where all nodes are quiet, the job hangs."""
+        self._nodes[rank].is_quiet = is_quiet
+
+    def stands(self, rank: int, standings: List[Message]) -> None:
+        """Where the ranks of a node stand."""
+        self._nodes[rank].standings = [{**one, "node_rank": rank} for one in standings]
+
+    def _hangs(self) -> bool:
+        running = [node for node in self._nodes.values() if not node.has_ended]
+        is_open = self._cause is None and self._stop is None and not self._failures
+        return is_open and bool(running) and all(node.is_quiet for node in running)
+
+    def _look_for_hang(self, now: float) -> None:
+        """End a job that hangs, once every node has told where its ranks stand, or has had its time."""
+        running = [node for node in self._nodes.values() if not node.has_ended]
+        if not self._hangs():
+            self._explained_by = float("inf")
+        elif now < self._ended_at + self._hang_timeout:
+            return
+        elif self._explained_by == float("inf"):
+            self._explained_by = now + STANDINGS_S
+            for node in running:
+                node.standings = None
+            self._tell_all({"type": "stand"})
+        elif now >= self._explained_by or all(node.standings is not None for node in running):
+            standings = [one for node in running for one in node.standings or ()]
+            left = [failure.cause["rank"] for failure in self._left]
+            self._abort(hang.cause(self._hang_timeout, standings, left), now)
 
     def lost(self, rank: int, now: float) -> None:
         """A node's connection broke. Before the start it may come again."""
@@ -173,7 +217,10 @@ class Gang:
     def deadline(self) -> float:
         """When `tick` should be called at the latest."""
         waiting = [failure.decides_at for failure in self._failures] if self._cause is None else []
-        return min([self._deadline, *waiting])
+        explained_by = self._explained_by
+        if explained_by == float("inf") and self._hangs():
+            explained_by = self._ended_at + self._hang_timeout
+        return min([self._deadline, explained_by, *waiting])
 
     def tick(self, now: float) -> None:
         """Decide what time and the news so far allow to decide."""
@@ -185,13 +232,17 @@ class Gang:
             return
         all_ended = all(node.has_ended for node in self._nodes.values())
         waiting = [failure.decides_at for failure in self._failures]
+        self._look_for_hang(now)
         if self._cause is None and waiting and (all_ended or now >= min(waiting)):
             self._blame(now)
         if all_ended or (self._cause is not None and now >= self._deadline):
             self._end(self._final())
 
     def _blame(self, now: float) -> None:
-        self._cause = first_cause(self._failures, self._left)
+        self._abort(first_cause(self._failures, self._left), now)
+
+    def _abort(self, cause: Dict[str, Any], now: float) -> None:
+        self._cause, self._explained_by = cause, float("inf")
         self._deadline = now + ENDING_S
         self._tell_all({"type": "abort", "cause": self._cause})
 

@@ -53,7 +53,8 @@ class Hub:
     ) -> None:
         self.inbox: List[Message] = []
         self._identity = {"job": options.job, "attempt": options.attempt}
-        self.gang = Gang(cluster.num_nodes, self._identity, cluster.name_of, now + options.join_timeout)
+        join_by, hang_timeout = now + options.join_timeout, options.hang_timeout or 0.0
+        self.gang = Gang(cluster.num_nodes, self._identity, cluster.name_of, join_by, hang_timeout)
         self._options = options
         self._selector = selector
         self._say = say
@@ -187,6 +188,10 @@ class Hub:
             self.gang.ended(rank, message, now)
         elif message["type"] == "stop":
             self.gang.stop(rank, message["reason"])
+        elif message["type"] == "quiet":
+            self.gang.quiet(rank, message["is_quiet"])
+        elif message["type"] == "standings":
+            self.gang.stands(rank, message["ranks"])
         else:
             why = message.get("why", f"a {message['type']} is not a node's to say")
             self._complain(f"node {rank} sent a message that makes no sense: {why}", f"node {rank}")

@@ -60,7 +60,7 @@ class Pump:
         self._finishing = False
         self._out_is_broken = self._is_torn = False
         self.lost_lines = 0
-        self._moved_at = time.monotonic()
+        self._moved_at = self.heard_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="gputrain-logs", daemon=True)
         self._thread.start()
 
@@ -175,6 +175,7 @@ class Pump:
         if not lines:
             return
         rank = stream.rank
+        self.heard_at = time.monotonic()
         self._tails[rank].extend(
             line[-400:].decode("utf-8", "backslashreplace") for line in lines[-KEPT_LINES:]
         )

@@ -24,6 +24,7 @@ PROSE = 16_000
 MANY = 1 << 16
 _CODES = 1 << 31
 _LINES = 100
+_RANKS = 256
 _COUNTS = (contract.C_RANK, contract.C_LOCAL_RANK, contract.C_NODE_RANK, contract.C_EXIT_CODE)
 
 
@@ -123,6 +124,13 @@ def _told(field: str, value: Any) -> Any:
     return None if field == contract.C_KIND and told not in contract.CAUSE_KINDS else told
 
 
+def _standing(value: Any) -> Message:
+    if not isinstance(value, dict):
+        raise TypeError
+    ranks = {field: _count(0, _CODES)(value.get(field)) for field in ("rank", "local_rank")}
+    return {**ranks, **{field: _prose(value.get(field)) for field in ("collective", "place", "trace")}}
+
+
 def _stop(value: Any) -> Message:
     if not isinstance(value, dict):
         raise TypeError
@@ -173,8 +181,11 @@ FORMS: Dict[str, Dict[str, Take]] = {
         "age": _or(0.0, _seconds),
         "cause": _or(None, _cause),
     },
+    "quiet": {"is_quiet": _flag},
+    "stand": {},
+    "standings": {"ranks": _some(_standing, _RANKS)},
     "stop": {"reason": _prose, "node_rank": _or(0, _count(0, MANY)), "is_agreed": _or(False, _flag)},
     "abort": {"cause": _whole_cause},
     "over": {"verdict": _verdict},
 }
-"""Type of message -> field -> what it must be. A node says hello, ended, stop; the hub says the others."""
+"""Type of message -> field -> what it must be. The hub says what a node does not."""

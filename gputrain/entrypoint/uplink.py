@@ -164,7 +164,7 @@ class Uplink:
             self._has_started = True
         elif kind == "over":
             self._is_over = True
-        elif kind not in ("stop", "abort"):
+        elif kind not in ("stop", "stand", "abort"):
             self._say(f"node 0 sent a message that makes no sense: {message.get('why', kind)}", "WARNING")
             return
         self.inbox.append(message)

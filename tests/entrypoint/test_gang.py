@@ -129,7 +129,7 @@ def test_nodes_that_never_end_do_not_hold_the_verdict_for_ever():
 
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["ended", "lost", "stop", "tick"]),
+        st.sampled_from(["ended", "lost", "stop", "quiet", "tick"]),
         st.integers(0, 1),
         st.integers(0, 1),
         st.sampled_from([0, 1, 75, 139, 143]),
@@ -153,6 +153,8 @@ def test_every_story_ends_in_one_verdict_that_never_changes_and_is_0_only_when_a
             gang.lost(node, now)
         elif kind == "stop":
             gang.stop(node, "SIGTERM")
+        elif kind == "quiet":
+            gang.quiet(node, is_quiet=code == 0)
         gang.tick(now)
         verdicts += [gang.verdict] if gang.verdict else []
     for node in (0, 1):

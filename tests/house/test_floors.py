@@ -20,10 +20,7 @@ FLOORS = (
     ("planning", "staging"),
     ("preflight", "refresh"),
     ("backends.base", "backends.results"),
-    (
-        "backends.google",
-        "backends.lines",
-    ),
+    ("backends.google", "backends.lines", "backends.asked"),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),
     ("metrics",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gputrain.backends import asked
+from gputrain.backends.asked import of_agents
 from gputrain.backends.base import Bundle
 from gputrain.backends.compute.names import Objects
 from gputrain.backends.compute.offers import shape_of
@@ -64,7 +64,7 @@ def job(
             contract.JOB_ID: job_id,
             contract.NUM_NODES: str(candidate.num_nodes),
             contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
-            **asked.of_agents(spec),
+            **of_agents(spec),
         },
     }
 

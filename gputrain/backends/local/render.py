@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gputrain.backends import asked
+from gputrain.backends.asked import of_agents
 from gputrain.backends.base import Bundle
 from gputrain.entrypoint import contract
 from gputrain.planning import Candidate
@@ -68,7 +68,7 @@ def _node(
         contract.NODE_RANK: str(node_rank),
         contract.NODE_NAMES: ",".join(names),
         contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
-        **asked.of_agents(spec),
+        **of_agents(spec),
         contract.LOCAL_ADDR: address(job_id, node_rank),
     }
     return {

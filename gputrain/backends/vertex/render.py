@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from gputrain import catalog
-from gputrain.backends import asked
+from gputrain.backends.asked import of_agents
 from gputrain.backends.base import Bundle
 from gputrain.backends.vertex import images
 from gputrain.backends.vertex.settings import Settings
@@ -185,7 +185,7 @@ def _environment(spec: TrainingSpec, candidate: Candidate, job_id: str, bucket: 
     return {
         contract.JOB_ID: job_id,
         contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
-        **asked.of_agents(spec),
+        **of_agents(spec),
         contract.CHECKPOINT_DIR: _mounted(spec.checkpoint_dir or f"{folder}checkpoints/"),
         contract.OUTPUT_DIR: _mounted(spec.output_dir or f"{folder}model/"),
     }

@@ -1,0 +1,87 @@
+"""Why a silent job stands still: which ranks wait in which collective, and which never came to it. Pure."""
+
+from __future__ import annotations
+
+from . import contract
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Sequence, Tuple
+
+    Standing = Dict[str, Any]
+
+UNKNOWN = "no rank could be asked where it stands: none is run by Python, or all are stuck in the kernel"
+
+
+def cause(silent_s: float, standings: Sequence[Standing], left: Sequence[int]) -> Dict[str, Any]:
+    """The cause of a hang.
+
+    Args:
+        silent_s: for how long no rank had said anything.
+        standings: of every rank that could be asked: rank, node_rank, collective, place, trace.
+        left: ranks that had ended with 0 before.
+    """
+    told: Dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
+    told.update(kind=contract.HANG, last_lines=[], node_rank=0)
+    guilty, story = _story(standings, left)
+    if guilty is not None:
+        told.update(rank=guilty["rank"], local_rank=guilty["local_rank"], node_rank=guilty["node_rank"])
+        told.update(traceback=f"rank {guilty['rank']}, most recent call first:\n{guilty['trace']}")
+    told.update(message=f"silent for {silent_s:g} s: {story}")
+    return told
+
+
+def _story(standings: Sequence[Standing], left: Sequence[int]) -> Tuple[Any, str]:
+    """Whom to blame, and the sentence."""
+    if not standings:
+        return None, UNKNOWN
+    waiting = _groups([one for one in standings if one["collective"]])
+    elsewhere = _groups([one for one in standings if not one["collective"]])
+    waits = "; ".join(f"{_ranks(group)} in {_where(group[0])}" for group in waiting)
+    gone = f"; {_numbers(sorted(left))} had ended with 0 before" if left else ""
+    if waiting and elsewhere:
+        others = "; ".join(f"{_ranks(group)} never came to it: {_where(group[0])}" for group in elsewhere)
+        return elsewhere[0][0], f"waiting: {waits}; {others}{gone}"
+    groups = waiting or elsewhere
+    if len(groups) > 1:
+        # The few are more likely wrong than the many.
+        fewest = min(groups, key=len)
+        apart = "; ".join(f"{_ranks(group)} in {_where(group[0])}" for group in groups)
+        return fewest[0], f"the ranks are at different places: {apart}{gone}"
+    if left:
+        return groups[0][0], f"{_ranks(groups[0])} in {_where(groups[0][0])}{gone}"
+    end = "; all came, so what they send does not arrive: look at the network" if waiting else ""
+    return groups[0][0], f"{_ranks(groups[0])} in {_where(groups[0][0])}{end if len(standings) > 1 else ''}"
+
+
+def _groups(standings: Sequence[Standing]) -> List[List[Standing]]:
+    """Ranks at one place together, the lowest first."""
+    groups: Dict[Tuple[str, str], List[Standing]] = {}
+    for one in sorted(standings, key=lambda standing: standing["rank"]):
+        groups.setdefault((one["collective"], one["place"]), []).append(one)
+    return list(groups.values())
+
+
+def _where(standing: Standing) -> str:
+    if standing["collective"]:
+        return f"{standing['collective']}, from {standing['place']}"
+    return str(standing["place"] or "code that is not Python's")
+
+
+def _ranks(group: Sequence[Standing]) -> str:
+    return _numbers([one["rank"] for one in group])
+
+
+def _numbers(ranks: Sequence[int]) -> str:
+    """
+    >>> _numbers([0, 1, 2, 5])
+    'ranks 0 to 2, 5'
+    """
+    runs: List[List[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    told = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(told)

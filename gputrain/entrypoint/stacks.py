@@ -1,0 +1,131 @@
+"""Where every rank of a node stands: its Python stacks, taken by a signal that needs no lock of Python's.
+
+A rank offers them by a handler in C, which works while its main thread is blocked in a collective. A
+real-time signal, since torchrun, Slurm and Lightning use SIGUSR1 and 2, and a script may take those itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import re
+import signal
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Tuple
+
+    Standing = Dict[str, Any]
+
+NUMBER = int(getattr(signal, "SIGRTMIN", 34)) + 7
+
+WITHIN_S = 1.5
+"""How long ranks have to write them; they take milliseconds, and a stopped process takes for ever."""
+
+SETTLED_S = 0.02
+TRACE_LIMIT = 6000
+"""Characters of a stack that travel to node 0."""
+
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+_NAME = re.compile(r"^stacks-(\d+)-(\d+)-(\d+)$")
+_TORCH = re.compile(r"[/\\]torch[/\\]")
+_COLLECTIVES = re.compile(r"[/\\]torch[/\\](distributed|autograd|nn[/\\]parallel)[/\\]")
+_WRAPPERS = ("wrapper", "_engine_run_backward", "_fn", "inner", "decorate_context")
+_LIBRARY = re.compile(r"[/\\](site-packages|dist-packages)[/\\]|[/\\]lib[/\\]python3[^/]*[/\\]|^<frozen")
+
+_open: List[Any] = []
+"""The file must stay open for as long as the process lives; only its descriptor is known to the handler."""
+
+
+def offer() -> None:
+    """Let the agent take this process's stacks, as long as it lives; without an agent, nothing happens."""
+    path = os.environ.get("GPUTRAIN_ERROR_FILE")
+    if not path:
+        return
+    rank, local_rank = os.environ.get("RANK", "0"), os.environ.get("LOCAL_RANK", "0")
+    name = os.path.join(os.path.dirname(path), f"stacks-{rank}-{local_rank}-{os.getpid()}")
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        file = open(name, "ab", buffering=0)  # noqa: SIM115  # see _open
+        _open.append(file)
+        faulthandler.register(NUMBER, file=file, all_threads=True, chain=False)
+
+
+def take(folder: str) -> List[Standing]:
+    """Rank, local rank, and the stacks of all threads as text, of every process that offers them."""
+    asked = []
+    for name in sorted(os.listdir(folder)) if folder else []:
+        found = _NAME.match(name)
+        if found and _listens(int(found[3])):
+            path = os.path.join(folder, name)
+            before = os.path.getsize(path)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(found[3]), NUMBER)
+                asked.append((int(found[1]), int(found[2]), path, before))
+    until = time.monotonic() + WITHIN_S
+    return [
+        {"rank": rank, "local_rank": local_rank, "text": _read(path, before, until)}
+        for rank, local_rank, path, before in asked
+    ]
+
+
+def _listens(pid: int) -> bool:
+    """Whether the process has a handler for the signal, which would end one that has not."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", file.read(), re.MULTILINE)
+        return bool(caught and int(caught[1], 16) >> (NUMBER - 1) & 1)
+    return False
+
+
+def _read(path: str, before: int, until: float) -> str:
+    size = before
+    while time.monotonic() < until:
+        time.sleep(SETTLED_S)
+        now = os.path.getsize(path)
+        if now == size > before:
+            break
+        size = now
+    with open(path, encoding="utf-8", errors="replace") as file:
+        file.seek(before)
+        return file.read()
+
+
+def standing(taken: Standing) -> Standing:
+    """Where a rank stands: the collective it waits in, the line of its own code, its main thread's stack.
+
+    >>> text = 'Thread 0x1 (most recent call first):\\n  File "/w/train.py", line 8 in evaluate\\n'
+    >>> standing({"rank": 2, "local_rank": 2, "text": text})["place"]
+    'evaluate at train.py:8'
+    """
+    main = taken["text"].rstrip().rpartition("(most recent call first):")[2].strip("\n")
+    frames = _FRAME.findall(main)
+    return {
+        "rank": taken["rank"],
+        "local_rank": taken["local_rank"],
+        "collective": _collective(frames),
+        "place": _place(frames),
+        "trace": main[:TRACE_LIMIT],
+    }
+
+
+def _collective(frames: List[Tuple[str, str, str]]) -> str:
+    """The call of torch's in which a rank waits for others; empty where it is in code of its own."""
+    inside = []
+    for path, _, name in frames:
+        if not _TORCH.search(path):
+            break
+        if _COLLECTIVES.search(path) and name not in _WRAPPERS:
+            inside.append(name)
+    return inside[0] if inside else ""
+
+
+def _place(frames: List[Tuple[str, str, str]]) -> str:
+    own = [frame for frame in frames if not _LIBRARY.search(frame[0]) and not _is_ours(frame[0])]
+    for path, line, name in own[:1] or frames[:1]:
+        return f"{name} at {os.path.basename(path)}:{line}"
+    return ""
+
+
+def _is_ours(path: str) -> bool:
+    return os.path.dirname(path) == os.path.dirname(os.path.abspath(__file__))
