@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from gputrain import causes
 from gputrain.causes import Cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure
+from gputrain.spec import format_duration
 
 KINDS: Mapping[str, Cause] = {
     contract.EXCEPTION: causes.EXCEPTION,
@@ -16,6 +18,7 @@ KINDS: Mapping[str, Cause] = {
     contract.EXIT: causes.EXIT,
     contract.LEFT_EARLY: causes.LEFT_EARLY,
     contract.OUT_OF_MEMORY: causes.OUT_OF_MEMORY,
+    contract.HANG: causes.HANG,
     contract.NODE_MISSING: causes.NODE_MISSING,
     contract.NODE_LOSS: causes.NODE_LOST,
     contract.STOP_IGNORED: causes.STOPPED,
@@ -25,6 +28,8 @@ KINDS: Mapping[str, Cause] = {
 SIGNALS: Mapping[str, Cause] = {"SIGKILL": causes.KILLED} | dict.fromkeys(
     ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT"), causes.CRASHED
 )
+LONG_S = 60.0
+"""A silence that is worth telling at the end of a job."""
 _ABOUT_NODES = (contract.NODE_LOSS, contract.NODE_MISSING)
 
 
@@ -39,6 +44,14 @@ def first_cause(documents: Sequence[Mapping[str, Any]]) -> Failure | None:
     of_ranks = [cause for cause in blamed if cause.get(contract.C_KIND) not in _ABOUT_NODES]
     chosen = (of_ranks or blamed)[:1]
     return _failure(chosen[0]) if chosen else None
+
+
+def silence(documents: Sequence[Mapping[str, Any]]) -> str:
+    """How long no rank had said anything when all were asked to stop; empty where that was not long."""
+    ages = [age for one in documents if isinstance(age := one.get(contract.R_SILENT_S), (int, float))]
+    youngest = min(ages, default=0.0)
+    told = format_duration(timedelta(seconds=int(youngest)))
+    return f"no rank had said anything for {told}" if youngest >= LONG_S else ""
 
 
 def _failure(cause: Mapping[str, Any]) -> Failure:

@@ -59,6 +59,7 @@ class Agent:
         apart = (options.output_dir, options.checkpoint_dir, options.log_dir, options.result_dir)
         self._outputs = Outputs(options.code_dir or os.getcwd(), apart)
         self._workers = Workers(options, node_rank, self._pump, self._tell)
+        self._silent_s: Optional[float] = None
         self._silence = Silence(options.hang_timeout, self._pump)
         now = time.monotonic()
         end: Callable[..., Union[Hub, Uplink]] = Hub if self._cluster.node_rank == 0 else Uplink
@@ -157,6 +158,7 @@ class Agent:
         elif kind == "stand":
             self._tell({"type": "standings", "ranks": self._standings()})
         elif kind == "stop":
+            self._silent_s = round(self._silence.seconds(self._workers.folder), 1)
             self._pump.say(f"stopping: {message['reason']} on {self._cluster.name_of(message['node_rank'])}")
             if message["is_agreed"]:
                 self._ask_at = time.monotonic() + AGREED_S
@@ -236,6 +238,7 @@ class Agent:
             **self._verdict,
             contract.R_RANKS: [rank.summary() for rank in self._workers.ranks],
             contract.R_LOST_LINES: self._pump.lost_lines,
+            contract.R_SILENT_S: self._silent_s,
             contract.R_STARTED_AT: timestamp(self._started_at),
             contract.R_ENDED_AT: timestamp(time.time()),
         }

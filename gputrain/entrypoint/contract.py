@@ -160,6 +160,11 @@ R_CAUSE = _row(RESULT_FIELDS, "cause", "the first cause of the failure, on which
 R_STOP = _row(RESULT_FIELDS, "stop", "who asked for the stop, {reason, node_rank}, or null")
 R_RANKS = _row(RESULT_FIELDS, "ranks", "ranks of this node: {rank, local_rank, exit_code, signal} each")
 R_LOST_LINES = _row(RESULT_FIELDS, "lost_lines", "log lines of this node that could not be written; 0: none")
+R_SILENT_S = _row(
+    RESULT_FIELDS,
+    "silent_s",
+    "seconds since this node's last line when its ranks were asked to stop, or null",
+)
 R_STARTED_AT = _row(RESULT_FIELDS, "started_at", "when this agent started, RFC 3339, UTC")
 R_ENDED_AT = _row(RESULT_FIELDS, "ended_at", "when this agent came to its verdict, RFC 3339, UTC")
 

@@ -10,7 +10,7 @@ import attrs
 
 from gputrain.catalog import ProvisioningModel
 from gputrain.faults import FaultCollector
-from gputrain.fields import Row, many, matching, number, one_of, read, text, texts, whole, words
+from gputrain.fields import Row, many, matching, number, one_of, read, text, texts, whole, words, yes_or_no
 from gputrain.spec import checks
 from gputrain.spec.durations import parse_duration
 from gputrain.spec.gpu import parse_gpus
@@ -29,12 +29,6 @@ def fields(given: Mapping[str, Any], faults: FaultCollector) -> dict[str, Any]:
     checks.check_entry(result, given, faults)
     checks.check_together(result, faults)
     return result
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError
-    return value
 
 
 def _command(value: Any) -> tuple[str, ...]:
@@ -99,7 +93,7 @@ _ROWS = {
     "source_dir": _PATH,
     "checkpoint_dir": _PATH,
     "output_dir": _PATH,
-    "keep_outputs": Row(_flag, "True or False", "keep_outputs=True", is_needed=True),
+    "keep_outputs": Row(yes_or_no, "True or False", "keep_outputs=True", is_needed=True),
     "requirements": Row(
         _requirements,
         "a list of pip requirements or the path of a .txt file",

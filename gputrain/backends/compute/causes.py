@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.results import first_cause
+from gputrain.backends.results import first_cause, silence
 from gputrain.causes import Cause, Fault
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure
@@ -206,6 +206,8 @@ def _detail(cause: Cause, node: Node) -> str:
     if cause is causes.STOPPED_BY_PERSON:
         who = [str(one.get("user")) for one in node.operations if one.get("operationType") in BY_PEOPLE]
         return f"by {who[0]}" if who else ""
+    if cause is causes.TIME_LIMIT:
+        return "; ".join(filter(None, (cause.title, silence([node.result]))))
     return str((node.document or {}).get("message", "")) if cause in (causes.BOOT, causes.REBOOTED) else ""
 
 

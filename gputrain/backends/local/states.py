@@ -11,7 +11,7 @@ from typing import Any
 from gputrain import causes
 from gputrain.backends.local import folder, logs, status
 from gputrain.backends.local.status import Status
-from gputrain.backends.results import first_cause
+from gputrain.backends.results import first_cause, silence
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure, Observation, State
 
@@ -106,7 +106,7 @@ def _failure(path: str, told: Status, documents: list[Document], state: State) -
     if state is State.SUCCEEDED:
         return None
     if state is not State.FAILED:
-        return _wished(told, state)
+        return _wished(told, state, silence(documents))
     found = first_cause(documents)
     if found is not None and found.rank is not None:
         return found
@@ -117,11 +117,13 @@ def _failure(path: str, told: Status, documents: list[Document], state: State) -
     return found or _without_document(path, told)
 
 
-def _wished(told: Status, state: State) -> Failure:
+def _wished(told: Status, state: State, silent: str) -> Failure:
     """The end of a job that was cancelled, or had its time."""
     cause = causes.CANCELLED
     if state is State.EXPIRED:  # one that no agent has left never got its GPUs
         cause = causes.WAIT_LIMIT if told.exit_code is None else causes.TIME_LIMIT
+    if cause is causes.TIME_LIMIT:
+        told.detail = "; ".join(filter(None, (told.detail, silent)))
     return Failure(kind=cause.kind, message=told.detail, exit_code=told.exit_code)
 
 

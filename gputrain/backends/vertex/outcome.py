@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.results import first_cause
+from gputrain.backends.results import first_cause, silence
 from gputrain.backends.vertex import diagnosis, logs
 from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.restarts import Restarts
@@ -65,21 +65,18 @@ class Outcome:
         if state is State.FAILED:
             return self._failed(seen, plain)
         if seen.has_ended:
-            code = self._exit_code(seen, state)
+            documents = [] if state is State.SUCCEEDED else self._documents(seen)[0]
+            if state is State.EXPIRED:
+                plain = attrs.evolve(
+                    plain, detail="; ".join(filter(None, (plain.detail, silence(documents))))
+                )
+            code = _exit_code(documents, state)
             plain = attrs.evolve(plain, exit_code=code, failure=_wished(state, plain))
             self._ends.put(seen.resource, plain)
             self._last.drop(seen.resource)
         else:
             self._last.put(seen.resource, (seen, plain))
         return plain
-
-    def _exit_code(self, seen: Seen, state: State | None) -> int | None:
-        """What node 0 left with, where it lived to tell it."""
-        if state is State.SUCCEEDED:
-            return 0
-        documents, _ = self._documents(seen)
-        codes = [one.get(contract.R_EXIT_CODE) for one in documents]
-        return next((code for code in codes if isinstance(code, int)), None)
 
     def _failed(self, seen: Seen, plain: Observation) -> Observation:
         documents, note = self._documents(seen)
@@ -113,6 +110,14 @@ class Outcome:
             since = self._ended_since.put(seen.resource, now)
         ended = seen.ended_at.timestamp() if seen.ended_at else now
         return max(now - since, now - ended) > REASON_COMES_WITHIN_S
+
+
+def _exit_code(documents: list[Mapping[str, Any]], state: State | None) -> int | None:
+    """What node 0 left with, where it lived to tell it."""
+    if state is State.SUCCEEDED:
+        return 0
+    codes = [one.get(contract.R_EXIT_CODE) for one in documents]
+    return next((code for code in codes if isinstance(code, int)), None)
 
 
 def _stopped(documents: list[Mapping[str, Any]]) -> Failure | None:
