@@ -9,8 +9,9 @@ from typing import Any
 
 from google.api_core.client_options import ClientOptions
 
-from gputrain.gcp.wire import guard
+from gputrain.gcp.wire import guard, token_request
 
+_HEADER = "authorization"
 _HERE = ("127.", "localhost:", "[::1]:")
 
 
@@ -21,12 +22,24 @@ def make(kind: Any, address: str, transport: str, credentials: Any) -> Any:
         transport: ``rest``, or ``grpc`` where the class has it.
     """
     if transport == "grpc" and address.startswith(_HERE):
-        import grpc
-
-        # Without TLS no token can be sent: only an address of this machine is spoken to like this.
-        return kind(transport=kind.get_transport_class("grpc")(channel=grpc.insecure_channel(address)))
+        channel = _channel_of_this_machine(address, credentials)
+        return kind(transport=kind.get_transport_class("grpc")(channel=channel))
     options = ClientOptions(api_endpoint=address)
     made = kind(credentials=credentials, transport=transport, client_options=options)
     if transport == "rest":
         guard(made.transport._session)  # they give no other way to it (google-api-core 2.44, 2026-11-22)
     return made
+
+
+def _channel_of_this_machine(address: str, credentials: Any) -> Any:
+    """A channel without TLS: gRPC itself sends no token over one, so each call is given it as metadata."""
+    import grpc
+
+    class Signed(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # untyped upstream
+        def intercept_unary_unary(self, go_on: Any, call: Any, request: Any) -> Any:
+            headers: dict[str, str] = {}
+            credentials.before_request(token_request(), "POST", f"http://{address}", headers)
+            token = [(name.lower(), value) for name, value in headers.items() if name.lower() == _HEADER]
+            return go_on(call._replace(metadata=[*(call.metadata or ()), *token]), request)
+
+    return grpc.intercept_channel(grpc.insecure_channel(address), Signed())
