@@ -14,17 +14,18 @@ import gputrain_emulator
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.names import Place, ref_of
+from gputrain.backends.compute.names import Objects, Place, ref_of
 from gputrain.backends.compute.operations import EVERY_S
-from gputrain.backends.compute.record import Record, Records
 from gputrain.gcp import Access
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
+from gputrain.records import Ask, BucketBoard, Code, Record, Way
 from gputrain.spec import TrainingSpec
 from gputrain.staging.bucket import Bucket
 from gputrain_emulator.storage import Storage
 
 ZONE = "us-central1-a"
+NONCE = "0123456789ab"
 VMS = 1000
 THREADS = 4
 
@@ -58,7 +59,8 @@ def submit(backend: ComputeEngine, count: int) -> float:
         one = candidates(spec, [backend.supply]).candidates[0]
         job_id = f"job-{uuid.uuid4().hex[:8]}"
         begin = time.perf_counter()
-        backend.create(backend.render(spec, one, job_id, backend.stage(spec, job_id)))
+        request = backend.render(spec, one, job_id, backend.stage(spec, job_id), nonce=uuid.uuid4().hex[:12])
+        backend.create(backend.complete(request))
         return time.perf_counter() - begin
 
 
@@ -101,7 +103,7 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
         "count": str(VMS),
         "instanceProperties": {
             "machineType": "g2-standard-4",
-            "labels": {"gputrain-job": "job"},
+            "labels": {"gputrain-job": "job", "gputrain-gang": NONCE},
             "scheduling": {"onHostMaintenance": "TERMINATE"},
             "disks": [{"boot": True, "autoDelete": True, "initializeParams": disk}],
             "networkInterfaces": [{"network": "global/networks/default"}],
@@ -111,17 +113,21 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
     operation = calls.official.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
     cloud.clock.advance(60)
     calls.end_of(ZONE, operation)
-    ids = {vm.name: vm.id for vm in cloud.compute.vms.values()}
     home = Bucket.parse("gs://my-bucket")
-    records = Records(access=access, bucket=home)
+    board = BucketBoard(access, home)
     place = Place(zone=ZONE, bucket=home)
-    order = {"zone": ZONE, "count": 1, "max_restarts": 0, "max_run_s": 3600, "queue_s": 0}
-    order |= {"price_usd_h": None, "max_cost": None}
+    way = Way(
+        backend="compute", place=ZONE, region="us-central1", gpu="L4", gpu_count="1",
+        machine_type="g2-standard-4", model="standard",
+    )  # fmt: skip
+    code = Code(location="", argv=("train.py",))
     url = f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o"
     for job in jobs:
         name = f"{job}-0-0"
-        records.write(Record(job_id=job, order=order, asked_at=cloud.clock.now(), ids={name: ids[name]}))
-        params = {"uploadType": "media", "name": records.objects(job).status(0, 0)}
+        ask = Ask(way=way, attempt=0, names=(name,), nonce=NONCE)
+        told = {"script": "train.py", "gpu": "L4:1"}
+        board.write(Record(job_id=job, home=board.name, spec=told, code=code, asks=(ask,)))
+        params = {"uploadType": "media", "name": Objects(bucket=home, job_id=job).status(0, 0)}
         access.rest("POST", url, action="say", params=params, data=b'{"phase": "running"}')
     return [ref_of("my-project", place, job) for job in jobs]
 

@@ -73,6 +73,10 @@ class Observation:
     """0 for the first start, one more with each restart."""
     ran_before_s: float = 0.0
     """How long the attempts before this one ran."""
+    ran_s: float = 0.0
+    """How long this attempt has run, once it is over: what it took of the time limit."""
+    ask: str = ""
+    """Which ask of its record this is about, by its nonce; empty: it tells of none."""
     place: str = ""
     """Where the job is now, in the platform's words; empty where it cannot move."""
     exit_code: int | None = None

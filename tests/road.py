@@ -2,10 +2,24 @@
 
 import secrets
 import time
+from datetime import datetime, timezone
 
+from gputrain.backends.base import Completes
+from gputrain.errors import CapacityError, GputrainError, NoPlacementError
+from gputrain.gcp import UnclearError
+from gputrain.lifecycle import State
 from gputrain.planning import candidates, rank
+from gputrain.planning.plan import Plan
+from gputrain.records import Ask, Code, Record
+from gputrain.records.record import spec_of
+from gputrain.trainer.claim import Boards, Claim
+from gputrain.trainer.climb import Memory, Surroundings
+from gputrain.trainer.placing import Placing
+from gputrain.trainer.restart import Restart
+from gputrain.trainer.ways import way_of
 
 PATIENCE_S = 60.0
+NONCE = "00000000cafe"
 
 
 class Road:
@@ -13,6 +27,18 @@ class Road:
 
     def __init__(self, backend):
         self.backend = backend
+        self._asked = {}
+        access = getattr(backend, "_access", None)
+        self._sleep = time.sleep if access is None else access.sleep
+        self._now = time.time if access is None else access.now
+        backends = {backend.name: backend}
+        self.around = Surroundings(
+            backends=backends, boards=Boards(backends), memory=Memory(), read_anew=self._read_anew,
+            now=lambda: datetime.fromtimestamp(self._now(), timezone.utc), sleep=self._sleep,
+        )  # fmt: skip
+
+    def _read_anew(self, ones):
+        return tuple(ones)
 
     def candidate(self, spec):
         wanted = candidates(spec, [self.backend.supply])
@@ -22,10 +48,49 @@ class Road:
     def request(self, spec, job_id=None):
         job_id = job_id or f"job-{secrets.token_hex(4)}"
         bundle = self.backend.stage(spec, job_id)
-        return self.backend.render(spec, self.candidate(spec), job_id, bundle)
+        self._asked[job_id] = (spec, bundle)
+        return self.backend.render(spec, self.candidate(spec), job_id, bundle, nonce=NONCE)
+
+    def create(self, request):
+        """Ask for what a request says, with its record written before, as a climb does."""
+        spec, bundle = self._asked[request.ref.name]
+        claim = Claim(self.around.boards, request.ref.name, self.around.now)
+        record = Record(
+            job_id=request.ref.name, home=claim.home, spec=spec_of(spec, bundle.argv),
+            code=Code(location=bundle.location, argv=bundle.argv, sha256=bundle.sha256),
+        )  # fmt: skip
+        request = self.backend.complete(request) if isinstance(self.backend, Completes) else request
+        claim.ask(record, Ask(way=way_of(request.candidate), attempt=0, names=request.names, nonce=NONCE))
+        try:
+            return self.backend.create(request)
+        except UnclearError:
+            raise
+        except GputrainError:
+            claim.drop()
+            raise
 
     def submit(self, spec, job_id=None):
-        return self.backend.create(self.request(spec, job_id))
+        """Submit to the best place alone; what that one answers is raised as it is."""
+        job_id = job_id or f"job-{secrets.token_hex(4)}"
+        plan = Plan(
+            spec=spec, candidates=(self.candidate(spec),), refusals=(), made_at=self.around.now(),
+            requests_of=None, submit_with=None, gcloud_of=None,
+        )  # fmt: skip
+        try:
+            return Placing(self.around, plan, job_id).submit(is_new=False).ref
+        except NoPlacementError as error:
+            raise error.__cause__ or CapacityError("nowhere was tried") from None
+
+    def restart(self, ref):
+        """A fresh supervisor of a job, which remembers nothing."""
+        return Restart(self.around, ref.name)
+
+    def supervise(self, ref):
+        """What a service does that looks after a job: a look, and what follows from it."""
+        restart, seen = self.restart(ref), self.backend.observe(ref)
+        restart.tidy(ref, self.backend, seen)
+        is_off = seen.state is State.INTERRUPTED or (seen.state is State.FAILED and restart.way_on(seen))
+        return bool(is_off and restart.go_on(seen, ()).placed)
 
     def until(self, ref, holds):
         """Look until an observation is as wished; a job that ends otherwise fails the test at once."""
@@ -58,3 +123,8 @@ class Road:
     def until_said(self, ref, words):
         """Look until some rank has written these words."""
         return self.until(ref, lambda _: words in self.text(ref))
+
+
+def supervised(backend, ref):
+    """Look after a job once, as a process that remembers nothing; whether that started it again."""
+    return Road(backend).supervise(ref)

@@ -6,22 +6,20 @@ from gputrain.backends.base import (
     Attaches,
     Backend,
     CleansUp,
-    FindsById,
+    Completes,
     OpensShells,
     Preflights,
-    Restarts,
     SpeaksGcloud,
-    TakesTurns,
     TellsQuotas,
-    Withdraws,
+    Tidies,
 )
+from gputrain.backends.recorder import KeepsRecords
 
 ABILITIES: tuple[type, ...] = (
     Attaches,
-    FindsById,
-    TakesTurns,
-    Withdraws,
-    Restarts,
+    Completes,
+    KeepsRecords,
+    Tidies,
     CleansUp,
     Preflights,
     TellsQuotas,

@@ -2,8 +2,8 @@
 for each thing that some can do besides.
 
 A backend translates, never waits for a job and never prints; what it cannot honour it names in its supply's
-limits. What it can do is what it has: `isinstance(backend, Restarts)`. A class need not inherit a protocol;
-one that does is told by Python and by type checkers what it lacks.
+limits. What it can do is what it has: `isinstance(backend, Tidies)`. A class need not inherit a protocol; one
+that does is told by Python and by type checkers what it lacks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gputrain.catalog import Price
     from gputrain.preflight import Checks
     from gputrain.quota import Quotas
-    from gputrain.staging.turns import Turns
 
 _SCHEME = "gputrain://"
 
@@ -92,6 +91,8 @@ class Request:
     candidate: Candidate
     body: Mapping[str, Any]
     """JSON types only."""
+    names: tuple[str, ...] = ()
+    """What it would make, by name: known before it is asked for."""
 
 
 @attrs.frozen(kw_only=True)
@@ -156,8 +157,22 @@ class Backend(Protocol):
         """Bring the code where the job will find it."""
 
     @abstractmethod
-    def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
-        """The request that would start the job. Pure."""
+    def render(
+        self,
+        spec: TrainingSpec,
+        candidate: Candidate,
+        job_id: str,
+        bundle: Bundle,
+        *,
+        attempt: int = 0,
+        nonce: str = "",
+    ) -> Request:
+        """The request that would start the job. Pure.
+
+        Args:
+            attempt: 0 for the first start of the job, one more with each restart.
+            nonce: drawn for this ask; what is made bears it, so that it is told from what another ask made.
+        """
 
     @abstractmethod
     def create(self, request: Request) -> JobRef:
@@ -195,40 +210,21 @@ class Attaches(Protocol):
 
 
 @runtime_checkable
-class FindsById(Protocol):
-    """Finds a job by its id alone, sooner than `Backend.find` does."""
+class Completes(Protocol):
+    """Its requests hold what only the cloud knows: what an image is today, the generation of the code."""
 
     @abstractmethod
-    def known(self, job_id: str) -> JobRef | None:
-        """The job of that id; None: there is none."""
+    def complete(self, request: Request) -> Request:
+        """The request as it is sent, checked; the code is sent first."""
 
 
 @runtime_checkable
-class TakesTurns(Protocol):
-    """Has a place where two processes see whose turn it is to place a job that several backends may take."""
-
-    @property
-    @abstractmethod
-    def turns(self) -> Turns | None:
-        """The turns; None where the place was not named."""
-
-
-@runtime_checkable
-class Withdraws(Protocol):
-    """Undoes a `Backend.create` that was interrupted, more wholly than `Backend.cancel` would."""
+class Tidies(Protocol):
+    """May have left of a gang what cannot go on, and bills."""
 
     @abstractmethod
-    def withdraw(self, ref: JobRef) -> bool:
-        """Whether nothing of it is left."""
-
-
-@runtime_checkable
-class Restarts(Protocol):
-    """Starts an interrupted job again, where the platform by itself does not."""
-
-    @abstractmethod
-    def resume(self, ref: JobRef) -> bool:
-        """Start it where there is room, once, whoever else supervises it; whether this call did."""
+    def tidy(self, ref: JobRef, seen: Observation) -> None:
+        """End it, as a look saw it. For those who act for a job; a look changes nothing."""
 
 
 @runtime_checkable

@@ -12,6 +12,9 @@ LABEL_JOB = "gputrain-job"
 LABEL_NAME = "gputrain-name"
 """The part of the id that people chose; several jobs may share it."""
 
+LABEL_GANG = "gputrain-gang"
+"""The nonce of the ask that it was made for: what bears another is not what the record speaks of."""
+
 _FORM = re.compile(r"[a-z0-9_-]{0,63}")
 
 

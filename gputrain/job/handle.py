@@ -10,16 +10,18 @@ from datetime import datetime, timedelta, timezone
 from itertools import chain
 from typing import Any
 
+import attrs
+
 from gputrain import view
-from gputrain.backends.base import Backend, JobRef, LogLine, OpensShells, Restarts
+from gputrain.backends.base import Backend, JobRef, LogLine, OpensShells
 from gputrain.errors import GputrainError, RequestError
+from gputrain.job.going import Going, Stays
 from gputrain.job.logs import LogReader, Page, Wanted, last_of, pattern
-from gputrain.job.onward import NOWHERE, Ways, going_on, late_refusal
 from gputrain.job.result import Result, ended, silent_for, told
 from gputrain.job.watch import Watch
 from gputrain.lifecycle import Observation, State, advance
 from gputrain.metrics import Metrics, Reports
-from gputrain.planning import Attempt, Candidate, Ledger
+from gputrain.planning import Candidate, Ledger
 from gputrain.planning.attempts import moved
 from gputrain.tables import Table
 
@@ -40,7 +42,7 @@ class Job:
         *,
         candidate: Candidate | None = None,
         attempts: Ledger = Ledger(),  # noqa: B008  # a tuple
-        onward: Ways | None = None,
+        going: Going | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -50,14 +52,13 @@ class Job:
         self.attempts = attempts
         """The ledger: every place that was tried, oldest first, and what it answered."""
         self._backend = backend
-        self._onward = onward
-        self._late: Attempt | None = None
+        self._going = going or Stays()
         self._now = now
         self._sleep = sleep
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         self._state = State.QUEUED
-        self._seen = Observation()
+        self._seen = self._told = Observation()  # as it is shown, and as the backend told it
         self._watched = LogReader()
         self._reports = Reports()
 
@@ -78,13 +79,15 @@ class Job:
             JobLostError: neither the job nor its traces can be found.
             TransientError: it could not be looked at now; the state stays what it was.
         """
-        seen = self._backend.observe(self.ref)
+        told = self._backend.observe(self.ref)
+        way = self._going.way_on(told) if told.state is State.FAILED else ""
+        seen = told if not way else attrs.evolve(
+            told, state=State.INTERRUPTED, detail=f"{told.place}: {way}", failure=None, ended_at=None
+        )  # fmt: skip
         with self._lock:
-            self._late = late_refusal(seen, self.candidate, self.attempts, self._onward, self._now())
-            seen = seen if self._late is None else going_on(seen, self._late)
             self._state = advance(self._state, seen.state)
             self._note_move(seen)
-            self._seen = seen
+            self._seen, self._told = seen, told
         return seen
 
     def _note_move(self, seen: Observation) -> None:
@@ -96,32 +99,28 @@ class Job:
         self.candidate, self.attempts = told[-1].candidate, Ledger((*self.attempts, *told))
 
     def resume(self) -> bool:
-        """Start the job again where it was interrupted and its platform leaves that to whoever watches.
+        """Start the job again where it was interrupted, or where it found no machines, if there is room.
 
-        `wait` does so by itself, in any process. True where this call started it.
+        `wait` does so by itself, in any process whose backends are set as those that made the job; one that
+        is set otherwise watches, and says with which it could. True where this call started it.
         """
         if self._state is not State.INTERRUPTED:
             return False
-        if self._late is not None and self._onward is not None:
-            return self._go_on(self._onward, self._late)
-        return isinstance(self._backend, Restarts) and self._backend.resume(self.ref)
-
-    def _go_on(self, onward: Ways, late: Attempt) -> bool:
-        """Make the job at the next place of its plan; its name is another one then, if that is elsewhere."""
-        ledger = Ledger((*self.attempts, late))
-        try:
-            placed = onward.go_on(ledger)
-        except NOWHERE as error:  # so it has failed, as its platform says
-            log.warning("%s", error)
-            with self._lock:
-                self._onward, self.attempts = None, Ledger(getattr(error, "attempts", ()) or ledger)
+        step = self._going.go_on(self._told, self.attempts)
+        placed, self.attempts = step.placed, step.attempts
+        if placed is None:
             return False
         with self._lock:
             self.ref, self._backend = placed.ref, placed.backend
-            self.candidate, self.attempts = placed.candidate, placed.attempts
-            self._state, self._seen, self._late = State.QUEUED, Observation(), None
+            self.candidate = placed.candidate
+            self._state, self._seen, self._told = State.QUEUED, Observation(), Observation()
         log.warning("it goes on as %s", self.uri)
         return True
+
+    def supervise(self) -> bool:
+        """Do what a job may need after a look: end what is left of a gang that cannot go on, and `resume`."""
+        self._going.tidy(self.ref, self._backend, self._told)
+        return self.resume()
 
     def wait(self, timeout: float | timedelta | None = None, *, progress: str | None = None) -> State:
         """Wait for the end, showing logs, metrics and cost while it comes.
@@ -231,7 +230,7 @@ class Job:
 
     def cancel(self) -> None:
         """Ask the job to stop; its ranks may save first. Twice is once, and an ended job stays as it is."""
-        self._backend.cancel(self.ref)
+        self._going.cancel(self.ref, self._backend)
         with self._lock:
             self._state = advance(self._state, State.STOPPING)
 

@@ -31,7 +31,7 @@ class Watched(Protocol):
 
     def refresh(self) -> Observation: ...
 
-    def resume(self) -> bool: ...
+    def supervise(self) -> bool: ...
 
 
 @attrs.frozen
@@ -58,7 +58,7 @@ class Watch:
             pause = self.poll_s()
             try:
                 self.job.refresh()
-                self.job.resume()
+                self.job.supervise()
                 for lines in self.news() if is_seen else ():
                     shown.lines(lines)
                 last_sight = time.monotonic()

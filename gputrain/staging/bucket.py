@@ -74,6 +74,16 @@ def check_bucket(access: Access, bucket: Bucket, region: str, *, policy: Policy 
         )
 
 
+def check_owner(access: Access, bucket: Bucket, *, policy: Policy = READ) -> None:
+    """Make sure that the bucket exists and belongs to our project. One read.
+
+    Raises:
+        PermissionDeniedError: it is somebody else's, or we may not look.
+        RequestError: it does not exist.
+    """
+    _location(access, bucket.name, "REGION", policy)
+
+
 def _location(access: Access, name: str, region: str, policy: Policy) -> str:
     """Where a bucket of our project lies. Only the list of our own buckets proves whose it is."""
     action = f"look for gs://{name} among the buckets of {access.project}"

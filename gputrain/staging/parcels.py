@@ -9,10 +9,11 @@ from functools import cache
 import attrs
 
 from gputrain.entrypoint import zipapp
+from gputrain.errors import RequestError
 from gputrain.gcp import Access
 from gputrain.spec import TrainingSpec
 from gputrain.staging.archive import Archive, pack
-from gputrain.staging.bucket import Bucket, Progress, check_bucket
+from gputrain.staging.bucket import Bucket, Progress, check_bucket, check_owner, find_object
 from gputrain.staging.source import resolve
 from gputrain.staging.upload import upload
 
@@ -63,16 +64,32 @@ class Parcels:
         """The generation of the object with the code, which is sent first where the bucket lacks it.
 
         What was sent is not kept in memory; packing it again looks again whether it is still there.
+
+        Raises:
+            RequestError: it was never packed here, and the bucket has none of that name.
         """
         with self._lock:
-            archive = self._packed.get(object_name)
-            if archive is None:
-                return self._sent[object_name]
+            archive, sent = self._packed.get(object_name), self._sent.get(object_name)
+        if archive is None:
+            return self._there(bucket, object_name) if sent is None else sent
         generation = upload(self._access, bucket, object_name, archive.data, **self._progress)
         with self._lock:
             self._sent[object_name] = generation
             self._packed.pop(object_name, None)
         return generation
+
+    def _there(self, bucket: Bucket, object_name: str) -> int:
+        """The generation of code that another process has sent."""
+        check_owner(self._access, bucket)
+        found = find_object(self._access, bucket, object_name)
+        if found is None:
+            raise RequestError(
+                f"gs://{bucket.name}/{object_name} is not there",
+                why="it was sent by another process, or into another bucket",
+                fix="submit again, under the same key, where the code is",
+                try_elsewhere=True,
+            )
+        return found.generation
 
 
 @cache

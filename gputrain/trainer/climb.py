@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Backend, Bundle, FindsById, JobRef, Request, Withdraws
+from gputrain.backends.base import Backend, Bundle, Completes, JobRef, Request
 from gputrain.errors import GputrainError, JobLostError, TransientError
-from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger, Plan
+from gputrain.gcp import UnclearError
+from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger, Outcome
 from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Try
-from gputrain.trainer.nowhere import placement_error
-from gputrain.trainer.turn import LostTurnError, Turn
+from gputrain.records import Ask, Code, OvertakenError, Record
+from gputrain.records.record import spec_of
+from gputrain.retry import QUEUE
+from gputrain.spec import TrainingSpec
+from gputrain.trainer.claim import Boards, Claim
+from gputrain.trainer.staged import Staged
+from gputrain.trainer.ways import way_of
 
 log = logging.getLogger("gputrain")
 
-LATE_LOOKS = 3
+LATE_S = 4.0
 LATE_EVERY_S = 2.0
 
 
@@ -59,6 +64,7 @@ class Surroundings:
     """What a climb needs of its trainer."""
 
     backends: Mapping[str, Backend]
+    boards: Boards
     memory: Memory
     read_anew: Callable[[Sequence[Candidate]], tuple[Candidate, ...]]
     """The candidates with facts of now, ranked."""
@@ -67,134 +73,154 @@ class Surroundings:
 
 
 class Climb:
-    """One submit: never two gangs at once, and none left where it ends without a job."""
+    """One way up the ladder: never two gangs at once, and none left where it ends without a job.
 
-    def __init__(self, around: Surroundings, plan: Plan[Any], job_id: str) -> None:
+    Args:
+        around: the trainer.
+        claim: the record, which is written before each place is asked.
+        spec: what is to run, with what is left of its time and money.
+        ladder: the places, and what they have answered.
+        staged: the code.
+        attempt: 0 for the first start of the job, one more with each restart.
+        may_rest: whether to wait for room and go round again.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        claim: Claim,
+        spec: TrainingSpec,
+        ladder: Ladder,
+        staged: Staged,
+        *,
+        job_id: str,
+        attempt: int = 0,
+        may_rest: bool = True,
+    ) -> None:
         self._around = around
-        self._plan = plan
+        self._claim = claim
+        self._spec = spec
+        self._staged = staged
         self._job_id = job_id
-        self._bundles: dict[str, Bundle] = {}
-        self._turn = Turn((), job_id, around.sleep)
-        self._made: tuple[Backend, JobRef] | None = None
-        longest = plan.spec.max_wait_duration
-        give_up_at = None if longest is None else around.now() + longest
-        self._ladder = Ladder(candidates=plan.candidates, give_up_at=give_up_at)
+        self._attempt = attempt
+        self._may_rest = may_rest
+        self._pending: tuple[Candidate, Request] | None = None
+        self.ladder = ladder
 
-    def known(self) -> Placed | None:
-        """The job of this id that is there already, on whichever backend; its quota is in use, by itself.
-
-        There are two only where our turn lapsed in the midst of a create: then what we made goes.
-        """
-        backends = self._around.backends.values()
-        there = [(backend, ref) for backend in backends if (ref := self._known_of(backend)) is not None]
-        if len(there) > 1 and self._made in there:
-            there.remove(self._made)
-            self._made[0].cancel(self._made[1])
-        return self._found(*there[0]) if there else None
-
-    def _known_of(self, backend: Backend) -> JobRef | None:
-        if isinstance(backend, FindsById):
-            return backend.known(self._job_id)
-        return next((ref for ref in backend.find(name=self._job_id) if ref.name == self._job_id), None)
-
-    def once(self) -> Placed:
-        """The job of this id, found or made: by one process at a time where several backends may take it.
-
-        Raises as `run`.
-        """
-        if len(self._around.backends) == 1:
-            return self.known() or self.run()
-        turn = self._turn = Turn(self._around.backends.values(), self._job_id, self._around.sleep)
-        try:
-            while True:
-                turn.take()
-                with contextlib.suppress(LostTurnError):
-                    return self.known() or self.run()
-        finally:
-            self._turn = Turn((), self._job_id, self._around.sleep)
-            turn.end()
-
-    def run(self) -> Placed:
-        """Climb until some place takes the job.
+    def run(self) -> Placed | GiveUp | Rest:
+        """Climb until some place takes the job, or say why none does.
 
         Raises:
-            NoPlacementError, QuotaExceededError: no place does.
-            AccessError, RequestError, TransientError: as the only place that was tried answers.
+            OvertakenError: another process has gone on with the job meanwhile.
             KeyboardInterrupt: Ctrl-C: what was being made is withdrawn; the message says so.
         """
         while True:
-            step = self._ladder.step(self._around.now(), self._around.memory.blocks)
+            step = self.ladder.step(self._around.now(), self._around.memory.blocks)
             match step:
                 case Try():
                     placed = self._try(step)
                     if placed is not None:
                         return placed
-                case Rest():
-                    self._rest(step)
-                case GiveUp():
-                    raise placement_error(self._plan, self._ladder, step.reason)
-
-    def are_left(self, attempts: Ledger) -> bool:
-        """Whether some place may still be asked after these answers."""
-        ladder = attrs.evolve(self._ladder, attempts=attempts)
-        return not isinstance(ladder.step(self._around.now(), self._around.memory.blocks), GiveUp)
-
-    def go_on(self, attempts: Ledger) -> Placed:
-        """Climb on from a place that took the job and found no room for it later. Raises as `run`."""
-        self._around.memory.learn(attempts[-1])
-        candidates = self._around.read_anew(self._ladder.candidates)
-        self._ladder = attrs.evolve(self._ladder, candidates=candidates, attempts=attempts)
-        return self.run()
-
-    def _rest(self, step: Rest) -> None:
-        log.info("no room for %s anywhere; going round again at %s", self._job_id, step.until)
-        self._sleep_until(step.until)
-        self._ladder = self._ladder.again(self._around.read_anew(self._ladder.candidates))
+                case Rest() if self._may_rest:
+                    log.info("no room for %s anywhere; going round again at %s", self._job_id, step.until)
+                    self._sleep_until(step.until)
+                    self.ladder = self.ladder.again(self._around.read_anew(self.ladder.candidates))
+                case _:
+                    return step
 
     def _try(self, step: Try) -> Placed | None:
         if step.not_before is not None:
             self._sleep_until(step.not_before)
         candidate = step.candidate
-        for one in self._ladder.passed_over(candidate):
+        for one in self.ladder.passed_over(candidate):
             self._note(passed_over(one, self._around.now()))
         backend = self._around.backends[candidate.backend]
         request: Request | None = None
         try:
             request = self._request(backend, candidate)
-            self._turn.keep()
-            ref = backend.create(request)
-            self._made = (backend, ref) if ref == request.ref else None
-            self._turn.keep()
+            ref = self._created(backend, request)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._withdraw(backend, candidate, request)) from None
+        except OvertakenError:
+            raise
         except GputrainError as error:
             if request is None and isinstance(error, TransientError):
                 raise  # nothing was asked of the place, so there is nothing to settle
-            self._note(refused(candidate, error, self._around.now()))
+            self._refused(candidate, request, error)
             return None
-        if ref != request.ref:
-            return self._found(backend, ref)
         self._note(accepted(candidate, self._around.now()))
-        return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self._ladder.attempts)
-
-    def _found(self, backend: Backend, ref: JobRef) -> Placed:
-        """The job was made before, elsewhere: by an earlier submit of the same key, or another process."""
-        same = [one for one in self._plan.candidates if one.backend == backend.name]
-        there = [one for one in same if self._request(backend, one).ref == ref]
-        if there:
-            self._note(accepted(there[0], self._around.now(), "found there: an earlier submit made it"))
-        candidate = there[0] if len(there) == 1 else None  # of several, nobody knows which it was
-        return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self._ladder.attempts)
+        return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self.ladder.attempts)
 
     def _request(self, backend: Backend, candidate: Candidate) -> Request:
-        if backend.name not in self._bundles:
-            self._bundles[backend.name] = backend.stage(self._plan.spec, self._job_id)
-        return backend.render(self._plan.spec, candidate, self._job_id, self._bundles[backend.name])
+        """The request, whole, with its ask written down; the same one again where its answer was lost."""
+        if self._pending is not None and self._pending[0] == candidate:
+            self._claim.keep()
+            return self._pending[1]
+        self._pending = None
+        recorder = self._around.boards.recorder(backend.name)
+        bundle = self._staged.on(backend, recorder, self._claim.record)
+        nonce = secrets.token_hex(6)
+        request = backend.render(
+            self._spec, candidate, self._job_id, bundle, attempt=self._attempt, nonce=nonce
+        )
+        # The code is sent and images are looked up first: once the ask is written, its age begins.
+        request = backend.complete(request) if isinstance(backend, Completes) else request
+        record = self._claim.record or self._first(bundle)
+        if recorder is not None:
+            record = attrs.evolve(record, settings={**record.settings, backend.name: recorder.choices})
+        ask = Ask(
+            way=way_of(candidate), attempt=self._attempt, names=request.names, nonce=nonce,
+            price_usd_h=candidate.price_usd_h,
+        )  # fmt: skip
+        self._claim.ask(attrs.evolve(record, over=""), ask)
+        return request
+
+    def _first(self, bundle: Bundle) -> Record:
+        code = Code(location=bundle.location, argv=bundle.argv, sha256=bundle.sha256)
+        return Record(
+            job_id=self._job_id,
+            home=self._claim.home,
+            spec=spec_of(self._spec, bundle.argv),
+            code=code,
+            ways=tuple(map(way_of, self.ladder.candidates)),
+        )
+
+    def _created(self, backend: Backend, request: Request) -> JobRef:
+        """Ask; a place that lets us wait for the next minute's calls is waited for with the record kept."""
+        waited_s = 0.0
+        while True:
+            try:
+                ref = backend.create(request)
+                break
+            except UnclearError:
+                raise
+            except TransientError as error:
+                pause_s = error.refills_in_s
+                if pause_s is None or waited_s + pause_s > QUEUE.budget_s:
+                    raise
+                self._around.sleep(pause_s)
+                waited_s += pause_s
+                self._claim.keep()
+        if not self._claim.is_ours():  # it took so long that another has asked elsewhere: ours goes
+            self._clear(backend, request)
+            raise OvertakenError(f"another process has gone on with {self._job_id}")
+        return ref
+
+    def _refused(self, candidate: Candidate, request: Request | None, error: GputrainError) -> None:
+        attempt = refused(candidate, error, self._around.now())
+        self._note(attempt)
+        if request is None:
+            return
+        if attempt.outcome is Outcome.UNCLEAR:
+            self._pending = (candidate, request)
+            return
+        self._pending = None
+        self._claim.answer(attempt.outcome.value, attempt.scope.value)
 
     def _note(self, attempt: Attempt) -> None:
         place = f"{attempt.candidate.backend} {attempt.candidate.place}"
         log.info("%s at %s: %s", self._job_id, place, attempt.answer)
-        self._ladder = self._ladder.after(attempt)
+        self.ladder = self.ladder.after(attempt)
         self._around.memory.learn(attempt)
 
     def _sleep_until(self, when: datetime) -> None:
@@ -206,7 +232,7 @@ class Climb:
 
     @property
     def _so_far(self) -> str:
-        tried = len(self._ladder.attempts.tries)
+        tried = len(self.ladder.attempts.tries)
         return f"nothing was made at the {tried} {'place' if tried == 1 else 'places'} tried so far"
 
     def _withdraw(self, backend: Backend, candidate: Candidate, request: Request | None) -> str:
@@ -215,26 +241,38 @@ class Climb:
             return f"{what}{self._so_far}"
         log.warning("withdrawing %s from %s %s", self._job_id, backend.name, candidate.place)
         try:
-            is_gone = withdrawn(backend, request.ref, self._around.sleep)
+            self._clear(backend, request)
+            self._forget()
         except (GputrainError, KeyboardInterrupt):
+            return f"{what}it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
+        return f"{what}what was made there was withdrawn, and {self._so_far}"
+
+    def _clear(self, backend: Backend, request: Request) -> None:
+        """End what an interrupted create may have made.
+
+        It may show late, as its answer was not waited for, so it is looked for a few times.
+        """
+        record = self._claim.record
+        recorder = self._around.boards.recorder(backend.name)
+        settles_s = LATE_S if recorder is None else recorder.settles_s
+        waited_s = 0.0
+        while True:
             is_gone = False
-        if is_gone:
-            return f"{what}what was made there was withdrawn, and {self._so_far}"
-        return f"{what}it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
+            if recorder is not None and record is not None:
+                recorder.clear(record)
+            else:
+                is_gone = _cancelled(backend, request.ref)
+            if is_gone or waited_s >= settles_s:
+                return
+            self._around.sleep(LATE_EVERY_S)
+            waited_s += LATE_EVERY_S
 
-
-def withdrawn(backend: Backend, ref: JobRef, sleep: Callable[[float], None]) -> bool:
-    """End what an interrupted create may have made; whether nothing of it goes on.
-
-    A job whose answer was not waited for may show late, so it is looked for a few times.
-    """
-    if isinstance(backend, Withdraws):
-        return backend.withdraw(ref)
-    for _ in range(LATE_LOOKS):
-        if _cancelled(backend, ref):
-            break
-        sleep(LATE_EVERY_S)
-    return True
+    def _forget(self) -> None:
+        record = self._claim.record
+        if record is not None and record.is_made:
+            self._claim.write(record.answered("withdrawn"))
+        else:
+            self._claim.drop()
 
 
 def _cancelled(backend: Backend, ref: JobRef) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from gputrain.backends.base import Backend, JobRef
 from gputrain.job import Job
 from gputrain.tables import Table
+from gputrain.trainer.road import Road
 
 
 class Jobs(list[Job]):
@@ -44,11 +45,4 @@ def attach(uri: str, *, backend: Backend | None = None) -> Job:
         from gputrain.backends import registry
 
         backend = registry.of_ref(ref)
-    return taken_up(ref, backend)
-
-
-def taken_up(ref: JobRef, backend: Backend) -> Job:
-    """The job of that name, looked at once."""
-    job = Job(ref, backend)
-    job.refresh()
-    return job
+    return Road({backend.name: backend}).taken_up(ref, backend)

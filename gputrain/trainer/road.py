@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Backend, SpeaksGcloud
+from gputrain.backends.base import Backend, JobRef, SpeaksGcloud
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
-from gputrain.trainer.climb import Climb, Memory, Surroundings
+from gputrain.trainer.claim import Boards
+from gputrain.trainer.climb import Memory, Surroundings
+from gputrain.trainer.placing import Placing
+from gputrain.trainer.restart import Restart
 
 
 class Road:
     """Plans and submits on some backends; what one submit learns of stockouts helps the next."""
 
     def __init__(
-        self, backends: Mapping[str, Backend], now: Callable[[], datetime], sleep: Callable[[float], None]
+        self,
+        backends: Mapping[str, Backend],
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._backends = backends
         self._now = now
         self._around = Surroundings(
-            backends=backends, memory=Memory(), read_anew=self._read_anew, now=now, sleep=sleep
-        )
+            backends=backends, boards=Boards(backends), memory=Memory(), read_anew=self._read_anew,
+            now=now, sleep=sleep,
+        )  # fmt: skip
+
+    def taken_up(self, ref: JobRef, backend: Backend) -> Job:
+        """The job of that name, looked at once."""
+        restart = Restart(self._around, ref.name)
+        job = Job(ref, backend, going=restart, now=self._now, sleep=self._around.sleep)
+        job.refresh()
+        return job
 
     def plan(self, spec: TrainingSpec, idempotency_key: str | None) -> Plan[Job]:
         """Every way the spec could run, with the facts of now."""
@@ -66,14 +81,14 @@ class Road:
     def _submit(self, plan: Plan[Job], job_id: str, *, is_new: bool) -> Job:
         if plan.is_stale(self._now()):
             plan = attrs.evolve(plan, candidates=self._read_anew(plan.candidates), made_at=self._now())
-        climb = Climb(self._around, plan, job_id)
-        placed = climb.run() if is_new else climb.once()
+        placing = Placing(self._around, plan, job_id)
+        placed = placing.submit(is_new=is_new)
         return Job(
             placed.ref,
             placed.backend,
             candidate=placed.candidate,
             attempts=placed.attempts,
-            onward=climb,
+            going=Restart(self._around, job_id, placing.staged),
             now=self._now,
             sleep=self._around.sleep,
         )

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
-from gputrain.errors import Fault, SpecError
+from gputrain.errors import Fault, GputrainError, JobLostError, ProviderError, SpecError
 from gputrain.job import Job, Result
 from gputrain.planning import Plan
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.trainer.choice import chosen
-from gputrain.trainer.found import Jobs, taken_up
+from gputrain.trainer.found import Jobs
 from gputrain.trainer.quotas import read as read_quotas
 from gputrain.trainer.road import Road
 
 if TYPE_CHECKING:
     from gputrain.preflight import Checks
+
+
+log = logging.getLogger("gputrain")
 
 
 class Trainer:
@@ -153,18 +157,29 @@ class Trainer:
             JobLostError: the job cannot be found.
         """
         ref = JobRef.parse(uri)
-        return taken_up(ref, self._backend(ref.backend))
+        return self._road.taken_up(ref, self._backend(ref.backend))
 
     def jobs(self, *, name: str = "") -> Jobs:
         """Jobs that exist on these backends, newest first; those whose name starts with ``name``."""
-        found = [
-            taken_up(ref, backend) for backend in self._backends.values() for ref in backend.find(name=name)
-        ]
+        found = []
+        for backend in self._backends.values():
+            for ref in backend.find(name=name):
+                try:
+                    found.append(self._road.taken_up(ref, backend))
+                except (JobLostError, ProviderError) as error:  # noqa: PERF203  # one that cannot be read hides no other
+                    log.warning("%s is left out: %s", ref.uri, error)
         return Jobs(found)
 
     def supervise(self) -> Jobs:
         """Start every interrupted job again that may be; those that were. A service calls it now and then."""
-        return Jobs(job for job in self.jobs() if job.resume())
+        started = []
+        for job in self.jobs():
+            try:
+                if job.supervise():
+                    started.append(job)
+            except GputrainError as error:  # noqa: PERF203  # the next one is looked after all the same
+                log.warning("%s could not be looked after: %s", job.uri, error)
+        return Jobs(started)
 
     def orphans(self) -> tuple[Orphan, ...]:
         """What bears our label and has no living job, with what it costs; nothing is removed."""

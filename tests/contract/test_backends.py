@@ -148,13 +148,14 @@ def test_an_old_cursor_gives_the_same_lines_again(road, script):
 
 
 def test_the_same_id_gives_the_same_job(road, script):
-    request = road.request(TrainingSpec(script=script(TELL)), job_id="once-1234")
-    assert road.backend.create(request) == road.backend.create(request)
-    road.end(request.ref)
-    assert road.backend.create(request) == request.ref
-    assert road.end(request.ref).state is State.SUCCEEDED
-    assert len(told(road, request.ref)) == 1
-    assert road.backend.find() == (request.ref,)
+    spec = TrainingSpec(script=script(TELL))
+    ref = road.submit(spec, job_id="once-1234")
+    assert road.submit(spec, job_id="once-1234") == ref
+    road.end(ref)
+    assert road.submit(spec, job_id="once-1234") == ref
+    assert road.end(ref).state is State.SUCCEEDED
+    assert len(told(road, ref)) == 1
+    assert road.backend.find() == (ref,)
 
 
 def test_a_running_job_is_cancelled_and_its_ranks_may_save(road, script):

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ class Clients:
     def __init__(self, cloud, script):
         self._order = {
             "endpoints": {api.value: getattr(cloud.endpoints, api.value, "") for api in Api},
+            "url": cloud.endpoints.url,
             "token": cloud.world.callers.issue(cloud.owner),
             "script": str(script),
         }
@@ -69,15 +71,39 @@ def live(order, write):
     from gputrain import Trainer, VertexAI
     from gputrain.gcp import Endpoints
 
+    time = EmulatedTime(order["url"])
     die_at(order["step"], order["moment"])
     backend = VertexAI(
         "my-project", "us-central1", bucket="gs://my-bucket", credentials=Credentials(token=order["token"]),
-        endpoints=Endpoints(**order["endpoints"]),
+        endpoints=Endpoints(**order["endpoints"]), sleep=time.sleep, now=time.now,
     )  # fmt: skip
     with contextlib.suppress(BrokenPipeError):
-        job = Trainer(backend).submit(order["script"], gpu="L4:1", idempotency_key=order["key"])
+        job = Trainer(backend, sleep=time.sleep).submit(
+            order["script"], gpu="L4:1", idempotency_key=order["key"]
+        )
         os.write(write, f"{job.uri} {requests}".encode())
     os._exit(0)
+
+
+class EmulatedTime:
+    """The emulator's clock, past the requests that are counted."""
+
+    def __init__(self, url):
+        self._address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        self._now = 0.0
+        self.sleep(0.0)
+
+    def sleep(self, seconds):
+        body = json.dumps({"seconds": seconds}).encode()
+        lines = ("POST /_emulator/advance HTTP/1.1", "Host: 127.0.0.1", "Connection: close")
+        head = "\r\n".join([*lines, f"Content-Length: {len(body)}"])
+        with socket.create_connection(self._address, timeout=60) as line:
+            line.sendall(head.encode() + b"\r\n\r\n" + body)
+            answer = line.makefile("rb").read()
+        self._now = json.loads(answer.partition(b"\r\n\r\n")[2])["now"]
+
+    def now(self):
+        return self._now
 
 
 requests = 0

@@ -94,15 +94,16 @@ def run(order):
         endpoints=Endpoints(compute=url, storage=url, secretmanager=url),
         credentials=Mortal(Credentials(token=order["token"])), sleep=time.sleep, now=time.now,
     )  # fmt: skip
+    road = Road(backend)
     try:
-        ref = Road(backend).submit(TrainingSpec(**order["spec"]), job_id=order["job_id"])
+        ref = road.submit(TrainingSpec(**order["spec"]), job_id=order["job_id"])
     except CapacityError:
         return
     while order["watches"]:
         seen = backend.observe(ref)
         if seen.state is not None and seen.state.is_terminal:
             return
-        backend.resume(ref)
+        road.supervise(ref)
         time.sleep(60.0)
 
 

@@ -1,6 +1,7 @@
 """The ladder against the emulated Compute Engine: no more creates than somebody needs who goes by hand."""
 
 import random
+import secrets
 
 import attrs
 
@@ -44,7 +45,8 @@ class Market:
         there = next(known for known in self.plan.candidates if attrs.evolve(known, fact=Fact()) == one)
         bundle = self.backend.stage(self.spec, job_id)
         try:
-            self.backend.create(self.backend.render(self.spec, there, job_id, bundle))
+            request = self.backend.render(self.spec, there, job_id, bundle, nonce=secrets.token_hex(6))
+            self.backend.create(self.backend.complete(request))
         except GputrainError as error:
             return error
         return None

@@ -9,15 +9,14 @@ from gputrain.backends.base import (
     Attaches,
     Backend,
     CleansUp,
-    FindsById,
+    Completes,
     OpensShells,
     Preflights,
-    Restarts,
     SpeaksGcloud,
-    TakesTurns,
     TellsQuotas,
-    Withdraws,
+    Tidies,
 )
+from gputrain.backends.recorder import KeepsRecords
 from gputrain.planning import Plan
 
 local = Local(gpus=2)
@@ -45,10 +44,9 @@ def chosen(is_paid: bool) -> Trainer:
 
 cores: Sequence[Backend] = (local, vertex, compute)
 attach: Sequence[type[Attaches]] = (Local, VertexAI, ComputeEngine)
-find_by_id: Sequence[FindsById] = (vertex, compute)
-take_turns: Sequence[TakesTurns] = (vertex, compute)
-withdraw: Withdraws = compute
-restart: Sequence[Restarts] = (vertex, compute)
+complete: Sequence[Completes] = (vertex, compute)
+keep_records: Sequence[KeepsRecords] = (local, vertex, compute)
+tidy: Sequence[Tidies] = (vertex, compute)
 clean_up: CleansUp = compute
 preflight: Sequence[Preflights] = (local, vertex, compute)
 tell_quotas: Sequence[TellsQuotas] = (vertex, compute)

@@ -1,7 +1,7 @@
 import pytest
 
 from gputrain.backends.abilities import ABILITIES, lacks, members, strays
-from gputrain.backends.base import Backend, CleansUp, Restarts
+from gputrain.backends.base import Backend, CleansUp, OpensShells
 from tests import present
 
 CLOUD = {"project": "my-project", "regions": ["us-central1"], "bucket": "gs://b-1"}
@@ -43,10 +43,10 @@ def test_a_public_attribute_is_a_stray_too():
 
 def test_an_ability_is_had_without_inheriting_it():
     class Slurm(present.backend("local")):
-        def resume(self, ref):
-            return ref is None
+        def ssh_command(self, ref, node_rank=0):
+            return f"ssh {ref} {node_rank}"
 
-    assert isinstance(Slurm(), Restarts)
+    assert isinstance(Slurm(), OpensShells)
     assert strays(Slurm()) == ()
 
 

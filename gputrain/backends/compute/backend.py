@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import attrs
+
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Orphan, Request
-from gputrain.backends.compute import ends, networks, offers, preflight, render
+from gputrain.backends.compute import cleanup, offers, preflight, render
 from gputrain.backends.compute.availability import Availability
 from gputrain.backends.compute.calls import Calls
+from gputrain.backends.compute.complete import Completion
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
-from gputrain.backends.compute.names import NAME, Place, ref_of
-from gputrain.backends.compute.record import Records
+from gputrain.backends.compute.names import NAME, Gang, Objects, Place, home_of
+from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.remains import Remains
 from gputrain.backends.compute.settings import read_settings
 from gputrain.catalog import region_of
-from gputrain.gcp import Access, Api, MissingError
-from gputrain.gcp.registry import pinned
+from gputrain.gcp import Access, Api
+from gputrain.gcp.objects import Objects as StoredObjects
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
 from gputrain.quota import Quotas
+from gputrain.records import CANCELLED, BucketBoard, ended
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.staging.bucket import Progress
 from gputrain.staging.parcels import Parcels
-from gputrain.staging.turns import Turns
 
 
 class ComputeEngine(Backend):
@@ -114,13 +118,15 @@ class ComputeEngine(Backend):
         home = self._settings.bucket
         self._access = access
         self._calls = Calls(access=access)
-        self._records = Records(access=access, bucket=home)
-        self.turns = Turns(access=access, bucket=home)
-        self._gangs = Gangs(calls=self._calls, records=self._records)
-        self._looks = Looks(self._calls, self._records, self._settings.service_account)
-        self._remains = Remains(self._gangs.remove, now)
-        self._logs = Logs(calls=self._calls, records=self._records, now=now)
+        self._stored = StoredObjects(access, home.name)
+        self._board = BucketBoard(access, home)
+        self._gangs = Gangs(calls=self._calls, bucket=home, stored=self._stored)
+        self._recorder = VmRecorder(settings=self._settings, board=self._board, gangs=self._gangs)
+        self._looks = Looks(self._calls, home, self._stored, self._settings.service_account)
+        self._remains = Remains(self._gangs, now)
+        self._logs = Logs(calls=self._calls, bucket=home, stored=self._stored, now=now)
         self._parcels = Parcels(access, progress)
+        self._completion = Completion(calls=self._calls, parcels=self._parcels, settings=self._settings)
         self._facts = Availability(access, self._settings.regions, capacity_advice=capacity_advice)
 
     def __repr__(self) -> str:
@@ -174,80 +180,85 @@ class ComputeEngine(Backend):
         parcel = self._parcels.pack(spec, self._settings.bucket, self._settings.home)
         return Bundle(location=parcel.location, argv=parcel.argv, sha256=parcel.sha256)
 
-    def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
+    def render(
+        self,
+        spec: TrainingSpec,
+        candidate: Candidate,
+        job_id: str,
+        bundle: Bundle,
+        *,
+        attempt: int = 0,
+        nonce: str = "",
+    ) -> Request:
         """The VMs that would be made. Pure."""
         apis = {"storage": Api.STORAGE, "compute": Api.COMPUTE, "secretmanager": Api.SECRETMANAGER}
         addresses = {name: self._access.url(api) for name, api in apis.items()}
-        body = render.body(spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses)
-        return Request(ref=self._ref(candidate.place, job_id), candidate=candidate, body=body)
+        body = render.body(
+            spec, candidate, job_id, bundle,
+            settings=self._settings, addresses=addresses, attempt=attempt, nonce=nonce,
+        )  # fmt: skip
+        ref = self._recorder.ref(candidate.place, job_id)
+        return Request(ref=ref, candidate=candidate, body=body, names=tuple(body["job"]["names"]))
+
+    def complete(self, request: Request) -> Request:
+        """The request with what only the cloud knows: the code's generation, what the images are today.
+
+        Raises:
+            NoWayOutError: the VMs would reach nothing.
+            RequestError, AccessError: an image is not there, or the code cannot be sent.
+        """
+        return attrs.evolve(request, body=self._completion.of(request.body))
 
     def create(self, request: Request) -> JobRef:
-        """Make the gang, all of it or none, or take up the one of this id that is there already.
+        """Make the gang, all of it or none.
 
         Raises:
             CapacityError: the zone has no room, and nothing is left of the try.
-            NoWayOutError: the VMs would reach nothing.
             QuotaExceededError, AccessError, RequestError: as Compute Engine answers.
-            TransientError: no answer came; submit again with the same key.
+            TransientError: no answer came; ask again with the same request.
         """
-        job_id = request.ref.name
-        record = self._records.read(job_id)
-        if record is None or not record.ids:
-            self._check(request.body)
-            with self._facts.corrected():
-                record = self._gangs.submit(job_id, self._completed(request.body), record)
-        return self._ref(record.zone, job_id)
+        with self._facts.corrected():
+            self._gangs.make(request.body)
+        return request.ref
 
-    def known(self, job_id: str) -> JobRef | None:
-        """The job of that id, if it is there; one that another process is making is waited for."""
-        found = self._gangs.settled(job_id)
-        return self._ref(found.zone, job_id) if found else None
-
-    def withdraw(self, ref: JobRef) -> bool:
-        """Undo a `create` that was interrupted: nothing is left. False where the job is there already."""
-        return self._gangs.withdraw(ref.name)
+    def recorder(self) -> VmRecorder:
+        """The records of this bucket."""
+        return self._recorder
 
     def observe(self, ref: JobRef) -> Observation:
         """One look at the job; all jobs of a zone share a list, and one that runs costs no call of its own.
 
-        What is left of a gang that cannot go on is removed by whoever looks.
-
         Raises:
             JobLostError: there is no such job.
         """
-        seen = self._looks.undisturbed(ref.name)
-        if seen is not None:
-            return seen
-        record = self._records.known(ref)
-        return self._remains.end(record, self._looks.observe(record))
+        return self._looks.undisturbed(ref.name) or self._looks.observe(self._recorder.known(ref))
+
+    def tidy(self, ref: JobRef, seen: Observation) -> None:
+        """End what is left of a gang that cannot go on, as a look saw it."""
+        if seen.raw.get("nodes") and seen.state is not State.RUNNING:
+            self._remains.end(Gang.of(self._recorder.known(ref)), seen)
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``. Raises as `observe`."""
-        record = self._records.known(ref)
+        record = self._recorder.known(ref)
         state = self._looks.observe(record).state
         is_over = state is State.INTERRUPTED or (state is not None and state.is_terminal)
-        return self._logs.read(record, cursor, is_over=is_over)
+        return self._logs.read(Gang.of(record), cursor, is_over=is_over)
 
     def cancel(self, ref: JobRef) -> None:
-        """Ask the job to stop: its ranks may save, its VMs are deleted. Raises as `observe`."""
-        record = self._records.known(ref)
+        """End the job: its ranks may save, its VMs are deleted, nobody starts it again. Raises as `observe`.
+
+        Raises:
+            PermissionDeniedError, TransientError: VMs could not be deleted; their guests see the cancel.
+        """
+        record = self._recorder.known(ref)
         seen = self._looks.observe(record)
         if seen.state is not None and seen.state.is_terminal:
             return
-        ends.mark_cancelled(self._access, self._records, ref.name)
-        for name in record.names:
-            self._gangs.remove(record.zone, name)
-
-    def resume(self, ref: JobRef) -> bool:
-        """Start an interrupted job again, once, whoever else supervises it; whether this call did.
-
-        False also where no zone of these regions has room: a later call tries again. Raises as `observe`.
-        """
-        record = self._records.known(ref)
-        seen = self._looks.observe(record)
-        if seen.state is not State.INTERRUPTED:
-            return False
-        return ends.resume(self._gangs, self._looks, record, ends.zones(record, self.supply), self._check)
+        over = ended(self._board, ref.name, CANCELLED) or record
+        cancel = Objects(bucket=self._settings.bucket, job_id=ref.name).cancel
+        self._stored.write(cancel, b"cancelled", if_generation=None)
+        self._gangs.end(Gang.of(over))
 
     def orphans(self) -> tuple[Orphan, ...]:
         """VMs that bear our label and have no living job, with what each costs an hour.
@@ -255,46 +266,19 @@ class ComputeEngine(Backend):
         Raises:
             TransientError: they could not all be listed.
         """
-        return ends.orphans(self._calls, self._records, self._looks)
+        home = home_of(self._settings.project, self._settings.bucket)
+        return cleanup.orphans(self._calls, self._board, self._looks, home)
 
     def sweep(self) -> tuple[Orphan, ...]:
         """Delete the `orphans`; those that were asked to go."""
-        found = self.orphans()
-        return tuple(one for one in found if self._gangs.remove(one.place, one.name))
+        return tuple(one for one in self.orphans() if self._gangs.delete(one.place, one.name))
 
     def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
         """The command with which a person gets to a node, through Identity-Aware Proxy."""
-        record = self._records.known(ref)
-        name, zone = record.names[node_rank], record.zone
-        return f"gcloud compute ssh {name} --project {ref.project} --zone {zone} --tunnel-through-iap"
+        gang = Gang.of(self._recorder.known(ref))
+        words = ["gcloud", "compute", "ssh", gang.names[node_rank], "--project", ref.project]
+        return shlex.join([*words, "--zone", gang.zone, "--tunnel-through-iap"])
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """Jobs of this bucket, newest first; those whose name starts with ``name``."""
-        return self._records.find(self._settings.project, name)
-
-    def _ref(self, zone: str, job_id: str) -> JobRef:
-        return ref_of(self._settings.project, Place(zone=zone, bucket=self._settings.bucket), job_id)
-
-    def _check(self, order: Mapping[str, Any]) -> None:
-        networks.check_ways_out(self._access, self._settings, order)
-
-    def _completed(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The order with what only the cloud knows: the code's generation, what the images are today."""
-        order = body["job"]["order"]
-        generation = self._parcels.send(self._settings.bucket, order["object"])
-        disk = body["properties"]["disks"][0]
-        path = disk["initializeParams"]["sourceImage"]
-        image = self._image(path)  # asked each time: a family has a new image tomorrow
-        init = {**disk["initializeParams"], "sourceImage": image}
-        job = {**body["job"], "order": {**order, "generation": generation}}
-        job["image"] = job["image"] and pinned(self._access, job["image"])
-        properties = {**body["properties"], "disks": [{**disk, "initializeParams": init}]}
-        return {**body, "job": job, "properties": properties}
-
-    def _image(self, path: str) -> str:
-        try:
-            found = self._calls.official.image(path)
-        except MissingError as error:
-            error.fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
-            raise
-        return "projects/" + str(found["selfLink"]).partition("/projects/")[2]
+        return self._recorder.find(name)

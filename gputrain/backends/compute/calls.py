@@ -26,7 +26,7 @@ from gputrain.gcp import (
 from gputrain.gcp.places import aggregated
 from gputrain.retry import LOOK, READ, Policy
 
-INSTANCE_FIELDS = "name,id,status"
+INSTANCE_FIELDS = "name,id,status,labels"
 OPERATION_FIELDS = (
     "items(name,operationType,targetId,targetLink,user,status,insertTime,operationGroupId,"
     "httpErrorStatusCode,error),nextPageToken,warning"
@@ -73,7 +73,7 @@ class Calls:
 
     def all_instances(self, wanted: str) -> Listing[Json]:
         """The project's VMs that a filter takes, each with its ``zone``."""
-        fields = f"{INSTANCE_FIELDS},labels,zone,machineType,scheduling"
+        fields = f"{INSTANCE_FIELDS},zone,machineType,scheduling"
         found = aggregated(self.access, "instances", fields=fields, wanted=wanted, policy=LOOK)
         return found.listing.map(dict)
 

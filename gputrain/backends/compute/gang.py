@@ -1,9 +1,14 @@
 """A gang of VMs: made whole or not at all, once, and removed as a whole.
 
+Their names are known before they are asked for, and the record of them is written by then. So once the
+write was sent there are two ends and no third: all of them are there, or each of them was seen to be gone.
+What is there is asked by name, because a list may come late or lack a zone.
+
 ::
 
-    record (whose turn is it?)  ->  bulkInsert  ->  the operation's end  ->  record (they are there)
-                                                ->  errors: wait until nothing is left, then raise
+    bulkInsert  ->  the operation's end    ->  well: they are there
+                                           ->  errors: clear by name, then raise
+                ->  the operation cannot be read: look by name until they are there, or clear
 """
 
 from __future__ import annotations
@@ -17,28 +22,34 @@ from typing import Any
 import attrs
 
 from gputrain.backends.compute import render
-from gputrain.backends.compute.calls import Calls, errors_of, ours, raise_first
-from gputrain.backends.compute.names import LABEL_ATTEMPT
+from gputrain.backends.compute.calls import Calls, errors_of, raise_first
+from gputrain.backends.compute.names import Gang, Objects
 from gputrain.backends.compute.official import Json
-from gputrain.backends.compute.record import Record, Records
-from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
-from gputrain.gcp import LABEL_JOB, MissingError, PreconditionError, label_value
+from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, TransientError
+from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UnclearError
+from gputrain.gcp.objects import Objects as Stored
+from gputrain.staging.bucket import Bucket
 
 log = logging.getLogger("gputrain")
 
 SETTLE_EVERY_S = 2.0
-SETTLE_S = 600.0
+SETTLE_S = 300.0
 """How long VMs of an earlier try may take to come or to go."""
 
-LATE_LOOKS = 4
-
-TURN_S = 60.0
-"""How long a process that has written the record may take to ask for the VMs, and lists to show them."""
+COME_S = 60.0
+"""How long not one VM of an accepted call may be there."""
 
 HELD_S = 60.0
 """How long the name of a VM that could not be made may stay taken; seen in threads, 2026-11-20."""
 
-_THERE = frozenset({"RUNNING", "PENDING", "STOPPING", "TERMINATED", "STOPPED"})
+_THERE = frozenset({"RUNNING", "PENDING"})
+_COMING = frozenset({"PROVISIONING", "STAGING", "REPAIRING"})
+
+
+class LeftBehindError(UnclearError):
+    """VMs of a gang may be there, and could not be removed: no other place may be asked."""
+
+    kind = "left_behind"
 
 
 @attrs.frozen(kw_only=True)
@@ -46,203 +57,207 @@ class Gangs:
     """Makes and removes the VMs of jobs."""
 
     calls: Calls
-    records: Records
+    bucket: Bucket
+    stored: Stored
 
-    def submit(self, job_id: str, order: Mapping[str, Any], there: Record | None) -> Record:
-        """Make the first gang of a job, or take up the one that there is.
-
-        Args:
-            there: its record, where somebody has begun to make it.
+    def make(self, body: Mapping[str, Any]) -> None:
+        """Ask for the VMs, and wait until all of them are there, or none.
 
         Raises:
             CapacityError: the zone has no room; nothing is left of the try.
-            AccessError, RequestError, TransientError: as Compute Engine answers; nothing is left either.
+            AccessError, RequestError: as Compute Engine answers; nothing is left either.
+            LeftBehindError: something may be.
+            TransientError: nobody knows what was done: ask again with the same body.
         """
-        if there is not None:
-            with contextlib.suppress(CapacityError):  # it came to nothing: now it is our turn
-                return self._arrived(there)
-            there = self.records.read(job_id)
-        if there is None:
-            fresh = Record(job_id=job_id, order=order, asked_at=self.calls.access.now())
-        else:
-            now = self.calls.access.now()
-            fresh = attrs.evolve(there, order=order, asked_at=now, ids={})  # what was spent stays spent
+        gang = Gang.to_be(body)
+        method, resource = render.call(body)
+        # One ask is one request, however often it is sent: Google does it once.
+        request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{gang.job_id} {gang.nonce}"))
         try:
-            record = self.records.write(fresh)
-        except PreconditionError:  # another process was quicker: it is its turn
-            return self._arrived(self._read(job_id))
-        try:
-            return self.make(record)
-        except TransientError:  # nobody knows what was done: the next try looks
-            raise
-        except GputrainError:
-            self.records.remove(record)
-            raise
-
-    def settled(self, job_id: str) -> Record | None:
-        """The record of a job that is there, once that is clear; None where nothing came of it."""
-        record = self.records.read(job_id)
-        with contextlib.suppress(CapacityError):
-            return None if record is None else self._arrived(record)
-        return None
-
-    def withdraw(self, job_id: str) -> bool:
-        """Undo a submit that was interrupted; False where the gang is there already, whoever made it.
-
-        VMs of a call whose answer was not waited for may come late, so it is looked for a while.
-        """
-        record = self.records.read(job_id)
-        if record is not None and record.ids:
-            return False
-        if record is not None:
-            for _ in range(LATE_LOOKS):
-                self.clear(record)
-                self.calls.access.sleep(SETTLE_EVERY_S)
-            self.records.remove(record)
-        return True
-
-    def make(self, record: Record) -> Record:
-        """Ask for the VMs of the record's attempt, and wait until all of them are there, or none."""
-        method, body = render.call(record.order, record.job_id, record.attempt, max_run_s=record.left_s)
-        request_id = str(uuid.uuid4())
-        try:
-            operation = self.calls.official.start(record.zone, method, body, request_id)
+            operation = self.calls.official.start(gang.zone, method, resource, request_id)
         except PreconditionError as error:
-            return self._taken(record, method, body, error)
-        if record.order["queue_s"]:
-            return self._arrived(record)
-        ended = self.calls.end_of(record.zone, operation)
-        errors = errors_of(ended)
-        if ended.get("error"):
-            errors = (*errors, *self._errors_of_members(record.zone, ended))
-            self.clear(record)
-            status = int(ended.get("httpErrorStatusCode") or 0)
-            told = errors or tuple(ended["error"]["errors"])
-            self._raise(told, status, record)
-        # Read from the operation: a VM whose job ends at once may have removed itself already.
-        ids = self._ids_of_members(record, ended)
-        return self._noted(record, ids) if len(ids) == len(record.names) else self._arrived(record)
+            self._taken(gang, method, resource, error)
+            return
+        if body["queue_s"]:
+            self._arrived(gang)
+        else:
+            self._follow(gang, operation)
 
-    def clear(self, record: Record) -> None:
-        """Remove every VM of an attempt, and wait until none is left: no half of a gang stays.
-
-        Google rolls a failed bulkInsert back by itself, but later; until then its VMs exist and bill.
-        """
-        deadline = self.calls.access.now() + SETTLE_S
-        asked: set[str] = set()
-        while left := self._vms(record):
-            for vm in left:
-                if vm["name"] not in asked and self.remove(record.zone, vm["name"]):
-                    asked.add(vm["name"])
-            if self.calls.access.now() > deadline:
-                log.warning("%s of %s is still there", left[0]["name"], record.job_id)
-                return
-            self.calls.access.sleep(SETTLE_EVERY_S)
-
-    def remove(self, zone: str, name: str) -> bool:
-        """Delete a VM; False where that cannot be done now. One that is gone is gone."""
+    def _follow(self, gang: Gang, operation: Json) -> None:
+        """Wait for the end of the operation; its errors are raised once nothing is left."""
         try:
-            self.calls.official.delete(zone, name, str(uuid.uuid4()))
-        except MissingError:
+            ended = self.calls.end_of(gang.zone, operation)
+        except (AccessError, RequestError) as error:  # it was accepted: what came of it is told by names
+            log.warning("could not follow how %s is made: %s", gang.job_id, error.what)
+            self._arrived(gang)
+            return
+        if not ended.get("error"):
+            return
+        errors = (*errors_of(ended), *self._errors_of_members(gang.zone, ended))
+        # Google rolls a failed bulkInsert back by itself, but later; until then its VMs exist and bill.
+        self.clear(gang, and_traces=True)
+        action, project = f"create the VMs in {gang.zone}", self.calls.access.project
+        status = int(ended.get("httpErrorStatusCode") or 0)
+        raise_first(
+            errors or tuple(ended["error"]["errors"]), status, action, zone=gang.zone, project=project
+        )
+
+    def are_there(self, gang: Gang) -> bool:
+        """Whether all VMs have come, be they gone again: the first one that boots takes a lock."""
+        found = self.look(gang)
+        statuses = {vm["status"] for vm in found.values()}
+        if len(found) == len(gang.names) and statuses <= _THERE:
             return True
-        except (RequestError, TransientError) as error:  # it is on its way out already, or comes next time
+        # VMs that go may be those of a job that ran, or of a try that is being undone: the lock tells.
+        return not statuses & _COMING and self._has_begun(gang)
+
+    def clear(self, gang: Gang, *, and_traces: bool) -> None:
+        """Remove every VM of an ask, and wait until each was seen to be gone: no half of a gang stays.
+
+        Args:
+            and_traces: also remove what they wrote, because their attempt has not begun.
+
+        Raises:
+            LeftBehindError: some are there still, and nobody lets us remove them.
+        """
+        since, asked, found = self.calls.access.now(), set[str](), False
+        refused: GputrainError | None = None
+        while left := self.look(gang):
+            found = True
+            for name, vm in left.items():
+                if name in asked or vm["status"] == "STOPPING":
+                    continue
+                try:
+                    self._delete(gang.zone, name)
+                    asked.add(name)
+                except (AccessError, RequestError, TransientError) as error:
+                    refused = error  # Google may roll it back by itself, so it is looked at again
+            if self.calls.access.now() - since > SETTLE_S:
+                raise _left_behind(gang, left, refused)
+            self.calls.access.sleep(SETTLE_EVERY_S)
+        if found and and_traces:  # a lock or a word of theirs would keep the next gang from training
+            folder = Objects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)
+            for trace in self.stored.list(folder).items:
+                self.stored.remove(trace.name)
+
+    def end(self, gang: Gang) -> None:
+        """Delete every VM of a gang; those that are gone are gone.
+
+        Raises:
+            AccessError, TransientError: some could not be deleted.
+        """
+        left, since = self.look(gang), self.calls.access.now()
+        while left:
+            for name in list(left):
+                try:
+                    self._delete(gang.zone, name)
+                    del left[name]
+                except (RequestError, TransientError) as error:  # noqa: PERF203  # on its way out, or the service is away
+                    refused: GputrainError = error
+            if not left:
+                return
+            if self.calls.access.now() - since > COME_S:
+                raise _left_behind(gang, left, refused)
+            self.calls.access.sleep(SETTLE_EVERY_S)
+            left = {name: vm for name, vm in self.look(gang).items() if vm["status"] != "STOPPING"}
+
+    def remove(self, gang: Gang, name: str) -> bool:
+        """Delete one VM, if it is this gang's; False where it is not, or cannot be deleted now."""
+        vm = self.calls.instance(gang.zone, name)
+        return vm is not None and gang.owns(vm) and self.delete(gang.zone, name)
+
+    def delete(self, zone: str, name: str) -> bool:
+        """Delete a VM that was judged to be of no use; False where that cannot be done now."""
+        try:
+            self._delete(zone, name)
+        except (RequestError, TransientError) as error:
             log.info("could not delete %s: %s", name, error)
             return False
         return True
 
-    def _arrived(self, record: Record) -> Record:
-        """The record with the numbers of its VMs, once all of them are there.
+    def look(self, gang: Gang) -> dict[str, Json]:
+        """The VMs of an ask that are there now: one list for many, and a look for each name that it lacks."""
+        listed = {}
+        if len(gang.names) > 1:
+            found = self.calls.instances(gang.zone, f"labels.{LABEL_GANG}={gang.nonce}").items
+            listed = {str(vm["name"]): vm for vm in found if gang.owns(vm)}
+        singly = (self.calls.instance(gang.zone, name) for name in gang.names if name not in listed)
+        return {**listed, **{str(vm["name"]): vm for vm in singly if vm is not None and gang.owns(vm)}}
+
+    def _delete(self, zone: str, name: str) -> None:
+        with contextlib.suppress(MissingError):
+            self.calls.official.delete(zone, name, str(uuid.uuid4()))
+
+    def _arrived(self, gang: Gang) -> None:
+        """Wait until all VMs have come.
 
         Raises:
-            CapacityError: they are not, and will not be; nothing is left of them.
+            CapacityError: they have not, and will not; nothing is left of them.
         """
-        deadline = self.calls.access.now() + SETTLE_S
-        while not record.ids:
-            vms = self._vms(record)
-            if len(vms) == len(record.names) and all(vm["status"] in _THERE for vm in vms):
-                return self._noted(record, {str(vm["name"]): str(vm["id"]) for vm in vms})
-            if not vms and self.records.has_begun(record):
-                return record
-            now = self.calls.access.now()
-            if now > (deadline if vms else record.asked_at + TURN_S):
-                self.clear(record)
+        waited_s = 0.0
+        while not self.are_there(gang):
+            vms = self.look(gang)
+            if waited_s > (SETTLE_S if vms else COME_S):
+                self.clear(gang, and_traces=True)
                 raise CapacityError(
-                    f"the VMs of {record.job_id} did not come in {record.zone}",
-                    why=f"{len(vms)} of {len(record.names)} are there",
+                    f"the VMs of {gang.job_id} did not come in {gang.zone}",
+                    why=f"{len(vms)} of {len(gang.names)} were there",
                     fix="submit again, or allow more zones",
-                    place=record.zone,
+                    place=gang.zone,
                 )
             self.calls.access.sleep(SETTLE_EVERY_S)
-            record = self.records.read(record.job_id) or record
-        return record
+            waited_s += SETTLE_EVERY_S
 
-    def _noted(self, record: Record, ids: Mapping[str, str]) -> Record:
-        try:
-            return self.records.write(attrs.evolve(record, ids=ids))
-        except PreconditionError:  # another process noted the same
-            return self._read(record.job_id)
-
-    def _taken(self, record: Record, method: str, body: Json, error: PreconditionError) -> Record:
-        """A name is taken: by VMs of ours, which are taken up; by a failed try; or by a stranger."""
-        deadline = self.calls.access.now() + HELD_S
+    def _taken(self, gang: Gang, method: str, body: Json, error: PreconditionError) -> None:
+        """A name is taken: by VMs of this ask, which are taken up; by a failed try; or by a stranger."""
+        waited_s = 0.0
         while True:
-            if self._vms(record):
-                return self._arrived(record)
-            if self._strangers(record) or self.calls.access.now() > deadline:
-                names = ", ".join(record.names)
+            if self.look(gang):
+                self._arrived(gang)
+                return
+            if self._is_strangers(gang) or waited_s > HELD_S:
+                names = ", ".join(gang.names)
                 raise RequestError(
-                    f"{names} in {record.zone}: the name is taken by a VM that is not of this job",
+                    f"{names} in {gang.zone}: the name is taken by a VM that is not of this job",
                     why=error.why,
                     fix="submit under another name, or delete that VM",
                     raw=error.raw,
                 ) from error
             self.calls.access.sleep(SETTLE_EVERY_S)
+            waited_s += SETTLE_EVERY_S
             with contextlib.suppress(PreconditionError):
-                operation = self.calls.official.start(record.zone, method, body, str(uuid.uuid4()))
-                ended = self.calls.end_of(record.zone, operation)
-                if errors_of(ended):
-                    self.clear(record)
-                    self._raise(errors_of(ended), 0, record)
-                return self._arrived(record)
+                operation = self.calls.official.start(gang.zone, method, body, str(uuid.uuid4()))
+                self._follow(gang, operation)
+                return
 
-    def _raise(self, errors: tuple[Json, ...], status: int, record: Record) -> None:
-        action, project = f"create the VMs in {record.zone}", self.calls.access.project
-        raise_first(errors, status, action, zone=record.zone, project=project)
-
-    def _strangers(self, record: Record) -> bool:
-        label = label_value(record.job_id)
-        found = self.calls.instances(record.zone, f"name={record.names[0]}", fields="labels").items
-        return any(vm.get("labels", {}).get(LABEL_JOB) != label for vm in found)
+    def _is_strangers(self, gang: Gang) -> bool:
+        """Whether somebody else's VM has the first name; one of an earlier ask is on its way out."""
+        found = self.calls.instance(gang.zone, gang.names[0])
+        return found is not None and not gang.is_of_its_job(found)
 
     def _errors_of_members(self, zone: str, operation: Json) -> tuple[Json, ...]:
         """What the parent's error hides: the cause stands in the operations of the members."""
-        return tuple(one for member in self._members(zone, operation) for one in errors_of(member))
-
-    def _ids_of_members(self, record: Record, operation: Json) -> dict[str, str]:
-        """Google's number of each VM that a bulkInsert has made."""
-        found = {
-            str(member.get("targetLink", "")).rpartition("/")[2]: str(member.get("targetId"))
-            for member in self._members(record.zone, operation)
-        }
-        return {name: found[name] for name in record.names if name in found}
-
-    def _members(self, zone: str, operation: Json) -> tuple[Json, ...]:
-        """The operations on the single VMs of a bulkInsert."""
         group = operation.get("operationGroupId")
         if not group:
             return ()
         try:
-            return self.calls.operations(zone, f'operationGroupId="{group}"').items
-        except TransientError as error:  # the parent's own words must do
+            members = self.calls.operations(zone, f'operationGroupId="{group}"').items
+        except GputrainError as error:  # the parent's own words must do
             log.info("could not look at the members of %s: %s", group, error)
             return ()
+        return tuple(one for member in members for one in errors_of(member))
 
-    def _vms(self, record: Record) -> tuple[Json, ...]:
-        wanted = f"{ours(label_value(record.job_id))} AND labels.{LABEL_ATTEMPT}={record.attempt}"
-        return self.calls.instances(record.zone, wanted).items
+    def _has_begun(self, gang: Gang) -> bool:
+        lock = f"{Objects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)}lock"
+        return self.stored.stat(lock) is not None
 
-    def _read(self, job_id: str) -> Record:
-        found = self.records.read(job_id)
-        if found is None:
-            raise TransientError(f"the record of {job_id} was removed meanwhile", retry_after_s=5.0)
-        return found
+
+def _left_behind(gang: Gang, left: Mapping[str, Json], refused: GputrainError | None) -> GputrainError:
+    """The error for VMs that stay; the permission that is lacking says more than we could."""
+    names = ", ".join(sorted(left))
+    fix = f"gcloud compute instances delete {' '.join(sorted(left))} --zone {gang.zone}; or trainer.sweep()"
+    return LeftBehindError(
+        f"{len(left)} of {len(gang.names)} VMs of {gang.job_id} in {gang.zone} could not be deleted: {names}",
+        why="they are on their way out and do not go" if refused is None else str(refused.what),
+        fix=fix if refused is None or not refused.fix else f"{refused.fix}; then {fix}",
+    )

@@ -15,10 +15,11 @@ import attrs
 
 from gputrain.backends.base import LogLine, LogPage
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.record import Record, Records
+from gputrain.backends.compute.names import Gang, Objects
 from gputrain.backends.lines import read_line
 from gputrain.gcp import MissingError
-from gputrain.staging.bucket import read_object
+from gputrain.gcp.objects import Objects as Stored
+from gputrain.staging.bucket import Bucket
 
 SETTLES_S = 1.0
 """How long a line may be under way from its stamp to the serial port, in which it is seen."""
@@ -49,23 +50,24 @@ class Logs:
     """Reads the logs of jobs."""
 
     calls: Calls
-    records: Records
+    bucket: Bucket
+    stored: Stored
     now: Callable[[], float]
 
-    def read(self, record: Record, cursor: str, *, is_over: bool) -> LogPage:
+    def read(self, gang: Gang, cursor: str, *, is_over: bool) -> LogPage:
         """The next page.
 
         Args:
             cursor: ``attempt/serial.offset,serial.offset...``, one pair a node; empty: the beginning.
             is_over: the present attempt writes no more.
         """
-        attempt, at = _read_cursor(cursor, len(record.names))
-        is_past = is_over or attempt < record.attempt
+        attempt, at = _read_cursor(cursor, len(gang.names))
+        is_past = is_over or attempt < gang.attempt
         settled = float("inf") if is_past else self.now() - SETTLES_S
         tails = [
-            self._of_log(record, attempt, rank, offset)
+            self._of_log(gang, attempt, rank, offset)
             if is_past
-            else self._of_serial(record, rank, serial, offset)
+            else self._of_serial(gang, rank, serial, offset)
             for rank, (serial, offset) in enumerate(at)
         ]
         shown: list[tuple[float, int, _Line]] = []
@@ -77,18 +79,19 @@ class Logs:
             offset = max([at[rank][1], *(one.end for one in ready)])
             after.append((tail.serial if is_drained else at[rank][0], offset))
         shown.sort(key=lambda entry: (entry[0], entry[1], entry[2].end))
-        if not shown and attempt < record.attempt:
+        if not shown and attempt < gang.attempt:
             beginning = ",".join(["0.0"] * len(at))
-            return self.read(record, f"{attempt + 1}/{beginning}", is_over=is_over)
+            return self.read(gang, f"{attempt + 1}/{beginning}", is_over=is_over)
         return LogPage(
             lines=tuple(one.line for _, _, one in shown),
             cursor=f"{attempt}/" + ",".join(f"{serial}.{offset}" for serial, offset in after),
             missed_bytes=sum(tail.missed for tail in tails if tail.lines),
         )
 
-    def _of_log(self, record: Record, attempt: int, rank: int, offset: int) -> _Tail:
-        name = self.records.objects(record.job_id).log(attempt, rank)
-        data = (read_object(self.calls.access, self.records.bucket, name) or b"")[offset:]
+    def _of_log(self, gang: Gang, attempt: int, rank: int, offset: int) -> _Tail:
+        name = Objects(bucket=self.bucket, job_id=gang.job_id).log(attempt, rank)
+        stored = self.stored.read(name)
+        data = (stored.content if stored else b"")[offset:]
         lines, moment = [], 0.0
         for raw in (
             data.splitlines(keepends=True) if b"\r" not in data else re.findall(rb"[^\n]*\n|[^\n]+$", data)
@@ -99,9 +102,9 @@ class Logs:
             lines.append(_Line(moment, offset, line))
         return _Tail(tuple(lines), 0)
 
-    def _of_serial(self, record: Record, rank: int, serial: int, offset: int) -> _Tail:
+    def _of_serial(self, gang: Gang, rank: int, serial: int, offset: int) -> _Tail:
         try:
-            answer = self.calls.serial(record.zone, record.names[rank], serial)
+            answer = self.calls.serial(gang.zone, gang.names[rank], serial)
         except MissingError:  # not there yet, or gone: its log object comes
             return _Tail((), serial)
         text = str(answer.get("contents", ""))

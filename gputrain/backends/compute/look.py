@@ -1,4 +1,7 @@
-"""One look at a job: its VMs, what their guests wrote, and where they are gone, what Google says of it."""
+"""One look at a job: its VMs, what their guests wrote, and where they are gone, what Google says of it.
+
+A look changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,21 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.causes import Node, Verdict, judge, seconds_of
+from gputrain.backends.compute.causes import Node, Verdict, is_half, judge, seconds_of
+from gputrain.backends.compute.names import Gang, Objects
 from gputrain.backends.compute.official import Json
-from gputrain.backends.compute.record import Record, Records
 from gputrain.backends.compute.watch import Watch
+from gputrain.gcp import LABEL_GANG
+from gputrain.gcp.objects import Objects as Stored
+from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Failure, Observation, State
-from gputrain.staging.bucket import read_object
+from gputrain.records import CANCELLED, Record
+from gputrain.records.record import SHORTEST_RESTART_S
+from gputrain.staging.bucket import Bucket
 from gputrain.times import moment_of
 
 UNSTARTED_S = 900.0
 """How long a submit may be under way before a job without VMs counts as never started."""
-
-SHORTEST_RESTART_S = 60
-"""What must be left of the time limit for another start to be worth its while."""
 
 LAG_S = 180.0
 """How long after a gang was asked for a list that lacks its VMs is not believed."""
@@ -32,61 +37,88 @@ LAG_S = 180.0
 NOTICE_S = 150.0
 """From Google's word that a VM ends to its end, at most: a Spot VM's notice and its 30 s of shutdown."""
 
-_PREPARING = frozenset({"PROVISIONING", "STAGING", "REPAIRING"})
-_UNSTARTED = "its creator ended before it could start it; submit it again under the same key"
+BEFORE_S = 60.0
+"""How far Cloud Storage's clock may be ahead of Compute Engine's."""
+
+LARGEST_STATUS = 1 << 20
+_PREPARING = frozenset({"PENDING", "PROVISIONING", "STAGING"})
 
 
 class Looks:
-    """What was seen of each job; a job that runs undisturbed costs no call of its own."""
+    """What was seen of each job; a job that boots or runs undisturbed costs no call of its own."""
 
-    def __init__(self, calls: Calls, records: Records, account: str) -> None:
+    def __init__(self, calls: Calls, bucket: Bucket, stored: Stored, account: str) -> None:
         self._calls = calls
-        self._records = records
+        self._bucket = bucket
+        self._stored = stored
         self._account = account
         self._lock = threading.Lock()
         self._watches: dict[str, Watch] = {}
-        self._running: dict[str, tuple[Record, Observation]] = {}
-        self._ended: dict[str, Observation] = {}
+        self._going: Kept[str, tuple[Record, Observation]] = Kept()
+        self._ended: Kept[str, Observation] = Kept()
 
     def undisturbed(self, job_id: str) -> Observation | None:
-        """What was seen before, where nothing can have changed: it has ended, or all its VMs still run."""
-        if job_id in self._ended:
-            return self._ended[job_id]
-        known = self._running.get(job_id)
+        """What was seen before, where nothing can have changed: it has ended, or its VMs are as they were."""
+        ended = self._ended.get(job_id)
+        if ended is not None:
+            return ended
+        known = self._going.get(job_id)
         if known is None:
             return None
-        listed, _ = self._watch(known[0].zone).look()
-        return known[1] if _all_run(known[0], listed) else None
+        record, seen = known
+        gang = Gang.of(record)
+        listed, _ = self._watch(gang.zone).look()
+        vms = [listed.get(name, {}) for name in gang.names]
+        statuses = {vm.get("status") for vm in vms}
+        is_same = all(map(gang.owns, vms)) and statuses <= (
+            {"RUNNING"} if seen.state is State.RUNNING else _PREPARING
+        )
+        return seen if is_same else None
 
     def observe(self, record: Record) -> Observation:
         """The job as it is now, by its present record."""
-        vms, is_whole = self._vms(record)
-        if not is_whole and len(vms) < len(record.names):
+        if record.last is None or not record.is_open:
+            return _unplaced(record)
+        gang = Gang.of(record)
+        vms, is_whole = self._vms(record, gang)
+        if not is_whole and len(vms) < len(gang.names):
             return Observation(detail="the list of VMs is incomplete")
-        nodes = self.nodes(record, vms)
-        if not record.ids and not any(node.status or node.document for node in nodes):
-            return self._unstarted(record)
-        seen = (
-            self._ended_one(record, nodes)
-            if all(node.is_over for node in nodes)
-            else self._living(record, nodes)
-        )
-        self._remember(record, seen)
+        nodes = self.nodes(gang, vms)
+        if not any(node.status or node.document for node in nodes):
+            nodes = self.joined(record, nodes)
+            if not any(node.operations for node in nodes):
+                return _unplaced(record)
+        is_over = all(node.is_over for node in nodes)
+        seen = self._ended_one(record, nodes) if is_over else _living(record, gang, nodes)
+        self._remember(record, seen, vms)
         return seen
 
-    def nodes(self, record: Record, vms: Mapping[str, Json]) -> tuple[Node, ...]:
+    def nodes(self, gang: Gang, vms: Mapping[str, Json]) -> tuple[Node, ...]:
         """Each VM's state, and the document its guest wrote last."""
-        objects = self._records.objects(record.job_id)
+        statuses = [str(vms.get(name, {}).get("status", "")) for name in gang.names]
+        if set(statuses) <= _PREPARING:  # no guest has a word to say yet
+            return tuple(Node(rank=rank, status=status) for rank, status in enumerate(statuses))
+        objects = Objects(bucket=self._bucket, job_id=gang.job_id)
         found = []
-        for rank, name in enumerate(record.names):
-            raw = read_object(self._calls.access, self._records.bucket, objects.status(record.attempt, rank))
-            document = json.loads(raw) if raw else None
-            found.append(Node(rank=rank, status=str(vms.get(name, {}).get("status", "")), document=document))
+        for rank, name in enumerate(gang.names):
+            document = self._document(objects.status(gang.attempt, rank))
+            vm = vms.get(name)
+            status = "" if vm is not None and _is_anothers(vm, gang, document) else statuses[rank]
+            found.append(Node(rank=rank, status=status, document=document))
         return tuple(found)
+
+    def _document(self, name: str) -> Mapping[str, Any] | None:
+        """What a guest wrote; whatever is no JSON object, or of a size no guest writes, is not its word."""
+        stored = self._stored.read(name, most_bytes=LARGEST_STATUS)
+        try:
+            document = json.loads(stored.content) if stored else None
+        except (ValueError, RecursionError):
+            return None
+        return document if isinstance(document, dict) else None
 
     def told(self, record: Record, nodes: tuple[Node, ...]) -> tuple[Verdict, tuple[Node, ...]]:
         """Why a gang that is over ended, and its nodes; asks Google unless the guests have said it all."""
-        is_cancelled = self._is_cancelled(record)
+        is_cancelled = record.over == CANCELLED
         plain = judge(nodes, account=self._account, is_cancelled=is_cancelled)
         if plain.cause is None and all(node.phase == "ended" for node in nodes):
             return plain, nodes
@@ -95,144 +127,167 @@ class Looks:
 
     def joined(self, record: Record, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         """The nodes with Google's operations on them."""
-        operations = self._operations(record)
+        operations = self._operations(record, nodes)
         return tuple(attrs.evolve(node, operations=tuple(operations.get(node.rank, ()))) for node in nodes)
 
-    def _operations(self, record: Record) -> dict[int, list[Json]]:
-        """Google's operations on the VMs of the attempt, told by number from those on others of the name."""
-        stem = record.names[0].rpartition("-")[0]
-        listing = self._calls.operations(record.zone, f'targetLink eq ".*/instances/{stem}-[0-9]+"')
-        found: dict[int, list[Json]] = {}
+    def _operations(self, record: Record, nodes: tuple[Node, ...]) -> dict[int, list[Json]]:
+        """Google's operations on the VMs of the ask, told by number from those on others of the name."""
+        gang = Gang.of(record)
+        asked_at = record.last.at if record.last else 0.0
+        stem = gang.names[0].rpartition("-")[0]
+        listing = self._calls.operations(gang.zone, f'targetLink eq ".*/instances/{stem}-[0-9]+"')
+        by_name: dict[str, list[Json]] = {}
         for operation in listing.items:
-            name = str(operation.get("targetLink", "")).rpartition("/")[2]
-            number = record.ids.get(name)
-            if name in record.names and number in (None, str(operation.get("targetId"))):
-                found.setdefault(record.names.index(name), []).append(operation)
+            if seconds_of(operation.get("insertTime")) > asked_at - BEFORE_S:
+                name = str(operation.get("targetLink", "")).rpartition("/")[2]
+                by_name.setdefault(name, []).append(operation)
+        found: dict[int, list[Json]] = {}
+        for node in nodes:
+            mine = by_name.get(gang.names[node.rank], [])
+            number = _number(node, mine)
+            found[node.rank] = [one for one in mine if number in ("", str(one.get("targetId")))]
         return found
-
-    def _living(self, record: Record, nodes: tuple[Node, ...]) -> Observation:
-        statuses = {node.status for node in nodes}
-        started = _moment(nodes, "running_at", min)
-        if self._is_cancelled(record) or statuses == {"STOPPING"}:
-            state = State.STOPPING if self._is_cancelled(record) else State.RUNNING
-        elif "PENDING" in statuses:
-            state = State.QUEUED
-        elif statuses & _PREPARING or not all(node.phase in ("running", "ended") for node in nodes):
-            state = State.PROVISIONING
-        else:
-            state = State.RUNNING
-        told = ", ".join(sorted(status.lower() for status in statuses if status))
-        return Observation(
-            state=state,
-            detail=f"VMs {told}",
-            started_at=started,
-            attempt=record.attempt,
-            ran_before_s=record.used_s,
-            place=record.zone,
-            raw=_raw(nodes),
-        )
 
     def _ended_one(self, record: Record, nodes: tuple[Node, ...]) -> Observation:
         verdict, nodes = self.told(record, nodes)
         cause = verdict.cause
-        if cause is None:
-            state, title, kind = State.SUCCEEDED, "", State.SUCCEEDED.value
-        else:
-            state, title, kind = cause.state, cause.title, cause.kind
-        may_restart = cause is not None and cause.may_restart and record.restarts_left > 0
-        spent = record.spent(self.ran_s(record, nodes))
-        may_restart = may_restart and spent.left_s >= SHORTEST_RESTART_S
-        detail = ": ".join(filter(None, [title, verdict.detail]))
+        state, title = (State.SUCCEEDED, "") if cause is None else (cause.state, cause.title)
+        ran_s = ran(record, nodes)
+        may_restart = cause is not None and cause.may_restart and not record.over and record.restarts_left > 0
+        may_restart = may_restart and record.spent(ran_s).left_s >= SHORTEST_RESTART_S
         failure = verdict.failure
         code = next((one.document.get("exit_code") for one in nodes if one.document), None)
-        return Observation(
+        seen = _observation(
+            record,
+            nodes,
             state=State.INTERRUPTED if may_restart else state,
-            detail=detail or (failure.message if failure else ""),
+            detail=": ".join(filter(None, [title, verdict.detail])) or (failure.message if failure else ""),
             failure=failure,
-            started_at=_moment(nodes, "running_at", min),
             ended_at=_moment(nodes, "ended_at", max),
-            attempt=record.attempt,
-            ran_before_s=record.used_s,
-            place=record.zone,
             exit_code=failure.exit_code if failure and failure.exit_code is not None else code,
-            raw={**_raw(nodes), "cause": kind},
+            ran_s=ran_s,
         )
+        return attrs.evolve(seen, raw={**seen.raw, "cause": state.value if cause is None else cause.kind})
 
-    def ran_s(self, record: Record, nodes: tuple[Node, ...]) -> int:
-        """Seconds that an attempt has taken of the time limit: rather too many than too few.
-
-        A VM that Google took may never have written when it began or ended; then the time of the order
-        counts, and Google's own word on its end with all the notice that it may have had.
-        """
-        documents = [node.document or {} for node in nodes]
-        starts = [start for one in documents if (start := seconds_of(one.get("booted_at")))]
-        if not starts and record.order["queue_s"]:
-            return 0  # what it waited in Google's queue was free
-        began = min(starts, default=record.asked_at)
-        ends = [seconds_of(one.get("ended_at")) for one in documents]
-        for node in nodes:
-            ends += [seconds_of(one.get("insertTime")) + NOTICE_S for one in node.operations]
-        now = self._calls.access.now()
-        until = max(ends, default=0.0) if all(node.is_over for node in nodes) else now
-        return int(min(max(0.0, (until or now) - began), record.left_s))
-
-    def _unstarted(self, record: Record) -> Observation:
-        is_late = self._calls.access.now() > record.asked_at + UNSTARTED_S
-        if record.attempt:
-            return Observation(state=State.INTERRUPTED, detail="waits for capacity", attempt=record.attempt)
-        if not is_late:
-            return Observation(state=State.QUEUED)
-        failure = Failure(kind=causes.UNSTARTED.kind, message=_UNSTARTED)
-        return Observation(state=causes.UNSTARTED.state, detail=_UNSTARTED, failure=failure)
-
-    def _is_cancelled(self, record: Record) -> bool:
-        name = self._records.objects(record.job_id).cancel
-        return read_object(self._calls.access, self._records.bucket, name) is not None
-
-    def _vms(self, record: Record) -> tuple[Mapping[str, Json], bool]:
-        listed, is_whole = self._watch(record.zone).look()
-        found = {name: listed[name] for name in record.names if name in listed}
-        if len(found) < len(record.names):  # gone, or its labels were edited by hand
-            stem = record.names[0].rpartition("-")[0]
-            by_name = self._calls.instances(record.zone, f'name eq "{stem}-[0-9]+"')
-            found = {str(vm["name"]): vm for vm in by_name.items if vm["name"] in record.names}
+    def _vms(self, record: Record, gang: Gang) -> tuple[Mapping[str, Json], bool]:
+        listed, is_whole = self._watch(gang.zone).look()
+        found = {name: listed[name] for name in gang.names if name in listed and gang.owns(listed[name])}
+        if len(found) < len(gang.names):  # gone, or its labels were edited by hand
+            stem = gang.names[0].rpartition("-")[0]
+            by_name = self._calls.instances(gang.zone, f'name eq "{stem}-[0-9]+"')
+            found |= {str(vm["name"]): vm for vm in by_name.items if vm["name"] in gang.names}
             is_whole = is_whole and by_name.is_whole
-        if len(found) < len(record.names) and self._calls.access.now() < record.asked_at + LAG_S:
-            singly = (self._calls.instance(record.zone, name) for name in record.names if name not in found)
+        if len(found) < len(gang.names) and record.age_s < LAG_S:
+            singly = (self._calls.instance(gang.zone, name) for name in gang.names if name not in found)
             found |= {str(vm["name"]): vm for vm in singly if vm}
-        numbers = record.ids
-        return {name: vm for name, vm in found.items() if numbers.get(name, vm["id"]) == vm["id"]}, is_whole
+        return found, is_whole
 
     def _watch(self, zone: str) -> Watch:
         with self._lock:
             return self._watches.setdefault(zone, Watch(self._calls, zone))
 
-    def _remember(self, record: Record, seen: Observation) -> None:
-        with self._lock:
-            self._running.pop(record.job_id, None)
-            if seen.state is State.RUNNING:
-                self._running[record.job_id] = (record, seen)
-            elif seen.state is not None and seen.state.is_terminal:
-                self._ended[record.job_id] = seen
+    def _remember(self, record: Record, seen: Observation, vms: Mapping[str, Json]) -> None:
+        self._going.drop(record.job_id)
+        statuses = {vm.get("status") for vm in vms.values()}
+        is_going = seen.state is State.RUNNING or (statuses <= _PREPARING and len(vms) > 0)
+        if is_going and not record.over:
+            self._going.put(record.job_id, (record, seen))
+        elif seen.state is not None and seen.state.is_terminal:
+            self._ended.put(record.job_id, seen)
 
 
-def _all_run(record: Record, vms: Mapping[str, Json]) -> bool:
-    found = [vms.get(name, {}) for name in record.names]
-    return all(
-        vm.get("status") == "RUNNING" and record.ids.get(name, vm["id"]) == vm["id"]
-        for name, vm in zip(record.names, found)
+def ran(record: Record, nodes: tuple[Node, ...]) -> int:
+    """Seconds that an attempt has taken of the time limit: rather too many than too few.
+
+    A VM that Google took may never have written when it began or ended; then the time of the ask counts,
+    and Google's own word on its end with all the notice that it may have had.
+    """
+    documents = [node.document or {} for node in nodes]
+    starts = [start for one in documents if (start := seconds_of(one.get("booted_at")))]
+    asked = record.last
+    if asked is None or (not starts and asked.way.model == "flex-start"):
+        return 0  # what it waited in Google's queue was free
+    ends = [seconds_of(one.get("ended_at")) for one in documents]
+    for node in nodes:
+        ends += [seconds_of(one.get("insertTime")) + NOTICE_S for one in node.operations]
+    until = max(ends, default=0.0) if all(node.is_over for node in nodes) else record.now
+    began = min(starts, default=asked.at)
+    return int(min(max(0.0, (until or record.now) - began), record.left_s))
+
+
+def _living(record: Record, gang: Gang, nodes: tuple[Node, ...]) -> Observation:
+    statuses = {node.status for node in nodes}
+    if record.over == CANCELLED:
+        state = State.STOPPING
+    elif statuses == {"STOPPING"}:
+        state = State.RUNNING
+    elif "PENDING" in statuses:
+        state = State.QUEUED
+    elif statuses & {*_PREPARING, "REPAIRING"} or not all(
+        node.phase in ("running", "ended") for node in nodes
+    ):
+        state = State.PROVISIONING
+    else:
+        state = State.RUNNING
+    told = ", ".join(sorted(status.lower() for status in statuses if status))
+    gone = ", ".join(gang.names[node.rank] for node in nodes if node.is_over)
+    detail = f"{gone} is gone; whoever waits for the job ends the rest" if is_half(nodes) else f"VMs {told}"
+    return _observation(record, nodes, state=state, detail=detail)
+
+
+def _unplaced(record: Record) -> Observation:
+    """A job without VMs of which nobody has a word to say: it was never asked for, or waits for room."""
+    state, detail, failure = State.QUEUED, "", None
+    if record.over == CANCELLED:
+        state, detail = State.CANCELLED, causes.CANCELLED.title
+    elif record.over:
+        cause = causes.of(record.over)
+        state, detail = cause.state, cause.title
+        failure = Failure(kind=cause.kind, message=cause.title)
+    elif record.attempt or record.is_made:
+        state, detail = State.INTERRUPTED, "waits for capacity"
+    elif record.age_s > UNSTARTED_S:
+        state, detail = causes.UNSTARTED.state, f"{causes.UNSTARTED.title}: {causes.UNSTARTED.fix}"
+        failure = Failure(kind=causes.UNSTARTED.kind, message=detail)
+    return _observation(record, (), state=state, detail=detail, failure=failure)
+
+
+def _observation(record: Record, nodes: tuple[Node, ...], **seen: Any) -> Observation:
+    last = record.last
+    return Observation(
+        started_at=_moment(nodes, "running_at", min),
+        attempt=record.attempt,
+        ran_before_s=record.used_s,
+        place=last.way.place if last else "",
+        ask=last.nonce if last else "",
+        raw={
+            "nodes": [
+                {"status": node.status, "document": node.document, "operations": list(node.operations)}
+                for node in nodes
+            ]
+        },
+        **seen,
+    )
+
+
+def _is_anothers(vm: Json, gang: Gang, document: Mapping[str, Any] | None) -> bool:
+    """Whether a VM has the name only. Labels that somebody has taken away say nothing."""
+    told = (vm.get("labels") or {}).get(LABEL_GANG, gang.nonce)
+    number = str((document or {}).get("vm_id") or vm.get("id"))
+    return told != gang.nonce or number != str(vm.get("id"))
+
+
+def _number(node: Node, operations: list[Json]) -> str:
+    """Google's number of the VM that was made: as its guest says, or whoever made the first of the name."""
+    told = (node.document or {}).get("vm_id")
+    if told:
+        return str(told)
+    made = [one for one in operations if one.get("operationType") in ("insert", "bulkInsert")]
+    return (
+        str(min(made, key=lambda one: seconds_of(one.get("insertTime"))).get("targetId", "")) if made else ""
     )
 
 
 def _moment(nodes: tuple[Node, ...], field: str, choose: Any) -> datetime | None:
     moments = [moment for node in nodes if (moment := moment_of((node.document or {}).get(field)))]
     return choose(moments) if moments else None
-
-
-def _raw(nodes: tuple[Node, ...]) -> dict[str, Any]:
-    return {
-        "nodes": [
-            {"status": node.status, "document": node.document, "operations": list(node.operations)}
-            for node in nodes
-        ]
-    }

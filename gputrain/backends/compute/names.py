@@ -7,15 +7,22 @@ or an object says by its name whose it is.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
 from gputrain.backends.base import JobRef
 from gputrain.errors import Fault, SpecError
+from gputrain.gcp import LABEL_GANG, LABEL_JOB, label_value
+from gputrain.records import Record
 from gputrain.staging.bucket import Bucket
 
 NAME = "compute"
 LABEL_ATTEMPT = "gputrain-attempt"
+LABEL_HOME = "gputrain-home"
+"""Whose records tell whether a VM is still needed: a hash of project, bucket and prefix."""
+
 _LONGEST = 63
 _APART = "~"
 
@@ -34,6 +41,58 @@ def vm_names(job_id: str, attempt: int, count: int) -> tuple[str, ...]:
         digest = hashlib.sha256(job_id.encode()).hexdigest()[:8]
         stem = f"{job_id[: _LONGEST - ending - len(digest) - 1].rstrip('-')}-{digest}"
     return tuple(f"{stem}-{attempt}-{rank}" for rank in range(count))
+
+
+def home_of(project: str, bucket: Bucket) -> str:
+    """The value of `LABEL_HOME`: two backends with the same one share their records.
+
+    >>> home_of("my-project", Bucket(name="b")) == home_of("my-project", Bucket(name="b", prefix="team/"))
+    False
+    """
+    return hashlib.sha256(f"{project}/{bucket.name}/{bucket.prefix}".encode()).hexdigest()[:12]
+
+
+@attrs.frozen(kw_only=True)
+class Gang:
+    """The VMs of one ask, as they were known before they were asked for."""
+
+    job_id: str
+    attempt: int
+    zone: str
+    names: tuple[str, ...]
+    """By node rank."""
+    nonce: str
+
+    @classmethod
+    def of(cls, record: Record) -> Gang:
+        """That of a record's latest ask."""
+        last = record.last
+        assert last is not None, "a record without an ask speaks of no gang"
+        return cls(
+            job_id=record.job_id,
+            attempt=last.attempt,
+            zone=last.way.place,
+            names=last.names,
+            nonce=last.nonce,
+        )
+
+    @classmethod
+    def to_be(cls, body: Mapping[str, Any]) -> Gang:
+        """The one that a request would make."""
+        told, labels = body["job"], body["properties"]["labels"]
+        return cls(
+            job_id=told["job_id"], attempt=told["attempt"], zone=body["zone"],
+            names=tuple(told["names"]), nonce=labels[LABEL_GANG],
+        )  # fmt: skip
+
+    def owns(self, vm: Mapping[str, Any]) -> bool:
+        """Whether a VM was made for this ask: by its name, its job and the nonce, all three."""
+        is_asked = (vm.get("labels") or {}).get(LABEL_GANG) == self.nonce
+        return is_asked and vm.get("name") in self.names and self.is_of_its_job(vm)
+
+    def is_of_its_job(self, vm: Mapping[str, Any]) -> bool:
+        """Whether a VM bears the label of the job, whichever ask it was made for."""
+        return bool((vm.get("labels") or {}).get(LABEL_JOB) == label_value(self.job_id))
 
 
 @attrs.frozen(kw_only=True)
@@ -71,11 +130,6 @@ class Objects:
 
     bucket: Bucket
     job_id: str
-
-    @property
-    def record(self) -> str:
-        """What was asked for, where it is, and which attempt it is at; listed to find jobs."""
-        return self.bucket.object_name(NAME, f"{self.job_id}.json")
 
     @property
     def cancel(self) -> str:

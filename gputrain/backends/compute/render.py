@@ -1,7 +1,7 @@
 """The request that makes one gang of VMs. Pure: the same spec gives the same JSON, looked at in golden tests.
 
-A request is Google's own JSON and is sent as it is shown. For N VMs it is one ``bulkInsert`` with names of
-our choice and ``minCount`` = N: all or none. Only a flex-start VM that may wait in Google's queue is an
+A request is Google's own JSON. For N VMs it is one ``bulkInsert`` with names of our choice and ``minCount``
+= N: all or none. Only a flex-start VM that may wait in Google's queue is an
 ``insert``, because only that takes ``requestValidForDuration``.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 
 from gputrain.backends.base import Bundle
 from gputrain.backends.compute import document, images, networks
-from gputrain.backends.compute.names import LABEL_ATTEMPT, vm_names
+from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, home_of, vm_names
 from gputrain.backends.compute.offers import shape_of
 from gputrain.backends.compute.settings import Settings
 from gputrain.catalog import Placement, ProvisioningModel, Shape
 from gputrain.errors import Fault, SpecError
-from gputrain.gcp import our_labels
+from gputrain.gcp import LABEL_GANG, our_labels
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
@@ -56,56 +56,56 @@ def body(
     *,
     settings: Settings,
     addresses: Mapping[str, str],
+    attempt: int,
+    nonce: str,
 ) -> dict[str, Any]:
-    """What is recorded of a job and sent to start its first attempt.
+    """What one gang is made from.
 
     Args:
         spec, candidate, job_id, bundle: what, where, under which name, and the code.
         settings: the project's choices.
+        attempt: 0, or one more with each restart.
+        nonce: that of the ask, by which its VMs are told from all others.
         addresses: where the guest finds Cloud Storage, Compute Engine and Secret Manager.
 
     Returns:
         ``job``: the document that every VM reads; ``properties``: Google's ``InstanceProperties``;
-        ``queue_s``: how long Google may let it wait, 0 unless flex-start; ``price_usd_h``, ``max_cost``:
-        what the gang costs an hour there, and what all attempts together may cost.
+        ``queue_s``: how long Google may let it wait, 0 unless flex-start.
     """
     queues = candidate.provisioning_model is ProvisioningModel.FLEX_START
-    return {
-        "schema": document.SCHEMA,
-        "zone": candidate.place,
-        "count": candidate.num_nodes,
-        "max_restarts": spec.max_restarts,
+    labels = {
+        **our_labels(job_id, spec.labels),
+        LABEL_ATTEMPT: str(attempt),
+        LABEL_GANG: nonce,
+        LABEL_HOME: home_of(settings.project, settings.bucket),
+    }
+    told = {
+        **document.job(spec, candidate, job_id, bundle, settings, addresses),
+        "attempt": attempt,
+        "names": list(vm_names(job_id, attempt, candidate.num_nodes)),
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
+    }
+    return {
+        "zone": candidate.place,
         "queue_s": min(int(spec.longest_queue.total_seconds()), LONGEST_QUEUE_S) if queues else 0,
-        "price_usd_h": candidate.price_usd_h,
-        "max_cost": spec.max_cost,
-        "properties": _properties(spec, candidate, job_id, settings),
-        "job": document.job(spec, candidate, job_id, bundle, settings, addresses),
+        "properties": {**_properties(spec, candidate, job_id, settings), "labels": labels},
+        "job": told,
     }
 
 
-def call(
-    order: Mapping[str, Any], job_id: str, attempt: int, *, max_run_s: int
-) -> tuple[str, dict[str, Any]]:
-    """The method and the JSON of the one write that starts an attempt.
+def call(body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The method and the JSON of the one write that makes a gang.
 
     Args:
-        order: what `body` returned, with the code's generation.
-        attempt: 0, or one more with each restart.
-        max_run_s: what is left of the limit.
+        body: what the function of that name returned, with what only the cloud knows.
     """
-    names = vm_names(job_id, attempt, order["count"])
-    told = {**order["job"], "attempt": attempt, "names": names, "max_run_s": max_run_s}
-    properties = dict(order["properties"])
-    properties["labels"] = {**properties["labels"], LABEL_ATTEMPT: str(attempt)}
-    limit = {"seconds": str(max(max_run_s, SHORTEST_LIMIT_S))}
-    properties["scheduling"] = {**properties["scheduling"], "maxRunDuration": limit}
-    properties["metadata"] = {"items": _metadata(told)}
-    if order["queue_s"]:
-        return "insert", _instance(properties, names[0], order)
+    names = body["job"]["names"]
+    properties = {**body["properties"], "metadata": {"items": _metadata(body["job"])}}
+    if body["queue_s"]:
+        return "insert", _instance(properties, names[0], body)
     return "bulkInsert", {
-        "count": str(order["count"]),
-        "minCount": str(order["count"]),
+        "count": str(len(names)),
+        "minCount": str(len(names)),
         "instanceProperties": properties,
         "perInstanceProperties": {name: {} for name in names},
     }
@@ -127,9 +127,9 @@ def _metadata(told: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
-def _instance(properties: Mapping[str, Any], name: str, order: Mapping[str, Any]) -> dict[str, Any]:
+def _instance(properties: Mapping[str, Any], name: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """``Instance`` of an insert: the same properties, with URLs where bulkInsert takes bare names."""
-    zone = order["zone"]
+    zone = body["zone"]
     scope = f"zones/{zone}"
     instance = dict(properties, name=name, machineType=f"{scope}/machineTypes/{properties['machineType']}")
     disk = dict(properties["disks"][0])
@@ -140,7 +140,7 @@ def _instance(properties: Mapping[str, Any], name: str, order: Mapping[str, Any]
         gpus = dict(properties["guestAccelerators"][0])
         gpus["acceleratorType"] = f"{scope}/acceleratorTypes/{gpus['acceleratorType']}"
         instance["guestAccelerators"] = [gpus]
-    instance["params"] = {"requestValidForDuration": {"seconds": str(order["queue_s"])}}
+    instance["params"] = {"requestValidForDuration": {"seconds": str(body["queue_s"])}}
     return instance
 
 
@@ -149,7 +149,6 @@ def _properties(spec: TrainingSpec, candidate: Candidate, job_id: str, settings:
     properties: dict[str, Any] = {
         "description": f"gputrain job {job_id}",
         "machineType": shape.machine_type,
-        "labels": our_labels(job_id, spec.labels),
         "scheduling": _scheduling(candidate),
         "disks": [_boot_disk(spec, shape, job_id, settings)],
         "networkInterfaces": networks.interfaces(shape, settings, candidate.place, candidate.num_nodes),
@@ -175,8 +174,10 @@ def _properties(spec: TrainingSpec, candidate: Candidate, job_id: str, settings:
 
 def _scheduling(candidate: Candidate) -> dict[str, Any]:
     model = candidate.provisioning_model or ProvisioningModel.STANDARD
+    limit_s = max(int(candidate.max_run_duration.total_seconds()), SHORTEST_LIMIT_S)
     scheduling: dict[str, Any] = {
         "provisioningModel": MODELS[model],
+        "maxRunDuration": {"seconds": str(limit_s)},
         "instanceTerminationAction": "DELETE",
         "onHostMaintenance": "TERMINATE",  # no machine with a GPU migrates live
         "automaticRestart": False,  # a gang cannot take one VM back by itself

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gputrain import fields, staging
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
 from gputrain.backends.local import devices, folder, gpus, logs, offers, render, start, states
+from gputrain.backends.local.recorder import FolderRecorder
 from gputrain.errors import JobLostError
 from gputrain.faults import FaultCollector
 from gputrain.fields import Row
@@ -105,11 +106,20 @@ class Local(Backend):
         """
         return start.stage(staging.resolve(spec, installed=True), self._root)
 
-    def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
+    def render(
+        self,
+        spec: TrainingSpec,
+        candidate: Candidate,
+        job_id: str,
+        bundle: Bundle,
+        *,
+        attempt: int = 0,  # noqa: ARG002  # the supervisor starts it again, and counts itself
+        nonce: str = "",  # noqa: ARG002  # a folder's name is taken once
+    ) -> Request:
         """The order that the job's supervisor would get."""
         uuids = [gpu.uuid for gpu in self._gpus if gpu.kind == candidate.gpu]
         body = render.order(spec, candidate, job_id, bundle, uuids=uuids, locks=devices.FOLDER)
-        return Request(ref=self._ref(job_id), candidate=candidate, body=body)
+        return Request(ref=self._ref(job_id), candidate=candidate, body=body, names=(job_id,))
 
     def create(self, request: Request) -> JobRef:
         """Start the job, or take up the one of this name that is there already.
@@ -122,17 +132,9 @@ class Local(Backend):
         start.create(request.ref.place, request.ref.name, request.body)
         return request.ref
 
-    def known(self, job_id: str) -> JobRef | None:
-        """The job of this id; None where there is none, or one that was never started: `create` starts it."""
-        path = str(self._root / job_id)
-        if not os.path.lexists(path):
-            return None
-        start.refuse_foreign(path)
-        return None if states.is_abandoned(path) else self._ref(job_id)
-
-    def withdraw(self, ref: JobRef) -> bool:
-        """Undo a `create` that was interrupted, at once: there is no job then, and its name is free."""
-        return start.withdraw(ref.place, ref.name)
+    def recorder(self) -> FolderRecorder:
+        """The records beside the jobs."""
+        return FolderRecorder(self._root, self._ref("job"))
 
     def observe(self, ref: JobRef) -> Observation:
         """One look at the job, from any process of this machine.

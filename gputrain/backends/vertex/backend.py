@@ -8,30 +8,34 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import attrs
+
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
 from gputrain.backends.vertex import logs, offers, once, preflight, render
 from gputrain.backends.vertex.availability import Availability
-from gputrain.backends.vertex.code import Code
-from gputrain.backends.vertex.elsewhere import Elsewhere, waiting
+from gputrain.backends.vertex.code import Codes
 from gputrain.backends.vertex.gcloud import to_gcloud
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.outcome import Outcome
+from gputrain.backends.vertex.recorder import CustomJobRecorder
 from gputrain.backends.vertex.settings import ReductionServer, Transport, read_settings
 from gputrain.backends.vertex.states import Seen
 from gputrain.backends.vertex.watch import Watch
 from gputrain.backends.vertex.whereabouts import Whereabouts, lost
-from gputrain.errors import CapacityError, RequestError
-from gputrain.gcp import Access, Api, MissingError
-from gputrain.gcp.shared import Pace
+from gputrain.gcp import LABEL_GANG, Access, Api, MissingError
+from gputrain.gcp.shared import Pace, Shared
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.preflight import Checks
 from gputrain.quota import Quotas
+from gputrain.records import BucketBoard
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.spec.gcloud import read_config
 from gputrain.staging.bucket import Progress
-from gputrain.staging.turns import Turns
+
+MOVED_S = 5.0
+"""How long it is believed that a job that found no machines was not made elsewhere."""
 
 
 class VertexAI(Backend):
@@ -95,15 +99,18 @@ class VertexAI(Backend):
         )  # fmt: skip
         reach = {} if endpoints is None else {"endpoints": endpoints}
         self._access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
-        home = self._settings.bucket
-        self.turns = None if home is None else Turns(access=self._access, bucket=home)
         self._jobs = Jobs(access=self._access, transport=self._settings.transport)
-        self._code = Code(self._access, self._settings, progress)
+        self._code = Codes(self._access, self._settings, progress)
         self._locks = Locks(self._jobs, self._settings.bucket)
         self._outcome = Outcome(self._access, self._locks)
         self._lock = threading.Lock()
-        self._elsewhere = Elsewhere(self._jobs, self._settings.regions, self._holder)
-        self._whereabouts = Whereabouts(self._jobs, self._settings.regions, self._elsewhere, self._holder)
+        self._whereabouts = Whereabouts(self._jobs, self._settings.regions, self._holder)
+        self._recorder = None
+        if self._settings.bucket is not None:
+            board = BucketBoard(self._access, self._settings.bucket)
+            places = self._whereabouts
+            self._recorder = CustomJobRecorder(settings=self._settings, board=board, whereabouts=places)
+        self._moved: Shared[str, Seen] = Shared(fresh_s=MOVED_S, now=now)
         self._watches: dict[str, Watch] = {}
         self._turns = Pace(each_s=logs.CALL_S, now=now)
         self._facts = Availability(self._access, self._settings.regions)
@@ -169,14 +176,40 @@ class VertexAI(Backend):
         """
         return self._code.pack(spec)
 
-    def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
+    def render(
+        self,
+        spec: TrainingSpec,
+        candidate: Candidate,
+        job_id: str,
+        bundle: Bundle,
+        *,
+        attempt: int = 0,  # noqa: ARG002  # Vertex AI starts interrupted jobs again, and counts itself
+        nonce: str = "",
+    ) -> Request:
         """The custom job that would be made. Pure."""
         apis = {"storage": Api.STORAGE, "secretmanager": Api.SECRETMANAGER}
         addresses = {name: self._access.url(api) for name, api in apis.items()}
-        job = render.custom_job(spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses)
-        parent = f"projects/{self._settings.project}/locations/{candidate.place}"
-        body = {"parent": parent, "customJob": job}
-        return Request(ref=self._ref(candidate.place, job_id), candidate=candidate, body=body)
+        job = render.custom_job(
+            spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses, nonce=nonce
+        )
+        return Request(
+            ref=self._ref(candidate.place, job_id),
+            candidate=candidate,
+            body={
+                "parent": f"projects/{self._settings.project}/locations/{candidate.place}",
+                "customJob": job,
+            },
+            names=(job_id,),
+        )
+
+    def complete(self, request: Request) -> Request:
+        """The request with what only the cloud knows: the generation of its code, its image by digest.
+
+        Raises:
+            RequestError, AccessError: the code cannot be sent.
+        """
+        body = {**request.body, "customJob": self._code.sent(request.body["customJob"])}
+        return attrs.evolve(request, body=body)
 
     def to_gcloud(self, request: Request) -> GcloudJob:
         """The job as a file and a command for gcloud. The code is sent, so that both work as they stand.
@@ -184,33 +217,26 @@ class VertexAI(Backend):
         Raises:
             AccessError, RequestError: the bucket does not take the code.
         """
-        return to_gcloud({**request.body, "customJob": self._code.sent(request.body["customJob"])})
+        return to_gcloud(self.complete(request).body)
 
     def create(self, request: Request) -> JobRef:
-        """Make the job, or take up the one of this id that is there already, in whichever region.
-
-        Vertex AI says only after a while that a region has no machines. The same id submitted again then
-        passes that region over for half an hour, and the next candidate has its turn.
+        """Make the job. Vertex AI may say only later that a region has no machines; a look then says so.
 
         Raises:
             CapacityError: this region has no such machines.
             AccessError, RequestError: as Vertex AI answers.
             TransientError: no answer came, and no job was seen; submit again with the same key.
         """
-        job_id = request.ref.name
-        found, seen = self._there(job_id)
-        if seen is None:
-            self._check_room(found, request)
-            body = self._code.sent(request.body["customJob"])
-            with self._facts.corrected():
-                seen = once.create_once(self._jobs, request.ref.place, body, job_id, self._holder)
+        job, job_id = request.body["customJob"], request.ref.name
+        nonce = job["labels"].get(LABEL_GANG, "")
+        with self._facts.corrected():
+            seen = once.create_once(self._jobs, request.ref.place, job, job_id, nonce)
         self._whereabouts.note(job_id, seen.resource)
-        return self._ref(seen.region, job_id)
+        return request.ref
 
-    def known(self, job_id: str) -> JobRef | None:
-        """The job of that id in whichever of these regions; None where none is, or none found machines."""
-        _, seen = self._there(job_id)
-        return None if seen is None else self._ref(seen.region, job_id)
+    def recorder(self) -> CustomJobRecorder | None:
+        """The records of this bucket; None where none was named, which is enough to watch."""
+        return self._recorder
 
     def observe(self, ref: JobRef) -> Observation:
         """One look at the job; many jobs of a region share a call.
@@ -222,20 +248,15 @@ class VertexAI(Backend):
         if winner := self._outcome.superseded_by(seen):
             self._whereabouts.note(ref.name, f"{seen.resource.rpartition('/')[0]}/{winner}")
             seen = self._look(ref)
-        observation = self._outcome.observe(seen)
-        left = self._elsewhere.untried(seen)
-        return waiting(observation, seen.region, left[0]) if left else observation
+        elif once.found_no_room(seen):  # somebody may have made it elsewhere by now
+            seen = self._moved.get(ref.name, lambda: self._whereabouts.found_anew(ref))
+        return self._outcome.observe(seen)
 
-    def resume(self, ref: JobRef) -> bool:
-        """Make a job that found no machines again in the next region; True where that was done.
-
-        `Job.wait` does so by itself. The job keeps its id and its name; the region in the name is the first.
-        """
-        seen = self._look(ref)
-        made = self._elsewhere.move(seen)
-        if made is not None:
-            self._whereabouts.note(ref.name, made.resource)
-        return made is not None
+    def tidy(self, ref: JobRef, seen: Observation) -> None:  # noqa: ARG002  # lists tell of the others
+        """End other jobs of the id that were seen to go on, once the lock says which one counts."""
+        if self._whereabouts.is_doubled(ref.name):
+            kept = self._whereabouts.found_anew(ref)
+            once.cancel_extras(self._jobs, self._whereabouts.all(ref), kept, self._holder)
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``, late ones included. Raises as `observe`."""
@@ -245,17 +266,16 @@ class VertexAI(Backend):
         return logs.read(self._access, seen, cursor)
 
     def cancel(self, ref: JobRef) -> None:
-        """Ask the job to stop; one that has ended stays as it is. Raises as `observe`."""
-        seen = self._look(ref)
-        if seen.has_ended:
-            return
-        try:
-            self._jobs.cancel(seen.resource)
-        except MissingError as error:
-            raise lost(ref) from error
-        except RequestError:
-            if not self._jobs.get(seen.resource).has_ended:  # it ended before the cancel came
-                raise
+        """Ask every job of the id to stop, wherever it is; nobody starts it again. Raises as `observe`.
+
+        A job that was asked for a moment ago may be missing in lists; it is waited for.
+        """
+        found = self._whereabouts.settled(ref, None if self._recorder is None else self._recorder.board)
+        live = [seen for seen in found if not seen.has_ended]
+        if self._recorder is not None and (live or all(map(once.found_no_room, found))):
+            self._recorder.end(ref.name)
+        for seen in live:
+            once.end(self._jobs, seen)
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """Jobs of ours in these regions, newest first."""
@@ -264,24 +284,6 @@ class VertexAI(Backend):
 
     def _ref(self, region: str, job_id: str) -> JobRef:
         return JobRef(backend=self.name, project=self._settings.project, place=region, name=job_id)
-
-    def _there(self, job_id: str) -> tuple[tuple[Seen, ...], Seen | None]:
-        """All jobs of an id, and the one that counts; those that do nothing are ended."""
-        found = once.find_all(self._jobs, self._settings.regions, job_id)
-        seen = once.effective(found, self._holder)
-        once.cancel_extras(self._jobs, found, seen, self._holder)
-        return found, seen
-
-    def _check_room(self, found: Sequence[Seen], request: Request) -> None:
-        region, wanted = request.ref.place, request.body["customJob"]
-        full = once.lately_full(self._jobs, found, region, wanted, self._access.now())
-        if full is not None:
-            raise CapacityError(
-                f"{region} had no machines for {full.job_id} a short while ago",
-                why=full.error,
-                fix="allow more regions, GPUs or provisioning models, or try again later",
-                place=region,
-            )
 
     def _holder(self, seen: Seen) -> str:
         return self._locks.of(seen).number

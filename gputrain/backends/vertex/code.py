@@ -16,7 +16,7 @@ from gputrain.staging.bucket import Bucket, Progress
 from gputrain.staging.parcels import Parcels
 
 
-class Code:
+class Codes:
     """Packs code, and sends it where the bucket lacks it."""
 
     def __init__(self, access: Access, settings: Settings, progress: Progress | None) -> None:

@@ -14,10 +14,13 @@ import attrs
 
 from gputrain.backends.vertex.settings import Transport
 from gputrain.backends.vertex.states import LABEL_REGION, Seen
-from gputrain.gcp import LABEL_JOB, Access, Api, Listing, Page, read_all
-from gputrain.retry import LOOK, QUEUE, Policy
+from gputrain.gcp import LABEL_GANG, LABEL_JOB, Access, Api, Listing, Page, read_all
+from gputrain.retry import LOOK, Policy
 
 T = TypeVar("T")
+CREATE = Policy(budget_s=100.0, repeats_unclear=False)
+"""Tried again only where it was refused for coming too fast; whoever waits longer keeps the record."""
+
 PAGE_SIZE = 100
 LOOKED_AT = "name,labels,state,createTime,startTime,endTime,error,jobSpec.scheduling"
 """What a list reads of each job: not its container's command, which is most of it."""
@@ -48,7 +51,7 @@ class Jobs:
                 client.create_custom_job(parent=self._parent(region), custom_job=job, **asked)
             ),
             action=f"create the job in {region}",
-            policy=QUEUE,
+            policy=CREATE,
         )
 
     def get(self, resource: str) -> Seen:
@@ -171,6 +174,7 @@ def _seen(job: Any) -> Seen:
         error=raw.error.message,
         timeout=timedelta(seconds=scheduling.timeout.seconds) if scheduling.HasField("timeout") else None,
         may_restart=not scheduling.disable_retries,
+        nonce=raw.labels.get(LABEL_GANG, ""),
         regions=_regions(raw.labels),
     )
 

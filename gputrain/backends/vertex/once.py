@@ -2,11 +2,11 @@
 
 ::
 
-    look for the label  ->  create  ->  a clear answer: done
-                                    ->  a lost answer:  look until the settle window is over, then once more
+    record, written before  ->  create  ->  a clear answer: done
+                                        ->  a lost answer:  look until the settle window is over, then again
 
-Two processes may still create at the same moment. Then the containers decide: node 0 of each job tries to
-create one lock object, and the job that comes second does nothing and ends. Whoever looks sees the holder.
+The record keeps two processes apart. Should two jobs be made all the same, the containers decide: node 0 of
+each tries to create one lock object, and the job that comes second does nothing and ends.
 """
 
 from __future__ import annotations
@@ -20,18 +20,15 @@ from gputrain.backends.vertex.diagnosis import is_capacity
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.states import Seen
 from gputrain.errors import RequestError, TransientError
-from gputrain.gcp import LABEL_JOB, UnclearError, filter_text, label_value
+from gputrain.gcp import LABEL_JOB, MissingError, UnclearError, filter_text, label_value
 
 log = logging.getLogger("gputrain")
 
 SETTLE_S = 60.0
 """How long a job that was made although its answer was lost may be missing in lists. Google promises none."""
 
-FULL_FOR_S = 1800.0
-"""How long a region that had no machines is passed over by the same job id."""
-
 LOOK_EVERY_S = 5.0
-TRIES = 3
+TRIES = 2
 
 Holder = Callable[[Seen], str]
 """The number of the job that holds the lock of a job's id; empty where none does."""
@@ -49,43 +46,36 @@ def find_all(jobs: Jobs, regions: Sequence[str], job_id: str) -> tuple[Seen, ...
     return tuple(seen for region in regions for seen in jobs.list(region, label_filter(job_id)).items)
 
 
-def effective(found: Sequence[Seen], holder: Holder) -> Seen | None:
-    """The one job that counts: the lock's holder; before anyone holds it, the oldest. None where none is.
+def found_no_room(seen: Seen) -> bool:
+    """Whether a job ended because its region had no machines: another place may have some."""
+    return seen.has_ended and seen.started_at is None and is_capacity(seen.error)
 
-    A job that ended because its region had no machines does not count: another region may be tried.
+
+def effective(found: Sequence[Seen], holder: Holder) -> Seen | None:
+    """The one job that counts: the lock's holder; before anyone holds it, the oldest that was not undone.
+
+    One that found no machines does not count; nor does one that was cancelled before it ran, beside others.
+    None where there is none.
     """
-    counting = [seen for seen in found if not (seen.has_ended and is_capacity(seen.error))]
+    counting = [seen for seen in found if not found_no_room(seen)]
     if len(counting) > 1:
         number = holder(counting[0])
-        counting = [seen for seen in counting if seen.number == number] or counting
+        held = [seen for seen in counting if seen.number == number]
+        counting = held or [seen for seen in counting if not seen.was_undone] or counting
     return min(counting, key=lambda seen: (seen.created_at or _LONG_AGO, seen.number), default=None)
 
 
-def lately_full(
-    jobs: Jobs, found: Sequence[Seen], region: str, body: Mapping[str, Any], now: float
-) -> Seen | None:
-    """A job of the id that found no such machines in the region a short while ago."""
-    full = [seen for seen in found if seen.region == region and seen.has_ended and is_capacity(seen.error)]
-    recent = (seen for seen in full if seen.ended_at and now - seen.ended_at.timestamp() < FULL_FOR_S)
-    return next((seen for seen in recent if _wants(jobs.document(seen.resource)) == _wants(body)), None)
-
-
-def _wants(job: Mapping[str, Any]) -> tuple[str, Any]:
-    """The machine and the provisioning model that a job asks for."""
-    spec = job["jobSpec"]
-    machine = spec["workerPoolSpecs"][0]["machineSpec"]
-    fields = ("machineType", "acceleratorType", "acceleratorCount")
-    return str([machine.get(field) for field in fields]), spec.get("scheduling", {}).get("strategy")
+def extras(found: Sequence[Seen], kept: Seen) -> tuple[Seen, ...]:
+    """The jobs of the same id that go on beside the one that counts."""
+    return tuple(seen for seen in found if seen.number != kept.number and not seen.has_ended)
 
 
 def cancel_extras(jobs: Jobs, found: Sequence[Seen], kept: Seen | None, holder: Holder) -> None:
     """End the jobs of the same id that do nothing, once the lock says which one does."""
-    extras = [
-        seen for seen in found if kept is not None and seen.number != kept.number and not seen.has_ended
-    ]
-    if not extras or kept is None or holder(kept) != kept.number:
+    others = () if kept is None else extras(found, kept)
+    if not others or kept is None or holder(kept) != kept.number:
         return
-    for seen in extras:
+    for seen in others:
         log.warning("job %s of %s does nothing beside %s: cancelled", seen.number, kept.job_id, kept.number)
         try:
             jobs.cancel(seen.resource)
@@ -93,17 +83,21 @@ def cancel_extras(jobs: Jobs, found: Sequence[Seen], kept: Seen | None, holder: 
             log.info("could not cancel %s: %s", seen.resource, error)
 
 
-def create_once(jobs: Jobs, region: str, body: Mapping[str, Any], job_id: str, holder: Holder) -> Seen:
-    """Create the job, or take up the one that a lost answer has made.
+def create_once(jobs: Jobs, region: str, body: Mapping[str, Any], job_id: str, nonce: str) -> Seen:
+    """Create the job, or take up the one that a lost answer has made: it bears the nonce of this ask.
 
     Raises:
         UnclearError: the last try was not answered either.
         CapacityError, AccessError, RequestError: as Vertex AI answers.
     """
-    for _ in range(TRIES - 1):
-        made = _tried(jobs, region, body, job_id, holder)
-        if made is not None:
-            return made
+    for _ in range(TRIES):
+        try:
+            return jobs.create(region, body)
+        except UnclearError:  # noqa: PERF203  # three tries at most
+            log.info("the answer for %s was lost; looking for it in %s", job_id, region)
+            made = _settled(jobs, region, job_id, nonce)
+            if made is not None:
+                return made
     try:
         return jobs.create(region, body)
     except UnclearError as error:
@@ -112,18 +106,26 @@ def create_once(jobs: Jobs, region: str, body: Mapping[str, Any], job_id: str, h
         raise
 
 
-def _tried(jobs: Jobs, region: str, body: Mapping[str, Any], job_id: str, holder: Holder) -> Seen | None:
+def end(jobs: Jobs, seen: Seen) -> None:
+    """Ask a job to stop; one that has ended meanwhile, or is gone, is no error."""
     try:
-        return jobs.create(region, body)
-    except UnclearError:
-        log.info("the answer for %s was lost; looking for it in %s", job_id, region)
-        return _settled(jobs, region, job_id, holder)
+        jobs.cancel(seen.resource)
+    except MissingError:
+        return
+    except RequestError:
+        if not jobs.get(seen.resource).has_ended:  # it ended before the cancel came
+            raise
 
 
-def _settled(jobs: Jobs, region: str, job_id: str, holder: Holder) -> Seen | None:
+def of_ask(jobs: Jobs, region: str, job_id: str, nonce: str) -> Seen | None:
+    """The job that an ask has made, if a list shows it."""
+    return next((seen for seen in find_all(jobs, [region], job_id) if seen.nonce == nonce), None)
+
+
+def _settled(jobs: Jobs, region: str, job_id: str, nonce: str) -> Seen | None:
     waited = 0.0
     while True:
-        made = effective(find_all(jobs, [region], job_id), holder)
+        made = of_ask(jobs, region, job_id, nonce)
         if made is not None or waited >= SETTLE_S:
             return made
         jobs.access.sleep(LOOK_EVERY_S)

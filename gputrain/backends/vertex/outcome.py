@@ -60,6 +60,7 @@ class Outcome:
             ended_at=seen.ended_at,
             attempt=self._restarts.of(seen),
             place=seen.region,
+            ask=seen.nonce,
             raw=_raw(seen),
         )
         if state is State.FAILED:

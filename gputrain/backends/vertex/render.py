@@ -16,7 +16,7 @@ from gputrain.backends.vertex.settings import Settings
 from gputrain.backends.vertex.states import LABEL_REGION
 from gputrain.catalog import ProvisioningModel, Service, Shape
 from gputrain.entrypoint import contract
-from gputrain.gcp import our_labels
+from gputrain.gcp import LABEL_GANG, our_labels
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
@@ -34,6 +34,7 @@ def custom_job(
     *,
     settings: Settings,
     addresses: Mapping[str, str],
+    nonce: str,
 ) -> dict[str, Any]:
     """A ``CustomJob`` in the REST API's own JSON.
 
@@ -41,10 +42,12 @@ def custom_job(
         spec, candidate, job_id, bundle: what, where, under which name, and the code.
         settings: the project's choices.
         addresses: where the container finds Cloud Storage and Secret Manager.
+        nonce: that of the ask, by which this job is told from others of its id; empty: there is none.
     """
+    asked = {LABEL_GANG: nonce} if nonce else {}
     body: dict[str, Any] = {
         "displayName": job_id,
-        "labels": {**our_labels(job_id, spec.labels), **_region_labels(settings)},
+        "labels": {**our_labels(job_id, spec.labels), **_region_labels(settings), **asked},
         "jobSpec": {
             "workerPoolSpecs": _pools(spec, candidate, job_id, bundle, settings, addresses),
             "scheduling": _scheduling(spec, candidate),

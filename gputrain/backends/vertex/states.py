@@ -53,6 +53,8 @@ class Seen:
     timeout: timedelta | None = None
     may_restart: bool = False
     """Whether Vertex AI starts it again after an interruption."""
+    nonce: str = ""
+    """That of the ask that it was made for: our label on it."""
     regions: tuple[str, ...] = ()
     """Where it may be made, in order, if there is more than one such region: our labels on it."""
 
@@ -70,6 +72,11 @@ class Seen:
     def has_ended(self) -> bool:
         """True when nothing of it will run again."""
         return self.state in ENDED
+
+    @property
+    def was_undone(self) -> bool:
+        """True for one that was cancelled before it ran."""
+        return self.state == "JOB_STATE_CANCELLED" and self.started_at is None
 
 
 def state_of(seen: Seen) -> State | None:

@@ -7,62 +7,96 @@ from collections.abc import Sequence
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.vertex import once
-from gputrain.backends.vertex.elsewhere import Elsewhere
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.states import Seen
 from gputrain.errors import JobLostError
-from gputrain.gcp import LABEL_JOB
+from gputrain.gcp import LABEL_JOB, MissingError
+from gputrain.gcp.shared import Kept
+from gputrain.records import Board
 
 
 class Whereabouts:
-    """Finds jobs by their labels, once, and remembers where they are."""
+    """Finds jobs by their labels, once, and remembers where they are. It changes nothing."""
 
-    def __init__(self, jobs: Jobs, regions: Sequence[str], elsewhere: Elsewhere, holder: once.Holder) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: Jobs, regions: Sequence[str], holder: once.Holder) -> None:
+        self.jobs = jobs
         self._regions = regions
-        self._elsewhere = elsewhere
         self._holder = holder
         self._lock = threading.Lock()
-        self._resources: dict[str, str] = {}
+        self._resources: Kept[str, str] = Kept()
+        self._doubled: set[str] = set()
 
     def note(self, name: str, resource: str) -> None:
         """The job of that name is this one now."""
-        with self._lock:
-            self._resources[name] = resource
+        self._resources.put(name, resource)
 
     def of(self, ref: JobRef) -> str:
-        """The resource name of the one job that counts; others of its id that do nothing are ended.
+        """The resource name of the one job that counts.
 
         Raises:
             JobLostError: there is none.
         """
-        if ref.name not in self._resources:
-            found = self._all(ref)
-            if not found:
-                raise lost(ref)
-            seen = once.effective(found, self._holder) or max(found, key=lambda one: str(one.created_at))
-            once.cancel_extras(self._jobs, found, seen, self._holder)
-            self.note(ref.name, seen.resource)
-        return self._resources[ref.name]
+        known = self._resources.get(ref.name)
+        return self.found_anew(ref).resource if known is None else known
+
+    def found_anew(self, ref: JobRef) -> Seen:
+        """The one job that counts, looked for in lists. Raises as `of`."""
+        found = self.all(ref)
+        if not found:
+            raise lost(ref)
+        seen = once.effective(found, self._holder) or max(found, key=lambda one: str(one.created_at))
+        with self._lock:
+            (self._doubled.add if once.extras(found, seen) else self._doubled.discard)(ref.name)
+        self.note(ref.name, seen.resource)
+        return seen
+
+    def is_doubled(self, name: str) -> bool:
+        """Whether other jobs of the id were seen to go on beside the one that counts."""
+        return name in self._doubled
 
     def find(self, name: str) -> list[Seen]:
         """Jobs of ours in these regions, newest first; those whose id starts with ``name``."""
         found = [
             seen
             for region in self._regions
-            for seen in self._jobs.list(region, f"labels.{LABEL_JOB}:*").items
+            for seen in self.jobs.list(region, f"labels.{LABEL_JOB}:*").items
             if seen.job_id.startswith(name)
         ]
         return sorted(found, key=lambda seen: str(seen.created_at), reverse=True)
 
-    def _all(self, ref: JobRef) -> tuple[Seen, ...]:
-        """Every job of the id: where it was made first, and wherever it may have moved to since."""
+    def all(self, ref: JobRef) -> tuple[Seen, ...]:
+        """Every job of the id: where it was made first, and wherever its labels say that it may have gone."""
         places = tuple(dict.fromkeys([ref.place, *self._regions]))
-        found = once.find_all(self._jobs, places, ref.name)
-        if found and once.effective(found, self._holder) is None:
-            others = [one for one in self._elsewhere.regions(found[0]) if one not in places]
-            found += once.find_all(self._jobs, others, ref.name)
-        return found
+        found = once.find_all(self.jobs, places, ref.name)
+        told = dict.fromkeys(region for one in found for region in one.regions)
+        return found + once.find_all(self.jobs, [one for one in told if one not in places], ref.name)
+
+    def settled(self, ref: JobRef, board: Board | None) -> tuple[Seen, ...]:
+        """As `all`, and the one that was noted; one that was asked for a moment ago is waited for.
+
+        Raises:
+            JobLostError: there is none, and none is on its way.
+        """
+        waited_s = 0.0
+        while True:
+            found = self.all(ref)
+            known = self._resources.get(ref.name)
+            if known is not None and known not in {seen.resource for seen in found}:
+                found = (*found, self._one(ref, known))
+            if found:
+                return found
+            record = board.read(ref.name) if board is not None else None
+            is_coming = record is not None and record.is_open and record.age_s < once.SETTLE_S
+            if not is_coming or waited_s > once.SETTLE_S:
+                raise lost(ref)
+            self.jobs.access.sleep(once.LOOK_EVERY_S)
+            waited_s += once.LOOK_EVERY_S
+
+    def _one(self, ref: JobRef, resource: str) -> Seen:
+        try:
+            return self.jobs.get(resource)
+        except MissingError as error:
+            raise lost(ref) from error
 
 
 def lost(ref: JobRef) -> JobLostError:

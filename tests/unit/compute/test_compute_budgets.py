@@ -11,7 +11,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.compute import networks
-from tests.road import Road
+from tests.road import Road, supervised
 
 LIMIT_S = 3600
 NAME = "bert-1-{}-0"
@@ -64,7 +64,7 @@ def test_a_restart_gets_what_the_attempts_before_have_left_of_the_time(cloud, jo
     say(cloud, backend, 0, phase="running", booted_at=zulu_time(cloud.clock.now()))
     reclaim(cloud, 0, 1000)
     assert backend.observe(ref).state is State.INTERRUPTED
-    assert backend.resume(ref)
+    assert supervised(backend, ref)
     assert LIMIT_S - 1200 <= limit_s(cloud, 1) <= LIMIT_S - 1000
 
 
@@ -72,7 +72,7 @@ def test_an_attempt_of_which_no_guest_ever_wrote_counts_too(cloud, job):
     ref, backend = job()
     reclaim(cloud, 0, 2000)
     backend.observe(ref)
-    assert backend.resume(ref)
+    assert supervised(backend, ref)
     assert LIMIT_S - 2250 <= limit_s(cloud, 1) <= LIMIT_S - 2000
 
 
@@ -80,7 +80,7 @@ def test_the_handle_shows_the_time_of_all_attempts(cloud, make, job):
     ref, backend = job()
     reclaim(cloud, 0, 1000)
     backend.observe(ref)
-    assert backend.resume(ref)
+    assert supervised(backend, ref)
     say(cloud, backend, 1, phase="running", running_at=zulu_time(cloud.clock.now()))
     handle = Trainer(make()).attach(ref.uri)
     seen = handle.refresh()
@@ -93,7 +93,7 @@ def test_hours_after_the_end_are_not_counted(cloud, job):
     reclaim(cloud, 0, 100)
     cloud.clock.advance(10 * LIMIT_S)
     backend.observe(ref)
-    assert backend.resume(ref)
+    assert supervised(backend, ref)
     assert limit_s(cloud, 1) > LIMIT_S - 400
 
 
@@ -102,7 +102,7 @@ def test_a_job_whose_time_is_used_up_is_not_started_again(cloud, job):
     reclaim(cloud, 0, LIMIT_S - 120)
     seen = backend.observe(ref)
     assert (seen.state, seen.failure.kind) == (State.FAILED, "preempted")
-    assert not backend.resume(ref)
+    assert not supervised(backend, ref)
     assert not cloud.compute.vms
 
 
@@ -110,10 +110,10 @@ def test_max_restarts_is_for_all_supervisors_together(cloud, make, job):
     ref, _ = job(max_restarts=1)
     reclaim(cloud, 0, 10)
     one, two = make(), make()
-    assert [one.resume(ref), two.resume(ref)] == [True, False]
+    assert [supervised(one, ref), supervised(two, ref)] == [True, False]
     reclaim(cloud, 1, 10)
     assert make().observe(ref).state is State.FAILED
-    assert not make().resume(ref)
+    assert not supervised(make(), ref)
 
 
 def test_no_restarts_were_asked_for(cloud, job):
@@ -128,14 +128,15 @@ def test_money_that_was_spent_is_not_spent_again(cloud, job):
     assert first < 36000
     reclaim(cloud, 0, 1000)
     backend.observe(ref)
-    assert backend.resume(ref)
+    assert supervised(backend, ref)
     assert limit_s(cloud, 1) <= first - 1000
 
 
 def test_a_dearer_zone_gets_less_time_for_the_same_money(cloud, job):
     ref, backend = job(max_cost=0.2, max_run_duration="10h")
-    record = backend._records.read(ref.name)
-    dear = attrs.evolve(record, order={**record.order, "price_usd_h": 2 * record.order["price_usd_h"]})
+    record = backend.recorder().board.read(ref.name)
+    ask = attrs.evolve(record.last, price_usd_h=2 * record.last.price_usd_h)
+    dear = attrs.evolve(record, asks=(ask,))
     assert dear.left_s == pytest.approx(record.left_s / 2, abs=2)
     spent = record.spent(record.left_s // 2)
     assert spent.left_s == pytest.approx(record.left_s / 2, abs=2)
@@ -146,20 +147,21 @@ def test_a_restart_in_another_region_asks_for_that_regions_subnetwork_and_price(
     cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
     backend = make(regions=["us-central1", "us-east4"], subnetwork="default")
     spec = TrainingSpec(
-        script=code, gpu="L4:1", provisioning_model="spot", max_restarts=1, max_run_duration="1h"
-    )
+        script=code, gpu="L4:1", machine_type="g2-standard-4", provisioning_model="spot", max_restarts=1,
+        max_run_duration="1h",
+    )  # fmt: skip
     ref = Road(backend).submit(spec, job_id="bert-1")
     reclaim(cloud, 0, 10)
     for letter in "abcf":
         cloud.stock(f"us-central1-{letter}", "g2-standard-4", 0)
     backend.observe(ref)
-    before = backend._records.read(ref.name).order
-    assert backend.resume(ref)
+    before = backend.recorder().board.read(ref.name).last
+    assert supervised(backend, ref)
     (vm,) = cloud.compute.vms.values()
     assert vm.zone.startswith("us-east4")
     assert "regions/us-east4/" in vm.resource["networkInterfaces"][0]["subnetwork"]
-    after = backend._records.read(ref.name).order
-    assert after["price_usd_h"] != before["price_usd_h"]
+    after = backend.recorder().board.read(ref.name).last
+    assert after.price_usd_h != before.price_usd_h
 
 
 def test_a_restart_passes_by_a_region_without_quota_or_without_a_way_out(cloud, make, code):
@@ -167,18 +169,19 @@ def test_a_restart_passes_by_a_region_without_quota_or_without_a_way_out(cloud, 
     for region, limit in (("us-central1", 1), ("us-east4", 0), ("us-west1", 1)):
         cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", limit, region=region)
     spec = TrainingSpec(
-        script=code, gpu="L4:1", provisioning_model="spot", max_restarts=1, max_run_duration="1h"
-    )
+        script=code, gpu="L4:1", machine_type="g2-standard-4", provisioning_model="spot", max_restarts=1,
+        max_run_duration="1h",
+    )  # fmt: skip
     ref = Road(backend).submit(spec, job_id="bert-1")
     reclaim(cloud, 0, 10)
     for letter in "abcf":
         cloud.stock(f"us-central1-{letter}", "g2-standard-4", 0)
     networks.shut_in(cloud.compute, "my-project", "us-west1")
     backend.observe(ref)
-    assert not backend.resume(ref)
+    assert not supervised(backend, ref)
     networks.add_nat(cloud.compute, "my-project", "us-west1")
     cloud.clock.advance(60)
-    assert backend.resume(ref)
+    assert supervised(backend, ref)
     (vm,) = cloud.compute.vms.values()
     assert vm.zone.startswith("us-west1")
 

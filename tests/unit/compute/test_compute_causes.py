@@ -2,11 +2,12 @@
 
 import ast
 import inspect
+import json
 
 import pytest
 
 from gputrain import causes
-from gputrain.backends.compute import causes as judge_of, render
+from gputrain.backends.compute import causes as judge_of
 from gputrain.backends.compute.causes import BY_PEOPLE, OPERATIONS, Node, judge
 from gputrain.entrypoint import contract
 from gputrain.errors import TransientError
@@ -14,8 +15,9 @@ from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator.failures import ROWS
-from tests.road import Road
+from tests.road import Road, supervised
 
+BULK = "compute.instances.bulkInsert"
 _ID = "11111111-1111-4111-8111-111111111111"
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
 
@@ -233,7 +235,7 @@ def test_the_time_limit_is_googles_own_and_no_failure(cloud, road, code):
 
 def test_a_vm_deleted_by_hand_is_told_with_who_did_it(cloud, road, code):
     ref = submitted(road, code, num_nodes=1)
-    road.backend._gangs.remove("us-central1-a", "bert-1-0-0")
+    road.backend._gangs.delete("us-central1-a", "bert-1-0-0")
     cloud.clock.advance(300)
     seen = road.backend.observe(ref)
     assert seen.state is State.CANCELLED
@@ -249,13 +251,12 @@ def test_labels_edited_by_hand_do_not_lose_a_vm(cloud, road, code):
 
 def test_a_vm_of_the_same_name_in_another_life_is_not_ours(cloud, road, code):
     ref = submitted(road, code, num_nodes=1)
-    road.backend._gangs.remove("us-central1-a", "bert-1-0-0")
+    road.backend._gangs.delete("us-central1-a", "bert-1-0-0")
     cloud.clock.advance(300)
-    record = road.backend._records.read("bert-1")
-    operation = road.backend._calls.official.start(
-        record.zone, *render.call(record.order, "bert-1", 0, max_run_s=600), _ID
-    )
-    road.backend._calls.end_of(record.zone, operation)
+    body = json.loads(next(one for one in cloud.requests if one.method == BULK).body)
+    body["instanceProperties"]["labels"]["gputrain-gang"] = "0123456789ab"
+    operation = road.backend._calls.official.start("us-central1-a", "bulkInsert", body, _ID)
+    road.backend._calls.end_of("us-central1-a", operation)
     assert [vm.name for vm in cloud.compute.vms.values()] == ["bert-1-0-0"]
     assert road.backend.observe(ref).state is State.CANCELLED
 
@@ -275,11 +276,11 @@ def test_a_preempted_job_with_restarts_left_is_interrupted_and_resumed_once(clou
     cloud.preempt("bert-1-0-1")
     cloud.clock.advance(300)
     for vm in list(cloud.compute.vms.values()):
-        road.backend._gangs.remove("us-central1-a", vm.name)
+        road.backend._gangs.delete("us-central1-a", vm.name)
     cloud.clock.advance(300)
     assert road.backend.observe(ref).state is State.INTERRUPTED
     supervisors = [make() for _ in range(3)]
-    assert [one.resume(ref) for one in supervisors].count(True) == 1
+    assert [supervised(one, ref) for one in supervisors].count(True) == 1
     assert sorted(vm.name for vm in cloud.compute.vms.values()) == ["bert-1-1-0", "bert-1-1-1"]
     assert make().observe(ref).attempt == 1
 
@@ -287,11 +288,13 @@ def test_a_preempted_job_with_restarts_left_is_interrupted_and_resumed_once(clou
 def test_a_restart_goes_where_there_is_room(cloud, make, code):
     cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
     road = Road(make())
-    ref = submitted(road, code, num_nodes=1, provisioning_model="spot", max_restarts=1)
+    ref = submitted(
+        road, code, num_nodes=1, machine_type="g2-standard-4", provisioning_model="spot", max_restarts=1
+    )
     cloud.preempt("bert-1-0-0")
     cloud.stock("us-central1-a", "g2-standard-4", 0)
     cloud.clock.advance(300)
-    assert road.backend.resume(ref)
+    assert supervised(road.backend, ref)
     assert {vm.zone for vm in cloud.compute.vms.values()} <= {"us-central1-b", "us-central1-c"}
     assert road.backend.observe(ref).state is State.PROVISIONING
 
@@ -321,12 +324,14 @@ def test_the_rest_of_a_half_dead_gang_goes_within_a_minute_and_the_whole_starts_
     watcher = make()
     begun = cloud.clock.now()
     while any(vm.status == "RUNNING" for vm in cloud.compute.vms.values()):
-        assert "bert-1-0-1 is gone" in watcher.observe(ref).detail
+        seen = watcher.observe(ref)
+        assert "bert-1-0-1 is gone" in seen.detail
+        watcher.tidy(ref, seen)
         cloud.clock.advance(watcher.poll_s)
     assert cloud.clock.now() - begun <= 60
     cloud.clock.advance(60)
     assert watcher.observe(ref).raw["cause"] == "preempted"
-    assert watcher.resume(ref)
+    assert supervised(watcher, ref)
     assert sorted(vm.name for vm in cloud.compute.vms.values()) == ["bert-1-1-0", "bert-1-1-1"]
 
 
@@ -334,9 +339,11 @@ def test_one_who_may_only_look_ends_nothing_and_still_sees(cloud, make, code):
     ref = submitted(Road(make()), code)
     cloud.host_error("bert-1-0-1")
     looks = {"compute.instances.list", "compute.instances.get", "compute.zoneOperations.list"}
-    reader = cloud.caller("reader@example.com", looks | {"storage.objects.get"})
+    reader = cloud.caller("reader@example.com", looks | {"storage.objects.get", "storage.buckets.list"})
     watcher = make(credentials=cloud.credentials_of(reader))
-    watcher.observe(ref)
+    watcher.tidy(ref, watcher.observe(ref))
     cloud.clock.advance(300)
-    assert "is being ended" in watcher.observe(ref).detail
+    seen = watcher.observe(ref)
+    assert "bert-1-0-1 is gone" in seen.detail
+    watcher.tidy(ref, seen)
     assert any(vm.status == "RUNNING" for vm in cloud.compute.vms.values())

@@ -1,12 +1,13 @@
 """The one write: a gang is there once and whole, or nothing is left and the error says what to do."""
 
+import json
 import threading
 import uuid
 
 import pytest
 
 import gputrain_emulator
-from gputrain.backends.compute import ComputeEngine, ends, render
+from gputrain.backends.compute import ComputeEngine
 from gputrain.errors import (
     ApiDisabledError,
     AuthError,
@@ -60,7 +61,7 @@ def test_a_gang_of_any_size_costs_one_write_to_compute_engine(cloud, road, code,
 def test_a_submit_reads_six_times_beside_waiting_for_the_operation(cloud, road, code):
     request = road.request(spec(code), job_id="bert-1")
     before = len(cloud.requests)
-    road.backend.create(request)
+    road.create(request)
     seen = [one.method for one in cloud.requests[before:] if one.verb == "GET"]
     reads = [method for method in seen if method != "compute.zoneOperations.get"]
     assert len(reads) <= 5, reads  # and one that made sure of the bucket, when the code was packed
@@ -82,7 +83,7 @@ def test_a_lost_answer_makes_no_second_gang(cloud, road, code):
 
 def test_a_submit_that_died_after_the_write_is_taken_up(cloud, make, code):
     dying = Road(make(sleep=_die))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit):
         dying.submit(spec(code), job_id="once-1")
     ref = Road(make()).submit(spec(code), job_id="once-1")
     assert vms(cloud) == ["once-1-0-0", "once-1-0-1"]
@@ -91,7 +92,7 @@ def test_a_submit_that_died_after_the_write_is_taken_up(cloud, make, code):
 
 
 def test_a_job_that_ran_and_ended_meanwhile_is_not_run_again(cloud, make, code):
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit):
         Road(make(sleep=_die)).submit(spec(code), job_id="once-1")
     cloud.clock.advance(60)
     for row in ("lock", "status-0.json"):
@@ -103,7 +104,7 @@ def test_a_job_that_ran_and_ended_meanwhile_is_not_run_again(cloud, make, code):
             data=b'{"phase": "ended"}',
         )
     for vm in list(cloud.compute.vms.values()):
-        make()._gangs.remove(vm.zone, vm.name)
+        make()._gangs.delete(vm.zone, vm.name)
     cloud.clock.advance(300)
     assert not cloud.compute.vms
     Road(make()).submit(spec(code), job_id="once-1")
@@ -111,7 +112,7 @@ def test_a_job_that_ran_and_ended_meanwhile_is_not_run_again(cloud, make, code):
 
 
 def _die(_seconds):
-    raise KeyboardInterrupt
+    raise SystemExit
 
 
 def test_four_clients_that_submit_the_same_job_at_once_make_one_gang(code):
@@ -139,7 +140,7 @@ def test_a_full_zone_leaves_nothing_and_names_the_zones_that_have_room(cloud, ro
     cloud.stock("us-central1-a", "g2-standard-4", 1)
     request = road.request(spec(code), job_id="bert-1")
     with pytest.raises(CapacityError) as caught:
-        road.backend.create(request)
+        road.create(request)
     assert request.candidate.place == "us-central1-a"
     assert caught.value.zones_available
     assert vms(cloud) == []
@@ -160,10 +161,10 @@ def test_the_next_zone_takes_the_job_that_a_full_one_refused(cloud, road, code):
     cloud.stock("us-central1-a", "g2-standard-4", 0)
     with pytest.raises(CapacityError):
         road.submit(spec(code), job_id="bert-1")
-    bundle = road.backend.stage(spec(code), "bert-1")
     wanted = candidates(spec(code), [road.backend.supply])
     elsewhere = next(one for one in wanted.candidates if one.place == "us-central1-b")
-    ref = road.backend.create(road.backend.render(spec(code), elsewhere, "bert-1", bundle))
+    road.candidate = lambda _: elsewhere
+    ref = road.submit(spec(code), job_id="bert-1")
     assert ref.place == "us-central1-b~my-bucket"
     assert len(vms(cloud)) == 2
 
@@ -238,7 +239,7 @@ def test_a_name_that_somebody_elses_vm_has_is_not_taken_up(cloud, make, code):
     Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
     for vm in cloud.compute.vms.values():
         vm.resource["labels"] = {}
-    cloud.world.part(Storage).objects.delete("my-bucket", "compute/bert-1.json")
+    cloud.world.part(Storage).objects.delete("my-bucket", "records/bert-1.json")
     with pytest.raises(RequestError, match="not of this job"):
         Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
 
@@ -263,8 +264,8 @@ def test_an_image_that_is_not_there_is_told_by_name_before_anything_is_made(clou
 
 def test_the_family_is_resolved_to_a_dated_image(cloud, road, code):
     road.submit(spec(code), job_id="bert-1")
-    record = road.backend._records.read("bert-1")
-    disk = record.order["properties"]["disks"][0]["initializeParams"]["sourceImage"]
+    body = json.loads(next(seen for seen in cloud.requests if seen.method == BULK).body)
+    disk = body["instanceProperties"]["disks"][0]["initializeParams"]["sourceImage"]
     assert disk.endswith("pytorch-2-9-cu129-ubuntu-2404-nvidia-580-v20261101")
 
 
@@ -285,7 +286,7 @@ def test_a_quota_that_is_gone_between_plan_and_create_is_told_and_leaves_nothing
     request = road.request(spec(code), job_id="bert-1")
     cloud.quota("NVIDIA_L4_GPUS", 0)
     with pytest.raises(QuotaExceededError) as caught:
-        road.backend.create(request)
+        road.create(request)
     assert caught.value.metric == "NVIDIA_L4_GPUS"
     assert vms(cloud) == []
     assert road.backend.find() == ()
@@ -294,11 +295,9 @@ def test_a_quota_that_is_gone_between_plan_and_create_is_told_and_leaves_nothing
 def test_the_same_names_in_another_zone_are_another_gang(cloud, make, code):
     backend = make()
     ref = Road(backend).submit(spec(code), job_id="bert-1")
-    record = backend._records.read("bert-1")
-    elsewhere = {**record.order, "zone": "us-central1-b"}
-    operation = backend._calls.official.start(
-        "us-central1-b", *render.call(elsewhere, "bert-1", 0, max_run_s=600), str(uuid.uuid4())
-    )
+    sent = json.loads(next(seen for seen in cloud.requests if seen.method == BULK).body)
+    sent["instanceProperties"]["labels"]["gputrain-gang"] = "0123456789ab"
+    operation = backend._calls.official.start("us-central1-b", "bulkInsert", sent, str(uuid.uuid4()))
     backend._calls.end_of("us-central1-b", operation)
     assert vms(cloud) == ["bert-1-0-0", "bert-1-0-0", "bert-1-0-1", "bert-1-0-1"]
     assert make().observe(ref).raw["nodes"][0]["status"] == "RUNNING"
@@ -340,8 +339,7 @@ def test_a_specific_reservation_gives_what_the_zone_has_not(cloud, make, code):
     wanted = spec(code, reservation="mine", provisioning_model="standard", max_restarts=1)
     ref = Road(backend).submit(wanted, job_id="bert-1")
     assert {vm.reservation.rpartition("/")[2] for vm in cloud.compute.vms.values()} == {"mine"}
-    record = backend._records.read(ref.name)
-    assert ends.zones(record, backend.supply) == ("us-central1-a",)
+    assert ref.place == "us-central1-a~my-bucket"
 
 
 def test_a_reservation_that_is_too_small_gives_no_half_gang(cloud, road, code):

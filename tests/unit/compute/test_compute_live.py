@@ -69,7 +69,7 @@ def with_gpus(request, count):
 
 
 def test_a_machine_with_too_few_gpus_trains_nothing_and_says_what_it_saw(cloud, road, spec):
-    ref = road.backend.create(with_gpus(road.request(spec(HELLO)), 2))
+    ref = road.create(with_gpus(road.request(spec(HELLO)), 2))
     seen = road.end(ref)
     assert (seen.state, seen.failure.kind) == (State.FAILED, "boot")
     assert "nvidia-smi sees 1 GPUs, and this machine should have 2" in seen.failure.message
@@ -210,7 +210,7 @@ def test_a_node_that_never_boots_is_named_and_holds_nobody(cloud, hurried, spec)
     road, clock = hurried
     request = road.request(spec(HELLO, num_nodes=2), job_id="mute-1")
     job = {**request.body["job"], "boot_wait_s": 0}
-    ref = road.backend.create(evolve(request, body={**request.body, "job": job}))
+    ref = road.create(evolve(request, body={**request.body, "job": job}))
     seen = road.until(ref, lambda seen: "the rest is ended in" in seen.detail)
     clock.ahead_s += 200
     seen = road.end(ref)

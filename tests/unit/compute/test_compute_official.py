@@ -24,7 +24,7 @@ ZONE = "us-central1-a"
 
 def order(name):
     body = json.loads((GOLDEN / f"{name}.json").read_text())
-    return render.call(body, "train-x1y2", 0, max_run_s=body["max_run_s"])
+    return render.call(body)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.json")))
@@ -51,11 +51,11 @@ def test_a_field_that_google_does_not_know_is_refused_before_anything_is_sent(cl
     assert not cloud.requests
 
 
-def test_what_arrives_is_what_was_shown(cloud, road, code):
+def test_what_arrives_is_what_was_completed(cloud, road, code):
     spec = TrainingSpec(script=code, gpu="L4:1", num_nodes=2, max_run_duration="1h")
-    road.submit(spec, job_id="bert-1")
-    record = road.backend._records.read("bert-1")
-    _, shown = render.call(record.order, "bert-1", 0, max_run_s=3600)
+    request = road.backend.complete(road.request(spec, job_id="bert-1"))
+    road.backend.create(request)
+    _, shown = render.call(request.body)
     (sent,) = [one for one in cloud.requests if one.method == "compute.instances.bulkInsert"]
     assert _numbers_as_text(json.loads(sent.body)) == _numbers_as_text(shown)
 

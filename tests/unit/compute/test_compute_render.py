@@ -21,6 +21,7 @@ BUNDLE = Bundle(
 )
 PLAIN = {"project": "my-project", "regions": ["us-central1", "us-east4"], "bucket": "gs://my-bucket"}
 GPU_NETS = [f"gpu-sub-{number}" for number in range(1, 9)]
+NONCE = "0123456789ab"
 IMAGE = "us-docker.pkg.dev/p/r/i@sha256:0"
 CASES = {
     "one-node": ({}, {"gpu": "L4:1"}),
@@ -80,16 +81,16 @@ CASES = {
 }
 
 
-def rendered(settings, fields):
+def rendered(settings, fields, attempt=0):
     backend = ComputeEngine(**{**PLAIN, **settings})
     spec = TrainingSpec(script="train.py", **fields)
     wanted = candidates(spec, [backend.supply])
     assert wanted.candidates, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
-    return backend.render(spec, wanted.candidates[0], "train-x1y2", BUNDLE).body
+    return backend.render(spec, wanted.candidates[0], "train-x1y2", BUNDLE, attempt=attempt, nonce=NONCE).body
 
 
-def sent(body, attempt=0):
-    return render.call(body, "train-x1y2", attempt, max_run_s=body["max_run_s"])
+def sent(body):
+    return render.call(body)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -180,11 +181,20 @@ def test_the_users_words_are_in_the_job_document_alone():
 
 
 def test_each_attempt_has_names_and_a_label_of_its_own():
-    body = rendered(*CASES["two-nodes-spot"])
-    _, second = sent(body, attempt=1)
+    _, second = sent(rendered(*CASES["two-nodes-spot"], attempt=1))
     assert list(second["perInstanceProperties"]) == ["train-x1y2-1-0", "train-x1y2-1-1"]
-    assert second["instanceProperties"]["labels"]["gputrain-attempt"] == "1"
-    assert second["instanceProperties"]["labels"]["gputrain-job"] == "train-x1y2"
+    labels = second["instanceProperties"]["labels"]
+    assert labels["gputrain-attempt"] == "1"
+    assert labels["gputrain-job"] == "train-x1y2"
+    assert labels["gputrain-gang"] == NONCE
+
+
+def test_two_prefixes_of_one_bucket_are_two_homes():
+    plain, team = (
+        rendered({"bucket": bucket}, {"gpu": "L4:1"})["properties"]["labels"]["gputrain-home"]
+        for bucket in ("gs://my-bucket", "gs://my-bucket/team")
+    )
+    assert plain != team
 
 
 def test_a_name_is_never_too_long_for_a_vm_and_stays_its_own():
@@ -195,7 +205,7 @@ def test_a_name_is_never_too_long_for_a_vm_and_stays_its_own():
 
 
 def test_machines_whose_gpus_need_networks_of_their_own_run_alone_without_them():
-    assert rendered({}, {"gpu": "H100:8"})["count"] == 1
+    assert len(rendered({}, {"gpu": "H100:8"})["job"]["names"]) == 1
     spec = TrainingSpec(script="train.py", gpu="H100:8", num_nodes=2)
     wanted = candidates(spec, [ComputeEngine(**PLAIN).supply])
     assert wanted.candidates == ()

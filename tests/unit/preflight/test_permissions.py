@@ -10,7 +10,7 @@ from gputrain.preflight.permissions import On
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute import images
 from tests import present
-from tests.road import Road
+from tests.road import Road, supervised
 from tests.unit.preflight.conftest import ACCOUNT, LOOKS, needs_of, permissions_of
 
 EVERY = [(kind, permission) for kind in present.CLOUDS for permission in sorted(permissions_of(kind))]
@@ -33,7 +33,7 @@ def story(cloud, backend, code):
         cloud.preempt("bert-1-0-0")
         cloud.clock.advance(120)
         backend.observe(ref)
-        backend.resume(ref)
+        supervised(backend, ref)
     backend.cancel(ref)
     if backend.name == "compute":
         backend.sweep()

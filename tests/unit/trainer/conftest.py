@@ -32,14 +32,14 @@ def now(cloud):
 def trainer(cloud, now):
     """Makes trainers: of both backends, or of one; they share nothing but the cloud."""
 
-    def build(*names, regions=("us-central1",), sleep=cloud.clock.advance):
+    def build(*names, regions=("us-central1",), sleep=cloud.clock.advance, now=now):
         reach = {
             "bucket": "gs://my-bucket",
             "regions": list(regions),
             "endpoints": cloud.endpoints,
             "credentials": cloud.credentials,
             "sleep": sleep,
-            "now": cloud.clock.now,
+            "now": lambda: now().timestamp(),
         }
         kinds = [present.backend(name) for name in names or ("vertex", "compute")]
         backends = [kind("my-project", **reach) for kind in kinds]

@@ -1,9 +1,12 @@
 """Exactly one job: whatever is lost, repeated, or done twice at once."""
 
 import threading
+import time
 
 import pytest
 
+import gputrain_emulator
+from gputrain.backends.vertex import VertexAI
 from gputrain.errors import (
     ApiDisabledError,
     CapacityError,
@@ -66,7 +69,8 @@ def test_unchanged_code_costs_one_write_and_few_reads_and_no_upload(backend, clo
     writes, reads = counted(cloud, start)
     assert writes == 1
     assert reads <= 6
-    assert not [one.method for one in cloud.requests[start:] if "insert" in one.method]
+    inserted = [one for one in cloud.requests[start:] if one.method == "storage.objects.insert"]
+    assert [b"records/" in one.body for one in inserted] == [True]
 
 
 def test_the_same_key_gives_the_same_job(backend, vertex, code):
@@ -125,9 +129,9 @@ def test_without_any_answer_the_error_says_that_nothing_is_known(make, cloud, ve
 
 def test_two_processes_at_once_are_told_apart_by_the_lock(make, cloud, vertex, code):
     one, other = make(), make()
-    cloud.fail(LIST, faults.Stale(seconds=40), times=4)  # neither sees the other's job in time
     first = submit(one, code)
     cloud.clock.advance(1)
+    forget(cloud, first)
     second = submit(other, code)
     assert len(made(vertex)) == 2
     numbers = sorted(vertex.jobs)
@@ -137,7 +141,14 @@ def test_two_processes_at_once_are_told_apart_by_the_lock(make, cloud, vertex, c
     assert storage.location("my-bucket")
     job = Trainer(make()).attach(second.uri)
     assert job.refresh().raw["name"].endswith(numbers[1])
+    assert vertex.jobs[numbers[0]].life.state.value == "JOB_STATE_PENDING", "a look changes nothing"
+    job.supervise()
     assert vertex.jobs[numbers[0]].life.state.value == "JOB_STATE_CANCELLING"
+
+
+def forget(cloud, job):
+    """Somebody empties the bucket: nothing but the lock keeps two jobs of one key apart."""
+    cloud.world.part(Storage).objects.delete("my-bucket", f"records/{job.ref.name}.json")
 
 
 def put_object(cloud, bucket, name, data):
@@ -151,8 +162,9 @@ def put_object(cloud, bucket, name, data):
 
 def test_a_job_that_did_nothing_leads_to_the_one_that_ran(make, cloud, vertex, code):
     one, other = make(), make()
-    cloud.fail(LIST, faults.Stale(seconds=40), times=4)
-    first, _second = submit(one, code), submit(other, code)
+    first = submit(one, code)
+    forget(cloud, first)
+    submit(other, code)
     numbers = sorted(vertex.jobs)
     winner = next(n for n in numbers if not first.refresh().raw["name"].endswith(n))
     put_object(cloud, "my-bucket", f"jobs/{first.ref.name}/lock", winner.encode())
@@ -278,3 +290,34 @@ def test_a_capacity_error_is_one_that_the_ladder_understands(make, cloud, code):
     bundle = backend.stage(spec(code), "a-1")
     with pytest.raises(CapacityError):
         backend.create(backend.render(spec(code), plan.candidates[0], "a-1", bundle))
+
+
+def test_a_cancel_ends_every_job_of_the_id(make, cloud, vertex, code):
+    first = submit(make(), code)
+    forget(cloud, first)
+    submit(make(), code)
+    assert len(made(vertex)) == 2
+    Trainer(make()).attach(first.uri).cancel()
+    cloud.clock.advance(120)
+    assert {job.life.state.value for job in made(vertex)} == {"JOB_STATE_CANCELLED"}
+
+
+def test_three_processes_with_one_key_make_one_job(code):
+    with gputrain_emulator.start(wall_clock=True) as cloud:
+        cloud.add_bucket("my-bucket", location="us-central1")
+        reach = {"bucket": "gs://my-bucket", "endpoints": cloud.endpoints, "credentials": cloud.credentials}
+        uris = []
+
+        def work():
+            trainer = Trainer(
+                VertexAI("my-project", "us-central1", **reach), sleep=lambda s: time.sleep(min(s, 0.1))
+            )
+            uris.append(trainer.submit(spec(code), idempotency_key="k").uri)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(uris) == 3
+        assert len(set(uris)) == len(cloud.vertex.jobs) == 1

@@ -29,8 +29,7 @@ def wait(job, cloud, *, until, rounds=100):
     """What a waiting client does: look, start again where that is left to it, and let time pass."""
     for _ in range(rounds):
         job.refresh()
-        if job.state is State.INTERRUPTED:
-            job._backend.resume(job.ref)
+        job.supervise()
         if job.state is until:
             return
         cloud.clock.advance(30)
@@ -53,13 +52,16 @@ def test_the_look_between_says_where_it_goes(submit, cloud):
     cloud.clock.advance(1000)
     seen = job.refresh()
     assert (seen.state, seen.failure) == (State.INTERRUPTED, None)
-    assert seen.detail == "us-central1 has no machines; europe-west4 is next"
+    assert seen.detail == (
+        "us-central1: no room after all; the next place of the plan is asked: europe-west4"
+    )
 
 
 def test_it_is_the_same_job_but_for_its_output_folder(submit, cloud, vertex):
     job = submit()
     wait(job, cloud, until=State.RUNNING)
     first, second = (one.document for one in sorted(vertex.jobs.values(), key=lambda one: one.serial))
+    assert first["labels"].pop("gputrain-gang") != second["labels"].pop("gputrain-gang")
     assert first["labels"] == second["labels"]
     assert first["jobSpec"].pop("baseOutputDirectory")
     assert "baseOutputDirectory" not in second["jobSpec"]
@@ -90,8 +92,7 @@ def test_two_who_wait_make_one_job(submit, make, cloud, vertex):
     cloud.clock.advance(1000)
     for one in (job, other):
         one.refresh()
-    for one in (job, other):
-        one._backend.resume(one.ref)
+    assert [one.resume() for one in (job, other)] == [True, False]
     assert places(vertex) == ["us-central1", "europe-west4"]
     for one in (job, other):
         wait(one, cloud, until=State.SUCCEEDED)
@@ -117,9 +118,31 @@ def test_a_process_that_knows_only_the_name_finds_it_where_it_is(submit, cloud):
     assert (seen.state, seen.place) == (State.RUNNING, "europe-west4")
 
 
-def test_a_process_that_knows_only_the_name_moves_it_on(submit, cloud, vertex):
+def test_a_process_that_knows_only_the_name_watches_and_makes_nothing(submit, cloud, vertex):
     job = submit()
     other = attach(job.uri, backend=for_ref(cloud, job.uri))
+    cloud.clock.advance(1000)
+    assert other.refresh().failure.kind == "stockout_region"
+    assert not other.resume()
+    assert places(vertex) == ["us-central1"]
+
+
+def test_a_process_with_another_account_makes_nothing_and_says_with_which_it_would(
+    submit, make, cloud, vertex, caplog
+):
+    job = submit()
+    other = Trainer(make(regions=REGIONS, service_account="else@my-project.iam.gserviceaccount.com"))
+    cloud.clock.advance(1000)
+    watched = other.attach(job.uri)
+    assert not watched.resume()
+    assert "service_account='train@my-project.iam.gserviceaccount.com'" in caplog.text
+    assert places(vertex) == ["us-central1"]
+    wait(job, cloud, until=State.SUCCEEDED)
+
+
+def test_any_process_with_the_same_settings_moves_it_on(submit, make, cloud, vertex):
+    job = submit()
+    other = Trainer(make(regions=REGIONS)).attach(job.uri)
     wait(other, cloud, until=State.SUCCEEDED)
     assert places(vertex) == ["us-central1", "europe-west4"]
     wait(job, cloud, until=State.SUCCEEDED)
@@ -143,11 +166,12 @@ def test_a_job_that_ran_is_not_moved(make, cloud, vertex, code):
     vertex.preempt(only)
     cloud.clock.advance(200)
     assert job.refresh().state is State.FAILED
-    assert not backend.resume(job.ref)
+    assert not job.supervise()
+    assert len(vertex.jobs) == 1
 
 
 def test_with_one_region_it_has_failed(submit, cloud):
     job = submit(regions=["us-central1"])
     cloud.clock.advance(1000)
     assert job.refresh().state is State.FAILED
-    assert not job._backend.resume(job.ref)
+    assert not job.supervise()

@@ -1,0 +1,89 @@
+"""Compute Engine's side of a record: from what was asked for to the VMs of those names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from gputrain.backends.base import Bundle, JobRef
+from gputrain.backends.compute.gang import Gangs
+from gputrain.backends.compute.names import NAME, Gang, Place, ref_of
+from gputrain.backends.compute.settings import Settings
+from gputrain.errors import JobLostError
+from gputrain.records import MADE, BucketBoard, Code, Record
+
+_CHOICES = (
+    "service_account", "network", "subnetwork", "gpu_subnetworks", "boot_image", "image_family", "disk_gib",
+    "disk_type", "placement_policy", "python", "external_ip", "secure_boot", "os_login", "network_tags",
+)  # fmt: skip
+
+
+@attrs.frozen(kw_only=True)
+class VmRecorder:
+    """As of `Recorder`."""
+
+    settings: Settings
+    board: BucketBoard
+    gangs: Gangs
+
+    @property
+    def settles_s(self) -> float:
+        """VMs are found by name as soon as their call was taken."""
+        return 4.0
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What VMs are and may do by these settings."""
+        return {name: str(getattr(self.settings, name)) for name in _CHOICES}
+
+    def code(self, code: Code) -> Bundle | None:
+        """The code of that hash in this backend's own bucket; to complete a request sees that it is there."""
+        if not code.sha256:
+            return None
+        location = self.settings.bucket.uri("code", f"{code.sha256}.tar.gz")
+        return Bundle(location=location, argv=code.argv, sha256=code.sha256)
+
+    def name_of(self, record: Record) -> JobRef:
+        """The job's name, which tells where it was placed first."""
+        return self.ref(record.place_on(NAME) or "unknown", record.job_id)
+
+    def there(self, record: Record) -> JobRef | None:
+        """The job's name, if the VMs of the latest ask have come."""
+        return self.name_of(record) if self.gangs.are_there(Gang.of(record)) else None
+
+    def clear(self, record: Record) -> None:
+        """Remove the VMs of the latest ask, and wait until each was seen to be gone."""
+        is_unmade = record.last is not None and record.last.answer != MADE
+        self.gangs.clear(Gang.of(record), and_traces=is_unmade)
+
+    def ref(self, zone: str, job_id: str) -> JobRef:
+        """The name of a job that is placed in a zone."""
+        return ref_of(self.settings.project, Place(zone=zone, bucket=self.settings.bucket), job_id)
+
+    def find(self, name: str) -> tuple[JobRef, ...]:
+        """Jobs of this bucket, newest first; those whose name starts with ``name``."""
+        return tuple(
+            self.ref(one.place, one.job_id) for one in self.board.entries(name) if one.backend == NAME
+        )
+
+    def known(self, ref: JobRef) -> Record:
+        """The record of a job that must be here.
+
+        Raises:
+            JobLostError: there is none.
+            RecordError: it is none.
+        """
+        record = self.board.read(ref.name)
+        last = record.last if record is not None else None
+        if record is not None and last is not None and last.way.backend == NAME:
+            return record
+        where = f"{self.board.name} holds no record of it"
+        if last is not None:
+            where = f"it went on to {last.way.backend} in {last.way.place}"
+        raise JobLostError(
+            f"there is no job {ref.name}",
+            why=where,
+            fix="check the name and the bucket; list the jobs there are with trainer.jobs()",
+            uri=ref.uri,
+        )

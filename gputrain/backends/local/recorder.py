@@ -1,0 +1,59 @@
+"""This machine's side of a record: a folder that is there, or is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from gputrain.backends.base import Bundle, JobRef
+from gputrain.backends.local import start, states
+from gputrain.records import Code, FolderBoard, Record
+
+RECORDS = ".records"
+
+
+@attrs.frozen
+class FolderRecorder:
+    """As of `Recorder`."""
+
+    root: Path
+    ref: JobRef
+    """The name of any job there, whose last part is filled in."""
+
+    @property
+    def board(self) -> FolderBoard:
+        """The records beside the jobs."""
+        return FolderBoard(self.root / RECORDS)
+
+    @property
+    def settles_s(self) -> float:
+        """A folder is made once, by whoever is first."""
+        return 0.0
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """A job keeps nothing of the settings; its supervisor starts it again."""
+        return {}
+
+    def code(self, code: Code) -> Bundle | None:  # noqa: ARG002  # it lies in somebody's folder
+        """Code is not kept here: it runs where it lies."""
+        return None
+
+    def name_of(self, record: Record) -> JobRef:
+        """The job's name."""
+        return attrs.evolve(self.ref, name=record.job_id)
+
+    def there(self, record: Record) -> JobRef | None:
+        """The job's name, if it was started; one whose creator died before that is started by a create."""
+        path = str(self.root / record.job_id)
+        if not os.path.lexists(path):
+            return None
+        start.refuse_foreign(path)
+        return None if states.is_abandoned(path) else self.name_of(record)
+
+    def clear(self, record: Record) -> None:
+        """Undo a create that was interrupted, at once: there is no job then, and its name is free."""
+        start.withdraw(str(self.root), record.job_id)

@@ -1,0 +1,95 @@
+"""Vertex AI's side of a record: from what was asked for to the custom job that bears its nonce."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import attrs
+
+from gputrain.backends.base import Bundle, JobRef
+from gputrain.backends.vertex import once
+from gputrain.backends.vertex.offers import NAME
+from gputrain.backends.vertex.settings import Settings
+from gputrain.backends.vertex.states import Seen
+from gputrain.backends.vertex.whereabouts import Whereabouts
+from gputrain.errors import AccessError, CapacityError, Scope
+from gputrain.records import CANCELLED, BucketBoard, Code, Record, ended
+
+log = logging.getLogger("gputrain")
+
+_CHOICES = (
+    "service_account", "network", "network_attachment", "tensorboard", "persistent_resource", "kms_key",
+    "disk_gib", "disk_type", "reduction_server",
+)  # fmt: skip
+
+
+@attrs.frozen(kw_only=True)
+class CustomJobRecorder:
+    """As of `Recorder`."""
+
+    settings: Settings
+    board: BucketBoard
+    whereabouts: Whereabouts
+
+    @property
+    def settles_s(self) -> float:
+        """Jobs are found in lists, which promise nothing."""
+        return 4.0
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What jobs are and may do by these settings."""
+        return {name: str(getattr(self.settings, name)) for name in _CHOICES}
+
+    def code(self, code: Code) -> Bundle | None:
+        """The code of that hash in this backend's own bucket; to complete a request sees that it is there."""
+        bucket = self.settings.bucket
+        if bucket is None or not code.sha256:
+            return None
+        location = bucket.uri("code", f"{code.sha256}.tar.gz")
+        return Bundle(location=location, argv=code.argv, sha256=code.sha256)
+
+    def name_of(self, record: Record) -> JobRef:
+        """The job's name, with the region that was asked last."""
+        assert record.last is not None
+        place = record.last.way.place
+        return JobRef(backend=NAME, project=self.settings.project, place=place, name=record.job_id)
+
+    def there(self, record: Record) -> JobRef | None:
+        """The job's name, if a list shows the job that the latest ask has made.
+
+        Raises:
+            CapacityError: it was made, and there were no machines for it.
+        """
+        seen = self._of_ask(record)
+        if seen is None:
+            return None
+        self.whereabouts.note(record.job_id, seen.resource)
+        if once.found_no_room(seen):
+            raise CapacityError(
+                f"{seen.region} had no machines for {seen.job_id} a short while ago",
+                why=seen.error,
+                fix="allow more regions, GPUs or provisioning models, or try again later",
+                place=seen.region,
+                scope=Scope.REGION,
+            )
+        return self.name_of(record)
+
+    def clear(self, record: Record) -> None:
+        """End the job that the latest ask has made, as far as lists show it."""
+        seen = self._of_ask(record)
+        if seen is not None and not seen.has_ended:
+            once.end(self.whereabouts.jobs, seen)
+
+    def end(self, job_id: str) -> None:
+        """Write down that nobody starts the job again."""
+        try:
+            ended(self.board, job_id, CANCELLED)
+        except AccessError as error:  # one who may end jobs, but not write to the bucket
+            log.warning("%s is cancelled, and may be started again: %s", job_id, error.what)
+
+    def _of_ask(self, record: Record) -> Seen | None:
+        last = record.last
+        assert last is not None
+        return once.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)

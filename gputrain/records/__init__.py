@@ -1,0 +1,30 @@
+"""What was asked for a job: written down before it is asked, for whoever comes after.
+
+One form for every backend. It lies on a `Board` (a folder of this machine, a bucket), is changed only by
+whoever read it last, and is never an order to be carried out: whoever goes on renders anew, from settings of
+its own. What a record says of accounts, networks and images is there to be compared, and never used.
+"""
+
+from gputrain.records.board import Board, Entry, MemoryBoard, OvertakenError, ended
+from gputrain.records.bucket import BucketBoard
+from gputrain.records.folder import FolderBoard
+from gputrain.records.reader import RecordError, read_record
+from gputrain.records.record import CANCELLED, MADE, Ask, Code, Record, Way
+
+__all__ = [
+    "CANCELLED",
+    "MADE",
+    "Ask",
+    "Board",
+    "BucketBoard",
+    "Code",
+    "Entry",
+    "FolderBoard",
+    "MemoryBoard",
+    "OvertakenError",
+    "Record",
+    "RecordError",
+    "Way",
+    "ended",
+    "read_record",
+]

@@ -1,0 +1,141 @@
+"""Where records are kept: one writer at a time, told apart by the generation that was read."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from gputrain.errors import TransientError
+from gputrain.records.record import Record
+
+TRIES = 5
+
+
+class OvertakenError(TransientError):
+    """Somebody else has written the record since it was read: it is their turn."""
+
+    kind = "overtaken"
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """A record on a board, as a list of them tells."""
+
+    job_id: str
+    backend: str
+    """That was asked first."""
+    place: str
+    written_at: float
+
+
+class Board(Protocol):
+    """Keeps records."""
+
+    @property
+    def name(self) -> str:
+        """The same for everybody who shares the board."""
+        ...
+
+    def read(self, job_id: str) -> Record | None:
+        """The record as it is now; None where there is none.
+
+        Raises:
+            RecordError: what is there is none.
+            AccessError, RequestError: it may not be read, or the bucket is not ours.
+        """
+        ...
+
+    def write(self, record: Record) -> Record:
+        """Write a record over the one that was read, or anew where its generation is 0; as it then is.
+
+        Raises:
+            OvertakenError: somebody else has written it since.
+        """
+        ...
+
+    def remove(self, record: Record) -> None:
+        """Remove the record, unless somebody else has written it since."""
+        ...
+
+    def entries(self, name: str = "") -> tuple[Entry, ...]:
+        """The records of jobs whose id begins so, the latest job first."""
+        ...
+
+
+def dated(record: Record, at: float) -> Record:
+    """The record whose latest ask bears the time at which it was written."""
+    last = record.last
+    if last is None or last.at:
+        return record
+    return attrs.evolve(record, asks=(*record.asks[:-1], attrs.evolve(last, at=at)))
+
+
+def overtaken(job_id: str) -> OvertakenError:
+    """The error for a record that is not what was read."""
+    return OvertakenError(
+        f"another process has gone on with {job_id}", fix="submit again: it takes up what that one has made"
+    )
+
+
+def ended(board: Board, job_id: str, why: str) -> Record | None:
+    """Write down that nobody starts a job again; the record as it then is, None where there is none.
+
+    Raises:
+        OvertakenError: others go on with it again and again.
+    """
+    for _ in range(TRIES):
+        record = board.read(job_id)
+        if record is None or record.over:
+            return record
+        with contextlib.suppress(OvertakenError):
+            return board.write(attrs.evolve(record, over=why))
+    raise overtaken(job_id)
+
+
+class MemoryBoard:
+    """For backends that keep no records: what this process asked for, and nobody else can know."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._kept: dict[str, Record] = {}
+        self._generations = 0
+
+    @property
+    def name(self) -> str:
+        """Nobody else has this board."""
+        return f"memory:{id(self)}"
+
+    def read(self, job_id: str) -> Record | None:
+        """As of `Board`."""
+        with self._lock:
+            found = self._kept.get(job_id)
+        return found and attrs.evolve(found, age_s=max(0.0, self._now() - found.written_at))
+
+    def write(self, record: Record) -> Record:
+        """As of `Board`."""
+        with self._lock:
+            there = self._kept.get(record.job_id)
+            if (there.generation if there else 0) != record.generation:
+                raise overtaken(record.job_id)
+            self._generations += 1
+            now = self._now()
+            fresh = attrs.evolve(dated(record, now), generation=self._generations, written_at=now, age_s=0.0)
+            self._kept[record.job_id] = fresh
+            return fresh
+
+    def remove(self, record: Record) -> None:
+        """As of `Board`."""
+        with self._lock:
+            there = self._kept.get(record.job_id)
+            if there is not None and there.generation == record.generation:
+                del self._kept[record.job_id]
+
+    def entries(self, name: str = "") -> tuple[Entry, ...]:  # noqa: ARG002  # as of `Board`
+        """As of `Board`; whoever keeps nothing lists nothing."""
+        return ()

@@ -1,0 +1,113 @@
+"""Records in a folder of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from gputrain.records.board import Entry, dated, overtaken
+from gputrain.records.reader import RecordError, read_record
+from gputrain.records.record import Record, written
+
+_MODE = 0o700
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+class FolderBoard:
+    """One file a job; processes of this machine are told apart by a lock on the folder.
+
+    The clock is this machine's own, and so is everybody's who reads it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def name(self) -> str:
+        """``file://this-machine/home/me/.local/state/gputrain/jobs/.records``"""
+        return f"file://{socket.gethostname()}{self._root.absolute()}"
+
+    def read(self, job_id: str) -> Record | None:
+        """As of `Board`."""
+        return self._there(job_id) if _NAME.fullmatch(job_id) else None
+
+    def write(self, record: Record) -> Record:
+        """As of `Board`."""
+        with self._held():
+            there = self._there(record.job_id)
+            if (there.generation if there else 0) != record.generation:
+                raise overtaken(record.job_id)
+            now, generation = time.time(), record.generation + 1
+            fresh = attrs.evolve(dated(record, now), generation=generation, written_at=now, age_s=0.0)
+            document = {"generation": generation, "written_at": now, "record": json.loads(written(fresh))}
+            path = self._path(record.job_id)
+            draft = path.with_suffix(f".{os.getpid()}.new")
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(json.dumps(document).encode())
+            os.replace(draft, path)
+            return fresh
+
+    def remove(self, record: Record) -> None:
+        """As of `Board`."""
+        with self._held():
+            there = self._there(record.job_id)
+            if there is not None and there.generation == record.generation:
+                self._path(record.job_id).unlink(missing_ok=True)
+
+    def entries(self, name: str = "") -> tuple[Entry, ...]:
+        """As of `Board`."""
+        found: list[Entry] = []
+        for path in self._root.glob(f"{name}*.json") if self._root.is_dir() else ():
+            with contextlib.suppress(RecordError):
+                record = self._there(path.stem)
+                if record is not None and record.asks:
+                    way = record.asks[0].way
+                    found.append(
+                        Entry(
+                            job_id=record.job_id,
+                            backend=way.backend,
+                            place=way.place,
+                            written_at=record.asks[0].at,
+                        )
+                    )
+        return tuple(sorted(found, key=lambda one: one.written_at, reverse=True))
+
+    def _there(self, job_id: str) -> Record | None:
+        try:
+            document = json.loads(self._path(job_id).read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise RecordError(f"what is kept of {job_id} is no record", why=str(error)) from error
+        inner = document.get("record") if isinstance(document, dict) else None
+        record = read_record(job_id, json.dumps(inner).encode())
+        generation, at = document.get("generation"), document.get("written_at")
+        if not isinstance(generation, int) or not isinstance(at, float):
+            raise RecordError(f"what is kept of {job_id} is no record", why="it has no generation")
+        age_s = max(0.0, time.time() - at)
+        return attrs.evolve(record, generation=generation, written_at=at, age_s=age_s)
+
+    def _path(self, job_id: str) -> Path:
+        return self._root / f"{job_id}.json"
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        missing = [one for one in (self._root, *self._root.parents) if not one.exists()]
+        for one in reversed(missing):  # each for this user alone: mkdir's own parents are not
+            with contextlib.suppress(FileExistsError):
+                one.mkdir(_MODE)
+        fd = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)

@@ -1,0 +1,140 @@
+"""Reads a record that somebody else wrote: whatever has another form is no record, and says so."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from gputrain.errors import ProviderError
+from gputrain.records.record import SCHEMA, Ask, Code, Record, Way
+
+T = TypeVar("T")
+
+LARGEST_BYTES = 4 << 20
+MOST_WAYS = 20_000
+MOST_NAMES = 2_000
+LONGEST_TEXT = 65_536
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9._]{0,126}[a-z0-9])?")
+_NONCE = re.compile(r"[0-9a-f]{8,32}")
+_PLACE = re.compile(r"[^\s;|&$`'\"<>\x00-\x1f]{1,1024}")
+_WORD = re.compile(r"[a-z0-9_ -]{0,64}")
+
+
+class RecordError(ProviderError):
+    """What lies where a record should be is none."""
+
+    kind = "no_record"
+
+
+def read_record(job_id: str, content: bytes) -> Record:
+    """The record of a job.
+
+    Raises:
+        RecordError: it is no record, or that of another job.
+    """
+    try:
+        return _record(job_id, content)
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise RecordError(
+            f"what is kept of {job_id} is no record",
+            why=f"{type(error).__name__}: {str(error)[:200]}",
+            fix="find out who can write to the bucket; a release of gputrain that is newer may read it",
+        ) from error
+
+
+def _record(job_id: str, content: bytes) -> Record:
+    if len(content) > LARGEST_BYTES:
+        _refuse("it is too large")
+    fields = _mapping(json.loads(content.decode()))
+    if fields.get("schema") != SCHEMA:
+        _refuse(f"its schema is {str(fields.get('schema'))[:20]}")
+    if fields["job_id"] != job_id:
+        _refuse("it is that of another job")
+    code = _mapping(fields["code"])
+    return Record(
+        job_id=job_id,
+        home=_text(fields["home"]),
+        spec=_mapping(fields["spec"]),
+        code=Code(
+            location=_text(code["location"]),
+            argv=_all(code["argv"], _text, MOST_NAMES),
+            sha256=_matching(re.compile("(?:[0-9a-f]{64})?"))(code["sha256"]),
+        ),
+        ways=_all(fields["ways"], _way, MOST_WAYS),
+        asks=_all(fields["asks"], _ask, MOST_NAMES),
+        used_s=_whole(fields["used_s"]),
+        used_usd=_number(fields["used_usd"]),
+        waiting_since=_number(fields["waiting_since"]),
+        over=_matching(_WORD)(fields["over"]),
+        settings={
+            _text(name): {_text(key): _text(value) for key, value in _mapping(one).items()}
+            for name, one in _mapping(fields["settings"]).items()
+        },
+    )
+
+
+def _way(value: object) -> Way:
+    fields = _mapping(value)
+    place = _matching(_PLACE)
+    return Way(
+        backend=_matching(_WORD)(fields["backend"]),
+        place=place(fields["place"]),
+        region=place(fields["region"]),
+        **{name: _text(fields[name]) for name in ("gpu", "gpu_count", "machine_type", "model")},
+    )
+
+
+def _ask(value: object) -> Ask:
+    fields = _mapping(value)
+    price = fields["price_usd_h"]
+    return Ask(
+        way=_way(fields["way"]),
+        attempt=_whole(fields["attempt"]),
+        names=_all(fields["names"], _matching(_NAME), MOST_NAMES),
+        nonce=_matching(_NONCE)(fields["nonce"]),
+        price_usd_h=None if price is None else _number(price),
+        at=_number(fields["at"]),
+        answer=_matching(_WORD)(fields["answer"]),
+        scope=_matching(_WORD)(fields["scope"]),
+    )
+
+
+def _refuse(why: str) -> NoReturn:
+    raise ValueError(why)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else _refuse("an object was due")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= LONGEST_TEXT else _refuse("a text was due")
+
+
+def _matching(form: re.Pattern[str]) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        text = _text(value)
+        return text if form.fullmatch(text) else _refuse(f"{text[:40]!r} has not the form {form.pattern}")
+
+    return read
+
+
+def _whole(value: object) -> int:
+    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
+    return value if is_one and isinstance(value, int) else _refuse("a count was due")
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        _refuse("a number was due")
+    found = float(value) if abs(value) < 1 << 60 else math.inf
+    return found if math.isfinite(found) and found >= 0 else _refuse("a number was due")
+
+
+def _all(value: object, read: Callable[[object], T], most: int) -> tuple[T, ...]:
+    if not isinstance(value, list) or len(value) > most:
+        _refuse(f"a list of at most {most} was due")
+    return tuple(read(one) for one in value)

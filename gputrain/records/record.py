@@ -1,0 +1,206 @@
+"""The record of one job, as a value. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from gputrain.spec import TrainingSpec
+
+SCHEMA = 1
+CANCELLED = "cancelled"
+"""In `Record.over`: somebody ended it, so nobody starts it again."""
+
+MADE = "made"
+"""In `Ask.answer`: the job was made by it, and has been started again since."""
+
+SHORTEST_RESTART_S = 60
+"""What must be left of the time limit for another start to be worth its while."""
+
+KEPT_ASKS = 100
+"""The latest that are kept; a job that waits for room for days asks for ever."""
+
+
+def _frozen(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType(dict(given))
+
+
+@attrs.frozen(kw_only=True)
+class Way:
+    """One step of the ladder: a machine, at a place, under a provisioning model."""
+
+    backend: str
+    place: str
+    region: str
+    gpu: str
+    """Empty for CPU ranks."""
+    gpu_count: str
+    machine_type: str
+    model: str
+    """Empty where nothing is sold."""
+
+
+@attrs.frozen(kw_only=True)
+class Ask:
+    """One time that machines were asked for."""
+
+    way: Way
+    attempt: int
+    """0 for the first start of the job, one more with each restart."""
+    names: tuple[str, ...]
+    """What was asked for by name, known before it was asked for."""
+    nonce: str
+    """Drawn for this ask alone; what was made for it bears it in a label."""
+    price_usd_h: float | None = None
+    """Of all machines together, when they were asked for; None: unknown."""
+    at: float = 0.0
+    """When it was written down, in seconds since 1970 by the clock of whoever keeps the board; 0: not yet."""
+    answer: str = ""
+    """The word of what came of it; empty: it was accepted, is on its way, or nobody lived to write it."""
+    scope: str = ""
+    """How far a refusal reaches."""
+
+
+@attrs.frozen(kw_only=True)
+class Code:
+    """What travels, by its hash: where it lies is told for people, and looked for anew."""
+
+    location: str
+    argv: tuple[str, ...]
+    sha256: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Record:
+    """What was asked for a job, and what of its time and money is used up."""
+
+    job_id: str
+    home: str
+    """The board that decides whose turn it is, by its name; other buckets hold copies for their readers."""
+    spec: Mapping[str, Any] = attrs.field(converter=_frozen)
+    """As `TrainingSpec.to_dict` writes it."""
+    code: Code
+    ways: tuple[Way, ...] = ()
+    """The ladder, in its order."""
+    asks: tuple[Ask, ...] = ()
+    """Oldest first."""
+    used_s: int = 0
+    """Seconds that the attempts before the present one ran."""
+    used_usd: float = 0.0
+    """What they cost, at their dated prices."""
+    waiting_since: float = 0.0
+    """When the first place had no room for the present attempt, by the board's clock; 0: none has."""
+    over: str = ""
+    """Why nobody starts it again, in a word; empty: it may be."""
+    settings: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict, converter=_frozen)
+    """What each backend was set to when it was asked: to be compared, never to be used."""
+
+    generation: int = attrs.field(default=0, eq=False)
+    """Of the object; 0: not written yet."""
+    written_at: float = attrs.field(default=0.0, eq=False)
+    """By the clock of whoever keeps the board."""
+    age_s: float = attrs.field(default=0.0, eq=False)
+    """Seconds between its writing and its reading, both by that clock."""
+
+    @property
+    def last(self) -> Ask | None:
+        """The latest ask."""
+        return self.asks[-1] if self.asks else None
+
+    @property
+    def attempt(self) -> int:
+        """Which start of the job the latest ask is for."""
+        return self.asks[-1].attempt if self.asks else 0
+
+    @property
+    def now(self) -> float:
+        """The moment at which it was read, by the clock of whoever keeps the board."""
+        return self.written_at + self.age_s
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody asked and has not written down what was answered."""
+        return self.last is not None and not self.last.answer
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the job ran, or was to run, before the latest ask."""
+        return any(one.answer == MADE for one in self.asks)
+
+    def place_on(self, backend: str) -> str:
+        """Where the job was placed first on a backend; its name there tells of that place for good."""
+        asks = [one for one in self.asks if one.way.backend == backend]
+        kept = [one for one in asks if one.answer in ("", MADE)] or asks
+        return kept[0].way.place if kept else ""
+
+    @property
+    def training_spec(self) -> TrainingSpec:
+        """The spec. Raises SpecError where it is none."""
+        return TrainingSpec.from_dict(self.spec)
+
+    @property
+    def restarts_left(self) -> int:
+        """How often it may start again."""
+        return max(0, self.training_spec.max_restarts - self.attempt)
+
+    def asked(self, ask: Ask, **changes: Any) -> Record:
+        """The record with one more ask, which is the latest."""
+        told = [one for one in self.asks if one.answer == MADE or one.way != ask.way]
+        made = [one for one in told if one.answer == MADE]
+        others = [one for one in told if one.answer != MADE][-KEPT_ASKS:]
+        kept = sorted([*made, *others], key=told.index)
+        return attrs.evolve(self, asks=(*kept, ask), **changes)
+
+    def answered(self, answer: str, scope: str = "") -> Record:
+        """The record with what came of the latest ask."""
+        *before, last = self.asks
+        return attrs.evolve(self, asks=(*before, attrs.evolve(last, answer=answer, scope=scope)))
+
+    def spent(self, seconds: int) -> Record:
+        """The record after the present attempt ran so long."""
+        price = self.last.price_usd_h if self.last is not None else None
+        usd = seconds / 3600 * (price or 0.0)
+        return attrs.evolve(self, used_s=self.used_s + seconds, used_usd=self.used_usd + usd)
+
+    @property
+    def left_s(self) -> int:
+        """What is left of the time limit, and of the money at the price of the present place."""
+        spec = self.training_spec
+        left = int(spec.max_run_duration.total_seconds()) - self.used_s
+        price = self.last.price_usd_h if self.last is not None else None
+        if spec.max_cost is not None and price:
+            left = min(left, int((spec.max_cost - self.used_usd) / price * 3600))
+        return max(0, left)
+
+    @property
+    def left(self) -> TrainingSpec | None:
+        """The spec with what is left of its time and money; None where that buys no minute anywhere."""
+        spec = self.training_spec
+        run_s = int(spec.max_run_duration.total_seconds()) - self.used_s
+        money = None if spec.max_cost is None else round(spec.max_cost - self.used_usd, 6)
+        if (self.used_s and run_s < SHORTEST_RESTART_S) or run_s <= 0 or (money is not None and money <= 0):
+            return None
+        return spec.replace(max_run_duration=timedelta(seconds=run_s), max_cost=money)
+
+
+def spec_of(spec: TrainingSpec, argv: Sequence[str]) -> dict[str, Any]:
+    """The spec as a record holds it; a function is the script that was made of it."""
+    if spec.function is not None:
+        spec = spec.replace(function=None, script=argv[0], name=spec.name or spec.title, source_dir=None)
+    return spec.to_dict()
+
+
+def written(record: Record) -> bytes:
+    """The record as it lies on its board."""
+    kept = attrs.filters.exclude("generation", "written_at", "age_s")
+    fields = attrs.asdict(record, filter=kept, value_serializer=_plain)
+    return json.dumps({"schema": SCHEMA, **fields}, sort_keys=True).encode()
+
+
+def _plain(_instance: object, _field: object, value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,157 @@
+"""The record of one job in this process's hands: whoever wrote it last may ask for machines."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+import attrs
+
+from gputrain.backends.base import Backend
+from gputrain.backends.recorder import KeepsRecords, Recorder
+from gputrain.errors import RequestError
+from gputrain.records import Ask, Board, MemoryBoard, OvertakenError, Record, ended
+
+TURN_S = 180.0
+"""How long an ask may be on its way before another process takes over: longer than any call that makes
+machines may take, its repetitions included."""
+
+
+class Boards:
+    """The boards of some backends; the first one is home to the jobs that are submitted through them."""
+
+    def __init__(self, backends: Mapping[str, Backend]) -> None:
+        self._backends = backends
+        self._own = MemoryBoard()
+
+    def recorder(self, backend: str) -> Recorder | None:
+        """What a backend does for its records; None for one that keeps none, or is not here."""
+        found: object = self._backends.get(backend)
+        return found.recorder() if isinstance(found, KeepsRecords) else None
+
+    def of(self, backend: str) -> Board | None:
+        """Where a backend keeps records."""
+        found = self.recorder(backend)
+        return None if found is None else found.board
+
+    def all(self) -> tuple[Board, ...]:
+        """Each board once, home first."""
+        found = {board.name: board for name in self._backends if (board := self.of(name)) is not None}
+        return tuple(found.values()) or (self._own,)
+
+    def named(self, name: str) -> Board | None:
+        """The board of that name, if a backend here has it."""
+        return next((board for board in self.all() if board.name == name), None)
+
+
+class Claim:
+    """Reads and writes one job's record where it decides, and copies it where it is looked for."""
+
+    def __init__(self, boards: Boards, job_id: str, now: Callable[[], datetime]) -> None:
+        self._boards = boards
+        self._home = boards.all()[0]
+        self._job_id = job_id
+        self._now = now
+        self._wrote_at: datetime | None = None
+        self.record: Record | None = None
+
+    @property
+    def home(self) -> str:
+        """The board that decides, by its name."""
+        return self._home.name
+
+    def read(self) -> Record | None:
+        """The record as it is now; None where no board has one.
+
+        Raises:
+            RecordError: what is there is none.
+            RequestError: it is kept where no backend here can write.
+        """
+        self.record = None
+        for board in self._boards.all():
+            found = board.read(self._job_id)
+            if found is not None and found.home != board.name:
+                found = self._at_home(found)
+            if found is not None:
+                self._home = self._boards.named(found.home) or board
+                self.record = found
+                return found
+        return None
+
+    def _at_home(self, copy: Record) -> Record | None:
+        home = self._boards.named(copy.home)
+        if home is None:
+            raise RequestError(
+                f"{copy.job_id} is kept in {copy.home}, where none of these backends may write",
+                why=f"its backends keep records in {', '.join(one.name for one in self._boards.all())}",
+                fix=f"watch it by its name; it starts again where {copy.home} is kept",
+            )
+        return home.read(copy.job_id)
+
+    def ask(self, record: Record, ask: Ask) -> None:
+        """Write down that machines are about to be asked for.
+
+        Raises:
+            OvertakenError: it is somebody else's turn.
+        """
+        self.write(record.asked(ask))
+
+    def keep(self) -> None:
+        """Say that this process is still at it. Raises as `ask`."""
+        if self.record is not None:
+            self.write(self.record)
+
+    def write(self, record: Record) -> None:
+        """Write the record as it should be now. Raises as `ask`."""
+        self.record = self._home.write(attrs.evolve(record, home=self._home.name))
+        self._wrote_at = self._now()
+        self._copy()
+
+    def _copy(self) -> None:
+        """Tell it where a reader with the job's name would look."""
+        record = self.record
+        if record is None:
+            return
+        for board in self._copies(record):
+            with contextlib.suppress(OvertakenError):  # whoever was quicker has copied it as well
+                there = board.read(self._job_id)
+                board.write(attrs.evolve(record, generation=there.generation if there else 0))
+
+    def answer(self, answer: str, scope: str = "") -> None:
+        """Keep in mind what was answered; it is written with what follows."""
+        if self.record is not None and self.record.is_open:
+            self.record = self.record.answered(answer, scope)
+
+    def is_ours(self) -> bool:
+        """Whether nobody has gone on without us; asked only where the last write is long ago."""
+        since = None if self._wrote_at is None else self._now() - self._wrote_at
+        if self.record is None or (
+            since is not None and timedelta(0) <= since < timedelta(seconds=TURN_S / 2)
+        ):
+            return True
+        there = self._home.read(self._job_id)
+        return there is not None and there.generation == self.record.generation
+
+    def end(self, why: str) -> None:
+        """Write down that nobody starts the job again."""
+        if self.read() is not None:
+            self.record = ended(self._home, self._job_id, why)
+            self._copy()
+
+    def drop(self) -> None:
+        """Remove the record of a job that never came to be."""
+        if self.record is None or not self.record.generation:
+            return
+        for board in self._copies(self.record):
+            there = board.read(self._job_id)
+            if there is not None:
+                board.remove(there)
+        self._home.remove(self.record)
+        self.record = None
+
+    def _copies(self, record: Record) -> tuple[Board, ...]:
+        """The other boards on which somebody may look for the job: those of the backends that were asked."""
+        asked = (self._boards.of(one.way.backend) for one in record.asks)
+        found = {board.name: board for board in asked if board is not None and board.name != self._home.name}
+        return tuple(found.values())

@@ -1,0 +1,159 @@
+"""The first placing of a job: found where somebody has asked for it already, or asked for by its plan."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from gputrain.backends.recorder import Recorder
+from gputrain.errors import CapacityError, GputrainError, RequestError
+from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, Plan
+from gputrain.planning.attempts import refused
+from gputrain.planning.ladder import GiveUp, Reason
+from gputrain.records import CANCELLED, OvertakenError, Record
+from gputrain.trainer.claim import TURN_S, Claim
+from gputrain.trainer.climb import Climb, Placed, Surroundings
+from gputrain.trainer.nowhere import placement_error
+from gputrain.trainer.staged import Staged
+from gputrain.trainer.ways import candidate_of, lately_refused
+
+log = logging.getLogger("gputrain")
+
+LOOK_EVERY_S = 5.0
+
+
+class Placing:
+    """One submit: exactly one job of its id, whoever else submits it."""
+
+    def __init__(self, around: Surroundings, plan: Plan[Any], job_id: str) -> None:
+        self._around = around
+        self._plan = plan
+        self._job_id = job_id
+        self._claim = Claim(around.boards, job_id, around.now)
+        self.staged = Staged(job_id, plan.spec)
+
+    def submit(self, *, is_new: bool) -> Placed:
+        """The job of this id, found or made.
+
+        Args:
+            is_new: the id was drawn just now, so that nobody else can know it.
+
+        Raises:
+            NoPlacementError, QuotaExceededError: no place takes it.
+            AccessError, RequestError, TransientError: as the only place that was tried answers.
+            KeyboardInterrupt: Ctrl-C: what was being made is withdrawn; the message says so.
+        """
+        while True:
+            try:
+                found = None if is_new else self._found()
+                return found or self._asked()
+            except OvertakenError:  # noqa: PERF203  # somebody else was quicker: look what came of it
+                is_new = False
+
+    def _asked(self) -> Placed:
+        plan, around = self._plan, self._around
+        longest = plan.spec.max_wait_duration
+        record = self._claim.record
+        ladder = Ladder(
+            candidates=plan.candidates,
+            attempts=Ledger(() if record is None else lately_refused(record, plan.candidates)),
+            give_up_at=None if longest is None else around.now() + longest,
+        )
+        climb = Climb(around, self._claim, plan.spec, ladder, self.staged, job_id=self._job_id)
+        outcome = climb.run()
+        if isinstance(outcome, Placed):
+            return outcome
+        reason = outcome.reason if isinstance(outcome, GiveUp) else Reason.NOWHERE_LEFT
+        if reason is not Reason.UNCLEAR:  # else something may be there, and the record is how it is found
+            self._forget()
+        raise placement_error(plan, climb.ladder, reason)
+
+    def _forget(self) -> None:
+        try:
+            self._claim.drop()
+        except GputrainError as error:  # what is left says of each place what it answered: no harm
+            log.info("the record of %s stays: %s", self._job_id, error.what)
+
+    def _found(self) -> Placed | None:
+        """The job, if somebody has asked for it and it came; who is at it now is waited for."""
+        waited_s = 0.0
+        while True:
+            record, listed = self._claim.read(), self._listed()
+            if listed is not None or record is None or record.last is None:
+                return listed
+            if record.is_made or record.over == CANCELLED:
+                return self._taken_up(record)
+            if not record.is_open:
+                return None
+            if self._is_listed_only(record):
+                self._claim.answer(Outcome.UNCLEAR.value)
+                return None
+            asked = self._recorder(record)
+            try:
+                if asked.there(record) is not None:
+                    return self._taken_up(record)
+            except CapacityError as error:  # it was taken, and then there were no machines
+                self._refused(record, error)
+                return None
+            # Two bounds, either is enough: the record's age by its own clock, and our own patience. Where a
+            # create twice is a create once, and seen at once, nobody needs to be waited for.
+            turn_s = TURN_S if asked.settles_s else 0.0
+            if record.age_s >= turn_s or waited_s >= turn_s:
+                if turn_s:
+                    asked.clear(record)  # first nothing is left of it, then the next place may be asked
+                self._claim.answer(Outcome.UNCLEAR.value)
+                return None
+            self._around.sleep(LOOK_EVERY_S)
+            waited_s += LOOK_EVERY_S
+
+    def _listed(self) -> Placed | None:
+        """As `_found`, where a backend keeps no records and its jobs can only be listed."""
+        for backend in self._around.backends.values():
+            if self._around.boards.recorder(backend.name) is not None:
+                continue
+            for ref in backend.find(name=self._job_id):
+                if ref.name == self._job_id:
+                    mine = [one for one in self._plan.candidates if one.backend == backend.name]
+                    one = mine[0] if len(mine) == 1 else None
+                    return Placed(ref=ref, backend=backend, candidate=one, attempts=self._told(one))
+        return None
+
+    def _is_listed_only(self, record: Record) -> bool:
+        """Whether the latest ask went to a backend that keeps no records; its jobs are found by a list."""
+        assert record.last is not None
+        name = record.last.way.backend
+        return name in self._around.backends and self._around.boards.recorder(name) is None
+
+    def _taken_up(self, record: Record) -> Placed:
+        ref = self._recorder(record).name_of(record)
+        assert record.last is not None
+        backend = self._around.backends[record.last.way.backend]
+        one = candidate_of(record.last, self._plan.candidates)
+        return Placed(ref=ref, backend=backend, candidate=one, attempts=self._told(one))
+
+    def _told(self, found: Candidate | None) -> Ledger:
+        if found is None:
+            return Ledger()
+        answer = "found there: an earlier submit made it"
+        at = self._around.now()
+        return Ledger((Attempt(candidate=found, at=at, outcome=Outcome.ACCEPTED, answer=answer),))
+
+    def _recorder(self, record: Record) -> Recorder:
+        """The backend of the latest ask. RequestError where it is none of this trainer's."""
+        assert record.last is not None
+        way = record.last.way
+        found = self._around.boards.recorder(way.backend)
+        if found is not None:
+            return found
+        raise RequestError(
+            f"{self._job_id} was asked of {way.backend} in {way.place}, which this trainer does not have",
+            why="asking elsewhere could make it a second time",
+            fix=f"give the trainer its {way.backend} backend as well, or submit under another key",
+        )
+
+    def _refused(self, record: Record, error: CapacityError) -> None:
+        self._claim.answer(Outcome.NO_ROOM.value, error.scope.value)
+        assert record.last is not None
+        one = candidate_of(record.last, self._plan.candidates)
+        if one is not None:
+            self._around.memory.learn(refused(one, error, self._around.now()))

@@ -1,0 +1,266 @@
+"""A job that was placed and cannot stay: it goes on by the same ladder, in any process with its settings.
+
+::
+
+    look -> interrupted, or no machines after all  ->  the record: what was asked, what is left of it
+         -> candidates from this process's own settings, in the record's order, facts read anew
+         -> the climb of a first submit
+"""
+
+from __future__ import annotations
+
+import logging
+
+import attrs
+
+from gputrain import causes
+from gputrain.backends.base import Backend, JobRef, Tidies
+from gputrain.causes import Fault
+from gputrain.errors import RequestError, Scope
+from gputrain.job.going import Step
+from gputrain.lifecycle import Observation, State
+from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, candidates
+from gputrain.planning.ladder import Try
+from gputrain.records import CANCELLED, MADE, OvertakenError, Record, RecordError
+from gputrain.trainer.claim import TURN_S, Claim
+from gputrain.trainer.climb import Climb, Placed, Surroundings
+from gputrain.trainer.staged import Staged
+from gputrain.trainer.ways import candidate_of, in_order, lately_refused
+
+log = logging.getLogger("gputrain")
+
+AGAIN_S = 60.0
+"""Between two rounds for an interrupted job, by the record's clock: many may watch it."""
+
+NOTHING = Ledger()
+
+
+@attrs.frozen(kw_only=True)
+class Next:
+    """What to do about a job that cannot stay where it was asked for."""
+
+    record: Record
+    """As it is once the latest ask is answered."""
+    attempt: int
+    told: str
+    """For the ledger, of the place that it leaves."""
+    is_late: bool = False
+    """It was taken, and found no machines."""
+
+
+class Restart:
+    """What one job's handle asks for: whether a way is left, and to go on by it."""
+
+    def __init__(self, around: Surroundings, job_id: str, staged: Staged | None = None) -> None:
+        self._around = around
+        self._job_id = job_id
+        self._staged = staged or Staged(job_id)
+        self._claim = Claim(around.boards, job_id, around.now)
+        self._said: set[str] = set()
+
+    def way_on(self, seen: Observation) -> str:
+        """What comes next for a job that found no machines after all; empty where that is its end."""
+        record = self._read() if is_late(seen) else None
+        if record is None or record.over:
+            return ""
+        if not record.is_open:
+            return "it waits for room"
+        following = self._next(record, seen)
+        if following is None:
+            return ""
+        ladder = self._ladder(following, self._candidates(following.record))
+        step = ladder.step(self._around.now(), self._around.memory.blocks)
+        if isinstance(step, Try):
+            return f"{following.told}; the next place of the plan is asked: {step.candidate.place}"
+        waits = following.record.training_spec.max_wait_duration is not None
+        return f"{following.told}; it waits for room" if waits else ""
+
+    def go_on(self, seen: Observation, told: Ledger) -> Step:
+        """Ask for the job again, where that may be and something has room.
+
+        Args:
+            seen: the look that said how the job stands, as its backend gave it.
+            told: the ledger so far.
+        """
+        stays = Step(placed=None, attempts=told)
+        record = self._read()
+        if record is None or record.over:
+            return stays
+        following = self._next(record, seen)
+        if following is None:
+            return stays
+        try:
+            return self._climb(following, told)
+        except OvertakenError:  # another process does it
+            return stays
+
+    def tidy(self, ref: JobRef, backend: Backend, seen: Observation) -> None:
+        """End what is left of a gang that cannot go on; for those who act, and never for a mere look."""
+        if isinstance(backend, Tidies):
+            backend.tidy(ref, seen)
+
+    def cancel(self, ref: JobRef, backend: Backend) -> None:
+        """Have nobody start it again, and end it. Errors as of `Backend.cancel`."""
+        record = self._read()
+        last = None if record is None else record.last
+        own = self._around.boards.of(backend.name)
+        if record is not None and own is not None and record.home != own.name:
+            state = backend.observe(ref).state
+            if state is None or not state.is_terminal:
+                self._claim.end(CANCELLED)
+        if record is not None and last is not None and last.way.backend != backend.name:
+            there = self._around.boards.recorder(last.way.backend)
+            if there is not None:  # it has gone on since this name was told
+                backend, ref = self._around.backends[last.way.backend], there.name_of(record)
+        backend.cancel(ref)
+
+    def _keeps(self) -> bool:
+        return any(self._around.boards.of(name) is not None for name in self._around.backends)
+
+    def _read(self) -> Record | None:
+        """The record; None also where it is none, or kept where this process may not write."""
+        try:
+            return self._claim.read() if self._keeps() else None
+        except (RecordError, RequestError) as error:
+            self._say(f"{self._job_id} cannot be started again from here: {error}")
+            return None
+
+    def _next(self, record: Record, seen: Observation) -> Next | None:
+        if not record.is_open:
+            is_due = seen.state is not None and record.age_s >= AGAIN_S
+            return Next(record=record, attempt=record.attempt, told="no room yet") if is_due else None
+        assert record.last is not None
+        if seen.ask and seen.ask != record.last.nonce:
+            return None  # what was seen is of an earlier ask: somebody has gone on
+        if is_late(seen):
+            return _late(record, seen)
+        cause = causes.of(seen.failure.kind) if seen.failure else None
+        if seen.state is not State.INTERRUPTED:
+            return None
+        if cause is None:  # whoever was to ask for it never did
+            if record.age_s <= TURN_S:
+                return None
+            return Next(
+                record=record.answered(Outcome.UNCLEAR.value), attempt=record.attempt, told="nothing came"
+            )
+        if not cause.may_restart or not record.restarts_left:
+            return None
+        spent = record.answered(MADE).spent(int(seen.ran_s))
+        told = "interrupted there, and it starts again"
+        return Next(record=attrs.evolve(spent, waiting_since=0.0), attempt=record.attempt + 1, told=told)
+
+    def _climb(self, following: Next, told: Ledger) -> Step:
+        record = following.record
+        spec = record.left
+        found = self._candidates(record)
+        if spec is None:
+            return Step(placed=None, attempts=told)
+        self._clear(record)
+        fresh = self._around.read_anew(found)
+        ladder = self._ladder(following, fresh)
+        seeds = len(ladder.attempts)
+        self._claim.record = record
+        climb = Climb(
+            self._around, self._claim, spec, ladder, self._staged,
+            job_id=self._job_id, attempt=following.attempt, may_rest=False,
+        )  # fmt: skip
+        outcome = climb.run()
+        left = self._leaving(following, found, outcome if isinstance(outcome, Placed) else None)
+        ledger = Ledger((*told, *left, *climb.ladder.attempts[seeds:]))
+        if isinstance(outcome, Placed):
+            ref = outcome.ref
+            recorder = self._around.boards.recorder(outcome.backend.name)
+            if recorder is not None and self._claim.record is not None:
+                ref = recorder.name_of(self._claim.record)
+            return Step(placed=attrs.evolve(outcome, ref=ref), attempts=ledger)
+        self._rest(following)
+        return Step(placed=None, attempts=ledger)
+
+    def _clear(self, record: Record) -> None:
+        """See that nothing of the latest ask is left, before the next."""
+        assert record.last is not None
+        recorder = self._around.boards.recorder(record.last.way.backend)
+        if recorder is not None:
+            recorder.clear(record)
+
+    def _rest(self, following: Next) -> None:
+        """Write down that no place had room: it is tried again later, or that was its end."""
+        record = self._claim.record or following.record
+        if record.is_open:
+            return  # no clear answer came: the record stays as it is, and so do its names
+        spec = record.training_spec
+        since = record.waiting_since or record.now
+        longest = spec.max_wait_duration
+        over = ""
+        if longest is None and not following.attempt:
+            over = causes.STOCKOUT_REGION.kind
+        elif longest is not None and record.now - since > longest.total_seconds():
+            over = causes.WAIT_LIMIT.kind
+        self._claim.write(attrs.evolve(record, over=over, waiting_since=since))
+
+    def _candidates(self, record: Record) -> tuple[Candidate, ...]:
+        """The ways of this process's own backends, as far as the record's order, time and money go."""
+        spec = record.left
+        if spec is None:
+            return ()
+        willing = [one for one in self._around.backends.values() if self._is_set_alike(one, record)]
+        wanted = candidates(spec, [one.supply for one in willing])
+        return in_order(wanted.candidates, record.ways)
+
+    def _ladder(self, following: Next, found: tuple[Candidate, ...]) -> Ladder:
+        # Only a job that never ran passes its refusals on; one that was interrupted may go where it was.
+        seed = lately_refused(following.record, found) if following.is_late else ()
+        return Ladder(candidates=found, attempts=Ledger(seed))
+
+    def _is_set_alike(self, backend: Backend, record: Record) -> bool:
+        """Whether a backend would make what was made before: its settings are ours, never the record's."""
+        told, recorder = record.settings.get(backend.name), self._around.boards.recorder(backend.name)
+        if told is None or recorder is None:
+            return True
+        own = recorder.choices
+        other = sorted(name for name in {*told, *own} if told.get(name) != own.get(name))
+        if other:
+            parts = ", ".join(f"{name}={told.get(name)!r} (here {own.get(name)!r})" for name in other)
+            self._say(f"{self._job_id} can be started again by a {backend.name} backend with {parts}")
+        return not other
+
+    def _leaving(
+        self, following: Next, found: tuple[Candidate, ...], placed: Placed | None
+    ) -> tuple[Attempt, ...]:
+        """What the ledger says of the place that the job leaves; nothing of one that refused it before."""
+        last = following.record.last
+        one = None if last is None else candidate_of(last, found)
+        if one is None or last is None or last.answer not in (MADE, *_LATE):
+            return ()
+        told = following.told
+        if last.answer == MADE and placed is not None and placed.candidate is not None:
+            told += " elsewhere" if placed.candidate.place != one.place else " there"
+        outcome = _LATE.get(last.answer, Outcome.NO_ROOM)
+        return (
+            Attempt(candidate=one, at=self._around.now(), outcome=outcome, answer=told, scope=Scope.REGION),
+        )
+
+    def _say(self, text: str) -> None:
+        """Tell it once, whoever looks how often."""
+        if text not in self._said:
+            self._said.add(text)
+            log.warning("%s", text)
+
+
+_LATE = {Outcome.NO_ROOM.value: Outcome.NO_ROOM, Outcome.NO_QUOTA.value: Outcome.NO_QUOTA}
+
+
+def is_late(seen: Observation) -> bool:
+    """Whether a place that had taken the job says after all that it has no machines or quota for it."""
+    if seen.failure is None or seen.state is not State.FAILED or seen.started_at is not None:
+        return False
+    return causes.of(seen.failure.kind).fault in (Fault.CAPACITY, Fault.QUOTA)
+
+
+def _late(record: Record, seen: Observation) -> Next:
+    assert seen.failure is not None
+    is_quota = causes.of(seen.failure.kind).fault is Fault.QUOTA
+    outcome = Outcome.NO_QUOTA if is_quota else Outcome.NO_ROOM
+    said = "its quota is too small after all" if is_quota else "no room after all"
+    answered = record.answered(outcome.value, Scope.REGION.value)
+    return Next(record=answered, attempt=record.attempt, told=said, is_late=True)

@@ -1,0 +1,47 @@
+"""The code of one job, ready for each backend that may run it."""
+
+from __future__ import annotations
+
+from gputrain.backends.base import Backend, Bundle
+from gputrain.backends.recorder import Recorder
+from gputrain.errors import RequestError
+from gputrain.records import Record
+from gputrain.spec import TrainingSpec
+
+
+class Staged:
+    """Stages code once for each backend: from its folder where it was submitted, by its hash anywhere else.
+
+    Args:
+        job_id: whose code.
+        spec: as it was submitted; None in a process that took the job up by its name.
+    """
+
+    def __init__(self, job_id: str, spec: TrainingSpec | None = None) -> None:
+        self._job_id = job_id
+        self._spec = spec
+        self._bundles: dict[str, Bundle] = {}
+
+    def on(self, backend: Backend, recorder: Recorder | None, record: Record | None) -> Bundle:
+        """The bundle for a backend.
+
+        Raises:
+            SpecError: the entry is not there, or something in its folder cannot travel.
+            RequestError: this process has no code to send, and the backend's place for code has none of it.
+        """
+        if backend.name not in self._bundles:
+            self._bundles[backend.name] = self._made(backend, recorder, record)
+        return self._bundles[backend.name]
+
+    def _made(self, backend: Backend, recorder: Recorder | None, record: Record | None) -> Bundle:
+        if self._spec is not None:
+            return backend.stage(self._spec, self._job_id)
+        if record is not None and recorder is not None:
+            found = recorder.code(record.code)
+            if found is not None:
+                return found
+        raise RequestError(
+            f"the code of {self._job_id} is not where {backend.name} could find it",
+            fix="wait for the job in the process that submitted it, or submit it again under the same key",
+            try_elsewhere=True,
+        )

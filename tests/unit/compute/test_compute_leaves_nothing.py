@@ -1,0 +1,156 @@
+"""Once the write was sent, a gang is there or each VM was seen to be gone; nobody else's is touched."""
+
+import json
+
+import pytest
+
+from gputrain.backends.base import JobRef
+from gputrain.backends.compute import ComputeEngine
+from gputrain.backends.compute.gang import LeftBehindError
+from gputrain.errors import CapacityError, GputrainError, PermissionDeniedError, TransientError
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer, attach
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.storage import Storage
+from tests.road import Road
+
+BULK = "compute.instances.bulkInsert"
+
+
+def spec(code, **fields):
+    return TrainingSpec(**{"script": code, "gpu": "L4:1", "num_nodes": 4, "max_run_duration": "1h", **fields})
+
+
+def vms(cloud):
+    return sorted(vm.name for vm in cloud.compute.vms.values())
+
+
+def writes(cloud):
+    return [one.method for one in cloud.requests if one.verb != "GET"]
+
+
+@pytest.fixture(autouse=True)
+def room(cloud):
+    for metric in ("NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
+        cloud.quota(metric, 100)
+
+
+@pytest.mark.parametrize("bucket", ["gs://other-bucket", "gs://my-bucket/team"])
+def test_a_sweep_leaves_the_gangs_of_another_bucket_or_prefix_alone(cloud, make, code, bucket):
+    cloud.add_bucket("other-bucket", location="us-central1")
+    Road(make()).submit(spec(code), job_id="alice-1")
+    cloud.clock.advance(120)
+    bob = Trainer(make(bucket=bucket))
+    assert bob.orphans() == bob.sweep() == ()
+    assert len(vms(cloud)) == 4
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_an_operation_that_cannot_be_read_loses_no_gang(cloud, make, code, status):
+    refusal = faults.Refuse(error=ApiError(status, "compute.zoneOperations.get"))
+    cloud.fail("compute.zoneOperations.get", refusal, times=None)
+    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    assert len(vms(cloud)) == 4
+    assert make().find() == (ref,)
+
+
+def test_an_operation_that_cannot_be_read_and_no_room_leaves_nothing(cloud, make, code):
+    cloud.stock("us-central1-a", "g2-standard-4", 3)
+    cloud.compute.settings.rollback_s = 3600.0
+    cloud.fail("compute.zoneOperations.get", faults.Refuse(error=ApiError(403, "no")), times=None)
+    with pytest.raises(CapacityError):
+        Road(make()).submit(spec(code), job_id="bert-1")
+    assert vms(cloud) == []
+
+
+@pytest.mark.parametrize("lag_s", [30.0, 120.0])
+def test_lists_that_come_late_leave_no_half_gang(cloud, make, code, lag_s):
+    cloud.stock("us-central1-a", "g2-standard-4", 3)
+    cloud.compute.settings.rollback_s = 3600.0
+    cloud.compute.settings.list_lag_s = lag_s
+    with pytest.raises(CapacityError):
+        Road(make()).submit(spec(code), job_id="bert-1")
+    assert vms(cloud) == []
+
+
+def test_a_half_gang_that_may_not_be_deleted_is_told_and_kept_on_record(cloud, make, code):
+    cloud.stock("us-central1-a", "g2-standard-4", 3)
+    cloud.compute.settings.rollback_s = 36_000.0
+    cloud.fail("compute.instances.delete", faults.Refuse(error=ApiError(403, "no")), times=None)
+    with pytest.raises(LeftBehindError, match="3 of 4 VMs of bert-1 in us-central1-a could not be deleted"):
+        Road(make()).submit(spec(code), job_id="bert-1")
+    assert make().recorder().board.read("bert-1").is_open
+
+
+def test_a_cancel_whose_deletes_fail_says_so_and_the_next_look_after_it_deletes(cloud, make, code):
+    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    cloud.clock.advance(120)
+    fault = cloud.fail("compute.instances.delete", faults.server_error(503), times=None)
+    with pytest.raises(TransientError, match="could not be deleted"):
+        make().cancel(ref)
+    fault.cancel()
+    watcher = make()
+    seen = watcher.observe(ref)
+    assert seen.state is State.STOPPING
+    watcher.tidy(ref, seen)
+    cloud.clock.advance(120)
+    assert make().observe(ref).state is State.CANCELLED
+    assert vms(cloud) == []
+
+
+def test_a_cancel_that_may_not_delete_names_the_permission(cloud, make, code):
+    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    cloud.clock.advance(120)
+    cloud.fail("compute.instances.delete", "C26", times=None)
+    with pytest.raises(PermissionDeniedError):
+        make().cancel(ref)
+
+
+def test_a_name_in_somebody_elses_bucket_is_refused_and_nothing_is_done(cloud, make):
+    cloud.add_project("attacker-project")
+    cloud.add_bucket("attacker-bucket", location="us-central1", project="attacker-project")
+    uri = "gputrain://compute/my-project/us-central1-a~attacker-bucket/evil-1"
+    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
+    backend = ComputeEngine.for_ref(
+        JobRef.parse(uri), sleep=cloud.clock.advance, now=cloud.clock.now, **reach
+    )
+    with pytest.raises(GputrainError, match="does not belong to project my-project"):
+        attach(uri, backend=backend)
+    assert writes(cloud) == []
+
+
+def test_a_look_deletes_nothing_whatever_the_guests_say(cloud, make, code):
+    ref = Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    cloud.clock.advance(120)
+    cloud.power_off("bert-1-0-0")
+    cloud.clock.advance(60)
+    before = len(writes(cloud))
+    attach(ref.uri, backend=make()).refresh()
+    Trainer(make()).jobs()
+    assert len(writes(cloud)) == before
+
+
+def test_a_vm_without_our_labels_is_never_deleted(cloud, make, code):
+    ref = Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    cloud.clock.advance(120)
+    for vm in cloud.compute.vms.values():
+        vm.resource["labels"] = {"team": "other"}
+    make().cancel(ref)
+    Trainer(make()).sweep()
+    cloud.clock.advance(120)
+    assert vms(cloud) == ["bert-1-0-0"]
+
+
+def test_one_bad_record_hides_no_other_job_and_stops_no_sweep(cloud, make, code):
+    Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    Road(make()).submit(spec(code, num_nodes=1), job_id="gpt-1")
+    cloud.world.part(Storage).objects.delete("my-bucket", "records/gpt-1.json")
+    rest = {"params": {"uploadType": "media", "name": "records/gpt-1.json"}, "data": json.dumps([1]).encode()}
+    url = f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o"
+    make()._access.post(url, action="write what is no record", **rest)
+    trainer = Trainer(make())
+    assert [job.ref.name for job in trainer.jobs()] == ["bert-1"]
+    assert trainer.orphans() == ()
+    trainer.supervise()

@@ -1,0 +1,132 @@
+"""Boards keep records: of two that read the same one, one writes. The bucket's is tried with the trainer."""
+
+import multiprocessing
+import os
+
+import attrs
+import pytest
+
+import gputrain_emulator
+from gputrain.errors import PermissionDeniedError
+from gputrain.gcp import Access
+from gputrain.records import BucketBoard, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
+from gputrain.staging.bucket import Bucket
+from tests.unit.records.test_record import record
+
+
+@pytest.fixture
+def cloud():
+    with gputrain_emulator.start() as running:
+        running.add_bucket("my-bucket", location="us-central1")
+        yield running
+
+
+@pytest.fixture(params=["folder", "memory", "bucket"])
+def board(request, tmp_path):
+    if request.param == "folder":
+        return FolderBoard(tmp_path / "records")
+    if request.param == "memory":
+        return MemoryBoard()
+    return bucket_board(request.getfixturevalue("cloud"))
+
+
+def bucket_board(cloud, project="my-project", name="gs://my-bucket/team"):
+    access = Access(
+        project=project, credentials=cloud.credentials, endpoints=cloud.endpoints,
+        now=cloud.clock.now, sleep=cloud.clock.advance,
+    )  # fmt: skip
+    return BucketBoard(access, Bucket.parse(name))
+
+
+def test_what_was_written_is_there(board):
+    assert board.read("bert-1") is None
+    first = board.write(record())
+    again = board.read("bert-1")
+    assert (again, again.generation) == (first, first.generation)
+
+
+def test_of_two_that_read_the_same_one_writes(board):
+    first = board.write(record())
+    board.write(attrs.evolve(first, used_s=1))
+    with pytest.raises(OvertakenError):
+        board.write(attrs.evolve(first, used_s=2))
+    with pytest.raises(OvertakenError):
+        board.write(record())
+    assert board.read("bert-1").used_s == 1
+
+
+def test_a_record_that_somebody_has_written_since_is_not_removed(board):
+    first = board.write(record())
+    second = board.write(attrs.evolve(first, used_s=1))
+    board.remove(first)
+    assert board.read("bert-1") is not None
+    board.remove(second)
+    assert board.read("bert-1") is None
+
+
+def test_an_ask_is_dated_by_its_board(board):
+    ask = attrs.evolve(record().last, at=0.0)
+    assert board.write(record(asks=(ask,))).last.at > 0
+
+
+def test_who_ends_a_job_ends_it_once(board):
+    board.write(record())
+    first = ended(board, "bert-1", "cancelled")
+    assert first.over == "cancelled"
+    assert ended(board, "bert-1", "wait_limit").over == "cancelled"
+    assert ended(board, "gpt-1", "cancelled") is None
+
+
+def test_what_somebody_wrote_by_hand_is_refused(tmp_path):
+    board = FolderBoard(tmp_path)
+    (tmp_path / "bert-1.json").write_text("[1, 2")
+    with pytest.raises(RecordError):
+        board.read("bert-1")
+    assert board.entries() == ()
+
+
+def test_a_name_leads_nowhere_else(tmp_path):
+    assert FolderBoard(tmp_path / "records").read("../../etc/passwd") is None
+
+
+def test_the_bucket_of_somebody_else_is_not_read(cloud):
+    cloud.add_project("other-project")
+    cloud.add_bucket("theirs", location="us-central1", project="other-project")
+    with pytest.raises(PermissionDeniedError, match="does not belong to project my-project"):
+        bucket_board(cloud, name="gs://theirs").read("bert-1")
+    assert not [one for one in cloud.requests if one.method == "storage.objects.get"]
+
+
+def test_jobs_are_listed_by_their_first_ask(cloud):
+    board = bucket_board(cloud)
+    for job_id in ("bert-1", "gpt-1", "bert-2"):
+        ask = attrs.evolve(record().last, at=0.0)
+        written = board.write(record(job_id=job_id, asks=(ask,)))
+        cloud.clock.advance(10)
+        board.write(attrs.evolve(written, used_s=1))
+    assert [one.job_id for one in board.entries()] == ["bert-2", "gpt-1", "bert-1"]
+    assert [one.job_id for one in board.entries("bert")] == ["bert-2", "bert-1"]
+    assert {(one.backend, one.place) for one in board.entries()} == {("compute", "us-central1-a")}
+
+
+def _write(folder, start, wins):
+    board = FolderBoard(folder)
+    start.wait()
+    try:
+        board.write(record(used_s=os.getpid()))
+    except OvertakenError:
+        return
+    wins.put(os.getpid())
+
+
+def test_of_many_processes_one_is_first(tmp_path):
+    spawn = multiprocessing.get_context("fork")
+    start, wins = spawn.Event(), spawn.Queue()
+    crew = [spawn.Process(target=_write, args=(tmp_path, start, wins)) for _ in range(8)]
+    for one in crew:
+        one.start()
+    start.set()
+    for one in crew:
+        one.join()
+    assert wins.get(timeout=5) == FolderBoard(tmp_path).read("bert-1").used_s
+    assert wins.empty()

@@ -1,0 +1,118 @@
+"""A record is a value; whatever somebody else wrote in its place is refused, and never half believed."""
+
+import json
+
+import attrs
+import pytest
+
+from gputrain.records import MADE, Ask, Code, Record, RecordError, Way, read_record
+from gputrain.records.record import KEPT_ASKS, spec_of, written
+from gputrain.spec import TrainingSpec
+
+SPEC = TrainingSpec(script="train.py", gpu="L4:1", max_run_duration="2h", max_cost=10.0, max_restarts=3)
+WAY = Way(
+    backend="compute", place="us-central1-a", region="us-central1", gpu="L4", gpu_count="1",
+    machine_type="g2-standard-4", model="spot",
+)  # fmt: skip
+ASK = Ask(way=WAY, attempt=0, names=("bert-1-0-0",), nonce="0123456789ab", price_usd_h=2.0, at=1000.0)
+
+
+def record(**fields):
+    given = {
+        "job_id": "bert-1", "home": "gs://my-bucket/", "spec": SPEC.to_dict(), "ways": (WAY,), "asks": (ASK,),
+        "code": Code(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py",), sha256="a" * 64),
+    }  # fmt: skip
+    return Record(**{**given, **fields})
+
+
+def test_what_is_written_is_read_back():
+    whole = record(used_s=7, used_usd=0.5, over="cancelled", settings={"compute": {"network": "default"}})
+    assert read_record("bert-1", written(whole)) == whole
+
+
+def test_a_function_is_recorded_as_the_script_that_was_made_of_it():
+    def train():
+        pass
+
+    told = spec_of(TrainingSpec(function=train, gpu="L4:1"), ("gputrain_function.py",))
+    again = TrainingSpec.from_dict(told)
+    assert (again.script, again.function) == ("gputrain_function.py", None)
+    assert again.launcher is TrainingSpec(function=train).launcher
+
+
+def test_it_names_no_account_but_for_comparison():
+    told = json.loads(written(record(settings={"compute": {"service_account": "a@b"}})))
+    told.pop("settings")
+    assert "a@b" not in json.dumps(told)
+    assert not {"serviceAccounts", "network", "properties", "body"} & set(told)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"<html>sign in</html>",
+        b"[" * 100_000,
+        b'{"schema": 1}',
+        b'{"schema": 2, "job_id": "bert-1"}',
+        b'{"schema": 1, "job_id": "gpt-1"}',
+        b"1" * 5_000,
+        b" " * (5 << 20),
+    ],
+)
+def test_what_is_no_record_is_refused(content):
+    with pytest.raises(RecordError, match="no record"):
+        read_record("bert-1", content)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("asks", 0, "names"), ["bert-1-0-0"] * 3_000_000),
+        (("asks", 0, "names"), ["../../prod-db"]),
+        (("asks", 0, "names"), "bert"),
+        (("asks", 0, "nonce"), '"; touch x'),
+        (("asks", 0, "way", "place"), "us-central1-a; touch x"),
+        (("asks", 0, "attempt"), -1),
+        (("asks", 0, "attempt"), 1e999),
+        (("asks", 0, "at"), "yesterday"),
+        (("asks",), {}),
+        (("used_s",), True),
+        (("used_usd",), float("nan")),
+        (("used_usd",), 10**400),
+        (("spec",), []),
+        (("code", "sha256"), "../../x"),
+        (("settings",), {"compute": []}),
+        (("over",), ["cancelled"]),
+        (("home",), None),
+    ],
+)
+def test_a_field_of_another_form_is_refused(path, value):
+    told = json.loads(written(record()))
+    inner = told
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    with pytest.raises(RecordError):
+        read_record("bert-1", json.dumps(told).encode())
+
+
+def test_time_and_money_of_earlier_attempts_are_gone():
+    spent = record().spent(3600)
+    assert (spent.used_s, spent.used_usd) == (3600, 2.0)
+    assert spent.left.max_run_duration.total_seconds() == 3600
+    assert spent.left.max_cost == 8.0
+    assert spent.spent(3600 - 30).left is None
+
+
+def test_the_latest_answer_of_a_place_stands_for_it_and_what_was_made_stays():
+    made = record().answered(MADE)
+    for number in range(3 * KEPT_ASKS):
+        way = attrs.evolve(WAY, place=f"zone-{number % 7}")
+        made = made.asked(attrs.evolve(ASK, way=way)).answered("no room")
+    assert len(made.asks) <= 8
+    assert made.asks[0].answer == MADE
+    assert made.place_on("compute") == "us-central1-a"

@@ -1,0 +1,142 @@
+"""Several processes with one key and several backends: one of them places the job, the others find it."""
+
+import threading
+import time
+from datetime import timedelta
+
+import attrs
+import pytest
+
+import gputrain_emulator
+from gputrain import ComputeEngine, Trainer, TrainingSpec, VertexAI
+from gputrain.errors import RequestError
+from gputrain.gcp import Access
+from gputrain.records import Ask, BucketBoard, Code, OvertakenError, Record, Way
+from gputrain.spec.entry import make_job_id
+from gputrain.staging.bucket import Bucket
+from gputrain.trainer.claim import TURN_S
+from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates
+
+
+@pytest.fixture
+def board(cloud):
+    access = Access(
+        project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints,
+        now=cloud.clock.now, sleep=cloud.clock.advance,
+    )  # fmt: skip
+    return BucketBoard(access, Bucket.parse("gs://my-bucket"))
+
+
+@pytest.fixture
+def asked(board, script):
+    """Writes down that another process has asked Compute Engine, and never says what came of it."""
+    job_id = make_job_id(TrainingSpec(script=script), "k")
+    way = Way(
+        backend="compute", place="us-central1-a", region="us-central1", gpu="L4", gpu_count="2",
+        machine_type=MACHINE, model="standard",
+    )  # fmt: skip
+    ask = Ask(way=way, attempt=0, names=(f"{job_id}-0-0",), nonce="0123456789ab")
+    spec = TrainingSpec(script=script, **L4).to_dict()
+    record = Record(job_id=job_id, home=board.name, spec=spec, code=Code(location="", argv=("train.py",)))
+    return lambda: board.write(record.asked(ask))
+
+
+def test_of_two_who_read_the_same_record_one_writes(board, asked):
+    record = asked()
+    board.write(attrs.evolve(record, over="cancelled"))
+    with pytest.raises(OvertakenError):
+        board.write(record)
+
+
+def test_an_ask_bears_the_time_of_cloud_storage_and_an_age(cloud, board, asked):
+    record = asked()
+    cloud.clock.advance(100)
+    again = board.read(record.job_id)
+    assert again.last.at == record.last.at == pytest.approx(cloud.clock.now() - 100, abs=2)
+    assert again.age_s == pytest.approx(100, abs=2)
+
+
+def test_who_comes_while_another_is_at_it_waits_and_finds_the_job(cloud, trainer, board, asked):
+    record, made = asked(), []
+
+    def sleep(seconds):
+        if not made:  # the other one's answer comes: it was refused there, and goes on elsewhere
+            board.remove(board.read(record.job_id))
+            made.append(trainer("compute").submit(record.spec["script"], **L4, idempotency_key="k"))
+        cloud.clock.advance(seconds)
+
+    job = trainer(sleep=sleep).submit(record.spec["script"], **L4, idempotency_key="k")
+    assert job.uri == made[0].uri
+    assert not cloud.vertex.jobs
+
+
+def test_an_ask_whose_asker_died_is_taken_over(cloud, trainer, asked, script):
+    asked()
+    begun = cloud.clock.now()
+    job = trainer().submit(script, **L4, idempotency_key="k")
+    assert job.ref.backend == "vertex"
+    assert TURN_S <= cloud.clock.now() - begun < TURN_S + 60
+
+
+@pytest.mark.parametrize("skew_s", [-86_400.0, 86_400.0])
+def test_the_clock_of_who_died_keeps_nobody_waiting(cloud, trainer, now, script, skew_s):
+    def die(_seconds):
+        raise SystemExit
+
+    clock = {"now": lambda: now() + timedelta(seconds=skew_s), "sleep": die}
+    with pytest.raises(SystemExit):
+        trainer("compute", **clock).submit(script, **L4, idempotency_key="k")
+    for vm in list(cloud.compute.vms.values()):
+        cloud.compute.vms.pop((vm.project, vm.zone, vm.name), None)
+    begun = cloud.clock.now()
+    trainer().submit(script, **L4, idempotency_key="k")
+    assert cloud.clock.now() - begun < TURN_S + 60
+
+
+def test_who_is_overtaken_in_a_long_create_lets_go_of_what_it_made(cloud, trainer, script):
+    others = []
+
+    def sleep(seconds):
+        if creates(cloud) and not others:
+            others.append(None)
+            cloud.clock.advance(TURN_S + 1)
+            others.append(trainer("compute", "vertex").submit(script, **L4, idempotency_key="k"))
+        cloud.clock.advance(seconds)
+
+    job = trainer("compute", "vertex", sleep=sleep).submit(script, **L4, idempotency_key="k")
+    assert job.uri == others[1].uri
+    cloud.clock.advance(60)
+    assert len(cloud.compute.vms) + len(cloud.vertex.jobs) == 1
+
+
+def test_a_trainer_without_the_backend_that_was_asked_makes_no_second_job(cloud, trainer, asked, script):
+    asked()
+    with pytest.raises(RequestError, match="was asked of compute"):
+        trainer("vertex").submit(script, **L4, idempotency_key="k")
+    assert not cloud.vertex.jobs
+
+
+def test_threads_that_submit_under_one_key_make_one_job_whatever_the_quotas_do(script):
+    with gputrain_emulator.start(wall_clock=True) as cloud:
+        cloud.add_bucket("my-bucket", location="us-central1")
+        times = cloud.compute.settings
+        times.provision_s = times.staging_s = times.rollback_s = times.delete_s = 0.05
+        reach = {"bucket": "gs://my-bucket", "regions": ["us-central1"], "project": "my-project",
+                 "endpoints": cloud.endpoints, "credentials": cloud.credentials}  # fmt: skip
+        uris = []
+
+        def submit():
+            backends = [VertexAI(**reach), ComputeEngine(**reach)]
+            trainer = Trainer(backends, sleep=lambda seconds: time.sleep(min(seconds, 0.1)))
+            uris.append(trainer.submit(script, **L4, idempotency_key="k").uri)
+
+        cloud.quota(VERTEX_L4, 0)
+        threads = [threading.Thread(target=submit) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        cloud.quota(VERTEX_L4, 64)  # some have read that there is none, some that there is
+        for thread in threads:
+            thread.join()
+        assert len(uris) == 3
+        assert len(set(uris)) == 1
+        assert len(cloud.compute.vms) + len(cloud.vertex.jobs) == 1
