@@ -59,3 +59,26 @@ def test_links_between_pages_lead_somewhere():
         if "://" not in target
     ]
     assert not [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()]
+
+
+DECISIONS = ROOT / "docs" / "design" / "decisions"
+
+
+def test_every_decision_has_a_number_of_its_own():
+    told = [int(page.name[:4]) for page in sorted(DECISIONS.glob("*.md"))]
+    assert told == list(range(1, len(told) + 1))
+
+
+@pytest.mark.parametrize("page", sorted(DECISIONS.glob("*.md")), ids=lambda page: page.name)
+def test_a_decision_is_titled_by_its_number(page):
+    assert page.read_text().startswith(f"# {int(page.name[:4])}. ")
+
+
+def test_a_decision_is_linked_by_its_number():
+    links = [
+        (page.name, number, target)
+        for page in PAGES
+        for number, target in re.findall(r"\[decision (\d+)\]\((\S+?)\)", page.read_text())
+    ]
+    assert links
+    assert not [link for link in links if int(link[1]) != int(Path(link[2]).name[:4])]
