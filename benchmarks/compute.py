@@ -128,7 +128,7 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
         told = {"script": "train.py", "gpu": "L4:1"}
         board.write(Record(job_id=job, home=board.name, spec=told, code=code, asks=(ask,)))
         params = {"uploadType": "media", "name": Objects(bucket=home, job_id=job).status(0, 0)}
-        access.rest("POST", url, action="say", params=params, data=b'{"phase": "running"}')
+        access.post(url, action="say", params=params, data=b'{"phase": "running"}')
     return [ref_of("my-project", place, job) for job in jobs]
 
 

@@ -12,6 +12,7 @@ import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, TrainingSpec, VertexAI
 from gputrain.catalog import Service, regions, shapes
 from gputrain.planning import candidates
+from gputrain.retry import ONCE
 from gputrain_emulator.faults import Delay
 
 READS = ("compute.regions.list", "compute.projects.get", "cloudquotas.quotaInfos.list")
@@ -53,7 +54,7 @@ def reading(cloud: gputrain_emulator.Cloud) -> Iterator[Measure]:
     def slowest() -> float:
         access = trainer_of(cloud, EVERYWHERE)._backends["compute"]._access
         url = f"{cloud.endpoints.compute}/compute/v1/projects/{cloud.project}/regions"
-        return timed_s(lambda: access.rest_json("GET", url, action="list regions"))
+        return timed_s(lambda: access.get(url, action="list regions", policy=ONCE))
 
     took = medians({"ours": ours, "slowest": slowest})
     cloud.world.faults.clear()

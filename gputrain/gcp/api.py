@@ -128,20 +128,6 @@ class Access:
             found: T = self._made.clients[key]
             return found
 
-    def rest(self, method: str, url: str, *, action: str, timeout_s: float = 60.0, **options: Any) -> Any:
-        """One HTTP call with our credentials; never repeated."""
-        return self.reply(
-            method, url, action=action, policy=Policy(budget_s=0.0, call_s=timeout_s), **options
-        )
-
-    def rest_json(
-        self, method: str, url: str, *, action: str, timeout_s: float = 60.0, **options: Any
-    ) -> Json:
-        """As `rest`, and the JSON object that was answered."""
-        return self.document(
-            method, url, action=action, policy=Policy(budget_s=0.0, call_s=timeout_s), **options
-        )
-
     def translated(self, action: str, *, place: str = "") -> AbstractContextManager[None]:
         """Let what the official clients raise inside come out as gputrain's errors, as `gcp.translated` does.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import attrs
 
 from gputrain.errors import Fault, PermissionDeniedError, RequestError, SpecError
-from gputrain.gcp import Access, Api, MissingError, Objects, StoredInfo
+from gputrain.gcp import Access, Api, MissingError
 from gputrain.retry import READ, Policy
 
 _URI = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(.*))?", re.DOTALL)
@@ -116,17 +116,6 @@ def _not_ours(access: Access, name: str, region: str, policy: Policy) -> Request
         fix="name a bucket of your own project",
         permission="storage.buckets.get",
     )
-
-
-def find_object(access: Access, bucket: Bucket, name: str) -> StoredInfo | None:
-    """The object of that full name, or None."""
-    return Objects(access, bucket.name).stat(name)
-
-
-def read_object(access: Access, bucket: Bucket, name: str) -> bytes | None:
-    """The content of the object of that full name, or None."""
-    found = Objects(access, bucket.name).read(name)
-    return None if found is None else found.content
 
 
 def md5_of(data: bytes) -> str:

@@ -10,10 +10,10 @@ import attrs
 
 from gputrain.entrypoint import zipapp
 from gputrain.errors import RequestError
-from gputrain.gcp import Access
+from gputrain.gcp import Access, Objects
 from gputrain.spec import TrainingSpec
 from gputrain.staging.archive import Archive, pack
-from gputrain.staging.bucket import Bucket, Progress, check_bucket, check_owner, find_object
+from gputrain.staging.bucket import Bucket, Progress, check_bucket, check_owner
 from gputrain.staging.source import resolve
 from gputrain.staging.upload import upload
 
@@ -81,7 +81,7 @@ class Parcels:
     def _there(self, bucket: Bucket, object_name: str) -> int:
         """The generation of code that another process has sent."""
         check_owner(self._access, bucket)
-        found = find_object(self._access, bucket, object_name)
+        found = Objects(self._access, bucket.name).stat(object_name)
         if found is None:
             raise RequestError(
                 f"gs://{bucket.name}/{object_name} is not there",

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from gputrain.errors import ProviderError, TransientError
 from gputrain.gcp import Access, Api, MissingError, Objects, PreconditionError, StoredInfo
 from gputrain.retry import ONCE, WRITE
-from gputrain.staging.bucket import Bucket, Progress, find_object, md5_of
+from gputrain.staging.bucket import Bucket, Progress, md5_of
 
 AT_ONCE_BYTES = 8 * 1024**2
 """Larger archives go in resumable chunks of this size."""
@@ -39,16 +39,17 @@ def upload(access: Access, bucket: Bucket, name: str, data: bytes, *, progress: 
         ProviderError: an object of that name holds something else.
         AccessError, TransientError: as the answers say.
     """
-    found = find_object(access, bucket, name)
+    objects = Objects(access, bucket.name)
+    found = objects.stat(name)
     if found is None:
         try:
             if len(data) <= AT_ONCE_BYTES:
                 found = _at_once(access, bucket, name, data, progress)
             else:
                 _in_chunks(access, bucket, name, data, progress)
-                found = find_object(access, bucket, name)
+                found = objects.stat(name)
         except PreconditionError:  # somebody, or a try of ours whose answer was lost, put it there meanwhile
-            found = find_object(access, bucket, name)
+            found = objects.stat(name)
     if found is None or (found.size, found.md5) != (len(data), md5_of(data)):
         raise ProviderError(
             f"gs://{bucket.name}/{name} holds something else than what its name says",

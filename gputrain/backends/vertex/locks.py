@@ -10,9 +10,9 @@ from gputrain.backends.vertex import render
 from gputrain.backends.vertex.jobs import Jobs
 from gputrain.backends.vertex.states import Seen
 from gputrain.errors import PermissionDeniedError
-from gputrain.gcp import MissingError
+from gputrain.gcp import MissingError, Objects
 from gputrain.gcp.shared import Kept
-from gputrain.staging.bucket import Bucket, read_object
+from gputrain.staging.bucket import Bucket
 
 
 @attrs.frozen(kw_only=True)
@@ -38,10 +38,12 @@ class Locks:
         if place is None:
             return Lock()
         try:
-            content = read_object(self._jobs.access, *place) or b""
+            found = Objects(self._jobs.access, place[0].name).read(place[1])
         except PermissionDeniedError:  # somebody who may watch jobs, but not read the bucket
             return Lock()
-        number, _, restarts = content.decode("utf-8", "replace").partition(" ")
+        number, _, restarts = ("" if found is None else found.content.decode("utf-8", "replace")).partition(
+            " "
+        )
         return Lock(number=number, restarts=int(restarts) if restarts.isdecimal() else 0)
 
     def _place(self, seen: Seen) -> tuple[Bucket, str] | None:

@@ -39,8 +39,7 @@ def job(cloud, make, code):
 def say(cloud, backend, attempt, **document):
     """What a guest writes of itself."""
     name = Objects(bucket=backend._settings.bucket, job_id="bert-1").status(attempt, 0)
-    backend._access.rest(
-        "POST",
+    backend._access.post(
         f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
         action="say what a guest says",
         params={"uploadType": "media", "name": name},

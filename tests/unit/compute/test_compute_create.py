@@ -96,8 +96,7 @@ def test_a_job_that_ran_and_ended_meanwhile_is_not_run_again(cloud, make, code):
         Road(make(sleep=_die)).submit(spec(code), job_id="once-1")
     cloud.clock.advance(60)
     for row in ("lock", "status-0.json"):
-        Road(make()).backend._access.rest(
-            "POST",
+        Road(make()).backend._access.post(
             f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
             action="say what a guest says",
             params={"uploadType": "media", "name": f"jobs/once-1/attempt-0/{row}"},

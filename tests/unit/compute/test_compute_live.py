@@ -84,7 +84,7 @@ def test_a_vm_that_boots_twice_does_not_train_twice(cloud, road, spec):
     url = (
         f"{cloud.endpoints.compute}/compute/v1/projects/my-project/zones/us-central1-a/instances/twice-1-0-0"
     )
-    access.rest("POST", f"{url}/reset", action="press the reset button")
+    access.post(f"{url}/reset", action="press the reset button")
     seen = road.end(ref)
     assert (seen.state, seen.failure.kind) == (State.FAILED, "rebooted")
     assert road.text(ref).count("waiting") == 1
@@ -120,8 +120,7 @@ def test_a_vm_that_is_only_halted_is_removed_by_whoever_sees_the_end(cloud, road
 def test_a_gang_that_comes_second_does_nothing(cloud, road, spec):
     store = cloud.world.part(Storage).objects
     held = json.dumps({"zone": "us-central1-f", "token": "x"}).encode()
-    road.backend._access.rest(
-        "POST",
+    road.backend._access.post(
         f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
         action="hold the lock",
         params={"uploadType": "media", "name": "jobs/second-1/attempt-0/lock"},

@@ -26,8 +26,7 @@ class Guest:
             self.cloud.serial(f"bert-1-0-{self.rank}", f"{PREFIX}gputrain:{len(self.log)}:{line}\r\n")
 
     def send(self):
-        self.road.backend._access.rest(
-            "POST",
+        self.road.backend._access.post(
             f"{self.cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
             action="send the log",
             params={"uploadType": "media", "name": f"jobs/bert-1/attempt-0/node-{self.rank}.log"},

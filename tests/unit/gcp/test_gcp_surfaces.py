@@ -14,6 +14,7 @@ from google.cloud import compute_v1
 import gputrain_emulator
 from gputrain.errors import AuthError, GputrainError, Scope, TransientError
 from gputrain.gcp import Access, Api, UnclearError, translated
+from gputrain.retry import ONCE
 from gputrain_emulator import faults, oauth
 from gputrain_emulator.errors import Style
 from gputrain_emulator.failures import ROWS, fault
@@ -43,7 +44,7 @@ def access_of(cloud, credentials=None):
 
 def refused(access, method="GET", path="/storage/v1/b/my-bucket", **options):
     with pytest.raises(GputrainError) as caught:
-        access.rest_json(method, access.url(Api.STORAGE) + path, action="look", **options)
+        access.document(method, access.url(Api.STORAGE) + path, action="look", policy=ONCE, **options)
     return caught.value
 
 
@@ -118,7 +119,7 @@ def test_without_a_token_the_request_was_not_sent_so_nothing_is_unclear():
         token=None, refresh_token="r", client_id="c", client_secret="s", token_uri="http://127.0.0.1:9/token"
     )
     with pytest.raises(TransientError) as caught:
-        Access(project="p", credentials=nowhere).rest("POST", "http://127.0.0.1:9/", action="look")
+        Access(project="p", credentials=nowhere).post("http://127.0.0.1:9/", action="look")
     assert (type(caught.value), caught.value.kind) == (TransientError, "token_unavailable")
 
 
@@ -188,7 +189,7 @@ from gputrain.gcp import Access
 import google.oauth2.credentials
 url, token = sys.argv[1:]
 access = Access(project="my-project", credentials=google.oauth2.credentials.Credentials(token))
-access.rest("GET", url, action="look at the bucket")
+access.get(url, action="look at the bucket")
 """
 
 

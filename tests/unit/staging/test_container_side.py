@@ -17,9 +17,9 @@ import pytest
 import gputrain_emulator
 from gputrain.backends.vertex.render import loader
 from gputrain.entrypoint import contract, zipapp
-from gputrain.gcp import Access
+from gputrain.gcp import Access, Objects
 from gputrain.staging.archive import pack
-from gputrain.staging.bucket import Bucket, read_object
+from gputrain.staging.bucket import Bucket
 from gputrain.staging.upload import upload
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
@@ -144,7 +144,7 @@ def test_the_first_job_takes_the_lock_and_its_restart_goes_on(world, code):
     for content in (b"7", b"7 1", b"7 2"):
         status, output = world.run(order, CLOUD_ML_JOB_ID="7")
         assert (status, "agent" in output) == (0, True), output
-        assert read_object(world.access, BUCKET, "jobs/a-1/lock") == content
+        assert Objects(world.access, BUCKET.name).read("jobs/a-1/lock").content == content
 
 
 def test_a_restart_that_may_not_be_noted_goes_on(world, code):
@@ -172,7 +172,7 @@ def test_only_node_0_asks_for_the_lock(world, code):
     worker = json.dumps({"cluster": {}, "task": {"type": "workerpool1", "index": 0}})
     status, output = world.run(order, CLOUD_ML_JOB_ID="7", CLUSTER_SPEC=worker)
     assert (status, "agent" in output) == (0, True)
-    assert read_object(world.access, BUCKET, "jobs/a-1/lock") is None
+    assert Objects(world.access, BUCKET.name).read("jobs/a-1/lock") is None
 
 
 def test_requirements_are_installed_once_and_seen_by_the_ranks(world, code, tmp_path_factory):
@@ -243,7 +243,7 @@ def test_the_replicas_of_a_job_share_a_secret_that_node_0_made(world, code):
         seen.append(told(output)["env"]["GPUTRAIN_TOKEN"])
     assert len(set(seen)) == 1
     assert len(seen[0]) == 64
-    assert read_object(world.access, BUCKET, "jobs/a-1/lock-token").decode() == seen[0]
+    assert Objects(world.access, BUCKET.name).read("jobs/a-1/lock-token").content.decode() == seen[0]
 
 
 def test_a_replica_whose_node_0_never_comes_ends_when_the_time_to_join_is_over(world, code):

@@ -4,8 +4,8 @@ import pytest
 
 import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, SpecError, TransientError
-from gputrain.gcp import Access
-from gputrain.staging.bucket import Bucket, check_bucket, find_object, read_object
+from gputrain.gcp import Access, Objects
+from gputrain.staging.bucket import Bucket, check_bucket
 from gputrain.staging.upload import AT_ONCE_BYTES, upload
 from gputrain_emulator import faults
 from gputrain_emulator.storage.state import Storage
@@ -75,8 +75,8 @@ def test_a_caller_who_may_not_list_buckets_is_told_the_permission(cloud):
 
 def test_what_is_uploaded_is_there(access):
     generation = upload(access, BUCKET, NAME, b"code")
-    assert read_object(access, BUCKET, NAME) == b"code"
-    assert find_object(access, BUCKET, NAME).generation == generation
+    assert Objects(access, BUCKET.name).read(NAME).content == b"code"
+    assert Objects(access, BUCKET.name).stat(NAME).generation == generation
 
 
 def test_unchanged_code_is_not_sent_again(cloud, access):
@@ -95,14 +95,14 @@ def test_something_else_under_the_codes_name_is_refused(access):
 def test_a_lost_reply_does_not_upload_twice(cloud, access):
     cloud.fail("storage.objects.insert", faults.DropAfterCommit())
     generation = upload(access, BUCKET, NAME, b"code")
-    assert find_object(access, BUCKET, NAME).generation == generation
+    assert Objects(access, BUCKET.name).stat(NAME).generation == generation
 
 
 @pytest.mark.parametrize("fault", [faults.DropBeforeCommit(), faults.server_error(503), faults.bad_gateway()])
 def test_a_passing_failure_is_tried_again(cloud, access, fault):
     cloud.fail("storage.objects.insert", fault, times=2)
     upload(access, BUCKET, NAME, b"code")
-    assert read_object(access, BUCKET, NAME) == b"code"
+    assert Objects(access, BUCKET.name).read(NAME).content == b"code"
 
 
 def test_a_failure_that_does_not_pass_comes_out(cloud, access):
@@ -115,7 +115,7 @@ def test_a_large_archive_goes_in_chunks_and_shows_its_progress(access):
     data = bytes(range(256)) * (2 * AT_ONCE_BYTES // 256) + b"end"
     seen = []
     upload(access, BUCKET, NAME, data, progress=lambda done, total: seen.append((done, total)))
-    assert read_object(access, BUCKET, NAME) == data
+    assert Objects(access, BUCKET.name).read(NAME).content == data
     assert [done for done, _ in seen] == [0, AT_ONCE_BYTES, 2 * AT_ONCE_BYTES, len(data)]
 
 
@@ -124,7 +124,7 @@ def test_a_broken_chunk_goes_on_where_the_server_stopped(cloud, access):
     cloud.world.part(Storage).break_next_chunk(300_000)
     seen = []
     upload(access, BUCKET, NAME, data, progress=lambda done, _: seen.append(done))
-    assert read_object(access, BUCKET, NAME) == data
+    assert Objects(access, BUCKET.name).read(NAME).content == data
     assert 262_144 in seen  # what was kept of the broken chunk: a whole multiple of 256 KiB
 
 
@@ -132,4 +132,4 @@ def test_a_lost_session_begins_anew(cloud, access):
     data = b"x" * (AT_ONCE_BYTES + 1)
     cloud.fail("storage.objects.insertChunk", faults.RawReply(status=410, body=b"{}"))
     upload(access, BUCKET, NAME, data)
-    assert find_object(access, BUCKET, NAME).size == len(data)
+    assert Objects(access, BUCKET.name).stat(NAME).size == len(data)
