@@ -1,6 +1,7 @@
 """The house is built in floors: imports run down only, and rooms on one floor do not know each other."""
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -126,6 +127,15 @@ def test_a_room_imports_from_outside_only_what_its_floor_allows(module, path):
         top = name.partition(".")[0]
         if top != "gputrain" and top not in sys.stdlib_module_names:
             assert top in allowed, f"{path}:{line}: {room or 'the face'} imports {top}"
+
+
+def test_the_house_is_drawn_as_it_is_built():
+    page = (ROOT / "docs" / "design" / "house.md").read_text()
+    rows = re.findall(r"^\| (?!apart)[\w ]+ \| ([^|]+) \|", page, re.MULTILINE)
+    inner = {room.removeprefix("backends."): room for floor in FLOORS for room in floor} | {"gputrain": ""}
+    told = [inner[name] for row in rows for name in re.findall(r"`(?:backends/)?(\w+)/?`", row)]
+    assert sorted(told) == sorted(room for floor in FLOORS for room in floor)
+    assert told == sorted(told, key=level, reverse=True)
 
 
 def test_the_emulator_stands_apart():
