@@ -14,7 +14,7 @@ import pytest
 from gputrain import NoPlacementError, SpecError, State, Trainer
 from gputrain.backends import registry
 from gputrain.backends.abilities import ABILITIES, lacks, members, strays
-from gputrain.backends.base import Attaches, CleansUp, FindsById
+from gputrain.backends.base import Attaches, CleansUp
 from tests import distributions
 
 SLEEP = "import time\nprint('it runs', flush=True)\ntime.sleep(60)\n"
@@ -49,7 +49,7 @@ def elsewhere(slurmlike, tmp_path):
 
 def test_it_has_the_core_and_what_it_can_besides_is_spelt_right(slurm):
     assert lacks(slurm()) == strays(slurm()) == ()
-    assert [isinstance(slurm(), one) for one in (Attaches, FindsById, CleansUp)] == [True] * 3
+    assert [isinstance(slurm(), one) for one in (Attaches, CleansUp)] == [True] * 2
 
 
 def test_its_jobs_are_planned_submitted_and_listed(slurm, script):

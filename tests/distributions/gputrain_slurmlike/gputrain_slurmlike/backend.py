@@ -91,7 +91,16 @@ class Slurm(Backend):
             argv = (str(folder / name), *argv[1:])
         return Bundle(location=source.folder, argv=argv)
 
-    def render(self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle) -> Request:
+    def render(
+        self,
+        spec: TrainingSpec,
+        candidate: Candidate,
+        job_id: str,
+        bundle: Bundle,
+        *,
+        attempt: int = 0,  # noqa: ARG002  # a job here is started once
+        nonce: str = "",  # noqa: ARG002  # its folder tells it from all others
+    ) -> Request:
         """The order that the batch process would get. Pure."""
         body = {
             "location": bundle.location,
@@ -103,7 +112,7 @@ class Slurm(Backend):
 
     def create(self, request: Request) -> JobRef:
         """Queue the job, or take up the one of this id that is there already."""
-        there = self.known(request.ref.name)
+        there = self._known(request.ref.name)
         if there is not None:
             return there
         place = request.ref.place
@@ -137,7 +146,7 @@ class Slurm(Backend):
             return None
         return lock
 
-    def known(self, job_id: str) -> JobRef | None:
+    def _known(self, job_id: str) -> JobRef | None:
         """The job of that id, in whichever partition."""
         return next((ref for ref in self.find(name=job_id) if ref.name == job_id), None)
 
