@@ -19,7 +19,7 @@ PUSHED = (("linux/amd64",), ("linux/amd64", "linux/arm64"), ("linux/amd64",))
 @pytest.fixture
 def cloud():
     with gputrain_emulator.start() as running:
-        running.dispatcher.log_bytes = 1 << 20
+        running.dispatcher.requests.keep_everything()
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         yield running
 
