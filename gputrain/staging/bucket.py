@@ -102,7 +102,7 @@ def _not_ours(access: Access, name: str, region: str, policy: Policy) -> Request
     try:
         access.get(url, action=f"look at gs://{name}", params={"fields": "name"}, policy=policy)
     except MissingError as missing:
-        return RequestError(
+        return MissingError(
             f"there is no bucket gs://{name}",
             why=missing.why,
             fix=f"gcloud storage buckets create gs://{name} --project {access.project} --location {region}",

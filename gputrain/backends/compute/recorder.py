@@ -11,6 +11,7 @@ from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.names import NAME, Gang, Place, ref_of
 from gputrain.backends.compute.settings import Settings
 from gputrain.errors import JobLostError
+from gputrain.gcp import MissingError
 from gputrain.records import MADE, BucketBoard, Code, Record
 
 _CHOICES = (
@@ -71,14 +72,17 @@ class VmRecorder:
         """The record of a job that must be here.
 
         Raises:
-            JobLostError: there is none.
+            JobLostError: there is none, or no bucket.
             RecordError: it is none.
         """
-        record = self.board.read(ref.name)
+        where = f"{self.board.name} holds no record of it"
+        try:
+            record = self.board.read(ref.name)
+        except MissingError as error:
+            record, where = None, error.what
         last = record.last if record is not None else None
         if record is not None and last is not None and last.way.backend == NAME:
             return record
-        where = f"{self.board.name} holds no record of it"
         if last is not None:
             where = f"it went on to {last.way.backend} in {last.way.place}"
         raise JobLostError(
