@@ -76,7 +76,6 @@ class Placing:
 
     def _found(self) -> Placed | None:
         """The job, if somebody has asked for it and it came; who is at it now is waited for."""
-        waited_s = 0.0
         while True:
             record, listed = self._claim.read(), self._listed()
             if listed is not None or record is None or record.last is None:
@@ -95,16 +94,15 @@ class Placing:
             except CapacityError as error:  # it was taken, and then there were no machines
                 self._refused(record, error)
                 return None
-            # Two bounds, either is enough: the record's age by its own clock, and our own patience. Where a
-            # create twice is a create once, and seen at once, nobody needs to be waited for.
+            # Its age by its own clock alone: who is alive keeps it young, and ours may run ahead of it.
+            # Where a create twice is a create once, and seen at once, nobody needs to be waited for.
             turn_s = TURN_S if asked.settles_s else 0.0
-            if record.age_s >= turn_s or waited_s >= turn_s:
+            if record.age_s >= turn_s:
                 if turn_s:
                     asked.clear(record)  # first nothing is left of it, then the next place may be asked
                 self._claim.answer(Outcome.UNCLEAR.value)
                 return None
             self._around.sleep(LOOK_EVERY_S)
-            waited_s += LOOK_EVERY_S
 
     def _listed(self) -> Placed | None:
         """As `_found`, where a backend keeps no records and its jobs can only be listed."""

@@ -70,6 +70,23 @@ def test_who_comes_while_another_is_at_it_waits_and_finds_the_job(cloud, trainer
     assert not cloud.vertex.jobs
 
 
+def test_who_is_at_it_for_long_and_says_so_is_not_taken_over(cloud, trainer, board, asked):
+    record, made, begun = asked(), [], cloud.clock.now()
+
+    def sleep(seconds):
+        there = board.read(record.job_id)
+        if not made and cloud.clock.now() - begun < 2 * TURN_S:
+            board.write(there)
+        elif not made:
+            board.remove(there)
+            made.append(trainer("compute").submit(record.spec["script"], **L4, idempotency_key="k"))
+        cloud.clock.advance(seconds)
+
+    job = trainer(sleep=sleep).submit(record.spec["script"], **L4, idempotency_key="k")
+    assert job.uri == made[0].uri
+    assert not cloud.vertex.jobs
+
+
 def test_an_ask_whose_asker_died_is_taken_over(cloud, trainer, asked, script):
     asked()
     begun = cloud.clock.now()
