@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import attrs
 
@@ -25,7 +26,7 @@ from gputrain.records import CANCELLED, MADE, OvertakenError, Record, RecordErro
 from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb, Placed, Surroundings
 from gputrain.trainer.staged import Staged
-from gputrain.trainer.ways import candidate_of, in_order, lately_refused
+from gputrain.trainer.ways import FULL_FOR_S, candidate_of, in_order, lately_refused
 
 log = logging.getLogger("gputrain")
 
@@ -209,7 +210,10 @@ class Restart:
 
     def _ladder(self, following: Next, found: tuple[Candidate, ...]) -> Ladder:
         # Only a job that never ran passes its refusals on; one that was interrupted may go where it was.
-        seed = lately_refused(following.record, found) if following.is_late else ()
+        # Without a wait it goes round once, however late somebody looks.
+        waits = following.record.training_spec.max_wait_duration is not None
+        within_s = FULL_FOR_S if waits else math.inf
+        seed = lately_refused(following.record, found, within_s=within_s) if following.is_late else ()
         return Ladder(candidates=found, attempts=Ledger(seed))
 
     def _is_set_alike(self, backend: Backend, record: Record) -> bool:

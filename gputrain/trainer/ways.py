@@ -40,12 +40,14 @@ def candidate_of(ask: Ask, found: Iterable[Candidate]) -> Candidate | None:
     return next((one for one in found if way_of(one) == ask.way), None)
 
 
-def lately_refused(record: Record, found: Sequence[Candidate]) -> tuple[Attempt, ...]:
-    """What the places of the present attempt have answered a short while ago, by the board's clock."""
+def lately_refused(
+    record: Record, found: Sequence[Candidate], *, within_s: float = FULL_FOR_S
+) -> tuple[Attempt, ...]:
+    """What places of the present attempt that were asked so lately have answered, by the board's clock."""
     attempts = []
     for ask in record.asks:
         outcome, one = _REFUSALS.get(ask.answer), candidate_of(ask, found)
-        is_fresh = ask.attempt == record.attempt and record.now - ask.at < FULL_FOR_S
+        is_fresh = ask.attempt == record.attempt and record.now - ask.at < within_s
         if outcome is not None and one is not None and is_fresh:
             at = datetime.fromtimestamp(0, timezone.utc) + timedelta(seconds=ask.at)
             attempts.append(

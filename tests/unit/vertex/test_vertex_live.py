@@ -99,7 +99,10 @@ def test_a_spot_job_that_is_taken_back_runs_again_with_all_its_ranks(cloud, scri
 def test_of_two_jobs_of_one_key_one_trains(cloud, script):
     cloud.fail("aiplatform.customJobs.list", faults.Stale(seconds=3600), times=4)
     go(cloud)
-    jobs = [Trainer(make(cloud)).submit(script, gpu="L4:1", idempotency_key="k") for _ in range(2)]
+    jobs = []
+    for _ in range(2):
+        jobs.append(Trainer(make(cloud)).submit(script, gpu="L4:1", idempotency_key="k"))
+        cloud.world.part(Storage).objects.delete("my-bucket", f"records/{jobs[-1].ref.name}.json")
     assert len(cloud.world.part(Vertex).jobs) == 2
     assert {job.result(timeout=60).state for job in jobs} == {State.SUCCEEDED}
     names = {job.refresh().raw["name"] for job in jobs}
