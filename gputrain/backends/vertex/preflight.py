@@ -32,6 +32,7 @@ NEEDS: tuple[Need, ...] = (
     ),
     Need(permission="storage.objects.create", call="send the code", role=_OBJECTS, on=On.BUCKET),
     Need(permission="storage.objects.get", call="see what was sent before", role=_OBJECTS, on=On.BUCKET),
+    Need(permission="storage.objects.delete", call="note how a job goes on", role=_OBJECTS, on=On.BUCKET),
     Need(
         permission="iam.serviceAccounts.actAs",
         call="run jobs as that account",

@@ -37,6 +37,14 @@ def story(cloud, backend, code):
     backend.cancel(ref)
     if backend.name == "compute":
         backend.sweep()
+    else:  # that it waits for room is written into its record
+        cloud.clock.advance(200)
+        cloud.vertex.set_stock("g2-standard-4", 0, region="us-central1")
+        full = road.submit(
+            spec.replace(provisioning_model="standard", max_wait_duration="6h"), job_id="full-1"
+        )
+        cloud.clock.advance(1000)
+        supervised(backend, full)
 
 
 @pytest.mark.parametrize("kind", present.CLOUDS)
