@@ -15,10 +15,10 @@ from pathlib import Path
 import attrs
 
 from gputrain.records.board import Entry, dated, overtaken
+from gputrain.records.disk import explained, make_private
 from gputrain.records.reader import RecordError, read_record
 from gputrain.records.record import Record, written
 
-_MODE = 0o700
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -51,9 +51,12 @@ class FolderBoard:
             document = {"generation": generation, "written_at": now, "record": json.loads(written(fresh))}
             path = self._path(record.job_id)
             draft = path.with_suffix(f".{os.getpid()}.new")
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(json.dumps(document).encode())
-            os.replace(draft, path)
+            try:
+                with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                    file.write(json.dumps(document).encode())
+                os.replace(draft, path)
+            finally:  # on a full disk half of it would take the room of what comes next
+                draft.unlink(missing_ok=True)
             return fresh
 
     def remove(self, record: Record) -> None:
@@ -84,7 +87,7 @@ class FolderBoard:
     def _there(self, job_id: str) -> Record | None:
         try:
             document = json.loads(self._path(job_id).read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, RecursionError) as error:
             raise RecordError(f"what is kept of {job_id} is no record", why=str(error)) from error
@@ -101,13 +104,11 @@ class FolderBoard:
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
-        missing = [one for one in (self._root, *self._root.parents) if not one.exists()]
-        for one in reversed(missing):  # each for this user alone: mkdir's own parents are not
-            with contextlib.suppress(FileExistsError):
-                one.mkdir(_MODE)
-        fd = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(fd)
+        with explained(str(self._root)):
+            make_private(self._root)
+            fd = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(fd)

@@ -10,6 +10,7 @@ import attrs
 
 from gputrain.backends.base import Bundle, JobRef
 from gputrain.backends.local import start, states
+from gputrain.errors import TransientError
 from gputrain.records import Code, FolderBoard, Record
 
 RECORDS = ".records"
@@ -55,5 +56,15 @@ class FolderRecorder:
         return None if states.is_abandoned(path) else self.name_of(record)
 
     def clear(self, record: Record) -> None:
-        """Undo a create that was interrupted, at once: there is no job then, and its name is free."""
-        start.withdraw(str(self.root), record.job_id)
+        """Undo a create that was interrupted, at once: there is no job then, and its name is free.
+
+        A job that another process made is left alone.
+
+        Raises:
+            TransientError: its processes have not ended yet.
+        """
+        if not start.withdraw(str(self.root), record.job_id):
+            raise TransientError(
+                f"{record.job_id} was withdrawn, and its processes have not ended yet",
+                fix="wait a moment: without their folder they end by themselves",
+            )

@@ -19,12 +19,12 @@ from typing import Any, NoReturn
 from gputrain.backends.base import Bundle
 from gputrain.backends.local import folder, states
 from gputrain.entrypoint import contract
-from gputrain.errors import CapacityError, Fault, PermissionDeniedError, ProviderError, SpecError
+from gputrain.errors import Fault, PermissionDeniedError, ProviderError, SpecError
+from gputrain.records.disk import ELSEWHERE, explained, make_private
 from gputrain.staging import Source
 
 _PACKAGES = str(Path(__file__).resolve().parents[3])
 _FUNCTIONS = ".functions"
-_ELSEWHERE = "Local(root=...) or $GPUTRAIN_HOME"
 _PROCESS = secrets.token_hex(8)
 _PATIENCE_S = 60.0
 DRAFT_S = 60.0
@@ -48,8 +48,8 @@ def stage(source: Source, root: Path) -> Bundle:
     name, text = next(iter(source.made_files.items()))
     digest = hashlib.sha256(text.encode()).hexdigest()
     path = root / _FUNCTIONS / digest[:16] / name
-    with _explained(str(root)):
-        _make_private(path.parent)
+    with explained(str(root)):
+        make_private(path.parent)
         folder.write_whole(str(path), text.encode())
     return Bundle(location=source.folder, argv=(str(path), *source.argv[1:]), sha256=digest)
 
@@ -57,7 +57,7 @@ def stage(source: Source, root: Path) -> Bundle:
 def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     """Start the job, once: a folder of that name that is there already is the job."""
     path = os.path.join(root, job_id)
-    with _explained(root):
+    with explained(root):
         _clear_drafts(root)
         made = None if os.path.lexists(path) else _make(root, path, _complete(body))
         if made is None:
@@ -86,7 +86,7 @@ def withdraw(root: str, job_id: str) -> bool:
     if order is not None and order.get("creator") != _creator():
         return True
     gone = os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}")
-    with _explained(root):
+    with explained(root):
         try:
             os.rename(path, gone)  # the supervisor sees it, and kills what it started
         except FileNotFoundError:
@@ -110,7 +110,7 @@ def refuse_foreign(path: str) -> None:
         raise PermissionDeniedError(
             f"{path} is not a folder of this user alone",
             why="whoever can write into it could have this user run anything",
-            fix=f"look at what lies there and remove it, or keep jobs in a folder of your own: {_ELSEWHERE}",
+            fix=f"look at what lies there and remove it, or keep jobs in a folder of your own: {ELSEWHERE}",
             permission="own",
         )
 
@@ -129,7 +129,7 @@ def _clear_drafts(root: str) -> None:
 
 def ask_to_stop(path: str) -> None:
     """Leave the word that the supervisor looks for; twice is once."""
-    with _explained(path):
+    with explained(path):
         os.close(os.open(os.path.join(path, folder.CANCEL), os.O_WRONLY | os.O_CREAT, folder.FILE_MODE))
 
 
@@ -161,7 +161,7 @@ def _make_dir(field: str, given: str) -> str:
 
 def _make(root: str, path: str, order: Mapping[str, Any]) -> int | None:
     """Make the job's folder, already locked; None where another process was quicker."""
-    _make_private(Path(root))
+    make_private(Path(root))
     fresh = tempfile.mkdtemp(prefix=folder.DRAFT, dir=root)
     try:
         folder.write_json(os.path.join(fresh, folder.ORDER), order)
@@ -227,33 +227,3 @@ def _refuse_start(path: str, said: str) -> NoReturn:
         fix=f"try `{sys.executable} -I -S -c pass`; where that works, report this with its raw text",
         raw=said,
     )
-
-
-def _make_private(path: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone."""
-    missing = [one for one in (path, *path.parents) if not one.exists()]
-    for one in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            one.mkdir(folder.FOLDER_MODE)
-
-
-@contextlib.contextmanager
-def _explained(path: str):  # type: ignore[no-untyped-def]  # contextmanager's own type says no more
-    """Turns what the file system refuses into errors that say what to do."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise CapacityError(
-                f"no room for the job in {path}",
-                why=f"{error.strerror}",
-                fix=f"make room there, or keep jobs elsewhere: {_ELSEWHERE}",
-                place=path,
-                is_lasting=True,
-            ) from error
-        raise PermissionDeniedError(
-            f"the job cannot be kept in {path}",
-            why=f"{error.strerror}: {error.filename}",
-            fix=f"keep jobs in a folder that you may write: {_ELSEWHERE}",
-            permission="write",
-        ) from error

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from gputrain.backends.local import Local
+from gputrain.records import Code, Record
 from tests.road import Road
 
 
@@ -36,6 +37,11 @@ def script(tmp_path):
 def quick_limits(monkeypatch):
     """Ranks that do not listen are waited for a moment, not for half a minute."""
     monkeypatch.setenv("GPUTRAIN_GRACE", "1")
+
+
+def record_of(name):
+    """A record with nothing but a name, which is all that this machine looks for."""
+    return Record(job_id=name, home="", spec={}, code=Code(location="", argv=()))
 
 
 def processes_of(ref):

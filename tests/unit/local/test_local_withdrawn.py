@@ -12,12 +12,13 @@ import time
 import pytest
 
 from gputrain.backends.local import Local, folder, states, status
+from gputrain.backends.local.recorder import RECORDS
 from gputrain.errors import JobLostError, PermissionDeniedError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from tests.road import Road
-from tests.unit.local.conftest import none_left
+from tests.unit.local.conftest import none_left, record_of
 from tests.unit.local.test_local_faults import CREATE, WAIT
 
 INTERRUPTED = """
@@ -48,9 +49,9 @@ def died(road, script):
 
 
 def test_a_job_that_was_never_started_is_not_known_so_that_a_submit_starts_it(road, died, script):
-    assert road.backend.known(died.name) is None
+    assert road.backend.recorder().there(record_of(died.name)) is None
     assert road.submit(TrainingSpec(script=script("print('once')")), job_id=died.name) == died
-    assert road.backend.known(died.name) == died
+    assert road.backend.recorder().there(record_of(died.name)) == died
     assert road.end(died).state is State.SUCCEEDED
 
 
@@ -71,7 +72,7 @@ def test_a_submit_of_the_same_key_starts_the_job_whose_creator_died(tmp_path, sc
 
 def test_a_job_that_was_cancelled_before_its_start_is_known_and_not_started(road, died, script):
     road.backend.cancel(died)
-    assert road.backend.known(died.name) == died
+    assert road.backend.recorder().there(record_of(died.name)) == died
     assert road.submit(TrainingSpec(script=script("print('once')")), job_id=died.name) == died
     assert road.backend.observe(died).state is State.CANCELLED
 
@@ -102,10 +103,10 @@ def test_a_withdrawn_job_is_gone_and_its_name_is_free(road, script):
     spec = TrainingSpec(script=script(WAIT))
     ref = road.submit(spec, job_id="once-1")
     road.until_said(ref, "waiting")
-    assert road.backend.withdraw(ref)
+    road.backend.recorder().clear(record_of(ref.name))
     assert none_left(ref, within_s=5)
-    assert os.listdir(ref.place) == []
-    assert road.backend.known("once-1") is None
+    assert os.listdir(ref.place) == [RECORDS]
+    assert road.backend.recorder().there(record_of("once-1")) is None
     again = road.submit(TrainingSpec(script=script("pass")), job_id="once-1")
     assert road.end(again).state is State.SUCCEEDED
 
@@ -115,7 +116,7 @@ def test_a_job_that_another_process_made_is_not_withdrawn(road, script):
     subprocess.run(words, check=True, capture_output=True)
     (ref,) = road.backend.find()
     road.until_said(ref, "waiting")
-    assert road.backend.withdraw(ref)
+    road.backend.recorder().clear(record_of(ref.name))
     assert road.backend.observe(ref).state is State.RUNNING
     road.backend.cancel(ref)
     assert road.end(ref).state is State.CANCELLED
@@ -148,7 +149,7 @@ def test_a_planted_folder_is_refused_and_nothing_of_it_is_run(road, script, tmp_
     path.chmod(0o777)
     for look in (
         lambda: road.backend.create(request),
-        lambda: road.backend.known("planted-1"),
+        lambda: road.backend.recorder().there(record_of("planted-1")),
         lambda: road.backend.observe(request.ref),
         lambda: road.backend.cancel(request.ref),
     ):
@@ -202,5 +203,5 @@ def test_eight_threads_withdraw_and_submit_one_name_and_one_job_is_left(local, s
         for thread in threads:
             thread.join()
         assert local.find() == (request.ref,)
-        assert local.withdraw(request.ref)
+        local.recorder().clear(record_of(request.ref.name))
     assert none_left(request.ref, within_s=5)
