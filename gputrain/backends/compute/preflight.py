@@ -30,6 +30,7 @@ NEEDS: tuple[Need, ...] = (
     Need(permission="compute.instances.setLabels", call="label the VMs, to find them again", role=_ADMIN),
     Need(permission="compute.instances.setServiceAccount", call="give the VMs an account", role=_ADMIN),
     Need(permission="compute.instances.list", call="watch the VMs", role=_ADMIN),
+    Need(permission="compute.instances.get", call="see that a VM is there, or gone", role=_ADMIN),
     Need(permission="compute.instances.delete", call="remove the VMs", role=_ADMIN),
     Need(permission="compute.instances.getSerialPortOutput", call="read what ranks write", role=_ADMIN),
     Need(permission="compute.disks.create", call="make the VMs' disks", role=_ADMIN),

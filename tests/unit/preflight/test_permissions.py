@@ -14,8 +14,12 @@ from tests.road import Road, supervised
 from tests.unit.preflight.conftest import ACCOUNT, LOOKS, needs_of, permissions_of
 
 EVERY = [(kind, permission) for kind in present.CLOUDS for permission in sorted(permissions_of(kind))]
-SPARE = {("vertex", "aiplatform.customJobs.get")}
-"""Needed only where a job ends in the moment that it is cancelled."""
+SPARE = {
+    ("vertex", "aiplatform.customJobs.get"),  # only where a job ends in the moment that it is cancelled
+    ("compute", "compute.zoneOperations.get"),  # only for why VMs could not be made
+    ("compute", "compute.zoneOperations.list"),  # only once VMs are gone for minutes, for why
+}
+"""Needed in moments that the story below does not come to."""
 
 
 def story(cloud, backend, code):
