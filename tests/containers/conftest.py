@@ -5,7 +5,7 @@ Without the engine everything here is skipped, with the reason; `make engine` in
 
 import importlib.util
 import os
-import site
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,11 @@ def control_groups(beginning):
     return {name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names if name.startswith(beginning)}
 
 
+def packages():
+    """Where this Python finds what is installed, other environments that it is given with a .pth file too."""
+    return [place for place in sys.path if place.endswith("-packages") and os.path.isdir(place)]
+
+
 @pytest.fixture(scope="session")
 def images(tmp_path_factory):
     """The address of a registry that holds one image with a Python, and one without."""
@@ -60,8 +65,8 @@ def images(tmp_path_factory):
     libraries = Path(torch.origin).parent.glob("lib/libtorch_*.so") if torch else ()
     image.root_file_system(root, for_packages=libraries)
     with registry.running(tmp_path_factory.mktemp("registry")) as address:
-        packages = os.pathsep.join(site.getsitepackages())
-        env = {"PATH": "/usr/bin:/bin:/sbin", "PYTHONPATH": packages, "OF_THE_IMAGE": "kept"}
+        found = os.pathsep.join(packages())
+        env = {"PATH": "/usr/bin:/bin:/sbin", "PYTHONPATH": found, "OF_THE_IMAGE": "kept"}
         image.push(root, address, NAME, env=env)
         image.push(root / "etc", address, "my-project/team/bare", env={"PATH": "/bin"})
         yield address
@@ -70,12 +75,11 @@ def images(tmp_path_factory):
 @pytest.fixture
 def cloud(images):
     """An emulated cloud whose VMs find Artifact Registry; nothing of them is left when it is closed."""
-    packages = [place for place in site.getsitepackages() if os.path.isdir(place)]
     with gputrain_emulator.start(wall_clock=True) as running:
         door = registry.ArtifactRegistry(running, images)
         running.registry = door
         running.endpoints.registry = f"http://{door.address}"
-        running.attach(LiveMode(running.world, hosts={HOST: door.address}, in_images=packages))
+        running.attach(LiveMode(running.world, hosts={HOST: door.address}, in_images=packages()))
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         quick = running.compute.settings
         quick.provision_s = quick.staging_s = quick.delete_s = quick.quick_s = quick.rollback_s = 0.1
