@@ -30,6 +30,8 @@ _MODELS = {
 def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan, ...]:
     """Our VMs of all zones, of one home, whose job has ended, is at another attempt, or has no record.
 
+    One that is going down already is none.
+
     Args:
         home: the value of the label; VMs of another one are judged by records that are not ours to read.
 
@@ -54,7 +56,9 @@ def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan
         except GputrainError as error:  # what cannot be judged is not swept
             log.warning("%s could not be looked at: %s", job_id, error.what)
             continue
-        found += [_orphan(job_id, vm) for vm in vms if needed is None or not _is_of(needed, vm)]
+        unneeded = (vm for vm in vms if needed is None or not _is_of(needed, vm))
+        # One that is going down is going already; where it only halts, the next look finds it.
+        found += [_orphan(job_id, vm) for vm in unneeded if vm["status"] != "STOPPING"]
     return tuple(found)
 
 
