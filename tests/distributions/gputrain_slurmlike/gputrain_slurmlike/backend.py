@@ -166,6 +166,8 @@ class Slurm(Backend):
                 message=told["detail"] or f"it ended with exit code {told['exit_code']}",
                 exit_code=told["exit_code"],
             )
+        elif state is State.CANCELLED:
+            failure = Failure(kind="cancelled", message=told["detail"], exit_code=told["exit_code"])
         return Observation(
             state=state,
             detail=told.get("detail", ""),
