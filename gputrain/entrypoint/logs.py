@@ -133,9 +133,9 @@ class Pump:
     def _turn(self) -> bool:
         """One round of reading and writing; True when all is written and the end was asked for."""
         ready = self._selector.select()
-        is_last = self._finishing
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake, 65536)
+        is_last = self._finishing  # asked after the nudges are taken: the one of the end is not lost so
         while self._joining:
             stream = self._joining.popleft()
             self._selector.register(stream.fd, selectors.EVENT_READ, stream)
