@@ -14,14 +14,14 @@ import gputrain_emulator
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.names import Objects, Place, ref_of
+from gputrain.backends.compute.names import JobObjects, JobPlace, ref_of
 from gputrain.backends.compute.operations import EVERY_S
 from gputrain.gcp import Access
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.records import Ask, BucketBoard, Code, Record, Way
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 from gputrain_emulator.storage import Storage
 
 ZONE = "us-central1-a"
@@ -113,9 +113,9 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
     operation = calls.official.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
     cloud.clock.advance(60)
     calls.end_of(ZONE, operation)
-    home = Bucket.parse("gs://my-bucket")
+    home = BucketPrefix.parse("gs://my-bucket")
     board = BucketBoard(access, home)
-    place = Place(zone=ZONE, bucket=home)
+    place = JobPlace(zone=ZONE, bucket=home)
     way = Way(
         backend="compute", place=ZONE, region="us-central1", gpu="L4", gpu_count="1",
         machine_type="g2-standard-4", model="standard",
@@ -127,7 +127,7 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
         ask = Ask(way=way, attempt=0, names=(name,), nonce=NONCE)
         told = {"script": "train.py", "gpu": "L4:1"}
         board.write(Record(job_id=job, home=board.name, spec=told, code=code, asks=(ask,)))
-        params = {"uploadType": "media", "name": Objects(bucket=home, job_id=job).status(0, 0)}
+        params = {"uploadType": "media", "name": JobObjects(bucket=home, job_id=job).status(0, 0)}
         access.post(url, action="say", params=params, data=b'{"phase": "running"}')
     return [ref_of("my-project", place, job) for job in jobs]
 

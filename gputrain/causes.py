@@ -14,7 +14,7 @@ import attrs
 from gputrain.lifecycle import State
 
 
-class Fault(enum.Enum):
+class Blame(enum.Enum):
     """Whose an end is, and so what may be tried by itself."""
 
     USER = "user"
@@ -39,7 +39,7 @@ class Cause:
     """What to do today."""
     advice: str
     """What else a reader should know, for the page of errors."""
-    fault: Fault = Fault.USER
+    fault: Blame = Blame.USER
     may_restart: bool = False
     """Whether ``max_restarts`` covers it."""
     state: State = State.FAILED
@@ -111,7 +111,7 @@ NODE_MISSING = Cause(
     fix="look whether its machine started, and whether the nodes reach each other over TCP",
     advice="`error.node_rank` is the one that is missing. On Compute Engine a network of one's own needs"
     " a firewall rule for TCP between the VMs.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     may_restart=True,
 )
 NODE_LOST = Cause(
@@ -119,7 +119,7 @@ NODE_LOST = Cause(
     title="a node went away while the job ran",
     fix=_AGAIN,
     advice="Its machine or its agent ended without a word.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     may_restart=True,
 )
 STOPPED = Cause(
@@ -127,7 +127,7 @@ STOPPED = Cause(
     title="it was asked to stop",
     fix=_AGAIN,
     advice="Somebody, or the platform, sent the ranks a signal. Those that heed it have saved.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     may_restart=True,
 )
 ENVIRONMENT = Cause(
@@ -166,28 +166,28 @@ INTERNAL = Cause(
     title="Vertex AI had an error of its own",
     fix="check that the image exists; then try again, or in another region",
     advice="Google has tried three times by itself. A wrong name of an image is told like this, too.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
 )
 STOCKOUT_REGION = Cause(
     kind="stockout_region",
     title="there were no machines in any region that is allowed",
     fix=_ELSEWHERE,
     advice="Vertex AI takes a job first and looks for machines then.",
-    fault=Fault.CAPACITY,
+    fault=Blame.CAPACITY,
 )
 QUOTA_REGION = Cause(
     kind="quota_region",
     title="a quota is too small",
     fix="ask for more at https://console.cloud.google.com/iam-admin/quotas, or allow another region",
     advice="See [quota_region](#quota_region): here it was told after the job was made.",
-    fault=Fault.QUOTA,
+    fault=Blame.QUOTA,
 )
 PREEMPTED = Cause(
     kind="preempted",
     title="a Spot VM was reclaimed",
     fix=_AGAIN,
     advice="Nobody's fault: Spot machines are taken back with 30 seconds of notice.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     may_restart=True,
 )
 PREEMPTED_IN_CREATION = Cause(
@@ -195,7 +195,7 @@ PREEMPTED_IN_CREATION = Cause(
     title="a VM was reclaimed while it was made",
     fix=_AGAIN,
     advice="It happened a minute after the submit, before anything ran.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     may_restart=True,
 )
 HOST_ERROR = Cause(
@@ -203,7 +203,7 @@ HOST_ERROR = Cause(
     title="the host of a VM failed",
     fix=_AGAIN,
     advice="Google's hardware; the VM's disk is gone with the VM.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     may_restart=True,
 )
 MAINTENANCE = Cause(
@@ -211,7 +211,7 @@ MAINTENANCE = Cause(
     title="host maintenance ended a VM",
     fix=_AGAIN,
     advice="Machines with GPUs cannot be moved while they run.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     may_restart=True,
 )
 REBOOTED = Cause(
@@ -219,7 +219,7 @@ REBOOTED = Cause(
     title="a VM was restarted",
     fix=_AGAIN,
     advice="A job does not run twice on one machine, so that nothing is counted twice.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     may_restart=True,
 )
 VANISHED = Cause(
@@ -227,7 +227,7 @@ VANISHED = Cause(
     title="a VM vanished without a trace",
     fix=_AGAIN,
     advice="Neither the VM nor a word of Google's about it was found.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     may_restart=True,
 )
 LOST = Cause(
@@ -235,7 +235,7 @@ LOST = Cause(
     title="its processes ended without a word",
     fix="look at this machine's log: it was restarted, or somebody killed them",
     advice="Of jobs on this machine.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
 )
 CANCELLED = Cause(
     kind="cancelled",
@@ -264,7 +264,7 @@ WAIT_LIMIT = Cause(
     title="no machines came within max_wait_duration",
     fix=f"raise max_wait_duration; {_ELSEWHERE}",
     advice="Waiting was free. On this machine it waited for GPUs that other jobs held.",
-    fault=Fault.CAPACITY,
+    fault=Blame.CAPACITY,
     state=State.EXPIRED,
 )
 UNSTARTED = Cause(
@@ -272,7 +272,7 @@ UNSTARTED = Cause(
     title="it was never started",
     fix="submit it again under the same key",
     advice="Whoever submitted it was killed before it could ask for machines. Nothing was paid.",
-    fault=Fault.PLATFORM,
+    fault=Blame.PLATFORM,
     state=State.EXPIRED,
 )
 UNKNOWN = Cause(

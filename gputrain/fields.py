@@ -20,7 +20,7 @@ E = TypeVar("E", bound=enum.Enum)
 
 
 @attrs.frozen
-class Row:
+class Field:
     """How one field is read: its reader, and what to say where it cannot be read."""
 
     read: Callable[[Any], Any]
@@ -31,11 +31,11 @@ class Row:
     """None is read like any other value; otherwise it stays None."""
 
 
-def read(rows: Mapping[str, Row], given: Mapping[str, Any], faults: FaultCollector) -> dict[str, Any]:
+def read(rows: Mapping[str, Field], given: Mapping[str, Any], faults: FaultCollector) -> dict[str, Any]:
     """Every field as its row reads it; what cannot be read becomes a fault and None.
 
     >>> faults = FaultCollector("a bed")
-    >>> read({"legs": Row(whole(3, 8), "3 to 8", "legs=4")}, {"legs": 2}, faults)
+    >>> read({"legs": Field(whole(3, 8), "3 to 8", "legs=4")}, {"legs": 2}, faults)
     {'legs': None}
     >>> print(faults.faults[0])
     legs=2: 3 to 8. Fix: legs=4
@@ -43,7 +43,7 @@ def read(rows: Mapping[str, Row], given: Mapping[str, Any], faults: FaultCollect
     return {name: _read_one(name, rows.get(name), value, faults) for name, value in given.items()}
 
 
-def _read_one(name: str, row: Row | None, value: Any, faults: FaultCollector) -> Any:
+def _read_one(name: str, row: Field | None, value: Any, faults: FaultCollector) -> Any:
     if row is None or (value is None and not row.is_needed):
         return value
     return faults.parse(name, value, row.read, row.allowed, row.fix)

@@ -80,14 +80,14 @@ def choose(progress: str | None = None) -> View:
         )
         raise SpecError(f"progress={word!r} is none of {', '.join(PROGRESS)}", faults=(fault,))
     if word == "none":
-        return Silence()
+        return Quiet()
     if word == "plain":
         return PlainLines(sys.stderr)
     if _in_notebook():
         return Notebook()
     if word == "rich" or sys.stderr.isatty():
         return Terminal()
-    return Silence()
+    return Quiet()
 
 
 def _in_notebook() -> bool:
@@ -105,7 +105,7 @@ def _prefix(line: LogLine) -> str:
     return "agent" if line.rank is None else f"{line.rank}"
 
 
-class Silence:
+class Quiet:
     """Shows nothing: we work inside another program."""
 
     def lines(self, lines: Sequence[LogLine]) -> None:

@@ -29,7 +29,7 @@ from .provisioning import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cards import NotSold
-    from .families import Family, Placement, Terms
+    from .families import CompactPlacement, Family, Terms
     from .gpu import Gpu, Gpus, Lifecycle, gpus
     from .hosts import Attachment
     from .images import ImageFault, cuda_of, image_faults
@@ -56,7 +56,7 @@ _HOMES = {
     "Machines": "machine_types",
     "NotSold": "cards",
     "PREEMPTIBLE_CPUS": "quotas",
-    "Placement": "families",
+    "CompactPlacement": "families",
     "Price": "pricing",
     "Prices": "pricing",
     "Quota": "quotas",
@@ -100,7 +100,7 @@ __all__ = [
     "NotSold",
     "FLEX_START_LONGEST_RUN_S",
     "PREEMPTIBLE_CPUS",
-    "Placement",
+    "CompactPlacement",
     "Price",
     "Prices",
     "ProvisioningModel",

@@ -6,7 +6,7 @@ from .provisioning import Confidence, ProvisioningModel, ReservationKind, Servic
 from .row import Row
 
 
-class Placement(Word):
+class CompactPlacement(Word):
     """What compact placement means to a family."""
 
     OPTIONAL = "optional"
@@ -59,7 +59,7 @@ class Family(Row):
     rdma_nics: int | None = 0
     roce_profile: str = ""
     """Suffix of the network profile the RDMA network is made with; the zone comes before it."""
-    placement: Placement = Placement.OPTIONAL
+    placement: CompactPlacement = CompactPlacement.OPTIONAL
     needs_cpu_quota: bool = False
     bare_metal: bool = False
     note: str = ""
@@ -136,32 +136,33 @@ _ROWS = (
     Family(
         name="A4X Max", gpu="GB300", cpu_platform="NVIDIA Grace", cpu_architecture="arm64",
         boot_disk_types=_HYPERDISK, gpudirect="GPUDirect-RDMA (RoCE, CX-8, 8 rails)",
-        gvnics=None, rdma_nics=None, roce_profile="-vpc-roce-metal", placement=Placement.NVLINK_DOMAIN,
+        gvnics=None, rdma_nics=None, roce_profile="-vpc-roce-metal", placement=CompactPlacement.NVLINK_DOMAIN,
         bare_metal=True, note="the image must support IDPF network interfaces; no Windows, no sole tenancy",
         sources=("gpus", "machines", "networks"),
     ),
     Family(
         name="A4X", gpu="GB200", cpu_platform="NVIDIA Grace", cpu_architecture="arm64",
         boot_disk_types=_HYPERDISK, gpudirect="GPUDirect-RDMA (RoCE, 4 CX-7)", gvnics=2, rdma_nics=4,
-        roce_profile="-vpc-roce", placement=Placement.NVLINK_DOMAIN, sources=("gpus", "machines", "networks"),
+        roce_profile="-vpc-roce", placement=CompactPlacement.NVLINK_DOMAIN,
+        sources=("gpus", "machines", "networks"),
     ),
     Family(
         name="A4", gpu="B200", cpu_platform=_EMERALD, boot_disk_types=_HYPERDISK,
         gpudirect="GPUDirect-RDMA (RoCE, 8 CX-7)", gvnics=2, rdma_nics=8, roce_profile="-vpc-roce",
-        placement=Placement.BY_RESERVATION, sources=("gpus", "machines", "networks"),
+        placement=CompactPlacement.BY_RESERVATION, sources=("gpus", "machines", "networks"),
     ),
     Family(
         name="A3 Ultra", gpu="H200", cpu_platform=_EMERALD, boot_disk_types=_HYPERDISK,
         gpudirect="GPUDirect-RDMA (RoCE, 8 CX-7)", gvnics=2, rdma_nics=8, roce_profile="-vpc-roce",
-        placement=Placement.BY_RESERVATION, sources=("gpus", "machines", "networks"),
+        placement=CompactPlacement.BY_RESERVATION, sources=("gpus", "machines", "networks"),
     ),
     Family(
         name="A3 Mega", gpu="H100-MEGA", cpu_platform=_SAPPHIRE, gpudirect="GPUDirect-TCPXO",
-        gvnics=9, placement=Placement.RECOMMENDED, sources=("gpus", "machines", "networks"),
+        gvnics=9, placement=CompactPlacement.RECOMMENDED, sources=("gpus", "machines", "networks"),
     ),
     Family(
         name="A3 High", gpu="H100", cpu_platform=_SAPPHIRE, gpudirect="GPUDirect-TCPX",
-        gvnics=5, placement=Placement.SUPPORTED, sources=("gpus", "machines", "networks"),
+        gvnics=5, placement=CompactPlacement.SUPPORTED, sources=("gpus", "machines", "networks"),
     ),
     Family(name="A3 High 1-4", gpu="H100", cpu_platform=_SAPPHIRE),
     Family(

@@ -30,7 +30,7 @@ _OBJECTS = frozenset({"endpoints", "credentials", "progress", "sleep", "now", "r
 
 
 @attrs.frozen(kw_only=True)
-class Settings:
+class CliSettings:
     """What flags, environment and file say together."""
 
     shared: Mapping[str, Any]
@@ -88,7 +88,7 @@ class Settings:
             raise
 
 
-def read(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> Settings:
+def read(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> CliSettings:
     """The settings for a command.
 
     Raises:
@@ -102,7 +102,7 @@ def read(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -
             shared[key] = [one.strip() for one in said.split(",")] if key in LISTS else said
     shared.setdefault("project", environ.get("GOOGLE_CLOUD_PROJECT"))
     shared |= {key: getattr(options, key) for key in SHARED if getattr(options, key, None)}
-    return Settings(shared=shared, own={key: value for key, value in file.items() if key not in SHARED})
+    return CliSettings(shared=shared, own={key: value for key, value in file.items() if key not in SHARED})
 
 
 def _file(path: Path) -> dict[str, Any]:

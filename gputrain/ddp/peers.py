@@ -65,7 +65,7 @@ class Peers:
         """Return once every rank is here."""
         self.any(False)
 
-    def together(self, action: Callable[[], Any], errors: Tuple[Type[BaseException], ...]) -> Outcome:
+    def together(self, action: Callable[[], Any], errors: Tuple[Type[BaseException], ...]) -> PeerOutcome:
         """Run `action` on every rank and tell all of them how it went on each, errors as text."""
         value, words, cause = None, None, None  # type: Any, Any, Optional[BaseException]
         try:
@@ -76,11 +76,11 @@ class Peers:
                 words = (error.what, error.fix)
             cause = error
         told = self.gather((value, words))
-        failures = (Failure(rank, *words) for rank, (_, words) in enumerate(told) if words)
-        return Outcome([value for value, _ in told], next(failures, None), cause)
+        failures = (PeerFailure(rank, *words) for rank, (_, words) in enumerate(told) if words)
+        return PeerOutcome([value for value, _ in told], next(failures, None), cause)
 
 
-class Failure(NamedTuple):
+class PeerFailure(NamedTuple):
     """What went wrong on a rank, in words, and the fix where one is known."""
 
     rank: int
@@ -88,9 +88,9 @@ class Failure(NamedTuple):
     fix: str
 
 
-class Outcome(NamedTuple):
+class PeerOutcome(NamedTuple):
     """How one action went: values by rank, the lowest failing rank's failure, this rank's own exception."""
 
     values: List[Any]
-    failure: Optional[Failure]
+    failure: Optional[PeerFailure]
     cause: Optional[BaseException]

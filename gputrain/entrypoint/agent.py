@@ -153,7 +153,7 @@ class Agent:
         """Do what the gang says."""
         kind = message["type"]
         if kind == "start":
-            self._workers.start(launch.Place(self._cluster.node_rank, self._nproc, message))
+            self._workers.start(launch.NodePlace(self._cluster.node_rank, self._nproc, message))
             self._silence.begin()
         elif kind == "stand":
             self._tell({"type": "standings", "ranks": self._standings()})

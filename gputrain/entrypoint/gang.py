@@ -8,7 +8,7 @@ piles up in `outbox` as (node rank, message) for the agent to deliver. What it i
 from __future__ import annotations
 
 from . import contract, hang
-from .verdict import Failure, exit_code_of, first_cause, is_symptom, of_endings, verdict
+from .verdict import Loss, exit_code_of, first_cause, is_symptom, of_endings, verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Gang:
         self._deadline = join_by
         self._join_by = join_by
         self._nodes: Dict[int, Node] = {}
-        self._failures: List[Failure] = []
-        self._left: List[Failure] = []
+        self._failures: List[Loss] = []
+        self._left: List[Loss] = []
         self._unsaved: List[Dict[str, Any]] = []
         self._stop: Optional[Dict[str, Any]] = None
         self._cause: Optional[Dict[str, Any]] = None
@@ -148,9 +148,9 @@ class Gang:
         if cause and self._is_forgiven(cause):
             self._unsaved.append(cause)
         elif cause and cause["kind"] == contract.LEFT_EARLY:
-            self._left.append(Failure(cause, happened_at, now))
+            self._left.append(Loss(cause, happened_at, now))
         elif cause:
-            self._failures.append(Failure(cause, happened_at, now))
+            self._failures.append(Loss(cause, happened_at, now))
 
     def _is_forgiven(self, cause: Dict[str, Any]) -> bool:
         """After a stop, a rank ended by the signal or by a peer's end has not failed: it has not saved."""
@@ -200,7 +200,7 @@ class Gang:
         had_ended = node.has_ended
         node.is_gone = True
         if not had_ended and self._cause is None:
-            self._failures.append(Failure(lost_node(rank, node.host, self._name_of(rank)), now, now))
+            self._failures.append(Loss(lost_node(rank, node.host, self._name_of(rank)), now, now))
 
     def stop(self, rank: int, reason: str, is_agreed: bool = False) -> None:
         """A node was asked to stop: all are. Ranks that agreed on it among themselves need no signal."""

@@ -31,7 +31,7 @@ _PROFILES = (
 is read. Source: GoogleCloudPlatform/cluster-toolkit@1047080, AI-Hypercomputer/gpu-recipes@2e1fd5e."""
 
 
-class Place:
+class NodePlace:
     """Where this node's ranks stand in the job, as node 0 told at the start."""
 
     def __init__(self, node_rank: int, nproc: int, start: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ def processes_on_node(options: Options) -> bool:
     return options.launcher == "torchrun-env" and options.agent == "builtin"
 
 
-def commands(options: Options, place: Place) -> List[str]:
+def commands(options: Options, place: NodePlace) -> List[str]:
     """The command line that every rank of this node runs."""
     target = options.target
     if target.kind == "program":
@@ -58,7 +58,7 @@ def commands(options: Options, place: Place) -> List[str]:
     return [*_torchrun(options, place), *of_rank] if options.agent == "elastic" else of_rank
 
 
-def _torchrun(options: Options, place: Place) -> List[str]:
+def _torchrun(options: Options, place: NodePlace) -> List[str]:
     """torchrun on this node; rendezvous static, as c10d's cannot host behind Vertex's service names."""
     return [
         sys.executable,
@@ -87,7 +87,7 @@ def _bracketed(address: str) -> str:
 
 
 def environments(
-    options: Options, place: Place, environ: Mapping[str, str], error_dir: str
+    options: Options, place: NodePlace, environ: Mapping[str, str], error_dir: str
 ) -> List[Dict[str, str]]:
     """The environment of each process of this node, by local rank."""
     base = {name: value for name, value in environ.items() if name != contract.TOKEN}
@@ -112,7 +112,7 @@ def environments(
     return [{**base, **_of_rank(options, place, local, error_dir)} for local in range(place.nproc)]
 
 
-def _of_rank(options: Options, place: Place, local_rank: int, error_dir: str) -> Dict[str, str]:
+def _of_rank(options: Options, place: NodePlace, local_rank: int, error_dir: str) -> Dict[str, str]:
     error_file = os.path.join(error_dir, f"error-{local_rank}.json")
     own = {contract.ERROR_FILE: error_file, "TORCHELASTIC_ERROR_FILE": error_file}
     if not processes_on_node(options):
@@ -141,7 +141,7 @@ def _of_rank(options: Options, place: Place, local_rank: int, error_dir: str) ->
     return own
 
 
-def _tf_config(place: Place) -> str:
+def _tf_config(place: NodePlace) -> str:
     workers = [f"{_bracketed(addr)}:{port}" for addr, port in zip(place.addrs, place.ports)]
     return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": place.node_rank}})
 

@@ -23,7 +23,7 @@ class EnvironmentRefused(Exception):
     """The agent cannot start; the text says what is wrong and what to do."""
 
 
-class Target:
+class Program:
     """The user's program: a Python script, a module, or any other command."""
 
     def __init__(self, kind: str, argv: Sequence[str]) -> None:
@@ -31,7 +31,7 @@ class Target:
         self.argv = list(argv)
 
     @classmethod
-    def parse(cls, words: Sequence[str]) -> Target:
+    def parse(cls, words: Sequence[str]) -> Program:
         """The target that the words after ``--`` name.
 
         >>> Target.parse(["train.py", "--lr", "1"]).kind, Target.parse(["-m", "pkg.train"]).kind
@@ -49,7 +49,7 @@ class Target:
 class Options:
     """The settings of one agent, read once and never changed."""
 
-    def __init__(self, settings: Mapping[str, str], target: Target) -> None:
+    def __init__(self, settings: Mapping[str, str], target: Program) -> None:
         self._settings = settings
         self.target = target
         self.job = settings[contract.JOB_ID]
@@ -128,7 +128,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
     for name, (_, default, _) in contract.ENVIRONMENT.items():
         value = given.get(name, environ.get(name, ""))
         settings[name] = value or environ.get(_PLATFORM.get(name, ""), "") or default
-    return Options(settings, Target.parse(words))
+    return Options(settings, Program.parse(words))
 
 
 def usage() -> str:

@@ -37,7 +37,7 @@ _SYMPTOM = re.compile(
 """How gloo, NCCL, c10d's store and plain sockets word the loss of a peer (torch 2.13)."""
 
 
-class Failure:
+class Loss:
     """A rank that failed or a node that was lost: when, and whether it looks like the effect of another."""
 
     def __init__(self, cause: Cause, happened_at: float, heard_at: float) -> None:
@@ -71,7 +71,7 @@ def is_symptom(cause: Cause) -> bool:
     return any(_SYMPTOM.search(str(text)) for text in said if text)
 
 
-def first_cause(failures: Sequence[Failure], left: Sequence[Failure]) -> Cause:
+def first_cause(failures: Sequence[Loss], left: Sequence[Loss]) -> Cause:
     """The failure to blame: the earliest cause, else a rank that left before the first symptom, else that.
 
     `left` holds the ranks that ended with 0, as failures of kind left_early.
@@ -119,5 +119,5 @@ def describe(cause: Cause) -> List[str]:
     return [head] + ["  " + line for line in str(text).splitlines()]
 
 
-def _when(failure: Failure) -> float:
+def _when(failure: Loss) -> float:
     return failure.happened_at

@@ -47,7 +47,7 @@ class Workers:
         """Whether any rank has been started and not reaped."""
         return any(rank.is_running for rank in self.ranks)
 
-    def start(self, place: launch.Place) -> None:
+    def start(self, place: launch.NodePlace) -> None:
         """Start them; one that cannot be started has ended with the agent's own code for that."""
         options = self._options
         try:

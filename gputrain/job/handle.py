@@ -16,9 +16,9 @@ from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine, OpensShells
 from gputrain.errors import GputrainError, RequestError
 from gputrain.job.going import Going, Stays
-from gputrain.job.logs import LogReader, Page, Wanted, last_of, pattern
+from gputrain.job.logs import LineFilter, LogReader, Page, last_of, pattern
 from gputrain.job.result import Result, ended, silent_for, told
-from gputrain.job.watch import Watch
+from gputrain.job.watch import JobWatch
 from gputrain.lifecycle import Observation, State, advance
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
@@ -148,8 +148,8 @@ class Job:
             shown.close()
 
     @property
-    def _watch(self) -> Watch:
-        return Watch(self, self._news, self._snapshot, lambda: self._backend.poll_s, self._sleep)
+    def _watch(self) -> JobWatch:
+        return JobWatch(self, self._news, self._snapshot, lambda: self._backend.poll_s, self._sleep)
 
     def result(self, timeout: float | timedelta | None = None) -> Result:
         """Wait for the end in silence and return how it went.
@@ -200,7 +200,7 @@ class Job:
         Raises:
             RequestError: ``grep`` is no regular expression.
         """
-        wanted = Wanted(
+        wanted = LineFilter(
             rank=rank,
             since=self._now() - since if isinstance(since, timedelta) else since,
             grep=None if grep is None else pattern(grep),

@@ -38,7 +38,7 @@ class LogReader:
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
+class LineFilter:
     """Which lines a reader asks for."""
 
     rank: int | None = None

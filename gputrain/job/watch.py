@@ -35,7 +35,7 @@ class Watched(Protocol):
 
 
 @attrs.frozen
-class Watch:
+class JobWatch:
     """One way of watching a job."""
 
     job: Watched
@@ -53,7 +53,7 @@ class Watch:
             TransientError: the job could not be looked at for `BLIND_FOR_AT_MOST_S`.
         """
         started = last_sight = time.monotonic()
-        is_seen = not isinstance(shown, view.Silence)
+        is_seen = not isinstance(shown, view.Quiet)
         while True:
             pause = self.poll_s()
             try:

@@ -22,7 +22,7 @@ class Running(Exception):
     """The startup script was started once more while it runs: by hand, as the boot does so once."""
 
 
-class Node:
+class ThisVm:
     """What this VM knows of itself, and how it tells."""
 
     def __init__(self, job: Any) -> None:

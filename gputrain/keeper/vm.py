@@ -22,7 +22,7 @@ from gputrain.entrypoint import contract
 from . import container, gpus
 from .cloud import call, metadata
 from .container import Failed
-from .node import ROOT, Node, Running
+from .node import ROOT, Running, ThisVm
 from .rules import KILL, TICK_S, Rules
 
 TYPE_CHECKING = False
@@ -46,10 +46,10 @@ BUTTON_S = 600
 """How long the power button may take after this VM was deleted."""
 
 
-class Run:
+class AgentRun:
     """The agent of this node, and what stands around it."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ThisVm) -> None:
         self.node, self.job = node, node.job
         self.began = time.monotonic()
         self.child: subprocess.Popen[bytes] | None = None
@@ -245,7 +245,7 @@ class Run:
         self.why = self.why or "shutdown"  # the watch passes it on
 
 
-def remove_self(node: Node, goes_down: bool) -> None:
+def remove_self(node: ThisVm, goes_down: bool) -> None:
     """Delete this VM; where its account may not, power it off, which ends the bill for all but its disk."""
     job = node.job
     url = "%s/compute/v1/projects/%s/zones/%s/instances/%s"
@@ -260,14 +260,14 @@ def remove_self(node: Node, goes_down: bool) -> None:
 
 
 def main() -> None:
-    node = Node(json.loads(metadata("attributes/gputrain-job")))
+    node = ThisVm(json.loads(metadata("attributes/gputrain-job")))
     try:
         was_here = node.was_here()
     except Running:  # a person ran the startup script by hand: the job and its VM are left alone
         with contextlib.suppress(OSError):
             sys.stderr.write("gputrain: this job runs here already\n")
         return
-    run = Run(node)
+    run = AgentRun(node)
     try:
         if node.holds_lock():
             run.to_its_end(was_here)

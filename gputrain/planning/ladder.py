@@ -38,7 +38,7 @@ LONGEST_UNCLEAR_PAUSE = timedelta(minutes=2)
 _PREEMPTIBLE = frozenset({ProvisioningModel.SPOT, ProvisioningModel.FLEX_START})
 
 
-class Reason(enum.Enum):
+class StopReason(enum.Enum):
     """Why nothing more is tried."""
 
     NOWHERE_LEFT = "every place was tried or is ruled out"
@@ -66,7 +66,7 @@ class Rest:
 class GiveUp:
     """The end of the ladder."""
 
-    reason: Reason
+    reason: StopReason
 
 
 Step = Try | Rest | GiveUp
@@ -104,9 +104,9 @@ class Ladder:
         if last is not None and last.outcome is Outcome.UNCLEAR:
             return self._settle(last)
         if last is not None and last.outcome is Outcome.REFUSED:
-            return GiveUp(reason=Reason.REFUSED)
+            return GiveUp(reason=StopReason.REFUSED)
         if last is not None and self.give_up_at is not None and now > self.give_up_at:
-            return GiveUp(reason=Reason.TIME_UP)
+            return GiveUp(reason=StopReason.TIME_UP)
         following = self._best(now, blocks)
         return Try(candidate=following) if following is not None else self._rest(now)
 
@@ -132,7 +132,7 @@ class Ladder:
         asked_s = last.error.retry_after_s if isinstance(last.error, TransientError) else None
         pause = UNCLEAR_PAUSE if asked_s is None else timedelta(seconds=asked_s)
         if tries >= UNCLEAR_TRIES or pause > LONGEST_UNCLEAR_PAUSE:
-            return GiveUp(reason=Reason.UNCLEAR)
+            return GiveUp(reason=StopReason.UNCLEAR)
         return Try(candidate=last.candidate, not_before=last.at + pause)
 
     def _best(self, now: datetime, blocks: Blocks) -> Candidate | None:
@@ -152,9 +152,9 @@ class Ladder:
         ruled_out = _ruled_out(self._final)
         may_come = any(_may_come(one) and not ruled_out(one) for one in self.candidates)
         if self.give_up_at is None or not may_come:
-            return GiveUp(reason=Reason.NOWHERE_LEFT)
+            return GiveUp(reason=StopReason.NOWHERE_LEFT)
         if now >= self.give_up_at:
-            return GiveUp(reason=Reason.TIME_UP)
+            return GiveUp(reason=StopReason.TIME_UP)
         pause = min(FIRST_REST * 2 ** min(self.round, 10), LONGEST_REST)
         return Rest(until=min(now + pause, self.give_up_at))
 

@@ -12,10 +12,10 @@ from gputrain.preflight.examine import PATIENCE, Question
 from gputrain.preflight.permissions import owner_of
 from gputrain.preflight.project import read
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import Bucket, check_bucket
+from gputrain.staging.bucket import BucketPrefix, check_bucket
 
 
-def bucket(access: Access, home: Bucket | None, region: str) -> Question:
+def bucket(access: Access, home: BucketPrefix | None, region: str) -> Question:
     """Whether the bucket is there, ours, and in the region."""
     subject = f"bucket gs://{home.name}" if home is not None else "bucket"
 

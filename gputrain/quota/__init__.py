@@ -13,8 +13,8 @@ from gputrain import lazy
 from gputrain.quota.targets import explained
 from gputrain.quota.values import (
     EVERYWHERE,
+    LimitSource,
     Reading,
-    Source,
     Standing,
     Verdict,
     contradictions,
@@ -41,7 +41,7 @@ __all__ = [
     "IncreaseState",
     "Quotas",
     "Reading",
-    "Source",
+    "LimitSource",
     "Standing",
     "Verdict",
     "contradictions",

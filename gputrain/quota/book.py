@@ -13,7 +13,7 @@ from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.shared import Found
 from gputrain.quota import infos
 from gputrain.quota.counts import Count, counts
-from gputrain.quota.values import EVERYWHERE, Reading, Source, Standing
+from gputrain.quota.values import EVERYWHERE, LimitSource, Reading, Standing
 
 Figures = tuple["float | None", "float | None"]
 """Limit and usage."""
@@ -29,7 +29,7 @@ class Book:
         told: by source, what its question found.
     """
 
-    def __init__(self, project: str, service: Service, told: Mapping[Source, Found]) -> None:
+    def __init__(self, project: str, service: Service, told: Mapping[LimitSource, Found]) -> None:
         self.project = project
         self.service = service
         self._told = told
@@ -39,12 +39,12 @@ class Book:
         """The sources that could not be read, and why."""
         self.note = grouped(self.unread)
         """The same in a line; empty: all were read."""
-        self._rows: dict[str, tuple[infos.Row, ...]] = {}
+        self._rows: dict[str, tuple[infos.DimensionsRow, ...]] = {}
         self._standings: dict[Any, Standing] = {}
-        self._readers: dict[Source, Callable[[Count], Figures | None]] = {
-            Source.REGIONS: self._in_a_region,
-            Source.PROJECT: self._in_the_project,
-            Source.CLOUD_QUOTAS: self._in_cloud_quotas,
+        self._readers: dict[LimitSource, Callable[[Count], Figures | None]] = {
+            LimitSource.REGIONS: self._in_a_region,
+            LimitSource.PROJECT: self._in_the_project,
+            LimitSource.CLOUD_QUOTAS: self._in_cloud_quotas,
         }
 
     def standing(
@@ -76,7 +76,7 @@ class Book:
 
     def info(self, *, quota_id: str = "", metric: str = "") -> Mapping[str, Any]:
         """The QuotaInfo of an id or of a metric as Cloud Quotas listed it; empty: it is not there."""
-        listed: Mapping[str, Mapping[str, Any]] = self._value(Source.CLOUD_QUOTAS)
+        listed: Mapping[str, Mapping[str, Any]] = self._value(LimitSource.CLOUD_QUOTAS)
         if quota_id:
             return listed.get(quota_id, {})
         return next((one for one in listed.values() if metric and one.get("metric") == metric), {})
@@ -111,7 +111,7 @@ class Book:
         if count.is_gate and not any(one.limit is not None for one in told):
             yield attrs.evolve(self._blank(count), note=self._why_unknown(count))
 
-    def _reading(self, count: Count, source: Source, figures: Figures) -> Reading:
+    def _reading(self, count: Count, source: LimitSource, figures: Figures) -> Reading:
         limit, usage = figures
         found = attrs.evolve(
             self._blank(count), limit=limit, usage=usage, source=source, read_at=self._told[source].read_at
@@ -138,20 +138,20 @@ class Book:
         return Reading(metric=f"GPUs: {kind}", where=region, need=gpus, project=self.project, note=note)
 
     def _why_unknown(self, count: Count) -> str:
-        asked = [Source.CLOUD_QUOTAS] if count.quota.quota_id else []
+        asked = [LimitSource.CLOUD_QUOTAS] if count.quota.quota_id else []
         if count.quota.metric and self.service is Service.COMPUTE:
-            asked.insert(0, Source.PROJECT if count.where == EVERYWHERE else Source.REGIONS)
+            asked.insert(0, LimitSource.PROJECT if count.where == EVERYWHERE else LimitSource.REGIONS)
         untold = "does not tell it"
         return grouped({source.value: self.unread.get(source.value, untold) for source in asked})
 
     def _in_a_region(self, count: Count) -> Figures | None:
-        found: Figures | None = self._value(Source.REGIONS).get((count.quota.metric, count.where))
+        found: Figures | None = self._value(LimitSource.REGIONS).get((count.quota.metric, count.where))
         return found
 
     def _in_the_project(self, count: Count) -> Figures | None:
         if count.where != EVERYWHERE:
             return None
-        found: Figures | None = self._value(Source.PROJECT).get(count.quota.metric)
+        found: Figures | None = self._value(LimitSource.PROJECT).get(count.quota.metric)
         return found
 
     def _in_cloud_quotas(self, count: Count) -> Figures | None:
@@ -161,7 +161,7 @@ class Book:
         limit = infos.limit_at(self._rows[ident], count.dimensions)
         return None if limit is None else (limit, None)
 
-    def _value(self, source: Source) -> Mapping[Any, Any]:
+    def _value(self, source: LimitSource) -> Mapping[Any, Any]:
         found = self._told.get(source)
         return found.value if found and found.value is not None else {}
 

@@ -15,7 +15,7 @@ from gputrain.gcp import Access
 from gputrain.quota.infos import limit_at, number, rows
 from gputrain.quota.preferences import BEFORE, Preferences
 from gputrain.quota.shown import figure
-from gputrain.quota.targets import Target, target_of
+from gputrain.quota.targets import QuotaTarget, target_of
 from gputrain.quota.values import Reading, Standing
 from gputrain.tables import Table
 
@@ -186,7 +186,7 @@ def _check(value: object, contact_email: object) -> None:
 
 
 def _body(
-    target: Target, value: int, contact_email: str, justification: str, limit: float | None
+    target: QuotaTarget, value: int, contact_email: str, justification: str, limit: float | None
 ) -> dict[str, Any]:
     return {
         "service": target.api,
@@ -201,7 +201,7 @@ def _body(
     }
 
 
-def _ident(target: Target) -> str:
+def _ident(target: QuotaTarget) -> str:
     """An id that the same quota and place always get: there can be one preference of each."""
     parts = (
         target.api,

@@ -17,7 +17,7 @@ UNLIMITED = -1
 
 
 @attrs.frozen(kw_only=True)
-class Row:
+class DimensionsRow:
     """One row of ``dimensionsInfos``: the places it speaks for, and their limit."""
 
     dimensions: Mapping[str, str]
@@ -35,12 +35,12 @@ class Row:
         return bool(self.locations & {region, "global"})
 
 
-def rows(info: Mapping[str, Any]) -> tuple[Row, ...]:
+def rows(info: Mapping[str, Any]) -> tuple[DimensionsRow, ...]:
     """The rows of a QuotaInfo as far as they can be read; what has another form than Google's is left out."""
     return tuple(_rows(info.get("dimensionsInfos")))
 
 
-def limit_at(found: Sequence[Row], wanted: Mapping[str, str]) -> float | None:
+def limit_at(found: Sequence[DimensionsRow], wanted: Mapping[str, str]) -> float | None:
     """The limit in effect: every row is looked at, and the most specific that speaks for the place wins.
 
     None where no row does: unknown, not 0.
@@ -70,13 +70,13 @@ def number(value: Any) -> float | None:
     return float("inf") if found == UNLIMITED else found
 
 
-def _rows(listed: Any) -> Iterator[Row]:
+def _rows(listed: Any) -> Iterator[DimensionsRow]:
     for one in mappings(listed):
         dimensions = one.get("dimensions", {})
         if not isinstance(dimensions, dict):
             continue
         locations = frozenset(texts(one.get("applicableLocations")))
-        yield Row(dimensions=dimensions, locations=locations, limit=_limit(one.get("details")))
+        yield DimensionsRow(dimensions=dimensions, locations=locations, limit=_limit(one.get("details")))
 
 
 def _limit(details: Any) -> float | None:

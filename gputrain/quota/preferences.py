@@ -10,7 +10,7 @@ import attrs
 
 from gputrain.errors import RequestError
 from gputrain.gcp import Access, Api, Listing, MissingError, PreconditionError
-from gputrain.quota.targets import Target, stem
+from gputrain.quota.targets import QuotaTarget, stem
 from gputrain.retry import LOOK, WRITE
 
 Json = Mapping[str, Any]
@@ -25,7 +25,7 @@ class Preferences:
 
     access: Access
 
-    def find(self, target: Target) -> tuple[Target, Json]:
+    def find(self, target: QuotaTarget) -> tuple[QuotaTarget, Json]:
         """The target with its id, and its QuotaInfo.
 
         Raises:

@@ -14,7 +14,7 @@ from gputrain.gcp.shared import Found
 from gputrain.quota.book import Book, Figures
 from gputrain.quota.infos import number
 from gputrain.quota.shown import Quotas, check_regions, quotas
-from gputrain.quota.values import Source
+from gputrain.quota.values import LimitSource
 from gputrain.retry import SOON
 from gputrain.spec import GpuRequest
 
@@ -63,15 +63,15 @@ class Reader:
         """The calls by their keys, to be asked side by side with others of the same plan."""
         asked: dict[str, Callable[[], Any]] = {}
         if self._access.url(Api.CLOUDQUOTAS):
-            asked[self._key(Source.CLOUD_QUOTAS)] = self._infos
+            asked[self._key(LimitSource.CLOUD_QUOTAS)] = self._infos
         if self._service is Service.COMPUTE:
-            asked[self._key(Source.REGIONS)] = self._regions
-            asked[self._key(Source.PROJECT)] = self._project
+            asked[self._key(LimitSource.REGIONS)] = self._regions
+            asked[self._key(LimitSource.PROJECT)] = self._project
         return asked
 
     def book(self, found: Mapping[str, Found]) -> Book:
         """The book of what those questions found; the same one as long as nothing was read anew."""
-        told = {source: found[key] for source in Source if (key := self._key(source)) in found}
+        told = {source: found[key] for source in LimitSource if (key := self._key(source)) in found}
         answers = tuple(told.values())
         last = self._last
         if last is not None and len(last[0]) == len(answers) and all(map(_is, last[0], answers)):
@@ -89,7 +89,7 @@ class Reader:
             self._access.looks.forget()
             raise
 
-    def _key(self, source: Source) -> str:
+    def _key(self, source: LimitSource) -> str:
         return f"quota {self._service.value} {source.value}"
 
     def _regions(self) -> dict[tuple[str, str], Figures]:

@@ -15,7 +15,7 @@ _NOWHERE = ("", "global", EVERYWHERE)
 
 
 @attrs.frozen(kw_only=True)
-class Target:
+class QuotaTarget:
     """One quota of a project at one place, in Cloud Quotas' words; a metric stands in for an unknown id."""
 
     project: str
@@ -25,7 +25,7 @@ class Target:
     dimensions: Mapping[str, str] = attrs.field(hash=False)
 
 
-def target_of(meant: Standing | Reading | QuotaExceededError, project: str) -> Target:
+def target_of(meant: Standing | Reading | QuotaExceededError, project: str) -> QuotaTarget:
     """The quota that is meant, as far as it tells.
 
     Raises:
@@ -38,7 +38,7 @@ def target_of(meant: Standing | Reading | QuotaExceededError, project: str) -> T
         if reading is None or not reading.quota_id:
             why = getattr(meant, "note", "") or "Cloud Quotas has no quota of a name that is known"
             raise RequestError("no quota to ask more of", why=why, fix="ask in Google's console")
-        found = Target(
+        found = QuotaTarget(
             project=project or reading.project,
             api=reading.api,
             quota_id=reading.quota_id,
@@ -86,7 +86,7 @@ def stem(name: str) -> str:
     return word.removesuffix("_region").removesuffix("_per_project")
 
 
-def _of_error(error: QuotaExceededError, project: str) -> Target:
+def _of_error(error: QuotaExceededError, project: str) -> QuotaTarget:
     metric, ident = error.metric, error.limit_name
     family = _FAMILY.fullmatch(metric)
     dimensions = {key: value for key, value in error.dimensions.items() if key != "global"}
@@ -96,4 +96,4 @@ def _of_error(error: QuotaExceededError, project: str) -> Target:
     if "region" not in dimensions and error.where not in _NOWHERE:
         dimensions["region"] = error.where
     host = metric.partition("/")[0] if "/" in metric else "compute.googleapis.com"
-    return Target(project=project, api=host, quota_id=ident, metric=stem(metric), dimensions=dimensions)
+    return QuotaTarget(project=project, api=host, quota_id=ident, metric=stem(metric), dimensions=dimensions)

@@ -27,7 +27,7 @@ class Verdict(enum.Enum):
     SHORT = "short"
 
 
-class Source(enum.Enum):
+class LimitSource(enum.Enum):
     """Who told a limit."""
 
     REGIONS = "regions.list"
@@ -56,7 +56,7 @@ class Reading:
     """``inf`` where there is none; None where nobody told: unknown, not 0."""
     usage: float | None = None
     """What is in use already; None where it is not told."""
-    source: Source | None = None
+    source: LimitSource | None = None
     """None: no API told it."""
     read_at: datetime | None = None
     quota_id: str = ""

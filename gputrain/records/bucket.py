@@ -11,7 +11,7 @@ from gputrain.gcp import Access, Objects, PreconditionError, StoredInfo
 from gputrain.records.board import Entry, dated, overtaken
 from gputrain.records.reader import LARGEST_BYTES, read_record
 from gputrain.records.record import Record, written
-from gputrain.staging.bucket import Bucket, check_owner
+from gputrain.staging.bucket import BucketPrefix, check_owner
 
 FOLDER = "records"
 
@@ -23,7 +23,7 @@ class BucketBoard:
     somebody else's would have us look at, and delete, what they name.
     """
 
-    def __init__(self, access: Access, bucket: Bucket) -> None:
+    def __init__(self, access: Access, bucket: BucketPrefix) -> None:
         self._access = access
         self._bucket = bucket
         self._objects = Objects(access, bucket.name)

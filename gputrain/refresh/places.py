@@ -10,7 +10,7 @@ from gputrain import catalog
 from gputrain.catalog import Machine, Stage
 from gputrain.catalog.hosts import ATTACHMENTS
 from gputrain.refresh.changes import Change, ChangeKind
-from gputrain.refresh.stock import Seen, Stock, regions_of
+from gputrain.refresh.stock import Stock, StockedType, regions_of
 
 Rows = tuple[tuple[str, ...], ...]
 Sets = Mapping[str, frozenset[str]]
@@ -133,7 +133,7 @@ def _moves(
         yield Change(kind=ChangeKind.PLACES_REMOVED, of=name, before=" ".join(sorted(removed)))
 
 
-def _difference(machine: Machine, seen: Seen) -> tuple[str, str] | None:
+def _difference(machine: Machine, seen: StockedType) -> tuple[str, str] | None:
     count = max(1, int(machine.gpu_count))  # APIs count a part of a GPU as 1
     gpu = catalog.find(machine.gpu or "").accelerator_type
     ours = (count, gpu, machine.vcpus, int(machine.memory_gib * 1024))

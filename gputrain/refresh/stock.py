@@ -21,7 +21,7 @@ _GONE = frozenset({"OBSOLETE", "DELETED"})
 
 
 @attrs.frozen(kw_only=True)
-class Seen:
+class StockedType:
     """A machine type with GPUs, as the API describes it."""
 
     machine_type: str
@@ -42,11 +42,11 @@ class Seen:
 class Stock:
     """Where each machine type and each GPU is listed, and what could not be read."""
 
-    machines: Mapping[str, Seen]
+    machines: Mapping[str, StockedType]
     """Those that the catalog knows."""
     gpus: Mapping[str, frozenset[str]]
     """Zones by the kind of the catalog."""
-    new_machines: tuple[Seen, ...]
+    new_machines: tuple[StockedType, ...]
     new_gpus: Mapping[str, frozenset[str]]
     """Zones by Google's word for a GPU that the catalog has none for."""
     left_out: tuple[str, ...] = ()
@@ -86,9 +86,9 @@ def stock(machines: Listing[Json], accelerators: Listing[Json]) -> Stock:
     )
 
 
-def _with_gpus(documents: Iterable[Json]) -> tuple[tuple[Seen, ...], tuple[str, ...]]:
+def _with_gpus(documents: Iterable[Json]) -> tuple[tuple[StockedType, ...], tuple[str, ...]]:
     """Each machine type with NVIDIA GPUs once, with all its zones; and what could not be understood."""
-    first: dict[str, Seen] = {}
+    first: dict[str, StockedType] = {}
     pairs, unread = [], []
     for one in documents:
         try:
@@ -104,7 +104,7 @@ def _with_gpus(documents: Iterable[Json]) -> tuple[tuple[Seen, ...], tuple[str, 
     return tuple(carriers), tuple(unread)
 
 
-def _seen(document: Json) -> Seen | None:
+def _seen(document: Json) -> StockedType | None:
     """One row of the list; None where it has no NVIDIA GPU, or can no longer be created."""
     carried = document.get("accelerators")
     if not carried or not _is_made(document):
@@ -112,7 +112,7 @@ def _seen(document: Json) -> Seen | None:
     accelerator = str(carried[0]["guestAcceleratorType"])
     if not accelerator.startswith("nvidia-"):
         return None
-    return Seen(
+    return StockedType(
         machine_type=str(document["name"]),
         accelerator=accelerator,
         gpu_count=int(carried[0]["guestAcceleratorCount"]),

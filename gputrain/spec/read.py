@@ -10,7 +10,7 @@ import attrs
 
 from gputrain.catalog import ProvisioningModel
 from gputrain.faults import FaultCollector
-from gputrain.fields import Row, many, matching, number, one_of, read, text, texts, whole, words, yes_or_no
+from gputrain.fields import Field, many, matching, number, one_of, read, text, texts, whole, words, yes_or_no
 from gputrain.spec import checks
 from gputrain.spec.durations import parse_duration
 from gputrain.spec.gpu import parse_gpus
@@ -62,39 +62,41 @@ def _ladder(value: Any) -> tuple[ProvisioningModel, ...]:
     return () if value is None else many(one_of(ProvisioningModel), or_one=True)(value)
 
 
-_PATH = Row(text, "a path as text", "give a path, or leave it out")
-_DURATION = Row(
+_PATH = Field(text, "a path as text", "give a path, or leave it out")
+_DURATION = Field(
     parse_duration, "a positive duration", "write '90m', '12h', '1d', '1h30m', or give a timedelta"
 )
 _ROWS = {
-    "script": Row(text, "the path of a Python file", "script='train.py'"),
-    "module": Row(matching(MODULE), "a module's dotted name", "module='package.train'"),
-    "command": Row(_command, "a program and its arguments, each as text", "command=['python3', 'train.py']"),
-    "function": Row(_function, "a Python function", "function=train, without calling it"),
-    "args": Row(texts, "a list of texts", "args=['--lr', '3e-4']; numbers as str(...)", is_needed=True),
-    "gpu": Row(
+    "script": Field(text, "the path of a Python file", "script='train.py'"),
+    "module": Field(matching(MODULE), "a module's dotted name", "module='package.train'"),
+    "command": Field(
+        _command, "a program and its arguments, each as text", "command=['python3', 'train.py']"
+    ),
+    "function": Field(_function, "a Python function", "function=train, without calling it"),
+    "args": Field(texts, "a list of texts", "args=['--lr', '3e-4']; numbers as str(...)", is_needed=True),
+    "gpu": Field(
         parse_gpus,
         "a kind and a count such as 'H100:2', or a list of them",
         "gpu='H100:2', or gpu=2 on Local",
         is_needed=True,
     ),
-    "num_nodes": Row(whole(1, 1000), "a whole number from 1 to 1000", "num_nodes=2", is_needed=True),
-    "nproc_per_node": Row(whole(1, 64), "a whole number from 1 to 64", "leave it out for one rank a GPU"),
-    "provisioning_model": Row(
+    "num_nodes": Field(whole(1, 1000), "a whole number from 1 to 1000", "num_nodes=2", is_needed=True),
+    "nproc_per_node": Field(whole(1, 64), "a whole number from 1 to 64", "leave it out for one rank a GPU"),
+    "provisioning_model": Field(
         _ladder, words(ProvisioningModel), "provisioning_model=['spot', 'flex-start']", is_needed=True
     ),
-    "reservation": Row(text, "the name of a reservation", "see `gcloud compute reservations list`"),
-    "machine_type": Row(
+    "reservation": Field(text, "the name of a reservation", "see `gcloud compute reservations list`"),
+    "machine_type": Field(
         matching(re.compile(r"\S{1,100}")), "the name of a machine type", "machine_type='a3-highgpu-8g'"
     ),
-    "image": Row(
+    "image": Field(
         matching(re.compile(r"[^\s]+")), "a container image", "image='REGION-docker.pkg.dev/P/R/I@sha256:…'"
     ),
     "source_dir": _PATH,
     "checkpoint_dir": _PATH,
     "output_dir": _PATH,
-    "keep_outputs": Row(yes_or_no, "True or False", "keep_outputs=True", is_needed=True),
-    "requirements": Row(
+    "keep_outputs": Field(yes_or_no, "True or False", "keep_outputs=True", is_needed=True),
+    "requirements": Field(
         _requirements,
         "a list of pip requirements or the path of a .txt file",
         "requirements=['einops==0.8.0']",
@@ -103,12 +105,12 @@ _ROWS = {
     "max_run_duration": attrs.evolve(_DURATION, is_needed=True),
     "max_wait_duration": _DURATION,
     "hang_timeout": _DURATION,
-    "max_cost": Row(number(0, 1e9), "a positive number of US dollars", "max_cost=400"),
-    "max_restarts": Row(whole(0, 1000), "a whole number from 0 to 1000", "max_restarts=3", is_needed=True),
-    "name": Row(
+    "max_cost": Field(number(0, 1e9), "a positive number of US dollars", "max_cost=400"),
+    "max_restarts": Field(whole(0, 1000), "a whole number from 0 to 1000", "max_restarts=3", is_needed=True),
+    "name": Field(
         matching(NAME),
         "at most 49 small letters, digits and hyphens, starting with a letter",
         "name='bert-base', or leave it out",
     ),
-    "launcher": Row(one_of(Launcher), words(Launcher), "leave it out"),
+    "launcher": Field(one_of(Launcher), words(Launcher), "leave it out"),
 }

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import attrs
 
 from gputrain.errors import Fault, SpecError
-from gputrain.staging.ignore import DEFAULT_RULES, IGNORE_FILES, Rule, is_ignored, read_rules
+from gputrain.staging.ignore import DEFAULT_RULES, IGNORE_FILES, IgnoreRule, is_ignored, read_rules
 
 MAX_BYTES = 512 * 1024**2
 """What travels with a job is code; data and weights belong in a bucket."""
@@ -99,7 +99,7 @@ def _read(full: str) -> tuple[bytes, bool]:
 
 def _files(root: str) -> Iterator[tuple[str, str]]:
     """Relative path (with ``/``) and full path of every file that travels; links are refused."""
-    folders: list[tuple[str, tuple[Rule, ...]]] = [("", DEFAULT_RULES)]
+    folders: list[tuple[str, tuple[IgnoreRule, ...]]] = [("", DEFAULT_RULES)]
     count = 0
     while folders:
         base, rules = folders.pop()
@@ -124,7 +124,7 @@ def _files(root: str) -> Iterator[tuple[str, str]]:
             yield path, entry.path
 
 
-def _rules_in(folder: str, base: str) -> Iterator[Rule]:
+def _rules_in(folder: str, base: str) -> Iterator[IgnoreRule]:
     for name in IGNORE_FILES:
         full = os.path.join(folder, name)
         if os.path.isfile(full):

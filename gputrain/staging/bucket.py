@@ -20,7 +20,7 @@ Progress = Callable[[int, int], None]
 
 
 @attrs.frozen(kw_only=True)
-class Bucket:
+class BucketPrefix:
     """A place in Cloud Storage: a bucket and a prefix inside it.
 
     >>> Bucket.parse("gs://my-bucket/team/").uri("code", "a.tar.gz")
@@ -32,7 +32,7 @@ class Bucket:
     """Empty, or ends in ``/``."""
 
     @classmethod
-    def parse(cls, uri: str) -> Bucket:
+    def parse(cls, uri: str) -> BucketPrefix:
         """Read ``gs://bucket`` or ``gs://bucket/prefix``.
 
         Raises:
@@ -57,7 +57,7 @@ class Bucket:
         return f"gs://{self.name}/{self.object_name(*parts)}"
 
 
-def check_bucket(access: Access, bucket: Bucket, region: str, *, policy: Policy = READ) -> None:
+def check_bucket(access: Access, bucket: BucketPrefix, region: str, *, policy: Policy = READ) -> None:
     """Make sure that the bucket exists, belongs to our project and lies in the region. One read.
 
     Raises:
@@ -74,7 +74,7 @@ def check_bucket(access: Access, bucket: Bucket, region: str, *, policy: Policy 
         )
 
 
-def check_owner(access: Access, bucket: Bucket, *, policy: Policy = READ) -> None:
+def check_owner(access: Access, bucket: BucketPrefix, *, policy: Policy = READ) -> None:
     """Make sure that the bucket exists and belongs to our project. One read.
 
     Raises:

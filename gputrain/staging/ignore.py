@@ -27,7 +27,7 @@ ALWAYS = (
 
 
 @attrs.frozen(kw_only=True)
-class Rule:
+class IgnoreRule:
     """One line of an ignore file: what it matches below the folder that holds the file."""
 
     base: str
@@ -43,7 +43,7 @@ class Rule:
         return inside is not None and self.pattern.fullmatch(inside) is not None
 
 
-def read_rules(lines: Iterable[str], base: str = "") -> tuple[Rule, ...]:
+def read_rules(lines: Iterable[str], base: str = "") -> tuple[IgnoreRule, ...]:
     """The rules of an ignore file that lies in ``base`` (``""`` or ``"folder/"``).
 
     Understood as git does: ``#``, ``!``, ``*``, ``?``, ``[...]``, ``**`` and ``/``.
@@ -66,11 +66,11 @@ def read_rules(lines: Iterable[str], base: str = "") -> tuple[Rule, ...]:
         anchored = "/" in line
         text = _as_pattern(line.lstrip("/"))
         pattern = re.compile(text if anchored else f"(?:.*/)?{text}", re.DOTALL)
-        rules.append(Rule(base=base, pattern=pattern, takes_back=takes_back, only_folders=only_folders))
+        rules.append(IgnoreRule(base=base, pattern=pattern, takes_back=takes_back, only_folders=only_folders))
     return tuple(rules)
 
 
-def is_ignored(path: str, is_folder: bool, rules: Iterable[Rule]) -> bool:
+def is_ignored(path: str, is_folder: bool, rules: Iterable[IgnoreRule]) -> bool:
     """What the last rule that speaks of the path says."""
     ignored = False
     for rule in rules:

@@ -13,7 +13,7 @@ from gputrain.errors import RequestError
 from gputrain.gcp import Access, Objects
 from gputrain.spec import TrainingSpec
 from gputrain.staging.archive import Archive, pack
-from gputrain.staging.bucket import Bucket, Progress, check_bucket, check_owner
+from gputrain.staging.bucket import BucketPrefix, Progress, check_bucket, check_owner
 from gputrain.staging.source import resolve
 from gputrain.staging.upload import upload
 
@@ -39,7 +39,7 @@ class Parcels:
         self._packed: dict[str, Archive] = {}
         self._sent: dict[str, int] = {}
 
-    def pack(self, spec: TrainingSpec, bucket: Bucket, home: str) -> Parcel:
+    def pack(self, spec: TrainingSpec, bucket: BucketPrefix, home: str) -> Parcel:
         """Check the bucket and pack the code; nothing is written.
 
         Args:
@@ -60,7 +60,7 @@ class Parcels:
             self._packed[name] = archive
         return Parcel(location=f"gs://{bucket.name}/{name}", sha256=archive.sha256, argv=source.argv)
 
-    def send(self, bucket: Bucket, object_name: str) -> int:
+    def send(self, bucket: BucketPrefix, object_name: str) -> int:
         """The generation of the object with the code, which is sent first where the bucket lacks it.
 
         What was sent is not kept in memory; packing it again looks again whether it is still there.
@@ -78,7 +78,7 @@ class Parcels:
             self._packed.pop(object_name, None)
         return generation
 
-    def _there(self, bucket: Bucket, object_name: str) -> int:
+    def _there(self, bucket: BucketPrefix, object_name: str) -> int:
         """The generation of code that another process has sent."""
         check_owner(self._access, bucket)
         found = Objects(self._access, bucket.name).stat(object_name)

@@ -20,7 +20,7 @@ FUNCTION_FILE = "gputrain_function.py"
 
 
 @attrs.frozen(kw_only=True)
-class Source:
+class CodeSource:
     """The code of a job as it lies on this machine."""
 
     folder: str
@@ -31,7 +31,7 @@ class Source:
     """Files that have to be written first, by the name that ``argv`` calls them by."""
 
 
-def resolve(spec: TrainingSpec, *, installed: bool) -> Source:
+def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
     """Find the entry of a spec. Reads the file system, and writes nothing.
 
     Args:
@@ -103,7 +103,7 @@ def _check_requirements(spec: TrainingSpec, folder: str) -> None:
         _refuse(_fault("requirements", path, f"a file inside {folder}", fix))
 
 
-def _script(spec: TrainingSpec, folder: str) -> Source:
+def _script(spec: TrainingSpec, folder: str) -> CodeSource:
     assert spec.script is not None
     name = os.path.expanduser(spec.script)
     path = os.path.join(folder, name) if spec.source_dir is not None else os.path.abspath(name)
@@ -119,15 +119,15 @@ def _script(spec: TrainingSpec, folder: str) -> Source:
         _refuse(
             _fault("script", path, "a file whose name ends in .py", "command=[...] runs any other program")
         )
-    return Source(folder=folder, argv=(inside, *spec.args))
+    return CodeSource(folder=folder, argv=(inside, *spec.args))
 
 
-def _module(spec: TrainingSpec, folder: str, installed: bool) -> Source:
+def _module(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
     assert spec.module is not None
     if not _is_module(spec.module, folder, installed):
         fix = "name the source_dir that holds it, and check its spelling"
         _refuse(_fault("module", spec.module, f"a module that `python -m` finds in {folder}", fix))
-    return Source(folder=folder, argv=("-m", spec.module, *spec.args))
+    return CodeSource(folder=folder, argv=("-m", spec.module, *spec.args))
 
 
 def _is_module(name: str, folder: str, installed: bool) -> bool:
@@ -158,7 +158,7 @@ def _can_run(folders: Sequence[str], parts: Sequence[str]) -> bool:
     return False
 
 
-def _command(spec: TrainingSpec, folder: str, installed: bool) -> Source:
+def _command(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
     assert spec.command is not None
     program = spec.command[0]
     search = spec.env.get("PATH", os.environ.get("PATH", os.defpath))
@@ -166,15 +166,15 @@ def _command(spec: TrainingSpec, folder: str, installed: bool) -> Source:
     if installed and shutil.which(here, path=search) is None:
         fix = "check the name; give a path, or put its folder on PATH"
         _refuse(_fault("command", program, "a program that can be run here", fix))
-    return Source(folder=folder, argv=spec.command)
+    return CodeSource(folder=folder, argv=spec.command)
 
 
-def _function(spec: TrainingSpec, folder: str) -> Source:
+def _function(spec: TrainingSpec, folder: str) -> CodeSource:
     from gputrain.staging.function import as_script
 
     assert spec.function is not None
     text = as_script(spec.function)
-    return Source(folder=folder, argv=(FUNCTION_FILE, *spec.args), made_files={FUNCTION_FILE: text})
+    return CodeSource(folder=folder, argv=(FUNCTION_FILE, *spec.args), made_files={FUNCTION_FILE: text})
 
 
 def _near(path: str) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from gputrain.errors import ProviderError, TransientError
 from gputrain.gcp import Access, Api, MissingError, Objects, PreconditionError, StoredInfo
 from gputrain.retry import ONCE, WRITE
-from gputrain.staging.bucket import Bucket, Progress, md5_of
+from gputrain.staging.bucket import BucketPrefix, Progress, md5_of
 
 AT_ONCE_BYTES = 8 * 1024**2
 """Larger archives go in resumable chunks of this size."""
@@ -22,7 +22,9 @@ def _silence(_sent: int, _total: int) -> None:
     return None
 
 
-def upload(access: Access, bucket: Bucket, name: str, data: bytes, *, progress: Progress = _silence) -> int:
+def upload(
+    access: Access, bucket: BucketPrefix, name: str, data: bytes, *, progress: Progress = _silence
+) -> int:
     """Put ``data`` where no object is yet; unchanged content is not sent again.
 
     Args:
@@ -59,14 +61,14 @@ def upload(access: Access, bucket: Bucket, name: str, data: bytes, *, progress: 
     return found.generation
 
 
-def _at_once(access: Access, bucket: Bucket, name: str, data: bytes, progress: Progress) -> StoredInfo:
+def _at_once(access: Access, bucket: BucketPrefix, name: str, data: bytes, progress: Progress) -> StoredInfo:
     progress(0, len(data))
     found = Objects(access, bucket.name).write(name, data, if_generation=0, content_type=CONTENT_TYPE)
     progress(len(data), len(data))
     return found
 
 
-def _in_chunks(access: Access, bucket: Bucket, name: str, data: bytes, progress: Progress) -> None:
+def _in_chunks(access: Access, bucket: BucketPrefix, name: str, data: bytes, progress: Progress) -> None:
     """The resumable protocol; a broken chunk goes on from what the server kept, a lost session anew."""
 
     def attempt() -> None:
@@ -90,7 +92,7 @@ def _in_chunks(access: Access, bucket: Bucket, name: str, data: bytes, progress:
     access.tried(attempt_anew, action="upload the code", policy=WRITE)
 
 
-def _start(access: Access, bucket: Bucket, name: str, total: int) -> str:
+def _start(access: Access, bucket: BucketPrefix, name: str, total: int) -> str:
     reply = access.reply(
         "POST",
         f"{access.url(Api.STORAGE)}/upload/storage/v1/b/{bucket.name}/o",

@@ -10,7 +10,7 @@ from gputrain.tables import Table
 from gputrain.trainer.road import Road
 
 
-class Jobs(list[Job]):
+class JobList(list[Job]):
     """Jobs that show themselves as a table."""
 
     @property

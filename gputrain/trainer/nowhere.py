@@ -9,7 +9,7 @@ from gputrain.errors import CapacityError, GputrainError, NoPlacementError, Quot
 from gputrain.planning import Candidate, Ladder, Outcome, Plan
 from gputrain.planning.attempts import few_places
 from gputrain.planning.figures import figures
-from gputrain.planning.ladder import Reason, is_open
+from gputrain.planning.ladder import StopReason, is_open
 from gputrain.quota import deciding
 
 _MORE_PLACES = "allow more GPU kinds, provisioning models or regions"
@@ -17,10 +17,10 @@ _CONSOLE = "https://console.cloud.google.com/iam-admin/quotas"
 _WAIT = "give max_wait_duration to wait for room"
 
 
-def placement_error(plan: Plan[Any], ladder: Ladder, reason: Reason) -> GputrainError:
+def placement_error(plan: Plan[Any], ladder: Ladder, reason: StopReason) -> GputrainError:
     """What to raise: the one answer there was, where there was one, or the whole story."""
     attempts = ladder.attempts
-    if reason in (Reason.UNCLEAR, Reason.REFUSED) and attempts[-1].error is not None:
+    if reason in (StopReason.UNCLEAR, StopReason.REFUSED) and attempts[-1].error is not None:
         return attempts[-1].error
     tries = attempts.tries
     if not tries:

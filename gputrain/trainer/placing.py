@@ -9,7 +9,7 @@ from gputrain.backends.recorder import Recorder
 from gputrain.errors import CapacityError, GputrainError, RequestError
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, Plan
 from gputrain.planning.attempts import refused
-from gputrain.planning.ladder import GiveUp, Reason
+from gputrain.planning.ladder import GiveUp, StopReason
 from gputrain.records import CANCELLED, OvertakenError, Record
 from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb, Placed, Surroundings
@@ -63,8 +63,8 @@ class Placing:
         outcome = climb.run()
         if isinstance(outcome, Placed):
             return outcome
-        reason = outcome.reason if isinstance(outcome, GiveUp) else Reason.NOWHERE_LEFT
-        if reason is not Reason.UNCLEAR:  # else something may be there, and the record is how it is found
+        reason = outcome.reason if isinstance(outcome, GiveUp) else StopReason.NOWHERE_LEFT
+        if reason is not StopReason.UNCLEAR:  # else something may be there, and the record is how it is found
             self._forget()
         raise placement_error(plan, climb.ladder, reason)
 

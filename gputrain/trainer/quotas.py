@@ -10,7 +10,7 @@ from gputrain import fields
 from gputrain.backends.base import Backend, TellsQuotas
 from gputrain.catalog import ProvisioningModel
 from gputrain.faults import FaultCollector
-from gputrain.fields import Row
+from gputrain.fields import Field
 from gputrain.planning import Supply
 from gputrain.planning.rules import unknown_gpu
 from gputrain.quota import Quotas
@@ -65,12 +65,12 @@ def _gpus(value: object) -> tuple[GpuRequest, ...]:
 
 
 _ROWS = {
-    "gpu": Row(_gpus, "a kind of GPU, with a count or without", "gpu='H100:8'", is_needed=True),
-    "num_nodes": Row(fields.whole(1, 1000), "1 or more", "num_nodes=1", is_needed=True),
-    "provisioning_model": Row(
+    "gpu": Field(_gpus, "a kind of GPU, with a count or without", "gpu='H100:8'", is_needed=True),
+    "num_nodes": Field(fields.whole(1, 1000), "1 or more", "num_nodes=1", is_needed=True),
+    "provisioning_model": Field(
         fields.many(fields.one_of(ProvisioningModel), or_one=True),
         fields.words(ProvisioningModel),
         "provisioning_model='spot'",
     ),
-    "region": Row(fields.many(fields.text, or_one=True), "one or more regions", "region='us-central1'"),
+    "region": Field(fields.many(fields.text, or_one=True), "one or more regions", "region='us-central1'"),
 }

@@ -16,7 +16,7 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.base import Backend, JobRef, Tidies
-from gputrain.causes import Fault
+from gputrain.causes import Blame
 from gputrain.errors import RequestError, Scope
 from gputrain.job.going import Step
 from gputrain.lifecycle import Observation, State
@@ -258,12 +258,12 @@ def is_late(seen: Observation) -> bool:
     """Whether a place that had taken the job says after all that it has no machines or quota for it."""
     if seen.failure is None or seen.state is not State.FAILED or seen.started_at is not None:
         return False
-    return causes.of(seen.failure.kind).fault in (Fault.CAPACITY, Fault.QUOTA)
+    return causes.of(seen.failure.kind).fault in (Blame.CAPACITY, Blame.QUOTA)
 
 
 def _late(record: Record, seen: Observation) -> Next:
     assert seen.failure is not None
-    is_quota = causes.of(seen.failure.kind).fault is Fault.QUOTA
+    is_quota = causes.of(seen.failure.kind).fault is Blame.QUOTA
     outcome = Outcome.NO_QUOTA if is_quota else Outcome.NO_ROOM
     said = "its quota is too small after all" if is_quota else "no room after all"
     answered = record.answered(outcome.value, Scope.REGION.value)

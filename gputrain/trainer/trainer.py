@@ -15,7 +15,7 @@ from gputrain.planning import Plan
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.trainer.choice import chosen
-from gputrain.trainer.found import Jobs
+from gputrain.trainer.found import JobList
 from gputrain.trainer.quotas import read as read_quotas
 from gputrain.trainer.road import Road
 
@@ -159,7 +159,7 @@ class Trainer:
         ref = JobRef.parse(uri)
         return self._road.taken_up(ref, self._backend(ref.backend))
 
-    def jobs(self, *, name: str = "") -> Jobs:
+    def jobs(self, *, name: str = "") -> JobList:
         """Jobs that exist on these backends, newest first; those whose name starts with ``name``."""
         found = []
         for backend in self._backends.values():
@@ -168,9 +168,9 @@ class Trainer:
                     found.append(self._road.taken_up(ref, backend))
                 except (JobLostError, ProviderError) as error:  # noqa: PERF203  # one that cannot be read hides no other
                     log.warning("%s is left out: %s", ref.uri, error)
-        return Jobs(found)
+        return JobList(found)
 
-    def supervise(self) -> Jobs:
+    def supervise(self) -> JobList:
         """Start every interrupted job again that may be; those that were. A service calls it now and then."""
         started = []
         for job in self.jobs():
@@ -179,7 +179,7 @@ class Trainer:
                     started.append(job)
             except GputrainError as error:  # noqa: PERF203  # the next one is looked after all the same
                 log.warning("%s could not be looked after: %s", job.uri, error)
-        return Jobs(started)
+        return JobList(started)
 
     def orphans(self) -> tuple[Orphan, ...]:
         """What bears our label and has no living job, with what it costs; nothing is removed."""

@@ -15,7 +15,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
 import gputrain_emulator
-from gputrain.backends.vertex.jobs import Jobs
+from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.settings import Transport
 from gputrain.errors import GputrainError, ProviderError, TransientError
 from gputrain.gcp import Access, UnclearError, answer_of_operation, to_error, translated
@@ -277,7 +277,7 @@ def test_on_the_wire_a_damaged_answer_to_a_create_is_never_followed_by_another(t
             endpoints=cloud.endpoints,
             sleep=cloud.clock.advance,
         )
-        jobs = Jobs(access=access, transport=transport)
+        jobs = JobService(access=access, transport=transport)
         for _ in range(40):
             status, body = dice.choice(REFUSALS[-13:])
             if status == 401:

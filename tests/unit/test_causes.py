@@ -7,7 +7,7 @@ import pytest
 
 from gputrain import causes
 from gputrain.backends.results import KINDS, first_cause
-from gputrain.causes import CAUSES, Cause, Fault
+from gputrain.causes import CAUSES, Blame, Cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import State
 
@@ -65,11 +65,11 @@ def test_who_was_killed_is_not_told_of_cuda():
 
 def test_a_kind_of_tomorrow_is_unknown_and_nothing_is_tried_again_for_it():
     cause = causes.of("of tomorrow")
-    assert (cause, cause.may_restart, cause.fault) == (causes.UNKNOWN, False, Fault.USER)
+    assert (cause, cause.may_restart, cause.fault) == (causes.UNKNOWN, False, Blame.USER)
 
 
 def test_only_what_is_nobodys_fault_may_start_again():
-    assert {row.fault for row in CAUSES.values() if row.may_restart} == {Fault.PLATFORM}
+    assert {row.fault for row in CAUSES.values() if row.may_restart} == {Blame.PLATFORM}
     assert {row.kind for row in CAUSES.values() if row.may_restart} == {
         "node_missing",
         "node_lost",

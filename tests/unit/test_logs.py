@@ -4,7 +4,7 @@ import pytest
 
 from gputrain import Local, RequestError, Trainer
 from gputrain.backends.base import JobRef, LogLine, LogPage
-from gputrain.job.logs import LogReader, Wanted, last_of
+from gputrain.job.logs import LineFilter, LogReader, last_of
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 SPEAKS = """
@@ -62,7 +62,7 @@ def test_a_line_without_a_time_goes_with_the_one_before_it():
         LogLine(message="late", time=NOON),
         LogLine(message="  of the late one"),
     ]
-    assert messages(Wanted(since=NOON).of(lines)) == ["late", "  of the late one"]
+    assert messages(LineFilter(since=NOON).of(lines)) == ["late", "  of the late one"]
 
 
 def test_no_more_lines_are_kept_than_are_asked_for():

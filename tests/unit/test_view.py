@@ -43,7 +43,7 @@ def test_a_program_that_embeds_us_sees_nothing(monkeypatch, capfd):
     shown.lines(LINES)
     shown.status(snapshot(State.RUNNING))
     shown.close()
-    assert isinstance(shown, view.Silence)
+    assert isinstance(shown, view.Quiet)
     assert capfd.readouterr() == ("", "")
 
 
@@ -61,7 +61,7 @@ def test_a_terminal_sees_log_lines_and_one_live_line(capfd):
 def test_the_environment_chooses_for_a_whole_process(monkeypatch):
     monkeypatch.setenv("GPUTRAIN_PROGRESS", "plain")
     assert isinstance(view.choose(), view.PlainLines)
-    assert isinstance(view.choose("none"), view.Silence)
+    assert isinstance(view.choose("none"), view.Quiet)
 
 
 def test_an_unknown_word_is_refused():

@@ -28,7 +28,7 @@ from gputrain.quota.reader import Reader
 _MACHINES, _ACCELERATORS = "machineTypes", "acceleratorTypes"
 
 
-class Availability:
+class ZoneAvailability:
     """Answers for the candidates of one `Access`, for all its threads."""
 
     def __init__(self, access: Access, regions: Sequence[str], *, capacity_advice: bool) -> None:

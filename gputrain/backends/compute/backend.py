@@ -12,19 +12,19 @@ import attrs
 
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Orphan, Request
 from gputrain.backends.compute import cleanup, offers, preflight, render
-from gputrain.backends.compute.availability import Availability
+from gputrain.backends.compute.availability import ZoneAvailability
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.complete import Completion
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
-from gputrain.backends.compute.names import NAME, Gang, Objects, Place, home_of
+from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, home_of
 from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.remains import Remains
 from gputrain.backends.compute.settings import read_settings
 from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api
-from gputrain.gcp.objects import Objects as StoredObjects
+from gputrain.gcp.objects import Objects
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
@@ -118,7 +118,7 @@ class ComputeEngine(Backend):
         home = self._settings.bucket
         self._access = access
         self._calls = Calls(access=access)
-        self._stored = StoredObjects(access, home.name)
+        self._stored = Objects(access, home.name)
         self._board = BucketBoard(access, home)
         self._gangs = Gangs(calls=self._calls, bucket=home, stored=self._stored)
         self._recorder = VmRecorder(settings=self._settings, board=self._board, gangs=self._gangs)
@@ -127,7 +127,7 @@ class ComputeEngine(Backend):
         self._logs = Logs(calls=self._calls, bucket=home, stored=self._stored, now=now)
         self._parcels = Parcels(access, progress)
         self._completion = Completion(calls=self._calls, parcels=self._parcels, settings=self._settings)
-        self._facts = Availability(access, self._settings.regions, capacity_advice=capacity_advice)
+        self._facts = ZoneAvailability(access, self._settings.regions, capacity_advice=capacity_advice)
 
     def __repr__(self) -> str:
         return f"ComputeEngine({self._settings.project!r}, regions={list(self._settings.regions)!r})"
@@ -135,7 +135,7 @@ class ComputeEngine(Backend):
     @classmethod
     def for_ref(cls, ref: JobRef, **arguments: Any) -> ComputeEngine:
         """The backend that a job's name speaks of, with the default credentials unless some are given."""
-        place = Place.parse(ref.place)
+        place = JobPlace.parse(ref.place)
         bucket = place.bucket.uri("").rstrip("/")
         return cls(ref.project, regions=[region_of(place.zone)], bucket=bucket, **arguments)
 
@@ -236,14 +236,14 @@ class ComputeEngine(Backend):
     def tidy(self, ref: JobRef, seen: Observation) -> None:
         """End what is left of a gang that cannot go on, as a look saw it."""
         if seen.raw.get("nodes") and seen.state is not State.RUNNING:
-            self._remains.end(Gang.of(self._recorder.known(ref)), seen)
+            self._remains.end(VmNames.of(self._recorder.known(ref)), seen)
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``. Raises as `observe`."""
         record = self._recorder.known(ref)
         state = self._looks.observe(record).state
         is_over = state is State.INTERRUPTED or (state is not None and state.is_terminal)
-        return self._logs.read(Gang.of(record), cursor, is_over=is_over)
+        return self._logs.read(VmNames.of(record), cursor, is_over=is_over)
 
     def cancel(self, ref: JobRef) -> None:
         """End the job: its ranks may save, its VMs are deleted, nobody starts it again. Raises as `observe`.
@@ -256,9 +256,9 @@ class ComputeEngine(Backend):
         if seen.state is not None and seen.state.is_terminal:
             return
         over = ended(self._board, ref.name, CANCELLED) or record
-        cancel = Objects(bucket=self._settings.bucket, job_id=ref.name).cancel
+        cancel = JobObjects(bucket=self._settings.bucket, job_id=ref.name).cancel
         self._stored.write(cancel, b"cancelled", if_generation=None)
-        self._gangs.end(Gang.of(over))
+        self._gangs.end(VmNames.of(over))
 
     def orphans(self) -> tuple[Orphan, ...]:
         """VMs that bear our label and have no living job, with what each costs an hour.
@@ -275,7 +275,7 @@ class ComputeEngine(Backend):
 
     def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
         """The command with which a person gets to a node, through Identity-Aware Proxy."""
-        gang = Gang.of(self._recorder.known(ref))
+        gang = VmNames.of(self._recorder.known(ref))
         words = ["gcloud", "compute", "ssh", gang.names[node_rank], "--project", ref.project]
         return shlex.join([*words, "--zone", gang.zone, "--tunnel-through-iap"])
 

@@ -14,7 +14,7 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.results import first_cause, silence
-from gputrain.causes import Cause, Fault
+from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure
 from gputrain.times import moment_of
@@ -56,7 +56,7 @@ _NOTICES = {"preempted": causes.PREEMPTED, "maintenance": causes.MAINTENANCE}
 
 
 @attrs.frozen(kw_only=True)
-class Node:
+class VmReport:
     """What is known of one VM of the gang."""
 
     rank: int
@@ -85,7 +85,7 @@ class Node:
 
 
 @attrs.frozen(kw_only=True)
-class Verdict:
+class GangVerdict:
     """Why an attempt ended, and on which node that began."""
 
     cause: Cause | None = None
@@ -95,7 +95,7 @@ class Verdict:
     failure: Failure | None = None
 
 
-def judge(nodes: Sequence[Node], *, account: str, is_cancelled: bool) -> Verdict:
+def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> GangVerdict:
     """Why a gang that is over ended.
 
     Args:
@@ -105,19 +105,19 @@ def judge(nodes: Sequence[Node], *, account: str, is_cancelled: bool) -> Verdict
     """
     first = nodes[0].result
     if first.get(contract.R_STATE) == contract.STATE_DONE:
-        return Verdict()
+        return GangVerdict()
     of_ranks = first_cause([node.result for node in nodes])
     failed_at = _failed_at(nodes) if _is_own_fault(of_ranks) else None
     events = sorted(_events(nodes, account), key=lambda event: event[0])
     if failed_at is not None and not any(at < failed_at for at, _, _ in events):
         return _blamed(of_ranks)
     if is_cancelled:
-        return Verdict(cause=causes.CANCELLED, failure=_said(causes.CANCELLED, nodes[0]))
+        return GangVerdict(cause=causes.CANCELLED, failure=_said(causes.CANCELLED, nodes[0]))
     traceless = [node for node in nodes if _is_traceless(node)]
     for _, cause, node in events:
         if cause is causes.STOPPED_BY_PERSON and traceless and node not in traceless:
             break  # the rest of a gang was deleted after a VM had vanished
-        return Verdict(
+        return GangVerdict(
             cause=cause, node_rank=node.rank, detail=_detail(cause, node), failure=_said(cause, node)
         )
     if failed_at is not None:
@@ -125,15 +125,15 @@ def judge(nodes: Sequence[Node], *, account: str, is_cancelled: bool) -> Verdict
     gone = next((node for node in (*traceless, *nodes) if node.phase != "ended"), nodes[0])
     failure = _said(causes.VANISHED, gone)
     detail = _MUTE if _removed_itself(gone, account) else ""
-    return Verdict(cause=causes.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
+    return GangVerdict(cause=causes.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
 
 
-def _blamed(failure: Failure | None) -> Verdict:
+def _blamed(failure: Failure | None) -> GangVerdict:
     """The verdict on what a rank did."""
-    return Verdict(cause=causes.of(failure.kind if failure else ""), failure=failure)
+    return GangVerdict(cause=causes.of(failure.kind if failure else ""), failure=failure)
 
 
-def is_half(nodes: Sequence[Node]) -> bool:
+def is_half(nodes: Sequence[VmReport]) -> bool:
     """Whether the gang cannot go on, though VMs of it still run: one is gone, or could not start.
 
     One that ended in order does not count: the agents of the others know why, and end by themselves.
@@ -142,11 +142,11 @@ def is_half(nodes: Sequence[Node]) -> bool:
     return bool(dead) and not all(node.is_over for node in nodes)
 
 
-def _ended_in_order(node: Node) -> bool:
+def _ended_in_order(node: VmReport) -> bool:
     return node.phase == "ended" and (node.document or {}).get("why") not in UNABLE
 
 
-def _is_traceless(node: Node) -> bool:
+def _is_traceless(node: VmReport) -> bool:
     """Gone, and neither Google nor its guest says how."""
     said = [one for one in node.operations if one.get("operationType") not in ("insert", "bulkInsert")]
     return not node.status and node.phase != "ended" and not any(map(_says_an_end, said))
@@ -156,11 +156,11 @@ def _says_an_end(operation: Document) -> bool:
     return OPERATIONS.get(str(operation.get("operationType", "")), causes.VANISHED) is not None
 
 
-def _removed_itself(node: Node, account: str) -> bool:
+def _removed_itself(node: VmReport, account: str) -> bool:
     return any(one.get("operationType") == "delete" and one.get("user") == account for one in node.operations)
 
 
-def _events(nodes: Sequence[Node], account: str) -> Iterator[tuple[float, Cause, Node]]:
+def _events(nodes: Sequence[VmReport], account: str) -> Iterator[tuple[float, Cause, VmReport]]:
     """Everything but the ranks' own failures that can have ended the gang, with its time."""
     for node in nodes:
         document = node.document or {}
@@ -194,15 +194,15 @@ def _of_operation(operation: Document, account: str) -> Cause | None:
 
 
 def _is_own_fault(failure: Failure | None) -> bool:
-    return failure is not None and causes.of(failure.kind).fault is Fault.USER
+    return failure is not None and causes.of(failure.kind).fault is Blame.USER
 
 
-def _failed_at(nodes: Sequence[Node]) -> float:
+def _failed_at(nodes: Sequence[VmReport]) -> float:
     times = [seconds_of(node.result.get(contract.R_ENDED_AT)) for node in nodes if node.result]
     return min(times, default=0.0)
 
 
-def _detail(cause: Cause, node: Node) -> str:
+def _detail(cause: Cause, node: VmReport) -> str:
     if cause is causes.STOPPED_BY_PERSON:
         who = [str(one.get("user")) for one in node.operations if one.get("operationType") in BY_PEOPLE]
         return f"by {who[0]}" if who else ""
@@ -211,7 +211,7 @@ def _detail(cause: Cause, node: Node) -> str:
     return str((node.document or {}).get("message", "")) if cause in (causes.BOOT, causes.REBOOTED) else ""
 
 
-def _said(cause: Cause, node: Node) -> Failure:
+def _said(cause: Cause, node: VmReport) -> Failure:
     text = _detail(cause, node) or cause.title
     code = (node.document or {}).get("exit_code")
     return Failure(kind=cause.kind, message=text, node_rank=node.rank, exit_code=code)

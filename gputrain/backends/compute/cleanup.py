@@ -10,7 +10,7 @@ from gputrain import catalog
 from gputrain.backends.base import Orphan
 from gputrain.backends.compute.calls import Calls, ours
 from gputrain.backends.compute.look import Looks
-from gputrain.backends.compute.names import LABEL_HOME, Gang
+from gputrain.backends.compute.names import LABEL_HOME, VmNames
 from gputrain.backends.compute.official import Json
 from gputrain.catalog import Price, ProvisioningModel
 from gputrain.errors import GputrainError, TransientError
@@ -62,16 +62,16 @@ def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan
     return tuple(found)
 
 
-def _needed(board: Board, looks: Looks, job_id: str) -> Gang | None:
+def _needed(board: Board, looks: Looks, job_id: str) -> VmNames | None:
     """The gang whose VMs must stay; None: none of the job's must."""
     record = board.read(job_id)
     if record is None or record.last is None or record.over or not record.is_open:
         return None
     seen = looks.observe(record)
-    return None if seen.state is not None and seen.state.is_terminal else Gang.of(record)
+    return None if seen.state is not None and seen.state.is_terminal else VmNames.of(record)
 
 
-def _is_of(gang: Gang, vm: Json) -> bool:
+def _is_of(gang: VmNames, vm: Json) -> bool:
     return _zone(vm) == gang.zone and gang.owns(vm)
 
 

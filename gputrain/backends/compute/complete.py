@@ -9,7 +9,7 @@ import attrs
 
 from gputrain.backends.compute import networks
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.settings import Settings
+from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.gcp import MissingError
 from gputrain.gcp.registry import pinned
 from gputrain.staging.parcels import Parcels
@@ -21,7 +21,7 @@ class Completion:
 
     calls: Calls
     parcels: Parcels
-    settings: Settings
+    settings: ComputeSettings
 
     def of(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The body with the code's generation, which is sent first where the bucket lacks it, and what the

@@ -7,13 +7,13 @@ from typing import Any
 
 from gputrain.backends.asked import of_agents
 from gputrain.backends.base import Bundle
-from gputrain.backends.compute.names import Objects
+from gputrain.backends.compute.names import JobObjects
 from gputrain.backends.compute.offers import shape_of
-from gputrain.backends.compute.settings import Settings
+from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.entrypoint import contract
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 
 SCHEMA = 1
 
@@ -32,13 +32,13 @@ def job(
     candidate: Candidate,
     job_id: str,
     bundle: Bundle,
-    settings: Settings,
+    settings: ComputeSettings,
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
     """The document that the guest reads. Nothing in it is a secret: whoever may see the VM may read it."""
     shape = shape_of(candidate.gpu, candidate.gpu_count, candidate.machine_type)
     bucket = settings.bucket
-    objects = Objects(bucket=bucket, job_id=job_id)
+    objects = JobObjects(bucket=bucket, job_id=job_id)
     return {
         "schema": SCHEMA,
         "job_id": job_id,
@@ -69,7 +69,9 @@ def job(
     }
 
 
-def _code(spec: TrainingSpec, bundle: Bundle, bucket: Bucket, addresses: Mapping[str, str]) -> dict[str, Any]:
+def _code(
+    spec: TrainingSpec, bundle: Bundle, bucket: BucketPrefix, addresses: Mapping[str, str]
+) -> dict[str, Any]:
     """What the loader and the prelude of every backend are told."""
     return {
         "storage": addresses["storage"],

@@ -23,12 +23,12 @@ import attrs
 
 from gputrain.backends.compute import render
 from gputrain.backends.compute.calls import Calls, errors_of, raise_first
-from gputrain.backends.compute.names import Gang, Objects
+from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.official import Json
 from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UnclearError
-from gputrain.gcp.objects import Objects as Stored
-from gputrain.staging.bucket import Bucket
+from gputrain.gcp.objects import Objects
+from gputrain.staging.bucket import BucketPrefix
 
 log = logging.getLogger("gputrain")
 
@@ -57,8 +57,8 @@ class Gangs:
     """Makes and removes the VMs of jobs."""
 
     calls: Calls
-    bucket: Bucket
-    stored: Stored
+    bucket: BucketPrefix
+    stored: Objects
 
     def make(self, body: Mapping[str, Any]) -> None:
         """Ask for the VMs, and wait until all of them are there, or none.
@@ -69,7 +69,7 @@ class Gangs:
             LeftBehindError: something may be.
             TransientError: nobody knows what was done: ask again with the same body.
         """
-        gang = Gang.to_be(body)
+        gang = VmNames.to_be(body)
         method, resource = render.call(body)
         # One ask is one request, however often it is sent: Google does it once.
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{gang.job_id} {gang.nonce}"))
@@ -83,7 +83,7 @@ class Gangs:
         else:
             self._follow(gang, operation)
 
-    def _follow(self, gang: Gang, operation: Json) -> None:
+    def _follow(self, gang: VmNames, operation: Json) -> None:
         """Wait for the end of the operation; its errors are raised once nothing is left."""
         try:
             ended = self.calls.end_of(gang.zone, operation)
@@ -102,7 +102,7 @@ class Gangs:
             errors or tuple(ended["error"]["errors"]), status, action, zone=gang.zone, project=project
         )
 
-    def are_there(self, gang: Gang) -> bool:
+    def are_there(self, gang: VmNames) -> bool:
         """Whether all VMs have come, be they gone again: the first one that boots takes a lock."""
         found = self.look(gang)
         statuses = {vm["status"] for vm in found.values()}
@@ -111,7 +111,7 @@ class Gangs:
         # VMs that go may be those of a job that ran, or of a try that is being undone: the lock tells.
         return not statuses & _COMING and self._has_begun(gang)
 
-    def clear(self, gang: Gang, *, and_traces: bool) -> None:
+    def clear(self, gang: VmNames, *, and_traces: bool) -> None:
         """Remove every VM of an ask, and wait until each was seen to be gone: no half of a gang stays.
 
         Args:
@@ -136,11 +136,11 @@ class Gangs:
                 raise _left_behind(gang, left, refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
         if found and and_traces:  # a lock or a word of theirs would keep the next gang from training
-            folder = Objects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)
+            folder = JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)
             for trace in self.stored.list(folder).items:
                 self.stored.remove(trace.name)
 
-    def end(self, gang: Gang) -> None:
+    def end(self, gang: VmNames) -> None:
         """Delete every VM of a gang; those that are gone are gone.
 
         Raises:
@@ -161,7 +161,7 @@ class Gangs:
             self.calls.access.sleep(SETTLE_EVERY_S)
             left = {name: vm for name, vm in self.look(gang).items() if vm["status"] != "STOPPING"}
 
-    def remove(self, gang: Gang, name: str) -> bool:
+    def remove(self, gang: VmNames, name: str) -> bool:
         """Delete one VM, if it is this gang's; False where it is not, or cannot be deleted now."""
         vm = self.calls.instance(gang.zone, name)
         return vm is not None and gang.owns(vm) and self.delete(gang.zone, name)
@@ -175,7 +175,7 @@ class Gangs:
             return False
         return True
 
-    def look(self, gang: Gang) -> dict[str, Json]:
+    def look(self, gang: VmNames) -> dict[str, Json]:
         """The VMs of an ask that are there now: one list for many, and a look for each name that it lacks."""
         listed = {}
         if len(gang.names) > 1:
@@ -188,7 +188,7 @@ class Gangs:
         with contextlib.suppress(MissingError):
             self.calls.official.delete(zone, name, str(uuid.uuid4()))
 
-    def _arrived(self, gang: Gang) -> None:
+    def _arrived(self, gang: VmNames) -> None:
         """Wait until all VMs have come.
 
         Raises:
@@ -208,7 +208,7 @@ class Gangs:
             self.calls.access.sleep(SETTLE_EVERY_S)
             waited_s += SETTLE_EVERY_S
 
-    def _taken(self, gang: Gang, method: str, body: Json, error: PreconditionError) -> None:
+    def _taken(self, gang: VmNames, method: str, body: Json, error: PreconditionError) -> None:
         """A name is taken: by VMs of this ask, which are taken up; by a failed try; or by a stranger."""
         waited_s = 0.0
         while True:
@@ -230,7 +230,7 @@ class Gangs:
                 self._follow(gang, operation)
                 return
 
-    def _is_strangers(self, gang: Gang) -> bool:
+    def _is_strangers(self, gang: VmNames) -> bool:
         """Whether somebody else's VM has the first name; one of an earlier ask is on its way out."""
         found = self.calls.instance(gang.zone, gang.names[0])
         return found is not None and not gang.is_of_its_job(found)
@@ -247,12 +247,12 @@ class Gangs:
             return ()
         return tuple(one for member in members for one in errors_of(member))
 
-    def _has_begun(self, gang: Gang) -> bool:
-        lock = f"{Objects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)}lock"
+    def _has_begun(self, gang: VmNames) -> bool:
+        lock = f"{JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)}lock"
         return self.stored.stat(lock) is not None
 
 
-def _left_behind(gang: Gang, left: Mapping[str, Json], refused: GputrainError | None) -> GputrainError:
+def _left_behind(gang: VmNames, left: Mapping[str, Json], refused: GputrainError | None) -> GputrainError:
     """The error for VMs that stay; the permission that is lacking says more than we could."""
     names = ", ".join(sorted(left))
     fix = f"gcloud compute instances delete {' '.join(sorted(left))} --zone {gang.zone}; or trainer.sweep()"

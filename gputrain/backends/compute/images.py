@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from gputrain.backends.compute.settings import Settings
+from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.catalog import Shape
 from gputrain.errors import Fault, SpecError
 
@@ -13,7 +13,7 @@ INSTALL_DRIVER = "install-nvidia-driver"
 
 
 @attrs.frozen(kw_only=True)
-class Family:
+class ImageFamily:
     """One family of images."""
 
     project: str
@@ -29,16 +29,16 @@ class Family:
         return f"projects/{self.project}/global/images/family/{self.name}"
 
 
-FAMILIES: tuple[Family, ...] = (
-    Family(
+FAMILIES: tuple[ImageFamily, ...] = (
+    ImageFamily(
         project="deeplearning-platform-release", name="pytorch-2-9-cu129-ubuntu-2404-nvidia-580",
         cuda="12.9", driver=580,
     ),
-    Family(
+    ImageFamily(
         project="deeplearning-platform-release", name="pytorch-2-7-cu128-ubuntu-2204-nvidia-570",
         cuda="12.8", driver=570,
     ),
-    Family(
+    ImageFamily(
         project="ubuntu-os-accelerator-images", name="ubuntu-accelerator-2404-arm64-with-nvidia-580",
         cuda="12.9", driver=580, cpu_architecture="arm64", has_torch=False,
     ),
@@ -50,7 +50,7 @@ Source: Deep Learning VM "Choose an image" (2026-09-15, at second hand) and AI H
 """
 
 
-def choose(shape: Shape, settings: Settings, image: str | None) -> str:
+def choose(shape: Shape, settings: ComputeSettings, image: str | None) -> str:
     """The boot image as a disk names it.
 
     Args:
@@ -78,7 +78,7 @@ def choose(shape: Shape, settings: Settings, image: str | None) -> str:
     raise SpecError(f"no known boot image runs {shape.gpu.kind} on {cpu}: {fault}", faults=(fault,))
 
 
-def path_of(settings: Settings) -> str:
+def path_of(settings: ComputeSettings) -> str:
     """The image that the settings name, as a disk names it; empty where they name none."""
     if settings.boot_image is not None or settings.image_family is None:
         return settings.boot_image or ""
@@ -86,7 +86,7 @@ def path_of(settings: Settings) -> str:
     return f"projects/{project}/global/images/family/{name}"
 
 
-def _suits(family: Family, shape: Shape, *, native: bool) -> bool:
+def _suits(family: ImageFamily, shape: Shape, *, native: bool) -> bool:
     gpu, cuda = shape.gpu, _release(family.cuda)
     if family.cpu_architecture != shape.machine.cpu_architecture or cuda < _release(gpu.min_cuda):
         return False

@@ -15,11 +15,11 @@ import attrs
 
 from gputrain.backends.base import LogLine, LogPage
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.names import Gang, Objects
+from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.lines import read_line
 from gputrain.gcp import MissingError
-from gputrain.gcp.objects import Objects as Stored
-from gputrain.staging.bucket import Bucket
+from gputrain.gcp.objects import Objects
+from gputrain.staging.bucket import BucketPrefix
 
 SETTLES_S = 1.0
 """How long a line may be under way from its stamp to the serial port, in which it is seen."""
@@ -50,11 +50,11 @@ class Logs:
     """Reads the logs of jobs."""
 
     calls: Calls
-    bucket: Bucket
-    stored: Stored
+    bucket: BucketPrefix
+    stored: Objects
     now: Callable[[], float]
 
-    def read(self, gang: Gang, cursor: str, *, is_over: bool) -> LogPage:
+    def read(self, gang: VmNames, cursor: str, *, is_over: bool) -> LogPage:
         """The next page.
 
         Args:
@@ -88,8 +88,8 @@ class Logs:
             missed_bytes=sum(tail.missed for tail in tails if tail.lines),
         )
 
-    def _of_log(self, gang: Gang, attempt: int, rank: int, offset: int) -> _Tail:
-        name = Objects(bucket=self.bucket, job_id=gang.job_id).log(attempt, rank)
+    def _of_log(self, gang: VmNames, attempt: int, rank: int, offset: int) -> _Tail:
+        name = JobObjects(bucket=self.bucket, job_id=gang.job_id).log(attempt, rank)
         stored = self.stored.read(name)
         data = (stored.content if stored else b"")[offset:]
         lines, moment = [], 0.0
@@ -102,7 +102,7 @@ class Logs:
             lines.append(_Line(moment, offset, line))
         return _Tail(tuple(lines), 0)
 
-    def _of_serial(self, gang: Gang, rank: int, serial: int, offset: int) -> _Tail:
+    def _of_serial(self, gang: VmNames, rank: int, serial: int, offset: int) -> _Tail:
         try:
             answer = self.calls.serial(gang.zone, gang.names[rank], serial)
         except MissingError:  # not there yet, or gone: its log object comes

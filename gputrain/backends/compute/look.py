@@ -15,17 +15,17 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.causes import Node, Verdict, is_half, judge, seconds_of
-from gputrain.backends.compute.names import Gang, Objects
+from gputrain.backends.compute.causes import GangVerdict, VmReport, is_half, judge, seconds_of
+from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.official import Json
-from gputrain.backends.compute.watch import Watch
+from gputrain.backends.compute.watch import ZoneWatch
 from gputrain.gcp import LABEL_GANG
-from gputrain.gcp.objects import Objects as Stored
+from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import CANCELLED, Record
 from gputrain.records.record import SHORTEST_RESTART_S
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 from gputrain.times import moment_of
 
 UNSTARTED_S = 900.0
@@ -47,13 +47,13 @@ _PREPARING = frozenset({"PENDING", "PROVISIONING", "STAGING"})
 class Looks:
     """What was seen of each job; a job that boots or runs undisturbed costs no call of its own."""
 
-    def __init__(self, calls: Calls, bucket: Bucket, stored: Stored, account: str) -> None:
+    def __init__(self, calls: Calls, bucket: BucketPrefix, stored: Objects, account: str) -> None:
         self._calls = calls
         self._bucket = bucket
         self._stored = stored
         self._account = account
         self._lock = threading.Lock()
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, ZoneWatch] = {}
         self._going: Kept[str, tuple[Record, Observation]] = Kept()
         self._ended: Kept[str, Observation] = Kept()
 
@@ -66,7 +66,7 @@ class Looks:
         if known is None:
             return None
         record, seen = known
-        gang = Gang.of(record)
+        gang = VmNames.of(record)
         listed, _ = self._watch(gang.zone).look()
         vms = [listed.get(name, {}) for name in gang.names]
         statuses = {vm.get("status") for vm in vms}
@@ -79,7 +79,7 @@ class Looks:
         """The job as it is now, by its present record."""
         if record.last is None or not record.is_open:
             return _unplaced(record)
-        gang = Gang.of(record)
+        gang = VmNames.of(record)
         vms, is_whole = self._vms(record, gang)
         if not is_whole and len(vms) < len(gang.names):
             return Observation(detail="the list of VMs is incomplete")
@@ -93,18 +93,18 @@ class Looks:
         self._remember(record, seen, vms)
         return seen
 
-    def nodes(self, gang: Gang, vms: Mapping[str, Json]) -> tuple[Node, ...]:
+    def nodes(self, gang: VmNames, vms: Mapping[str, Json]) -> tuple[VmReport, ...]:
         """Each VM's state, and the document its guest wrote last."""
         statuses = [str(vms.get(name, {}).get("status", "")) for name in gang.names]
         if set(statuses) <= _PREPARING:  # no guest has a word to say yet
-            return tuple(Node(rank=rank, status=status) for rank, status in enumerate(statuses))
-        objects = Objects(bucket=self._bucket, job_id=gang.job_id)
+            return tuple(VmReport(rank=rank, status=status) for rank, status in enumerate(statuses))
+        objects = JobObjects(bucket=self._bucket, job_id=gang.job_id)
         found = []
         for rank, name in enumerate(gang.names):
             document = self._document(objects.status(gang.attempt, rank))
             vm = vms.get(name)
             status = "" if vm is not None and _is_anothers(vm, gang, document) else statuses[rank]
-            found.append(Node(rank=rank, status=status, document=document))
+            found.append(VmReport(rank=rank, status=status, document=document))
         return tuple(found)
 
     def _document(self, name: str) -> Mapping[str, Any] | None:
@@ -116,7 +116,7 @@ class Looks:
             return None
         return document if isinstance(document, dict) else None
 
-    def told(self, record: Record, nodes: tuple[Node, ...]) -> tuple[Verdict, tuple[Node, ...]]:
+    def told(self, record: Record, nodes: tuple[VmReport, ...]) -> tuple[GangVerdict, tuple[VmReport, ...]]:
         """Why a gang that is over ended, and its nodes; asks Google unless the guests have said it all."""
         is_cancelled = record.over == CANCELLED
         plain = judge(nodes, account=self._account, is_cancelled=is_cancelled)
@@ -125,14 +125,14 @@ class Looks:
         joined = self.joined(record, nodes)
         return judge(joined, account=self._account, is_cancelled=is_cancelled), joined
 
-    def joined(self, record: Record, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    def joined(self, record: Record, nodes: tuple[VmReport, ...]) -> tuple[VmReport, ...]:
         """The nodes with Google's operations on them."""
         operations = self._operations(record, nodes)
         return tuple(attrs.evolve(node, operations=tuple(operations.get(node.rank, ()))) for node in nodes)
 
-    def _operations(self, record: Record, nodes: tuple[Node, ...]) -> dict[int, list[Json]]:
+    def _operations(self, record: Record, nodes: tuple[VmReport, ...]) -> dict[int, list[Json]]:
         """Google's operations on the VMs of the ask, told by number from those on others of the name."""
-        gang = Gang.of(record)
+        gang = VmNames.of(record)
         asked_at = record.last.at if record.last else 0.0
         stem = gang.names[0].rpartition("-")[0]
         listing = self._calls.operations(gang.zone, f'targetLink eq ".*/instances/{stem}-[0-9]+"')
@@ -148,7 +148,7 @@ class Looks:
             found[node.rank] = [one for one in mine if number in ("", str(one.get("targetId")))]
         return found
 
-    def _ended_one(self, record: Record, nodes: tuple[Node, ...]) -> Observation:
+    def _ended_one(self, record: Record, nodes: tuple[VmReport, ...]) -> Observation:
         verdict, nodes = self.told(record, nodes)
         cause = verdict.cause
         state, title = (State.SUCCEEDED, "") if cause is None else (cause.state, cause.title)
@@ -169,7 +169,7 @@ class Looks:
         )
         return attrs.evolve(seen, raw={**seen.raw, "cause": state.value if cause is None else cause.kind})
 
-    def _vms(self, record: Record, gang: Gang) -> tuple[Mapping[str, Json], bool]:
+    def _vms(self, record: Record, gang: VmNames) -> tuple[Mapping[str, Json], bool]:
         listed, is_whole = self._watch(gang.zone).look()
         found = {name: listed[name] for name in gang.names if name in listed and gang.owns(listed[name])}
         if len(found) < len(gang.names):  # gone, or its labels were edited by hand
@@ -182,9 +182,9 @@ class Looks:
             found |= {str(vm["name"]): vm for vm in singly if vm}
         return found, is_whole
 
-    def _watch(self, zone: str) -> Watch:
+    def _watch(self, zone: str) -> ZoneWatch:
         with self._lock:
-            return self._watches.setdefault(zone, Watch(self._calls, zone))
+            return self._watches.setdefault(zone, ZoneWatch(self._calls, zone))
 
     def _remember(self, record: Record, seen: Observation, vms: Mapping[str, Json]) -> None:
         self._going.drop(record.job_id)
@@ -196,7 +196,7 @@ class Looks:
             self._ended.put(record.job_id, seen)
 
 
-def ran(record: Record, nodes: tuple[Node, ...]) -> int:
+def ran(record: Record, nodes: tuple[VmReport, ...]) -> int:
     """Seconds that an attempt has taken of the time limit: rather too many than too few.
 
     A VM that Google took may never have written when it began or ended; then the time of the ask counts,
@@ -215,7 +215,7 @@ def ran(record: Record, nodes: tuple[Node, ...]) -> int:
     return int(min(max(0.0, (until or record.now) - began), record.left_s))
 
 
-def _living(record: Record, gang: Gang, nodes: tuple[Node, ...]) -> Observation:
+def _living(record: Record, gang: VmNames, nodes: tuple[VmReport, ...]) -> Observation:
     statuses = {node.status for node in nodes}
     if record.over == CANCELLED:
         state = State.STOPPING
@@ -252,7 +252,7 @@ def _unplaced(record: Record) -> Observation:
     return _observation(record, (), state=state, detail=detail, failure=failure)
 
 
-def _observation(record: Record, nodes: tuple[Node, ...], **seen: Any) -> Observation:
+def _observation(record: Record, nodes: tuple[VmReport, ...], **seen: Any) -> Observation:
     last = record.last
     return Observation(
         started_at=_moment(nodes, "running_at", min),
@@ -270,14 +270,14 @@ def _observation(record: Record, nodes: tuple[Node, ...], **seen: Any) -> Observ
     )
 
 
-def _is_anothers(vm: Json, gang: Gang, document: Mapping[str, Any] | None) -> bool:
+def _is_anothers(vm: Json, gang: VmNames, document: Mapping[str, Any] | None) -> bool:
     """Whether a VM has the name only. Labels that somebody has taken away say nothing."""
     told = (vm.get("labels") or {}).get(LABEL_GANG, gang.nonce)
     number = str((document or {}).get("vm_id") or vm.get("id"))
     return told != gang.nonce or number != str(vm.get("id"))
 
 
-def _number(node: Node, operations: list[Json]) -> str:
+def _number(node: VmReport, operations: list[Json]) -> str:
     """Google's number of the VM that was made: as its guest says, or whoever made the first of the name."""
     told = (node.document or {}).get("vm_id")
     if told:
@@ -288,6 +288,6 @@ def _number(node: Node, operations: list[Json]) -> str:
     )
 
 
-def _moment(nodes: tuple[Node, ...], field: str, choose: Any) -> datetime | None:
+def _moment(nodes: tuple[VmReport, ...], field: str, choose: Any) -> datetime | None:
     moments = [moment for node in nodes if (moment := moment_of((node.document or {}).get(field)))]
     return choose(moments) if moments else None

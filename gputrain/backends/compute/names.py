@@ -16,7 +16,7 @@ from gputrain.backends.base import JobRef
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import LABEL_GANG, LABEL_JOB, label_value
 from gputrain.records import Record
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 
 NAME = "compute"
 LABEL_ATTEMPT = "gputrain-attempt"
@@ -43,17 +43,18 @@ def vm_names(job_id: str, attempt: int, count: int) -> tuple[str, ...]:
     return tuple(f"{stem}-{attempt}-{rank}" for rank in range(count))
 
 
-def home_of(project: str, bucket: Bucket) -> str:
+def home_of(project: str, bucket: BucketPrefix) -> str:
     """The value of `LABEL_HOME`: two backends with the same one share their records.
 
-    >>> home_of("my-project", Bucket(name="b")) == home_of("my-project", Bucket(name="b", prefix="team/"))
+    >>> ours, theirs = BucketPrefix(name="b"), BucketPrefix(name="b", prefix="team/")
+    >>> home_of("my-project", ours) == home_of("my-project", theirs)
     False
     """
     return hashlib.sha256(f"{project}/{bucket.name}/{bucket.prefix}".encode()).hexdigest()[:12]
 
 
 @attrs.frozen(kw_only=True)
-class Gang:
+class VmNames:
     """The VMs of one ask, as they were known before they were asked for."""
 
     job_id: str
@@ -64,7 +65,7 @@ class Gang:
     nonce: str
 
     @classmethod
-    def of(cls, record: Record) -> Gang:
+    def of(cls, record: Record) -> VmNames:
         """That of a record's latest ask."""
         last = record.last
         assert last is not None, "a record without an ask speaks of no gang"
@@ -77,7 +78,7 @@ class Gang:
         )
 
     @classmethod
-    def to_be(cls, body: Mapping[str, Any]) -> Gang:
+    def to_be(cls, body: Mapping[str, Any]) -> VmNames:
         """The one that a request would make."""
         told, labels = body["job"], body["properties"]["labels"]
         return cls(
@@ -96,7 +97,7 @@ class Gang:
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class JobPlace:
     """Where a job is: the zone of its VMs, and the bucket that outlives them.
 
     >>> Place.parse("us-central1-a~my-bucket/team").bucket.prefix
@@ -104,14 +105,14 @@ class Place:
     """
 
     zone: str
-    bucket: Bucket
+    bucket: BucketPrefix
 
     def __str__(self) -> str:
         home = self.bucket.uri("").removeprefix("gs://").rstrip("/")
         return f"{self.zone}{_APART}{home}"
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> JobPlace:
         """Read the place of a `JobRef`.
 
         Raises:
@@ -121,14 +122,14 @@ class Place:
         if not zone or not home:
             fault = Fault(field="uri", value=repr(text), allowed="a place as zone~bucket", fix="copy job.uri")
             raise SpecError(f"{text!r} is no place of a Compute Engine job: {fault}", faults=(fault,))
-        return cls(zone=zone, bucket=Bucket.parse(f"gs://{home}"))
+        return cls(zone=zone, bucket=BucketPrefix.parse(f"gs://{home}"))
 
 
 @attrs.frozen(kw_only=True)
-class Objects:
+class JobObjects:
     """The objects of one job in its bucket."""
 
-    bucket: Bucket
+    bucket: BucketPrefix
     job_id: str
 
     @property
@@ -154,6 +155,6 @@ class Objects:
         return f"{self.attempt(attempt)}node-{node_rank}.log"
 
 
-def ref_of(project: str, place: Place, job_id: str) -> JobRef:
+def ref_of(project: str, place: JobPlace, job_id: str) -> JobRef:
     """The name of a job."""
     return JobRef(backend=NAME, project=project, place=str(place), name=job_id)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gputrain.backends.compute.settings import Settings
+from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.catalog import Shape, region_of
 from gputrain.errors import AccessError, Fault, SpecError, TransientError
 from gputrain.gcp import Access, MissingError
@@ -26,7 +26,7 @@ def more_interfaces(shape: Shape) -> tuple[str, ...]:
     return ("GVNIC",) * ((family.gvnics or 1) - 1) + ("MRDMA",) * (family.rdma_nics or 0)
 
 
-def missing(shape: Shape, settings: Settings) -> str:
+def missing(shape: Shape, settings: ComputeSettings) -> str:
     """The commands that make what several such machines need and nobody has named; empty: nothing."""
     named = settings.gpu_subnetworks
     if shape.machine.family.gvnics is None and not named:
@@ -34,7 +34,7 @@ def missing(shape: Shape, settings: Settings) -> str:
     return recipe(shape) if more_interfaces(shape) and not named else ""
 
 
-def interfaces(shape: Shape, settings: Settings, zone: str, num_nodes: int) -> list[dict[str, Any]]:
+def interfaces(shape: Shape, settings: ComputeSettings, zone: str, num_nodes: int) -> list[dict[str, Any]]:
     """``networkInterfaces`` of one VM; without an external address unless asked for.
 
     Raises:
@@ -62,7 +62,7 @@ def interfaces(shape: Shape, settings: Settings, zone: str, num_nodes: int) -> l
     ]
 
 
-def check_ways_out(access: Access, settings: Settings, order: Mapping[str, Any]) -> None:
+def check_ways_out(access: Access, settings: ComputeSettings, order: Mapping[str, Any]) -> None:
     """Make sure that the VMs will reach the bucket, and the internet where the job needs it.
 
     What cannot be read is let pass: not every account may look at networks, and Google's own time limit still
@@ -97,7 +97,7 @@ def needs_internet(image: str | None, requirements: Sequence[str], env: Mapping[
     return ""
 
 
-def _shut_in(settings: Settings, region: str, for_what: str) -> NoWayOutError:
+def _shut_in(settings: ComputeSettings, region: str, for_what: str) -> NoWayOutError:
     subnetwork = settings.subnetwork or settings.network
     lacks = "Cloud NAT" if for_what else "Private Google Access and no Cloud NAT"
     return NoWayOutError(
@@ -131,7 +131,7 @@ def recipe(shape: Shape, zone: str = "ZONE") -> str:
     return "; ".join(lines)
 
 
-def _needs_networks(shape: Shape, settings: Settings, zone: str) -> SpecError:
+def _needs_networks(shape: Shape, settings: ComputeSettings, zone: str) -> SpecError:
     kinds = more_interfaces(shape)
     fault = Fault(
         field="gpu_subnetworks",

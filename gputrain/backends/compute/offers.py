@@ -7,7 +7,7 @@ from datetime import timedelta
 from gputrain import catalog
 from gputrain.backends.compute import networks
 from gputrain.backends.compute.names import NAME
-from gputrain.backends.compute.settings import Settings
+from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import LIMITS as OF_GOOGLE
 from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape
 from gputrain.planning import Limit, Offer, Supply
@@ -18,7 +18,7 @@ MOST_NODES = 1000
 """VMs in one bulkInsert. Source: compute v1 documentation, read 2026-11-20."""
 
 
-def supply(settings: Settings) -> Supply:
+def supply(settings: ComputeSettings) -> Supply:
     """Every shape with GPUs in the zones of the allowed regions, in the order of the regions."""
     shapes = catalog.shapes(service=Service.COMPUTE)
     offers = tuple(_offer(shape, settings) for shape in shapes)
@@ -37,7 +37,7 @@ def shape_of(gpu: str | None, count: object, machine_type: str) -> Shape:
     return found[0]
 
 
-def _offer(shape: Shape, settings: Settings) -> Offer:
+def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
     known = catalog.zones(shape)
     needs = networks.missing(shape, settings)
 

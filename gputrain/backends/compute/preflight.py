@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gputrain.backends.compute import images, networks, offers
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import NAME, vm_names
-from gputrain.backends.compute.settings import Settings
+from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.catalog import Shape, region_of
 from gputrain.errors import SpecError
 from gputrain.gcp import LABEL_JOB, Access, label_value
@@ -91,7 +91,7 @@ _SECRETS = NeededApi(name="secretmanager.googleapis.com", purpose="resolve the s
 
 def preflight(
     calls: Calls,
-    settings: Settings,
+    settings: ComputeSettings,
     spec: TrainingSpec | None,
     candidates: Sequence[Candidate],
     job_id: str,
@@ -117,7 +117,7 @@ def preflight(
     return examine(NAME, (credentials(access),), (project(access),), things)
 
 
-def _needs(settings: Settings) -> tuple[Need, ...]:
+def _needs(settings: ComputeSettings) -> tuple[Need, ...]:
     own_image = images.path_of(settings).startswith(f"projects/{settings.project}/")
     more = (
         (_IMAGE, own_image),
@@ -128,7 +128,7 @@ def _needs(settings: Settings) -> tuple[Need, ...]:
 
 
 def _networks(
-    access: Access, settings: Settings, spec: TrainingSpec | None, regions: Sequence[str]
+    access: Access, settings: ComputeSettings, spec: TrainingSpec | None, regions: Sequence[str]
 ) -> tuple[Question, ...]:
     name = settings.network
     fix = f"gcloud compute networks create {name} --project {access.project} --subnet-mode auto"
@@ -144,7 +144,7 @@ def _networks(
     )
 
 
-def _way_out(access: Access, settings: Settings, region: str, for_what: str) -> Question:
+def _way_out(access: Access, settings: ComputeSettings, region: str, for_what: str) -> Question:
     """Whether VMs without addresses reach the bucket, and what their job needs from beyond Google."""
     subject, subnetwork = f"ways out of {region}", settings.subnetwork or settings.network
 
@@ -164,7 +164,7 @@ def _way_out(access: Access, settings: Settings, region: str, for_what: str) -> 
     return Question(subject=subject, ask=ask)
 
 
-def _subnetwork(access: Access, settings: Settings, region: str, name: str) -> Question:
+def _subnetwork(access: Access, settings: ComputeSettings, region: str, name: str) -> Question:
     subject = f"subnetwork {name} in {region}"
 
     def ask() -> Iterator[Check]:
@@ -182,7 +182,7 @@ def _subnetwork(access: Access, settings: Settings, region: str, name: str) -> Q
 
 
 def _boot_images(
-    access: Access, settings: Settings, spec: TrainingSpec | None, candidates: Sequence[Candidate]
+    access: Access, settings: ComputeSettings, spec: TrainingSpec | None, candidates: Sequence[Candidate]
 ) -> tuple[Question, ...]:
     """The image of each machine the job may get; without a spec, those of the settings, or all we know."""
     if spec is None:
@@ -197,7 +197,7 @@ def _boot_images(
     )
 
 
-def _chosen(shape: Shape, settings: Settings, container: str | None) -> str | Question:
+def _chosen(shape: Shape, settings: ComputeSettings, container: str | None) -> str | Question:
     """The boot image of a machine; where none suits it, the question that says so."""
     try:
         return images.choose(shape, settings, container)

@@ -8,8 +8,8 @@ import attrs
 
 from gputrain.backends.base import Bundle, JobRef
 from gputrain.backends.compute.gang import Gangs
-from gputrain.backends.compute.names import NAME, Gang, Place, ref_of
-from gputrain.backends.compute.settings import Settings
+from gputrain.backends.compute.names import NAME, JobPlace, VmNames, ref_of
+from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.errors import JobLostError
 from gputrain.gcp import MissingError
 from gputrain.records import MADE, BucketBoard, Code, Record
@@ -24,7 +24,7 @@ _CHOICES = (
 class VmRecorder:
     """As of `Recorder`."""
 
-    settings: Settings
+    settings: ComputeSettings
     board: BucketBoard
     gangs: Gangs
 
@@ -51,16 +51,16 @@ class VmRecorder:
 
     def there(self, record: Record) -> JobRef | None:
         """The job's name, if the VMs of the latest ask have come."""
-        return self.name_of(record) if self.gangs.are_there(Gang.of(record)) else None
+        return self.name_of(record) if self.gangs.are_there(VmNames.of(record)) else None
 
     def clear(self, record: Record) -> None:
         """Remove the VMs of the latest ask, and wait until each was seen to be gone."""
         is_unmade = record.last is not None and record.last.answer != MADE
-        self.gangs.clear(Gang.of(record), and_traces=is_unmade)
+        self.gangs.clear(VmNames.of(record), and_traces=is_unmade)
 
     def ref(self, zone: str, job_id: str) -> JobRef:
         """The name of a job that is placed in a zone."""
-        return ref_of(self.settings.project, Place(zone=zone, bucket=self.settings.bucket), job_id)
+        return ref_of(self.settings.project, JobPlace(zone=zone, bucket=self.settings.bucket), job_id)
 
     def find(self, name: str) -> tuple[JobRef, ...]:
         """Jobs of this bucket, newest first; those whose name starts with ``name``."""

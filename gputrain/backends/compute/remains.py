@@ -10,9 +10,9 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from gputrain.backends.compute.causes import HALTED, Node, is_half
+from gputrain.backends.compute.causes import HALTED, VmReport, is_half
 from gputrain.backends.compute.gang import Gangs
-from gputrain.backends.compute.names import Gang
+from gputrain.backends.compute.names import VmNames
 from gputrain.errors import GputrainError
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
@@ -35,7 +35,7 @@ class Remains:
         self._lock = threading.Lock()
         self._since: Kept[tuple[str, str], float] = Kept()
 
-    def end(self, gang: Gang, seen: Observation) -> None:
+    def end(self, gang: VmNames, seen: Observation) -> None:
         """Delete what nobody needs any more of a job that was looked at.
 
         That is: VMs of a job that is over which Google has only halted, whose disks bill; what still runs of
@@ -49,7 +49,7 @@ class Remains:
         elif is_half(nodes) and self._left_s(gang, nodes) <= 0:
             self._remove(gang, [one for one in nodes if not one.is_over and one.status != "STOPPING"])
 
-    def _left_s(self, gang: Gang, nodes: Sequence[Node]) -> float:
+    def _left_s(self, gang: VmNames, nodes: Sequence[VmReport]) -> float:
         """Seconds until the rest of a half gang is ended, counted from when this process first saw it."""
         key, now = (gang.job_id, gang.nonce), self._now()
         with self._lock:
@@ -58,7 +58,7 @@ class Remains:
         has_started = all(node.phase in ("running", "ended") for node in nodes)
         return since + (STARTED_S if has_started else UNSTARTED_S) - now
 
-    def _remove(self, gang: Gang, nodes: Sequence[Node]) -> None:
+    def _remove(self, gang: VmNames, nodes: Sequence[VmReport]) -> None:
         for node in nodes:
             try:
                 self._gangs.remove(gang, gang.names[node.rank])
@@ -66,9 +66,9 @@ class Remains:
                 log.info("could not delete %s: %s", gang.names[node.rank], error)
 
 
-def nodes_of(seen: Observation) -> list[Node]:
+def nodes_of(seen: Observation) -> list[VmReport]:
     """The nodes that a look saw."""
     return [
-        Node(rank=rank, status=one["status"], document=one["document"])
+        VmReport(rank=rank, status=one["status"], document=one["document"])
         for rank, one in enumerate(seen.raw.get("nodes", ()))
     ]

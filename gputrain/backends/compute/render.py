@@ -16,8 +16,8 @@ from gputrain.backends.base import Bundle
 from gputrain.backends.compute import document, images, networks
 from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, home_of, vm_names
 from gputrain.backends.compute.offers import shape_of
-from gputrain.backends.compute.settings import Settings
-from gputrain.catalog import Placement, ProvisioningModel, Shape
+from gputrain.backends.compute.settings import ComputeSettings
+from gputrain.catalog import CompactPlacement, ProvisioningModel, Shape
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import LABEL_GANG, our_labels
 from gputrain.keeper import texts
@@ -54,7 +54,7 @@ def body(
     job_id: str,
     bundle: Bundle,
     *,
-    settings: Settings,
+    settings: ComputeSettings,
     addresses: Mapping[str, str],
     attempt: int,
     nonce: str,
@@ -144,7 +144,9 @@ def _instance(properties: Mapping[str, Any], name: str, body: Mapping[str, Any])
     return instance
 
 
-def _properties(spec: TrainingSpec, candidate: Candidate, job_id: str, settings: Settings) -> dict[str, Any]:
+def _properties(
+    spec: TrainingSpec, candidate: Candidate, job_id: str, settings: ComputeSettings
+) -> dict[str, Any]:
     shape = shape_of(candidate.gpu, candidate.gpu_count, candidate.machine_type)
     properties: dict[str, Any] = {
         "description": f"gputrain job {job_id}",
@@ -187,7 +189,7 @@ def _scheduling(candidate: Candidate) -> dict[str, Any]:
     return scheduling
 
 
-def _boot_disk(spec: TrainingSpec, shape: Shape, job_id: str, settings: Settings) -> dict[str, Any]:
+def _boot_disk(spec: TrainingSpec, shape: Shape, job_id: str, settings: ComputeSettings) -> dict[str, Any]:
     sold = shape.machine.boot_disk_types
     if settings.disk_type is not None and settings.disk_type not in sold:
         allowed = f"{' or '.join(sold)} on {shape.machine_type}"
@@ -216,10 +218,14 @@ def _reservation(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _placement(shape: Shape, candidate: Candidate, settings: Settings) -> str:
+def _placement(shape: Shape, candidate: Candidate, settings: ComputeSettings) -> str:
     """The policy that keeps the gang together, where one is named and the family takes one."""
     wants = shape.machine.family.placement
-    if candidate.num_nodes > 1 and wants is Placement.NVLINK_DOMAIN and settings.placement_policy is None:
+    if (
+        candidate.num_nodes > 1
+        and wants is CompactPlacement.NVLINK_DOMAIN
+        and settings.placement_policy is None
+    ):
         fault = Fault(
             field="placement_policy",
             value="None",
@@ -228,6 +234,6 @@ def _placement(shape: Shape, candidate: Candidate, settings: Settings) -> str:
             " --gpu-topology 1x72 --region REGION; then placement_policy='NAME'",
         )
         raise SpecError(f"{fault}", faults=(fault,))
-    if candidate.num_nodes == 1 or wants is Placement.BY_RESERVATION:
+    if candidate.num_nodes == 1 or wants is CompactPlacement.BY_RESERVATION:
         return ""
     return settings.placement_policy or ""

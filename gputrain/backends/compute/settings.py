@@ -8,20 +8,20 @@ import attrs
 
 from gputrain import fields
 from gputrain.faults import FaultCollector
-from gputrain.fields import Row, matching
-from gputrain.staging.bucket import Bucket
+from gputrain.fields import Field, matching
+from gputrain.staging.bucket import BucketPrefix
 
 ACCOUNT = "gputrain"
 """The service account that VMs run as where none is named: ``gputrain@PROJECT.iam.gserviceaccount.com``."""
 
 
 @attrs.frozen(kw_only=True)
-class Settings:
+class ComputeSettings:
     """The constructor's arguments, as values. Everything that is less safe is False unless asked for."""
 
     project: str
     regions: tuple[str, ...]
-    bucket: Bucket
+    bucket: BucketPrefix
     service_account: str
     network: str
     subnetwork: str | None
@@ -50,61 +50,65 @@ class Settings:
 _NAME = matching(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def _switch(fix: str) -> Row:
-    return Row(fields.yes_or_no, "True or False", fix, is_needed=True)
+def _switch(fix: str) -> Field:
+    return Field(fields.yes_or_no, "True or False", fix, is_needed=True)
 
 
 ROWS = {
-    "project": Row(
+    "project": Field(
         matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"), "a project's id",
         "project='my-project'", is_needed=True,
     ),
-    "regions": Row(
+    "regions": Field(
         fields.some(matching(r"[a-z]+-[a-z]+\d+")), "one or more regions",
         "regions=['us-central1']; a zone has a letter more", is_needed=True,
     ),
-    "bucket": Row(
-        Bucket.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_needed=True
+    "bucket": Field(
+        BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_needed=True
     ),
-    "service_account": Row(
+    "service_account": Field(
         matching(r"[^@\s/]+@[^@\s/]+"), "an e-mail address",
         "service_account='a@my-project.iam.gserviceaccount.com'",
     ),
-    "network": Row(_NAME, "the name of a VPC network", "network='default'", is_needed=True),
-    "subnetwork": Row(_NAME, "the name of a subnetwork in each region", "leave it out"),
-    "gpu_subnetworks": Row(fields.many(_NAME), "a list of names", "gpu_subnetworks=['name']", is_needed=True),
-    "boot_image": Row(
+    "network": Field(_NAME, "the name of a VPC network", "network='default'", is_needed=True),
+    "subnetwork": Field(_NAME, "the name of a subnetwork in each region", "leave it out"),
+    "gpu_subnetworks": Field(
+        fields.many(_NAME), "a list of names", "gpu_subnetworks=['name']", is_needed=True
+    ),
+    "boot_image": Field(
         matching(r"projects/[^/\s]+/global/images/(?:family/)?[^/\s]+"), "an image's full name",
         "boot_image='projects/P/global/images/NAME'",
     ),
-    "image_family": Row(
+    "image_family": Field(
         matching(r"[^/\s]+/[^/\s]+"), "PROJECT/FAMILY",
         "image_family='deeplearning-platform-release/pytorch-2-9-cu129-ubuntu-2404-nvidia-580'",
     ),
-    "disk_gib": Row(
+    "disk_gib": Field(
         fields.whole(50, 64_000), "a whole number from 50 to 64000", "disk_gib=100", is_needed=True
     ),
-    "disk_type": Row(
+    "disk_type": Field(
         matching(r"pd-(?:balanced|ssd)|hyperdisk-balanced"), "pd-balanced, pd-ssd or hyperdisk-balanced",
         "leave it out",
     ),
-    "placement_policy": Row(_NAME, "the name of a resource policy", "placement_policy='together'"),
-    "python": Row(matching(r"/\S+"), "the path of a Python on the image", "python='/opt/conda/bin/python3'"),
-    "driver_wait_s": Row(
+    "placement_policy": Field(_NAME, "the name of a resource policy", "placement_policy='together'"),
+    "python": Field(
+        matching(r"/\S+"), "the path of a Python on the image", "python='/opt/conda/bin/python3'"
+    ),
+    "driver_wait_s": Field(
         fields.whole(0, 3600), "a whole number from 0 to 3600", "driver_wait_s=100", is_needed=True
     ),
     "external_ip": _switch("external_ip=True"),
     "check_network": _switch("check_network=False"),
     "secure_boot": _switch("secure_boot=True"),
     "os_login": _switch("os_login=False"),
-    "network_tags": Row(fields.many(_NAME), "a list of names", "network_tags=['name']", is_needed=True),
+    "network_tags": Field(fields.many(_NAME), "a list of names", "network_tags=['name']", is_needed=True),
     "capacity_advice": _switch("capacity_advice=False"),
-    "poll_s": Row(fields.number(0, 3600), "seconds, up to an hour", "poll_s=5.0", is_needed=True),
+    "poll_s": Field(fields.number(0, 3600), "seconds, up to an hour", "poll_s=5.0", is_needed=True),
 }  # fmt: skip
 """How each argument is read."""
 
 
-def read_settings(**given: Any) -> Settings:
+def read_settings(**given: Any) -> ComputeSettings:
     """The settings, every fault of them told at once.
 
     Raises:
@@ -115,7 +119,7 @@ def read_settings(**given: Any) -> Settings:
     both = given["boot_image"] and given["image_family"]
     faults.check(not both, "image_family", given["image_family"], "an image or a family", "drop one")
     faults.raise_if_any()
-    return Settings(
+    return ComputeSettings(
         **{**found, "service_account": found["service_account"] or _own_account(found["project"])}
     )
 

@@ -18,7 +18,7 @@ PAGE_COSTS_S = 2.0
 """500 VMs on a page, and a page in each 2 s is 30 calls a minute: half of what 1,000 VMs may cost."""
 
 
-class Watch:
+class ZoneWatch:
     """The VMs of one zone."""
 
     def __init__(self, calls: Calls, zone: str) -> None:

@@ -16,7 +16,7 @@ from gputrain.backends.local import devices, folder, gpus, logs, offers, render,
 from gputrain.backends.local.recorder import FolderRecorder
 from gputrain.errors import JobLostError
 from gputrain.faults import FaultCollector
-from gputrain.fields import Row
+from gputrain.fields import Field
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
 from gputrain.spec import TrainingSpec
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 POLL_S = 0.03
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _ROWS = {
-    "gpus": Row(fields.whole(0, 64), "a count of GPUs, or None", "Local(gpus=2)"),
-    "root": Row(fields.path, "a folder's path, or None", "Local(root='jobs')"),
+    "gpus": Field(fields.whole(0, 64), "a count of GPUs, or None", "Local(gpus=2)"),
+    "root": Field(fields.path, "a folder's path, or None", "Local(root='jobs')"),
 }
 
 
@@ -76,7 +76,7 @@ class Local(Backend):
         return offers.NAME
 
     @cached_property
-    def _gpus(self) -> tuple[gpus.Gpu, ...]:
+    def _gpus(self) -> tuple[gpus.LocalGpu, ...]:
         return () if self._most == 0 else gpus.find()[: self._most]
 
     @property

@@ -17,7 +17,7 @@ _NONE = ("", "-1", "none", "NoDevFiles")
 
 
 @attrs.frozen(kw_only=True)
-class Gpu:
+class LocalGpu:
     """One GPU of this machine."""
 
     index: int
@@ -28,7 +28,7 @@ class Gpu:
     memory_mib: int
 
 
-def find(environ: Mapping[str, str] = os.environ) -> tuple[Gpu, ...]:
+def find(environ: Mapping[str, str] = os.environ) -> tuple[LocalGpu, ...]:
     """The GPUs that a program with this environment may use; none where ``nvidia-smi`` is not to be found
     or does not answer.
     """
@@ -47,14 +47,14 @@ def find(environ: Mapping[str, str] = os.environ) -> tuple[Gpu, ...]:
     return visible(gpus, environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def visible(gpus: Sequence[Gpu], value: str | None) -> tuple[Gpu, ...]:
+def visible(gpus: Sequence[LocalGpu], value: str | None) -> tuple[LocalGpu, ...]:
     """Those of the GPUs that ``CUDA_VISIBLE_DEVICES`` shows, in its order.
 
     As CUDA does, it reads indices and beginnings of UUIDs, and stops at the first entry that names nothing.
     """
     if value is None:
         return tuple(gpus)
-    shown: list[Gpu] = []
+    shown: list[LocalGpu] = []
     for entry in value.split(","):
         named = [gpu for gpu in gpus if _is_named(gpu, entry.strip())]
         if len(named) != 1 or named[0] in shown:
@@ -63,15 +63,15 @@ def visible(gpus: Sequence[Gpu], value: str | None) -> tuple[Gpu, ...]:
     return tuple(shown)
 
 
-def _is_named(gpu: Gpu, entry: str) -> bool:
+def _is_named(gpu: LocalGpu, entry: str) -> bool:
     if entry in _NONE:
         return False
     return str(gpu.index) == entry or (entry.startswith("GPU-") and gpu.uuid.startswith(entry))
 
 
-def _read(line: str) -> list[Gpu]:
+def _read(line: str) -> list[LocalGpu]:
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) != 4 or not cells[0].isdecimal() or not cells[1]:
         return []
     memory = int(cells[3]) if cells[3].isdecimal() else 0
-    return [Gpu(index=int(cells[0]), uuid=cells[1], kind=kind_of(cells[2]), memory_mib=memory)]
+    return [LocalGpu(index=int(cells[0]), uuid=cells[1], kind=kind_of(cells[2]), memory_mib=memory)]

@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 
 from gputrain import catalog, staging
 from gputrain.backends.local import requirements
-from gputrain.backends.local.gpus import Gpu
+from gputrain.backends.local.gpus import LocalGpu
 from gputrain.catalog import Price, ProvisioningModel
 from gputrain.planning import Limit, Offer, Supply
 from gputrain.spec import TrainingSpec
@@ -21,7 +21,7 @@ MAX_CPU_NODES = 16
 _FREE = Price(usd_h=0.0, source="this machine", date="")
 
 
-def supply(gpus: Sequence[Gpu], place: str) -> Supply:
+def supply(gpus: Sequence[LocalGpu], place: str) -> Supply:
     """Each kind and count of GPU, most first: a spec without ``gpu`` gets them all; then CPU ranks."""
     offers = [
         _offer(kind, count, place, number // count)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gputrain import staging
 from gputrain.backends.local import requirements
-from gputrain.backends.local.gpus import Gpu
+from gputrain.backends.local.gpus import LocalGpu
 from gputrain.backends.local.offers import NAME
 from gputrain.preflight import Check, Checks, Finding, Question, examine
 from gputrain.preflight.places import code
@@ -28,7 +28,7 @@ print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.device_count
 """
 
 
-def preflight(root: Path, gpus: Sequence[Gpu], spec: TrainingSpec | None) -> Checks:
+def preflight(root: Path, gpus: Sequence[LocalGpu], spec: TrainingSpec | None) -> Checks:
     """Python, torch, GPUs, disk and ports; with a spec, also its code and what it requires."""
     things = (
         Question(subject="torch", ask=lambda: _torch(gpus)),
@@ -41,7 +41,7 @@ def preflight(root: Path, gpus: Sequence[Gpu], spec: TrainingSpec | None) -> Che
     return examine(NAME, things)
 
 
-def _torch(gpus: Sequence[Gpu]) -> Iterator[Check]:
+def _torch(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
     """As the ranks will see it: in a process of its own, as importing torch here would never be undone."""
     try:
         done = subprocess.run(
@@ -66,7 +66,7 @@ def _torch(gpus: Sequence[Gpu]) -> Iterator[Check]:
         yield Check(subject="torch", finding=Finding.OK, why=f"{version}, built for {built}")
 
 
-def _gpus(gpus: Sequence[Gpu]) -> Iterator[Check]:
+def _gpus(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
     kinds = ", ".join(gpu.kind for gpu in gpus)
     yield Check(subject="GPUs", finding=Finding.OK, why=kinds or "none: ranks run on the CPU, with gloo")
 

@@ -21,7 +21,7 @@ from gputrain.backends.local import folder, states
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, PermissionDeniedError, ProviderError, SpecError
 from gputrain.records.disk import ELSEWHERE, explained, make_private
-from gputrain.staging import Source
+from gputrain.staging import CodeSource
 
 _PACKAGES = str(Path(__file__).resolve().parents[3])
 _FUNCTIONS = ".functions"
@@ -41,7 +41,7 @@ _SUPERVISOR = _MAIN.format("gputrain.backends.local.supervisor")
 _AGENT = _MAIN.format("gputrain.entrypoint.__main__")
 
 
-def stage(source: Source, root: Path) -> Bundle:
+def stage(source: CodeSource, root: Path) -> Bundle:
     """The code as it lies; a function's script is written beside the jobs, under a name of its content."""
     if not source.made_files:
         return Bundle(location=source.folder, argv=source.argv)

@@ -20,7 +20,7 @@ from gputrain.quota.book import Book, in_short
 from gputrain.quota.reader import Reader
 
 
-class Availability:
+class RegionAvailability:
     """Answers for the candidates of one `Access`, for all its threads."""
 
     def __init__(self, access: Access, regions: Sequence[str]) -> None:

@@ -12,16 +12,16 @@ import attrs
 
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
 from gputrain.backends.vertex import logs, offers, once, preflight, render
-from gputrain.backends.vertex.availability import Availability
+from gputrain.backends.vertex.availability import RegionAvailability
 from gputrain.backends.vertex.code import Codes
 from gputrain.backends.vertex.gcloud import to_gcloud
-from gputrain.backends.vertex.jobs import Jobs
+from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.locks import Locks
-from gputrain.backends.vertex.outcome import Outcome
+from gputrain.backends.vertex.outcome import JobEnds
 from gputrain.backends.vertex.recorder import CustomJobRecorder
 from gputrain.backends.vertex.settings import ReductionServer, Transport, read_settings
-from gputrain.backends.vertex.states import Seen
-from gputrain.backends.vertex.watch import Watch
+from gputrain.backends.vertex.states import SeenJob
+from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.backends.vertex.whereabouts import Whereabouts, lost
 from gputrain.gcp import LABEL_GANG, Access, Api, MissingError
 from gputrain.gcp.shared import Pace, Shared
@@ -99,10 +99,10 @@ class VertexAI(Backend):
         )  # fmt: skip
         reach = {} if endpoints is None else {"endpoints": endpoints}
         self._access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
-        self._jobs = Jobs(access=self._access, transport=self._settings.transport)
+        self._jobs = JobService(access=self._access, transport=self._settings.transport)
         self._code = Codes(self._access, self._settings, progress)
         self._locks = Locks(self._jobs, self._settings.bucket)
-        self._outcome = Outcome(self._access, self._locks)
+        self._outcome = JobEnds(self._access, self._locks)
         self._lock = threading.Lock()
         self._whereabouts = Whereabouts(self._jobs, self._settings.regions, self._holder)
         self._recorder = None
@@ -110,10 +110,10 @@ class VertexAI(Backend):
             board = BucketBoard(self._access, self._settings.bucket)
             places = self._whereabouts
             self._recorder = CustomJobRecorder(settings=self._settings, board=board, whereabouts=places)
-        self._moved: Shared[str, Seen] = Shared(fresh_s=MOVED_S, now=now)
-        self._watches: dict[str, Watch] = {}
+        self._moved: Shared[str, SeenJob] = Shared(fresh_s=MOVED_S, now=now)
+        self._watches: dict[str, RegionWatch] = {}
         self._turns = Pace(each_s=logs.CALL_S, now=now)
-        self._facts = Availability(self._access, self._settings.regions)
+        self._facts = RegionAvailability(self._access, self._settings.regions)
 
     def __repr__(self) -> str:
         return f"VertexAI(project={self._settings.project!r}, regions={list(self._settings.regions)!r})"
@@ -285,16 +285,16 @@ class VertexAI(Backend):
     def _ref(self, region: str, job_id: str) -> JobRef:
         return JobRef(backend=self.name, project=self._settings.project, place=region, name=job_id)
 
-    def _holder(self, seen: Seen) -> str:
+    def _holder(self, seen: SeenJob) -> str:
         return self._locks.of(seen).number
 
-    def _look(self, ref: JobRef) -> Seen:
+    def _look(self, ref: JobRef) -> SeenJob:
         resource = self._whereabouts.of(ref)
         try:
             return self._watch(resource.split("/")[3]).look(resource)
         except MissingError as error:
             raise lost(ref) from error
 
-    def _watch(self, region: str) -> Watch:
+    def _watch(self, region: str) -> RegionWatch:
         with self._lock:
-            return self._watches.setdefault(region, Watch(self._jobs, region))
+            return self._watches.setdefault(region, RegionWatch(self._jobs, region))

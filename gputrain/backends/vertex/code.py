@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputrain.backends.base import Bundle
-from gputrain.backends.vertex.settings import Settings
+from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import Access
 from gputrain.gcp.registry import pinned
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import Bucket, Progress
+from gputrain.staging.bucket import BucketPrefix, Progress
 from gputrain.staging.parcels import Parcels
 
 
 class Codes:
     """Packs code, and sends it where the bucket lacks it."""
 
-    def __init__(self, access: Access, settings: Settings, progress: Progress | None) -> None:
+    def __init__(self, access: Access, settings: VertexSettings, progress: Progress | None) -> None:
         self._access = access
         self._settings = settings
         self._parcels = Parcels(access, progress)
@@ -48,7 +48,7 @@ class Codes:
             container["args"] = [json.dumps(order, sort_keys=True)]
         return body
 
-    def _bucket(self) -> Bucket:
+    def _bucket(self) -> BucketPrefix:
         if self._settings.bucket is None:
             fix = "VertexAI(..., bucket='gs://my-bucket')"
             fault = Fault(field="bucket", value="None", allowed="a bucket of your project", fix=fix)

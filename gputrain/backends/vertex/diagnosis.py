@@ -7,7 +7,7 @@ import re
 import attrs
 
 from gputrain import causes
-from gputrain.causes import Cause, Fault
+from gputrain.causes import Blame, Cause
 from gputrain.lifecycle import Failure
 
 
@@ -76,7 +76,7 @@ def find_symptom(error: str) -> tuple[Symptom | None, re.Match[str] | None]:
 def is_capacity(error: str) -> bool:
     """True where the job ended because there were no machines: another region may have some."""
     row, _ = find_symptom(error)
-    return row is not None and row.cause.fault is Fault.CAPACITY
+    return row is not None and row.cause.fault is Blame.CAPACITY
 
 
 def failure_of(error: str) -> Failure:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import attrs
 
 from gputrain.backends.vertex.settings import Transport
-from gputrain.backends.vertex.states import LABEL_REGION, Seen
+from gputrain.backends.vertex.states import LABEL_REGION, SeenJob
 from gputrain.gcp import LABEL_GANG, LABEL_JOB, Access, Api, Listing, Page, read_all
 from gputrain.retry import LOOK, Policy
 
@@ -30,13 +30,13 @@ CHANGES = "name,state,startTime,endTime,error"
 
 
 @attrs.frozen(kw_only=True)
-class Jobs:
+class JobService:
     """The job service of one project."""
 
     access: Access
     transport: Transport
 
-    def create(self, region: str, body: Mapping[str, Any]) -> Seen:
+    def create(self, region: str, body: Mapping[str, Any]) -> SeenJob:
         """Make a job: the one write. Tried again only where Vertex AI said that it did nothing.
 
         Raises:
@@ -54,7 +54,7 @@ class Jobs:
             policy=CREATE,
         )
 
-    def get(self, resource: str) -> Seen:
+    def get(self, resource: str) -> SeenJob:
         """Look at one job.
 
         Raises:
@@ -82,10 +82,10 @@ class Jobs:
         found: dict[str, Any] = MessageToDict(_library().CustomJob.pb(job))
         return found
 
-    def list(self, region: str, wanted: str, fields: str = LOOKED_AT) -> Listing[Seen]:
+    def list(self, region: str, wanted: str, fields: str = LOOKED_AT) -> Listing[SeenJob]:
         """These fields of every job of a region that a filter takes, newest first, read to the last page."""
 
-        def page(token: str) -> Page[Seen]:
+        def page(token: str) -> Page[SeenJob]:
             request = {
                 "parent": self._parent(region),
                 "filter": wanted,
@@ -156,14 +156,14 @@ def _region(resource: str) -> str:
     return resource.split("/")[3]
 
 
-def _seen(job: Any) -> Seen:
+def _seen(job: Any) -> SeenJob:
     raw = _library().CustomJob.pb(job)
     try:
         state = _library().JobState(raw.state).name
     except ValueError:  # a state of tomorrow's API, over gRPC; REST makes it UNSPECIFIED
         state = ""
     scheduling = raw.job_spec.scheduling
-    return Seen(
+    return SeenJob(
         resource=raw.name,
         job_id=raw.labels.get(LABEL_JOB, ""),
         state=state,

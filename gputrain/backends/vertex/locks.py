@@ -7,12 +7,12 @@ import json
 import attrs
 
 from gputrain.backends.vertex import render
-from gputrain.backends.vertex.jobs import Jobs
-from gputrain.backends.vertex.states import Seen
+from gputrain.backends.vertex.jobs import JobService
+from gputrain.backends.vertex.states import SeenJob
 from gputrain.errors import PermissionDeniedError
 from gputrain.gcp import MissingError, Objects
 from gputrain.gcp.shared import Kept
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 
 
 @attrs.frozen(kw_only=True)
@@ -27,12 +27,12 @@ class Lock:
 class Locks:
     """Reads locks: in the backend's bucket, or where the job's own order says, if the backend has none."""
 
-    def __init__(self, jobs: Jobs, bucket: Bucket | None) -> None:
+    def __init__(self, jobs: JobService, bucket: BucketPrefix | None) -> None:
         self._jobs = jobs
         self._bucket = bucket
-        self._places: Kept[str, tuple[tuple[Bucket, str] | None]] = Kept()
+        self._places: Kept[str, tuple[tuple[BucketPrefix, str] | None]] = Kept()
 
-    def of(self, seen: Seen) -> Lock:
+    def of(self, seen: SeenJob) -> Lock:
         """The lock of the id that a job has."""
         place = self._place(seen)
         if place is None:
@@ -46,16 +46,16 @@ class Locks:
         )
         return Lock(number=number, restarts=int(restarts) if restarts.isdecimal() else 0)
 
-    def _place(self, seen: Seen) -> tuple[Bucket, str] | None:
+    def _place(self, seen: SeenJob) -> tuple[BucketPrefix, str] | None:
         if self._bucket is not None:
             return self._bucket, render.lock_of(self._bucket, seen.job_id)
         known = self._places.get(seen.resource) or self._places.put(seen.resource, (self._ordered(seen),))
         return known[0]
 
-    def _ordered(self, seen: Seen) -> tuple[Bucket, str] | None:
+    def _ordered(self, seen: SeenJob) -> tuple[BucketPrefix, str] | None:
         try:
             spec = self._jobs.document(seen.resource)["jobSpec"]
             order = json.loads(spec["workerPoolSpecs"][0]["containerSpec"]["args"][0])
-            return Bucket(name=str(order["bucket"])), str(order["lock"])
+            return BucketPrefix(name=str(order["bucket"])), str(order["lock"])
         except (MissingError, LookupError, ValueError, TypeError):  # deleted, or no job of ours
             return None

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gputrain.backends.base import LogLine, LogPage
-from gputrain.backends.vertex.states import Seen
+from gputrain.backends.vertex.states import SeenJob
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import Access, Api, filter_text
@@ -34,7 +34,7 @@ OVERLAP = timedelta(seconds=30)
 _TASK = re.compile(r"workerpool([01])-(\d+)")
 
 
-def read(access: Access, seen: Seen, cursor: str) -> LogPage:
+def read(access: Access, seen: SeenJob, cursor: str) -> LogPage:
     """Lines since ``cursor``.
 
     Raises:
@@ -63,7 +63,7 @@ def read(access: Access, seen: Seen, cursor: str) -> LogPage:
     return LogPage(lines=tuple(map(_line, fresh)), cursor=_write_cursor(start, known, token, reached))
 
 
-def results(access: Access, seen: Seen) -> list[Mapping[str, Any]]:
+def results(access: Access, seen: SeenJob) -> list[Mapping[str, Any]]:
     """The result documents that the node agents of the last attempt wrote as their last lines."""
     wanted = f"{_filter(seen)} AND (textPayload:{_MARKER} OR jsonPayload.message:{_MARKER})"
     body = _entries(access, wanted, "timestamp desc", 100, "")
@@ -75,7 +75,7 @@ def results(access: Access, seen: Seen) -> list[Mapping[str, Any]]:
     return list(newest.values())
 
 
-def are_empty(access: Access, seen: Seen) -> bool:
+def are_empty(access: Access, seen: SeenJob) -> bool:
     """True where not a single line of the job's replicas came; the service writes a few of its own."""
     wanted = f'{_filter(seen)} AND resource.labels.task_name!="service"'
     return not _entries(access, wanted, "timestamp asc", 1, "").get("entries")
@@ -84,7 +84,7 @@ def are_empty(access: Access, seen: Seen) -> bool:
 _MARKER = filter_text(contract.RESULT_MARKER.strip())
 
 
-def _filter(seen: Seen) -> str:
+def _filter(seen: SeenJob) -> str:
     return f'resource.type="ml_job" AND resource.labels.job_id={filter_text(seen.number)}'
 
 

@@ -17,8 +17,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from gputrain.backends.vertex.diagnosis import is_capacity
-from gputrain.backends.vertex.jobs import Jobs
-from gputrain.backends.vertex.states import Seen
+from gputrain.backends.vertex.jobs import JobService
+from gputrain.backends.vertex.states import SeenJob
 from gputrain.errors import RequestError, TransientError
 from gputrain.gcp import LABEL_JOB, MissingError, UnclearError, filter_text, label_value
 
@@ -30,7 +30,7 @@ SETTLE_S = 60.0
 LOOK_EVERY_S = 5.0
 TRIES = 2
 
-Holder = Callable[[Seen], str]
+Holder = Callable[[SeenJob], str]
 """The number of the job that holds the lock of a job's id; empty where none does."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
@@ -41,17 +41,17 @@ def label_filter(job_id: str) -> str:
     return f"labels.{LABEL_JOB}={filter_text(label_value(job_id))}"
 
 
-def find_all(jobs: Jobs, regions: Sequence[str], job_id: str) -> tuple[Seen, ...]:
+def find_all(jobs: JobService, regions: Sequence[str], job_id: str) -> tuple[SeenJob, ...]:
     """Every job of that id, in any of the regions."""
     return tuple(seen for region in regions for seen in jobs.list(region, label_filter(job_id)).items)
 
 
-def found_no_room(seen: Seen) -> bool:
+def found_no_room(seen: SeenJob) -> bool:
     """Whether a job ended because its region had no machines: another place may have some."""
     return seen.has_ended and seen.started_at is None and is_capacity(seen.error)
 
 
-def effective(found: Sequence[Seen], holder: Holder) -> Seen | None:
+def effective(found: Sequence[SeenJob], holder: Holder) -> SeenJob | None:
     """The one job that counts: the lock's holder; before anyone holds it, the oldest that was not undone.
 
     One that found no machines does not count; nor does one that was cancelled before it ran, beside others.
@@ -65,12 +65,12 @@ def effective(found: Sequence[Seen], holder: Holder) -> Seen | None:
     return min(counting, key=lambda seen: (seen.created_at or _LONG_AGO, seen.number), default=None)
 
 
-def extras(found: Sequence[Seen], kept: Seen) -> tuple[Seen, ...]:
+def extras(found: Sequence[SeenJob], kept: SeenJob) -> tuple[SeenJob, ...]:
     """The jobs of the same id that go on beside the one that counts."""
     return tuple(seen for seen in found if seen.number != kept.number and not seen.has_ended)
 
 
-def cancel_extras(jobs: Jobs, found: Sequence[Seen], kept: Seen | None, holder: Holder) -> None:
+def cancel_extras(jobs: JobService, found: Sequence[SeenJob], kept: SeenJob | None, holder: Holder) -> None:
     """End the jobs of the same id that do nothing, once the lock says which one does."""
     others = () if kept is None else extras(found, kept)
     if not others or kept is None or holder(kept) != kept.number:
@@ -83,7 +83,7 @@ def cancel_extras(jobs: Jobs, found: Sequence[Seen], kept: Seen | None, holder: 
             log.info("could not cancel %s: %s", seen.resource, error)
 
 
-def create_once(jobs: Jobs, region: str, body: Mapping[str, Any], job_id: str, nonce: str) -> Seen:
+def create_once(jobs: JobService, region: str, body: Mapping[str, Any], job_id: str, nonce: str) -> SeenJob:
     """Create the job, or take up the one that a lost answer has made: it bears the nonce of this ask.
 
     Raises:
@@ -106,7 +106,7 @@ def create_once(jobs: Jobs, region: str, body: Mapping[str, Any], job_id: str, n
         raise
 
 
-def end(jobs: Jobs, seen: Seen) -> None:
+def end(jobs: JobService, seen: SeenJob) -> None:
     """Ask a job to stop; one that has ended meanwhile, or is gone, is no error."""
     try:
         jobs.cancel(seen.resource)
@@ -117,12 +117,12 @@ def end(jobs: Jobs, seen: Seen) -> None:
             raise
 
 
-def of_ask(jobs: Jobs, region: str, job_id: str, nonce: str) -> Seen | None:
+def of_ask(jobs: JobService, region: str, job_id: str, nonce: str) -> SeenJob | None:
     """The job that an ask has made, if a list shows it."""
     return next((seen for seen in find_all(jobs, [region], job_id) if seen.nonce == nonce), None)
 
 
-def _settled(jobs: Jobs, region: str, job_id: str, nonce: str) -> Seen | None:
+def _settled(jobs: JobService, region: str, job_id: str, nonce: str) -> SeenJob | None:
     waited = 0.0
     while True:
         made = of_ask(jobs, region, job_id, nonce)

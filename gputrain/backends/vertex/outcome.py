@@ -12,7 +12,7 @@ from gputrain.backends.results import first_cause, silence
 from gputrain.backends.vertex import diagnosis, logs
 from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.restarts import Restarts
-from gputrain.backends.vertex.states import Seen, state_of
+from gputrain.backends.vertex.states import SeenJob, state_of
 from gputrain.entrypoint import contract
 from gputrain.errors import AccessError
 from gputrain.gcp import Access
@@ -23,7 +23,7 @@ REASON_COMES_WITHIN_S = 90.0
 """``customJob.error`` is filled in about a minute after the end. Source: Vertex AI's pages, 2026-11-20."""
 
 
-class Outcome:
+class JobEnds:
     """What became of jobs; an end is worked out once."""
 
     def __init__(self, access: Access, locks: Locks) -> None:
@@ -32,10 +32,10 @@ class Outcome:
         self._restarts = Restarts(locks.of)
         self._ends: Kept[str, Observation] = Kept()
         self._ended_since: Kept[str, float] = Kept()
-        self._last: Kept[str, tuple[Seen, Observation]] = Kept(idle_s=120.0)
+        self._last: Kept[str, tuple[SeenJob, Observation]] = Kept(idle_s=120.0)
         self._winners: Kept[str, str] = Kept()
 
-    def superseded_by(self, seen: Seen) -> str:
+    def superseded_by(self, seen: SeenJob) -> str:
         """The number of the job that ran instead, where this one ended well by doing nothing; else empty."""
         if state_of(seen) is not State.SUCCEEDED or not seen.job_id:
             return ""
@@ -44,7 +44,7 @@ class Outcome:
             winner = self._winners.put(seen.resource, self._locks.of(seen).number)
         return "" if winner == seen.number else winner
 
-    def observe(self, seen: Seen) -> Observation:
+    def observe(self, seen: SeenJob) -> Observation:
         """The observation that a look amounts to."""
         end = self._ends.get(seen.resource)
         if end is not None:
@@ -79,7 +79,7 @@ class Outcome:
             self._last.put(seen.resource, (seen, plain))
         return plain
 
-    def _failed(self, seen: Seen, plain: Observation) -> Observation:
+    def _failed(self, seen: SeenJob, plain: Observation) -> Observation:
         documents, note = self._documents(seen)
         cause = first_cause(documents)
         if cause is None and not seen.error and not self._is_late(seen):
@@ -92,7 +92,7 @@ class Outcome:
         self._last.drop(seen.resource)
         return end
 
-    def _documents(self, seen: Seen) -> tuple[list[Mapping[str, Any]], str]:
+    def _documents(self, seen: SeenJob) -> tuple[list[Mapping[str, Any]], str]:
         """The agents' result documents, and why there are none."""
         if seen.started_at is None:
             return [], ""
@@ -103,7 +103,7 @@ class Outcome:
             return [], f"its logs could not be read: {error.what}. {error.fix}"
         return documents, diagnosis.NO_LOGS if empty else ""
 
-    def _is_late(self, seen: Seen) -> bool:
+    def _is_late(self, seen: SeenJob) -> bool:
         """True when the reason is overdue, by Google's clock and by ours: either may be wrong."""
         now = self._access.now()
         since = self._ended_since.get(seen.resource)
@@ -147,13 +147,13 @@ def _with_note(failure: Failure, note: str) -> Failure:
     return attrs.evolve(failure, message=f"{failure.message} ({note})") if note else failure
 
 
-def _detail(seen: Seen, state: State | None) -> str:
+def _detail(seen: SeenJob, state: State | None) -> str:
     if state is State.EXPIRED:
         return "it ran for all of max_run_duration" if seen.started_at else "it waited too long for machines"
     word = seen.state.removeprefix("JOB_STATE_").lower()
     return f"{word}: {seen.error}" if seen.error else word
 
 
-def _raw(seen: Seen) -> dict[str, Any]:
+def _raw(seen: SeenJob) -> dict[str, Any]:
     error = {"code": seen.error_code, "message": seen.error}
     return {"name": seen.resource, "state": seen.state, "error": error}

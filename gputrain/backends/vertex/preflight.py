@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputrain.backends.vertex import images, offers, render
-from gputrain.backends.vertex.settings import Settings
+from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import Shape
 from gputrain.gcp import Access
 from gputrain.planning import Candidate
@@ -64,7 +64,7 @@ _SECRETS = NeededApi(name="secretmanager.googleapis.com", purpose="resolve the s
 
 
 def preflight(
-    access: Access, settings: Settings, spec: TrainingSpec | None, candidates: Sequence[Candidate]
+    access: Access, settings: VertexSettings, spec: TrainingSpec | None, candidates: Sequence[Candidate]
 ) -> Checks:
     """What a job would need; with a spec, also its code and its image on each machine it may get."""
     home = settings.bucket
@@ -84,7 +84,7 @@ def preflight(
     return examine(offers.NAME, (credentials(access),), (project(access),), things)
 
 
-def _networks(access: Access, settings: Settings) -> tuple[Question, ...]:
+def _networks(access: Access, settings: VertexSettings) -> tuple[Question, ...]:
     fix = "gcloud compute networks list, and name one of them"
     paths = (settings.network, settings.network_attachment)
     return tuple(network(access, path, fix) for path in paths if path is not None)

@@ -10,8 +10,8 @@ import attrs
 from gputrain.backends.base import Bundle, JobRef
 from gputrain.backends.vertex import once
 from gputrain.backends.vertex.offers import NAME
-from gputrain.backends.vertex.settings import Settings
-from gputrain.backends.vertex.states import Seen
+from gputrain.backends.vertex.settings import VertexSettings
+from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.whereabouts import Whereabouts
 from gputrain.errors import AccessError, CapacityError, Scope
 from gputrain.records import CANCELLED, BucketBoard, Code, Record, ended
@@ -28,7 +28,7 @@ _CHOICES = (
 class CustomJobRecorder:
     """As of `Recorder`."""
 
-    settings: Settings
+    settings: VertexSettings
     board: BucketBoard
     whereabouts: Whereabouts
 
@@ -89,7 +89,7 @@ class CustomJobRecorder:
         except AccessError as error:  # one who may end jobs, but not write to the bucket
             log.warning("%s is cancelled, and may be started again: %s", job_id, error.what)
 
-    def _of_ask(self, record: Record) -> Seen | None:
+    def _of_ask(self, record: Record) -> SeenJob | None:
         last = record.last
         assert last is not None
         return once.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)

@@ -12,7 +12,7 @@ from gputrain import catalog
 from gputrain.backends.asked import of_agents
 from gputrain.backends.base import Bundle
 from gputrain.backends.vertex import images
-from gputrain.backends.vertex.settings import Settings
+from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import LABEL_REGION
 from gputrain.catalog import ProvisioningModel, Service, Shape
 from gputrain.entrypoint import contract
@@ -21,7 +21,7 @@ from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import STRATEGIES
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
@@ -32,7 +32,7 @@ def custom_job(
     job_id: str,
     bundle: Bundle,
     *,
-    settings: Settings,
+    settings: VertexSettings,
     addresses: Mapping[str, str],
     nonce: str,
 ) -> dict[str, Any]:
@@ -70,18 +70,18 @@ def custom_job(
     return body
 
 
-def _region_labels(settings: Settings) -> dict[str, str]:
+def _region_labels(settings: VertexSettings) -> dict[str, str]:
     """Where a watcher that knows nothing but the job's name may look for it, and may make it again."""
     places = settings.regions if len(settings.regions) > 1 else ()
     return {f"{LABEL_REGION}{number}": place for number, place in enumerate(places)}
 
 
-def folder_of(bucket: Bucket, job_id: str) -> str:
+def folder_of(bucket: BucketPrefix, job_id: str) -> str:
     """The ``gs://`` folder that belongs to one job; ends in ``/``."""
     return bucket.uri("jobs", job_id, "")
 
 
-def lock_of(bucket: Bucket, job_id: str) -> str:
+def lock_of(bucket: BucketPrefix, job_id: str) -> str:
     """The object that only one job of the same id can create."""
     return bucket.object_name("jobs", job_id, "lock")
 
@@ -97,7 +97,7 @@ def _pools(
     candidate: Candidate,
     job_id: str,
     bundle: Bundle,
-    settings: Settings,
+    settings: VertexSettings,
     addresses: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     """The chief, the workers where there are any, and the reduction server where one is wanted."""
@@ -146,7 +146,7 @@ def _machine(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
     return machine
 
 
-def _disk(candidate: Candidate, settings: Settings) -> dict[str, Any]:
+def _disk(candidate: Candidate, settings: VertexSettings) -> dict[str, Any]:
     sold = shape_of(candidate).machine.boot_disk_types
     kind = settings.disk_type or ("pd-ssd" if "pd-ssd" in sold else "hyperdisk-balanced")
     return {"bootDiskType": kind, "bootDiskSizeGb": settings.disk_gib}
@@ -157,7 +157,7 @@ def _container(
     candidate: Candidate,
     job_id: str,
     bundle: Bundle,
-    settings: Settings,
+    settings: VertexSettings,
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
     bucket = settings.bucket
@@ -182,7 +182,9 @@ def _container(
     }
 
 
-def _environment(spec: TrainingSpec, candidate: Candidate, job_id: str, bucket: Bucket) -> dict[str, str]:
+def _environment(
+    spec: TrainingSpec, candidate: Candidate, job_id: str, bucket: BucketPrefix
+) -> dict[str, str]:
     """What the node agent reads; where the nodes are it finds out from Vertex AI's own variables."""
     folder = folder_of(bucket, job_id)
     return {
@@ -199,7 +201,7 @@ def _mounted(place: str) -> str:
     return "/gcs/" + place.removeprefix("gs://") if place.startswith("gs://") else place
 
 
-def _base_output(candidate: Candidate, job_id: str, settings: Settings) -> str:
+def _base_output(candidate: Candidate, job_id: str, settings: VertexSettings) -> str:
     """Only for a job in the bucket's own region: Vertex AI refuses any other."""
     if settings.bucket is None or candidate.place != settings.home:
         return ""
@@ -225,7 +227,7 @@ def _seconds(duration: timedelta) -> str:
     return f"{int(duration.total_seconds())}s"
 
 
-def _network(settings: Settings) -> dict[str, Any]:
+def _network(settings: VertexSettings) -> dict[str, Any]:
     if settings.network is not None:
         return {"network": settings.network}
     if settings.network_attachment is not None:

@@ -6,18 +6,18 @@ import threading
 from collections.abc import Callable
 
 from gputrain.backends.vertex.locks import Lock
-from gputrain.backends.vertex.states import Seen
+from gputrain.backends.vertex.states import SeenJob
 
 
 class Restarts:
     """Counts what its looks see, and reads the lock where others may have seen more: first and last."""
 
-    def __init__(self, lock_of: Callable[[Seen], Lock]) -> None:
+    def __init__(self, lock_of: Callable[[SeenJob], Lock]) -> None:
         self._lock_of = lock_of
         self._lock = threading.Lock()
         self._known: dict[str, tuple[int, bool]] = {}
 
-    def of(self, seen: Seen) -> int:
+    def of(self, seen: SeenJob) -> int:
         """0 for a job in its first run, one more for each restart."""
         if not seen.may_restart:
             return 0

@@ -9,8 +9,8 @@ import attrs
 
 from gputrain import fields
 from gputrain.faults import FaultCollector
-from gputrain.fields import Row, matching
-from gputrain.staging.bucket import Bucket
+from gputrain.fields import Field, matching
+from gputrain.staging.bucket import BucketPrefix
 
 
 class Transport(enum.Enum):
@@ -36,12 +36,12 @@ class ReductionServer:
 
 
 @attrs.frozen(kw_only=True)
-class Settings:
+class VertexSettings:
     """The constructor's arguments, as values."""
 
     project: str
     regions: tuple[str, ...]
-    bucket: Bucket | None
+    bucket: BucketPrefix | None
     service_account: str | None
     network: str | None
     network_attachment: str | None
@@ -59,54 +59,54 @@ class Settings:
         return self.regions[0]
 
 
-_REGIONS = Row(
+_REGIONS = Field(
     fields.many(matching(r"[a-z]+-[a-z]+\d+"), or_one=True), "one or more regions",
     "region='us-central1'; a zone has a letter more than its region",
 )  # fmt: skip
 # ruff: noqa: E501  # one row a field
 ROWS = {
-    "project": Row(
+    "project": Field(
         matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"), "a project's id", "project='my-project'",
         is_needed=True,
     ),
     "region": _REGIONS,
     "regions": _REGIONS,
-    "bucket": Row(Bucket.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'"),
-    "service_account": Row(
+    "bucket": Field(BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'"),
+    "service_account": Field(
         matching(r"[^@\s/]+@[^@\s/]+"), "an e-mail address", "service_account='train@my-project.iam.gserviceaccount.com'",
     ),
-    "network": Row(
+    "network": Field(
         matching(r"projects/[^/\s]+/global/networks/[^/\s]+"), "the network's full name",
         "network='projects/PROJECT_NUMBER/global/networks/NAME'",
     ),
-    "network_attachment": Row(
+    "network_attachment": Field(
         matching(r"projects/[^/\s]+/regions/[^/\s]+/networkAttachments/[^/\s]+"), "the attachment's full name",
         "network_attachment='projects/P/regions/R/networkAttachments/NAME'",
     ),
-    "tensorboard": Row(
+    "tensorboard": Field(
         matching(r"projects/[^/\s]+/locations/[^/\s]+/tensorboards/[^/\s]+"), "the instance's full name",
         "tensorboard='projects/P/locations/R/tensorboards/ID'",
     ),
-    "persistent_resource": Row(
+    "persistent_resource": Field(
         matching(r"[a-z][a-z0-9-]{0,62}"), "the resource's id", "persistent_resource='my-cluster'"
     ),
-    "kms_key": Row(
+    "kms_key": Field(
         matching(r"projects/[^/\s]+/locations/[^/\s]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+"), "the key's full name",
         "kms_key='projects/P/locations/R/keyRings/K/cryptoKeys/N'",
     ),
-    "disk_gib": Row(fields.whole(100, 64_000), "100 to 64000", "disk_gib=100", is_needed=True),
-    "disk_type": Row(
+    "disk_gib": Field(fields.whole(100, 64_000), "100 to 64000", "disk_gib=100", is_needed=True),
+    "disk_type": Field(
         matching(r"pd-ssd|pd-standard|hyperdisk-balanced"), "pd-ssd, pd-standard or hyperdisk-balanced", "leave it out"
     ),
-    "reduction_server": Row(
+    "reduction_server": Field(
         fields.instance(ReductionServer), "a ReductionServer", "reduction_server=ReductionServer(replicas=2)"
     ),
-    "transport": Row(fields.one_of(Transport), "'rest' or 'grpc'", "leave it out", is_needed=True),
+    "transport": Field(fields.one_of(Transport), "'rest' or 'grpc'", "leave it out", is_needed=True),
 }  # fmt: skip
 """How each argument is read."""
 
 
-def read_settings(**given: Any) -> Settings:
+def read_settings(**given: Any) -> VertexSettings:
     """The settings, every fault of them told at once.
 
     Raises:
@@ -127,4 +127,4 @@ def read_settings(**given: Any) -> Settings:
     is_told = given["service_account"] or not given["tensorboard"]
     faults.check(is_told, "service_account", None, "set, where tensorboard is", "service_account=...")
     faults.raise_if_any()
-    return Settings(regions=regions, **found)
+    return VertexSettings(regions=regions, **found)

@@ -36,7 +36,7 @@ ENDED = frozenset(name for name, state in STATES.items() if state is not None an
 
 
 @attrs.frozen(kw_only=True)
-class Seen:
+class SeenJob:
     """One custom job as a look saw it."""
 
     resource: str
@@ -79,7 +79,7 @@ class Seen:
         return self.state == "JOB_STATE_CANCELLED" and self.started_at is None
 
 
-def state_of(seen: Seen) -> State | None:
+def state_of(seen: SeenJob) -> State | None:
     """Our state; a job that Vertex AI stopped at its time limit has expired, whatever word it uses.
 
     Source: the word for a reached timeout is not documented; CANCELLED and FAILED were both reported.
@@ -90,7 +90,7 @@ def state_of(seen: Seen) -> State | None:
     return state
 
 
-def _ran_out(seen: Seen) -> bool:
+def _ran_out(seen: SeenJob) -> bool:
     if seen.timeout is None or seen.started_at is None or seen.ended_at is None:
         return False
     return seen.ended_at - seen.started_at >= seen.timeout

@@ -9,8 +9,8 @@ import threading
 
 import attrs
 
-from gputrain.backends.vertex.jobs import CHANGES, PAGE_SIZE, Jobs
-from gputrain.backends.vertex.states import ENDED, Seen
+from gputrain.backends.vertex.jobs import CHANGES, PAGE_SIZE, JobService
+from gputrain.backends.vertex.states import ENDED, SeenJob
 from gputrain.gcp import LABEL_JOB, MissingError
 
 FEW = 2
@@ -25,20 +25,20 @@ FORGET_S = 120.0
 """A job that nobody asked for so long is not watched any more."""
 
 
-class Watch:
+class RegionWatch:
     """The jobs of one region that somebody looks at."""
 
-    def __init__(self, jobs: Jobs, region: str) -> None:
+    def __init__(self, jobs: JobService, region: str) -> None:
         self._jobs = jobs
         self._region = region
         self._now = jobs.access.now
         self._lock = threading.Lock()
-        self._seen: dict[str, tuple[float, Seen]] = {}
+        self._seen: dict[str, tuple[float, SeenJob]] = {}
         self._asked: dict[str, float] = {}
         self._fresh_s = FRESH_S
         self._listed_at = float("-inf")
 
-    def look(self, resource: str) -> Seen:
+    def look(self, resource: str) -> SeenJob:
         """The job as it was within the last seconds.
 
         Raises:
@@ -59,7 +59,7 @@ class Watch:
                 at, seen = self._seen.get(resource, (float("-inf"), None))
             return seen if seen is not None and at == now else self._get(resource, now)
 
-    def _get(self, resource: str, now: float) -> Seen:
+    def _get(self, resource: str, now: float) -> SeenJob:
         """One call for one job; the list leaves out those that have ended."""
         try:
             seen = self._jobs.get(resource)
@@ -83,7 +83,7 @@ class Watch:
         self._seen = {**kept, **{seen.resource: (now, seen) for seen in listed}}
         self._listed_at = now
 
-    def _changed(self, new: Seen) -> Seen:
+    def _changed(self, new: SeenJob) -> SeenJob:
         """The job as it was known, with what has changed."""
         _, known = self._seen[new.resource]
         told = (known.state, known.started_at, known.ended_at, known.error)
@@ -108,6 +108,6 @@ class Watch:
         return sum(one not in self._seen or not _is_final(self._seen[one][1]) for one in self._asked)
 
 
-def _is_final(seen: Seen) -> bool:
+def _is_final(seen: SeenJob) -> bool:
     """An end with its reason told; a failure's reason comes about a minute later."""
     return seen.has_ended and (seen.state == "JOB_STATE_SUCCEEDED" or bool(seen.error))

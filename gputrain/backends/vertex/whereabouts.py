@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.vertex import once
-from gputrain.backends.vertex.jobs import Jobs
-from gputrain.backends.vertex.states import Seen
+from gputrain.backends.vertex.jobs import JobService
+from gputrain.backends.vertex.states import SeenJob
 from gputrain.errors import JobLostError
 from gputrain.gcp import LABEL_JOB, MissingError
 from gputrain.gcp.shared import Kept
@@ -18,7 +18,7 @@ from gputrain.records import Board
 class Whereabouts:
     """Finds jobs by their labels, once, and remembers where they are. It changes nothing."""
 
-    def __init__(self, jobs: Jobs, regions: Sequence[str], holder: once.Holder) -> None:
+    def __init__(self, jobs: JobService, regions: Sequence[str], holder: once.Holder) -> None:
         self.jobs = jobs
         self._regions = regions
         self._holder = holder
@@ -39,7 +39,7 @@ class Whereabouts:
         known = self._resources.get(ref.name)
         return self.found_anew(ref).resource if known is None else known
 
-    def found_anew(self, ref: JobRef) -> Seen:
+    def found_anew(self, ref: JobRef) -> SeenJob:
         """The one job that counts, looked for in lists. Raises as `of`."""
         found = self.all(ref)
         if not found:
@@ -54,7 +54,7 @@ class Whereabouts:
         """Whether other jobs of the id were seen to go on beside the one that counts."""
         return name in self._doubled
 
-    def find(self, name: str) -> list[Seen]:
+    def find(self, name: str) -> list[SeenJob]:
         """Jobs of ours in these regions, newest first; those whose id starts with ``name``."""
         found = [
             seen
@@ -64,14 +64,14 @@ class Whereabouts:
         ]
         return sorted(found, key=lambda seen: str(seen.created_at), reverse=True)
 
-    def all(self, ref: JobRef) -> tuple[Seen, ...]:
+    def all(self, ref: JobRef) -> tuple[SeenJob, ...]:
         """Every job of the id: where it was made first, and wherever its labels say that it may have gone."""
         places = tuple(dict.fromkeys([ref.place, *self._regions]))
         found = once.find_all(self.jobs, places, ref.name)
         told = dict.fromkeys(region for one in found for region in one.regions)
         return found + once.find_all(self.jobs, [one for one in told if one not in places], ref.name)
 
-    def settled(self, ref: JobRef, board: Board | None) -> tuple[Seen, ...]:
+    def settled(self, ref: JobRef, board: Board | None) -> tuple[SeenJob, ...]:
         """As `all`, and the one that was noted; one that was asked for a moment ago is waited for.
 
         Raises:
@@ -92,7 +92,7 @@ class Whereabouts:
             self.jobs.access.sleep(once.LOOK_EVERY_S)
             waited_s += once.LOOK_EVERY_S
 
-    def _one(self, ref: JobRef, resource: str) -> Seen:
+    def _one(self, ref: JobRef, resource: str) -> SeenJob:
         try:
             return self.jobs.get(resource)
         except MissingError as error:

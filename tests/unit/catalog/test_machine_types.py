@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 from gputrain import catalog
-from gputrain.catalog import Placement, ProvisioningModel, ReservationKind, Service
+from gputrain.catalog import CompactPlacement, ProvisioningModel, ReservationKind, Service
 from gputrain.errors import NoFitError
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
@@ -79,7 +79,7 @@ def test_rdma_families_know_their_networks():
 
 
 def test_placement_is_recommended_for_a3_mega():
-    assert catalog.machine("a3-megagpu-8g").family.placement is Placement.RECOMMENDED
+    assert catalog.machine("a3-megagpu-8g").family.placement is CompactPlacement.RECOMMENDED
 
 
 def test_small_h100_machines_take_no_reservation():

@@ -5,7 +5,7 @@ import json
 import attrs
 import pytest
 
-from gputrain.backends.compute.names import Objects
+from gputrain.backends.compute.names import JobObjects
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
@@ -38,7 +38,7 @@ def job(cloud, make, code):
 
 def say(cloud, backend, attempt, **document):
     """What a guest writes of itself."""
-    name = Objects(bucket=backend._settings.bucket, job_id="bert-1").status(attempt, 0)
+    name = JobObjects(bucket=backend._settings.bucket, job_id="bert-1").status(attempt, 0)
     backend._access.post(
         f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
         action="say what a guest says",

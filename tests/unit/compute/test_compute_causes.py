@@ -8,7 +8,7 @@ import pytest
 
 from gputrain import causes
 from gputrain.backends.compute import causes as judge_of
-from gputrain.backends.compute.causes import BY_PEOPLE, OPERATIONS, Node, judge
+from gputrain.backends.compute.causes import BY_PEOPLE, OPERATIONS, VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.errors import TransientError
 from gputrain.lifecycle import State
@@ -139,7 +139,7 @@ ALL = [(cause, number) for cause, ways in ENDS.items() for number in range(len(w
 
 def judged(cause, number):
     nodes = [
-        Node(rank=rank, status="", document=document, operations=tuple(operations))
+        VmReport(rank=rank, status="", document=document, operations=tuple(operations))
         for rank, (document, operations) in enumerate(ENDS[cause][number])
     ]
     return judge(nodes, account=ACCOUNT, is_cancelled=cause is causes.CANCELLED)
@@ -154,7 +154,7 @@ def test_the_confusion_matrix_is_diagonal(cause, number):
 def test_the_order_in_which_nodes_are_looked_at_makes_no_difference(cause):
     for number in range(len(ENDS[cause])):
         nodes = [
-            Node(rank=rank, status="", document=document, operations=tuple(operations))
+            VmReport(rank=rank, status="", document=document, operations=tuple(operations))
             for rank, (document, operations) in enumerate(ENDS[cause][number])
         ]
         assert judge(nodes[::-1], account=ACCOUNT, is_cancelled=cause is causes.CANCELLED).cause is cause
@@ -186,7 +186,7 @@ def test_a_rank_that_failed_keeps_its_own_words():
 
 
 def test_a_vm_that_could_not_write_to_the_bucket_is_told_from_one_that_google_took():
-    nodes = [Node(rank=0, operations=(SELF_DELETE,))]
+    nodes = [VmReport(rank=0, operations=(SELF_DELETE,))]
     verdict = judge(nodes, account=ACCOUNT, is_cancelled=False)
     assert (verdict.cause, verdict.failure.kind) == (causes.VANISHED, "vanished")
     assert "could not write to the bucket" in verdict.detail

@@ -9,11 +9,11 @@ import pytest
 from emulator.tests.discovery import Exchange, validate
 from gputrain.backends.base import Bundle
 from gputrain.backends.compute import ComputeEngine, render
-from gputrain.backends.compute.names import Objects, Place, vm_names
+from gputrain.backends.compute.names import JobObjects, JobPlace, vm_names
 from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "compute"
 BUNDLE = Bundle(
@@ -248,11 +248,11 @@ def test_every_fault_of_the_settings_is_told_at_once():
 
 
 def test_a_place_names_the_zone_and_the_bucket_that_outlives_the_vms():
-    place = Place(zone="us-central1-a", bucket=Bucket.parse("gs://my-bucket/team/a"))
-    assert Place.parse(str(place)) == place
-    assert Objects(bucket=place.bucket, job_id="j").status(2, 1) == "team/a/jobs/j/attempt-2/status-1.json"
+    place = JobPlace(zone="us-central1-a", bucket=BucketPrefix.parse("gs://my-bucket/team/a"))
+    assert JobPlace.parse(str(place)) == place
+    assert JobObjects(bucket=place.bucket, job_id="j").status(2, 1) == "team/a/jobs/j/attempt-2/status-1.json"
     with pytest.raises(SpecError, match="zone~bucket"):
-        Place.parse("us-central1-a")
+        JobPlace.parse("us-central1-a")
 
 
 def test_places_come_in_the_order_of_the_regions():

@@ -8,7 +8,7 @@ import pytest
 import gputrain_emulator
 from gputrain import errors
 from gputrain.backends.compute.calls import Calls, errors_of, raise_first
-from gputrain.backends.vertex.jobs import Jobs
+from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.settings import Transport
 from gputrain.errors import GputrainError, Scope
 from gputrain.gcp import Access, UnclearError
@@ -172,7 +172,7 @@ def told(cloud, access):
     for transport in Transport:
         for row in VERTEX_ROWS:
             order = cloud.fail("aiplatform.customJobs.create", row, times=None)
-            jobs = Jobs(access=access, transport=transport)
+            jobs = JobService(access=access, transport=transport)
             found[row, transport] = caught(lambda jobs=jobs: jobs.create(REGION, JOB))
             order.cancel()
     return found
@@ -267,7 +267,7 @@ def test_only_what_passes_is_tried_again(cloud, access):
 
 @pytest.mark.parametrize("transport", list(Transport), ids=lambda one: one.value)
 def test_a_limit_per_minute_is_waited_for_until_the_full_minute(cloud, access, transport):
-    jobs = Jobs(access=access, transport=transport)
+    jobs = JobService(access=access, transport=transport)
     cloud.clock.advance(60 - cloud.clock.now() % 60 + 20)
     began = cloud.clock.now()
     order = cloud.fail("aiplatform.customJobs.create", "V03")
@@ -279,7 +279,7 @@ def test_a_limit_per_minute_is_waited_for_until_the_full_minute(cloud, access, t
 def test_a_vertex_quota_is_never_taken_for_a_rate(cloud, access):
     order = cloud.fail("aiplatform.customJobs.create", "V01", times=None)
     for transport in Transport:
-        error = caught(lambda at=transport: Jobs(access=access, transport=at).create(REGION, JOB))
+        error = caught(lambda at=transport: JobService(access=access, transport=at).create(REGION, JOB))
         assert (error.kind, error.scope, error.retryable) == ("quota_region", Scope.REGION, False)
     order.cancel()
     assert order.struck == len(Transport)
@@ -305,7 +305,7 @@ def test_an_incomplete_list_says_so_and_concludes_nothing(cloud, access, row):
 @pytest.mark.parametrize("transport", list(Transport), ids=lambda one: one.value)
 def test_a_write_whose_answer_is_lost_is_unclear_and_sent_once(cloud, access, fault, transport):
     order = cloud.fail("aiplatform.customJobs.create", fault, times=None)
-    error = caught(lambda: Jobs(access=access, transport=transport).create(REGION, JOB))
+    error = caught(lambda: JobService(access=access, transport=transport).create(REGION, JOB))
     order.cancel()
     assert type(error) is UnclearError
     assert (error.kind, order.struck) == ("unclear", 1)

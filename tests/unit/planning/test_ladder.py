@@ -20,7 +20,7 @@ from gputrain.errors import Scope
 from gputrain.planning import Fact, Ladder
 from gputrain.planning.attempts import Outcome, accepted, few_places, refused
 from gputrain.planning.blocks import BLOCKED_FOR, NO_BLOCKS, Blocks
-from gputrain.planning.ladder import LONGEST_REST, UNCLEAR_TRIES, GiveUp, Reason, Rest, Try
+from gputrain.planning.ladder import LONGEST_REST, UNCLEAR_TRIES, GiveUp, Rest, StopReason, Try
 from gputrain.quota import Reading, Verdict
 from tests.laws.capacity_maps import candidate
 
@@ -51,7 +51,7 @@ def following(ladder, now=NOW, blocks=NO_BLOCKS):
 def test_the_plans_order_is_kept():
     assert following(after()) == ("vertex", "us-east4")
     assert following(after(CapacityError("x"))) == ("compute", "us-central1-a")
-    assert following(after(*[CapacityError("x")] * 4)) == GiveUp(reason=Reason.NOWHERE_LEFT)
+    assert following(after(*[CapacityError("x")] * 4)) == GiveUp(reason=StopReason.NOWHERE_LEFT)
 
 
 def test_zones_that_google_names_come_first_in_its_order_within_what_the_plan_allows():
@@ -86,14 +86,14 @@ def test_a_quota_too_small_for_eight_is_still_tried_for_two():
 
 @pytest.mark.parametrize("kind", [PermissionDeniedError, ApiDisabledError, AuthError, OrgPolicyError])
 def test_what_concerns_the_whole_project_stops_its_backend(kind):
-    assert following(after(CapacityError("x"), kind("x"))) == GiveUp(reason=Reason.NOWHERE_LEFT)
+    assert following(after(CapacityError("x"), kind("x"))) == GiveUp(reason=StopReason.NOWHERE_LEFT)
     assert following(after(kind("x"))) == ("compute", "us-central1-a")
 
 
 def test_all_gpus_of_the_project_is_a_project_wide_quota_whatever_scope_it_comes_with():
     quota = QuotaExceededError("x", metric="compute.googleapis.com/gpus_all_regions", limit=0)
     plan = PLAN[1:]
-    assert after(quota, plan=plan).step(NOW) == GiveUp(reason=Reason.NOWHERE_LEFT)
+    assert after(quota, plan=plan).step(NOW) == GiveUp(reason=StopReason.NOWHERE_LEFT)
 
 
 def test_a_whole_region_without_room_is_left_at_once():
@@ -107,7 +107,7 @@ def test_a_request_that_suits_another_region_goes_there():
 
 
 def test_a_request_at_fault_goes_nowhere():
-    assert following(after(RequestError("x"))) == GiveUp(reason=Reason.REFUSED)
+    assert following(after(RequestError("x"))) == GiveUp(reason=StopReason.REFUSED)
 
 
 def test_an_unclear_answer_is_settled_where_it_was_asked_before_any_other_place():
@@ -116,11 +116,11 @@ def test_an_unclear_answer_is_settled_where_it_was_asked_before_any_other_place(
         step = ladder.step(NOW)
         assert step == Try(candidate=PLAN[1], not_before=NOW + timedelta(seconds=7))
         ladder = ladder.after(refused(step.candidate, TransientError("x", retry_after_s=7.0), NOW))
-    assert ladder.step(NOW) == GiveUp(reason=Reason.UNCLEAR)
+    assert ladder.step(NOW) == GiveUp(reason=StopReason.UNCLEAR)
 
 
 def test_a_service_that_asks_for_an_hour_of_patience_is_left_to_the_caller():
-    assert after(TransientError("x", retry_after_s=3600.0)).step(NOW) == GiveUp(reason=Reason.UNCLEAR)
+    assert after(TransientError("x", retry_after_s=3600.0)).step(NOW) == GiveUp(reason=StopReason.UNCLEAR)
 
 
 def test_a_settled_answer_lets_the_ladder_go_on():
@@ -132,7 +132,7 @@ def test_a_short_quota_is_not_tried_and_a_place_without_the_machine_neither():
     short = Fact(verdict=Verdict.SHORT, readings=(Reading(metric="q", where="r", need=2, limit=1),))
     plan = (attrs.evolve(PLAN[1], fact=short), attrs.evolve(PLAN[2], fact=Fact(absent_why="no")), PLAN[3])
     assert following(after(plan=plan)) == ("compute", "europe-west4-a")
-    assert after(plan=plan[:2]).step(NOW) == GiveUp(reason=Reason.NOWHERE_LEFT)
+    assert after(plan=plan[:2]).step(NOW) == GiveUp(reason=StopReason.NOWHERE_LEFT)
 
 
 def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_named():
@@ -164,7 +164,7 @@ def test_rests_grow_and_end_with_the_time_to_wait():
             now, ladder = step.until, ladder.again(PLAN[:1])
         else:
             ladder = ladder.after(refused(step.candidate, CapacityError("x"), now))
-    assert (step.reason, now) == (Reason.TIME_UP, end)
+    assert (step.reason, now) == (StopReason.TIME_UP, end)
     assert rests[:3] == [timedelta(seconds=30), timedelta(minutes=1), timedelta(minutes=2)]
     assert max(rests) <= LONGEST_REST
     assert ladder.attempts[-1].at == end
@@ -218,7 +218,7 @@ def test_a_refusal_of_a_whole_region_reaches_no_further_than_the_backend_says():
     assert following(after(error, plan=(LONG, SHORT))) == ("slurm", "gpu-short")
     assert not NO_BLOCKS.after(refused(LONG, error, NOW)).hold(SHORT, NOW)
     together = tuple(attrs.evolve(one, region="gpu") for one in (LONG, SHORT))
-    assert after(error, plan=together).step(NOW) == GiveUp(reason=Reason.NOWHERE_LEFT)
+    assert after(error, plan=together).step(NOW) == GiveUp(reason=StopReason.NOWHERE_LEFT)
     assert NO_BLOCKS.after(refused(together[0], error, NOW)).hold(together[1], NOW)
 
 

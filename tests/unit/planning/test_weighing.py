@@ -8,8 +8,8 @@ import pytest
 from gputrain import Local, Plan, QuotaExceededError, Trainer, TrainingSpec
 from gputrain.catalog import Service
 from gputrain.planning import Fact, Ladder, candidates, weigh
-from gputrain.planning.ladder import Reason
-from gputrain.quota import EVERYWHERE, Reading, Source, Verdict
+from gputrain.planning.ladder import StopReason
+from gputrain.quota import EVERYWHERE, LimitSource, Reading, Verdict
 from gputrain.trainer.nowhere import placement_error
 from tests.market import supply
 
@@ -18,7 +18,7 @@ SPEC = TrainingSpec(script="train.py", gpu="L4:2", num_nodes=2, max_run_duration
 MARKET = attrs.evolve(supply(Service.COMPUTE), regions=("us-central1", "us-east4"))
 
 
-def reading(limit, *, metric="NVIDIA_L4_GPUS", where="us-central1", usage=None, source=Source.REGIONS):
+def reading(limit, *, metric="NVIDIA_L4_GPUS", where="us-central1", usage=None, source=LimitSource.REGIONS):
     return Reading(
         metric=metric, where=where, need=4, limit=limit, usage=usage, source=source, read_at=NOW
     )  # fmt: skip
@@ -68,7 +68,7 @@ def test_what_nobody_told_is_called_unknown():
 
 
 def test_two_apis_that_differ_are_both_shown():
-    both = (reading(16), reading(8, source=Source.CLOUD_QUOTAS))
+    both = (reading(16), reading(8, source=LimitSource.CLOUD_QUOTAS))
     text = planned(lambda _: Fact(verdict=Verdict.FITS, readings=both)).explain()
     assert "the stricter is obeyed" in text
     assert "is 16" in text
@@ -90,7 +90,7 @@ def test_with_every_quota_short_the_error_has_the_figures_and_nothing_was_tried(
     )
     plan = planned(lambda _: short)
     assert "would not start anywhere" in plan.explain()
-    error = placement_error(plan, Ladder(candidates=plan.candidates), Reason.NOWHERE_LEFT)
+    error = placement_error(plan, Ladder(candidates=plan.candidates), StopReason.NOWHERE_LEFT)
     assert isinstance(error, QuotaExceededError)
     assert (error.metric, error.limit, error.usage, error.need) == ("GPUS_ALL_REGIONS", 2, 1, 4)
     assert "nothing was tried" in str(error)

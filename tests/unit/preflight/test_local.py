@@ -5,7 +5,7 @@ import os
 import pytest
 
 from gputrain import Local, Trainer
-from gputrain.backends.local.gpus import Gpu
+from gputrain.backends.local.gpus import LocalGpu
 from gputrain.backends.local.preflight import preflight
 from gputrain.preflight import Finding
 from gputrain.spec import TrainingSpec
@@ -30,7 +30,7 @@ def torch(tmp_path, monkeypatch):
 
 
 def gpu(index):
-    return Gpu(index=index, uuid=f"GPU-{index}", kind="L4", memory_mib=23034)
+    return LocalGpu(index=index, uuid=f"GPU-{index}", kind="L4", memory_mib=23034)
 
 
 def check_of(checks, subject):

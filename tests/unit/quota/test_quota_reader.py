@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from gputrain.catalog import Service
-from gputrain.quota import EVERYWHERE, Source, Verdict, contradictions
+from gputrain.quota import EVERYWHERE, LimitSource, Verdict, contradictions
 from gputrain.quota.reader import Reader
 from gputrain.quota.shown import quotas
 from gputrain_emulator.errors import ApiError
@@ -81,7 +81,7 @@ def test_usage_is_taken_off_where_google_tells_it(cloud, reader):
     cloud.fail(REGIONS, usage("NVIDIA_L4_GPUS", 7.0))
     found = standing(reader.read(), "L4", 2).deciding
     assert (found.limit, found.usage, found.verdict) == (8, 7, Verdict.SHORT)
-    assert found.source is Source.REGIONS
+    assert found.source is LimitSource.REGIONS
 
 
 def test_the_newest_gpus_are_told_by_family_in_cloud_quotas_alone(cloud, reader):
@@ -91,7 +91,7 @@ def test_the_newest_gpus_are_told_by_family_in_cloud_quotas_alone(cloud, reader)
     book = reader.read()
     near, far = standing(book, "H100", 8), standing(book, "H100", 8, region="europe-west4")
     assert near.verdict is Verdict.FITS
-    assert near.deciding.source is Source.CLOUD_QUOTAS
+    assert near.deciding.source is LimitSource.CLOUD_QUOTAS
     assert near.deciding.usage is None
     assert standing(book, "H200", 8).deciding.limit == 2
     assert far.verdict is Verdict.SHORT
@@ -143,7 +143,7 @@ def test_where_two_apis_contradict_each_other_both_are_shown_and_the_stricter_ob
     cloud.fail(INFOS, limit_in_cloud_quotas("NVIDIA-L4-GPUS-per-project-region", 2))
     found = standing(reader.read(), "L4", 4)
     assert found.verdict is Verdict.SHORT
-    assert found.deciding.source is Source.CLOUD_QUOTAS
+    assert found.deciding.source is LimitSource.CLOUD_QUOTAS
     assert [[one.limit for one in group] for group in contradictions(found.readings)] == [[64, 2]]
     table = str(quotas(reader.read(), Service.COMPUTE, gpus=(), regions=[REGION]))
     assert "regions.list says 64, Cloud Quotas says 2" in table

@@ -7,8 +7,8 @@ import pytest
 from gputrain.errors import CapacityError, QuotaExceededError
 from gputrain.quota import (
     EVERYWHERE,
+    LimitSource,
     Reading,
-    Source,
     Verdict,
     contradictions,
     deciding,
@@ -49,13 +49,17 @@ def test_an_unknown_quota_beside_one_that_fits_leaves_it_open():
 
 
 def test_a_quota_that_one_api_knows_is_not_unknown_because_the_other_does_not():
-    assert verdict_of([reading(8, None, source=Source.REGIONS), reading(8, 8)]) is Verdict.FITS
+    assert verdict_of([reading(8, None, source=LimitSource.REGIONS), reading(8, 8)]) is Verdict.FITS
 
 
 def test_where_two_apis_differ_the_stricter_is_obeyed_with_the_usage_of_either():
-    told = [reading(4, 8, 3, source=Source.REGIONS), reading(4, 6, source=Source.CLOUD_QUOTAS)]
+    told = [reading(4, 8, 3, source=LimitSource.REGIONS), reading(4, 6, source=LimitSource.CLOUD_QUOTAS)]
     assert verdict_of(told) is Verdict.SHORT
-    assert (deciding(told).limit, deciding(told).usage, deciding(told).source) == (6, 3, Source.CLOUD_QUOTAS)
+    assert (deciding(told).limit, deciding(told).usage, deciding(told).source) == (
+        6,
+        3,
+        LimitSource.CLOUD_QUOTAS,
+    )
     assert contradictions(told) == (tuple(told),)
 
 

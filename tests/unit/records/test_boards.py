@@ -10,7 +10,7 @@ import gputrain_emulator
 from gputrain.errors import PermissionDeniedError
 from gputrain.gcp import Access
 from gputrain.records import BucketBoard, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 from tests.unit.records.test_record import record
 
 
@@ -35,7 +35,7 @@ def bucket_board(cloud, project="my-project", name="gs://my-bucket/team"):
         project=project, credentials=cloud.credentials, endpoints=cloud.endpoints,
         now=cloud.clock.now, sleep=cloud.clock.advance,
     )  # fmt: skip
-    return BucketBoard(access, Bucket.parse(name))
+    return BucketBoard(access, BucketPrefix.parse(name))
 
 
 def test_what_was_written_is_there(board):

@@ -19,7 +19,7 @@ from gputrain.backends.vertex.render import loader
 from gputrain.entrypoint import contract, zipapp
 from gputrain.gcp import Access, Objects
 from gputrain.staging.archive import pack
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 from gputrain.staging.upload import upload
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
@@ -27,7 +27,7 @@ from gputrain_emulator.metadata import Account, Metadata, MetadataServer
 from gputrain_emulator.storage import Storage
 
 EMAIL = "train@my-project.iam.gserviceaccount.com"
-BUCKET = Bucket(name="my-bucket")
+BUCKET = BucketPrefix(name="my-bucket")
 AGENT = b"""
 import json, os, sys
 print("agent", json.dumps({"argv": sys.argv[1:], "cwd": sorted(os.listdir(".")), "env": dict(os.environ)}))

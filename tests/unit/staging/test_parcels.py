@@ -5,11 +5,11 @@ import pytest
 import gputrain_emulator
 from gputrain.gcp import Access
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 from gputrain.staging.parcels import Parcels
 from gputrain_emulator.storage import Storage
 
-BUCKET = Bucket(name="my-bucket", prefix="team/")
+BUCKET = BucketPrefix(name="my-bucket", prefix="team/")
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import pytest
 import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, SpecError, TransientError
 from gputrain.gcp import Access, Objects
-from gputrain.staging.bucket import Bucket, check_bucket
+from gputrain.staging.bucket import BucketPrefix, check_bucket
 from gputrain.staging.upload import AT_ONCE_BYTES, upload
 from gputrain_emulator import faults
 from gputrain_emulator.storage.state import Storage
 
-BUCKET = Bucket(name="my-bucket")
+BUCKET = BucketPrefix(name="my-bucket")
 NAME = "code/abc.tar.gz"
 
 
@@ -37,7 +37,7 @@ def sent(cloud, start=0):
 )
 def test_a_name_that_is_no_bucket_is_refused(uri):
     with pytest.raises(SpecError, match="gs://bucket"):
-        Bucket.parse(uri)
+        BucketPrefix.parse(uri)
 
 
 def test_a_bucket_of_ours_in_the_region_passes_with_one_read(cloud, access):
@@ -55,12 +55,12 @@ def test_a_bucket_of_somebody_else_is_refused_although_it_can_be_read(cloud, acc
     cloud.add_project("squatter")
     cloud.world.part(Storage).add_bucket("my-project-staging", project="squatter")
     with pytest.raises(PermissionDeniedError, match="does not belong to project my-project"):
-        check_bucket(access, Bucket(name="my-project-staging"), "us-central1")
+        check_bucket(access, BucketPrefix(name="my-project-staging"), "us-central1")
 
 
 def test_a_bucket_that_does_not_exist_is_not_made(cloud, access):
     with pytest.raises(RequestError, match="there is no bucket gs://not-there") as caught:
-        check_bucket(access, Bucket(name="not-there"), "us-central1")
+        check_bucket(access, BucketPrefix(name="not-there"), "us-central1")
     assert "gcloud storage buckets create gs://not-there" in caught.value.fix
     assert not cloud.world.part(Storage).location("not-there")
 

@@ -13,7 +13,7 @@ from gputrain.errors import RequestError
 from gputrain.gcp import Access
 from gputrain.records import Ask, BucketBoard, Code, OvertakenError, Record, Way
 from gputrain.spec.entry import make_job_id
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 from gputrain.trainer.claim import TURN_S
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates
 
@@ -24,7 +24,7 @@ def board(cloud):
         project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints,
         now=cloud.clock.now, sleep=cloud.clock.advance,
     )  # fmt: skip
-    return BucketBoard(access, Bucket.parse("gs://my-bucket"))
+    return BucketBoard(access, BucketPrefix.parse("gs://my-bucket"))
 
 
 @pytest.fixture

@@ -153,11 +153,11 @@ def forget(cloud, job):
 
 def put_object(cloud, bucket, name, data):
     from gputrain.gcp import Access
-    from gputrain.staging.bucket import Bucket
+    from gputrain.staging.bucket import BucketPrefix
     from gputrain.staging.upload import upload
 
     access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
-    upload(access, Bucket(name=bucket), name, data)
+    upload(access, BucketPrefix(name=bucket), name, data)
 
 
 def test_a_job_that_did_nothing_leads_to_the_one_that_ran(make, cloud, vertex, code):

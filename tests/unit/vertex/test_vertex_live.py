@@ -9,7 +9,7 @@ import pytest
 import gputrain_emulator
 from gputrain import JobFailedError, State, Trainer, VertexAI, attach
 from gputrain.gcp import Access
-from gputrain.staging.bucket import Bucket
+from gputrain.staging.bucket import BucketPrefix
 from gputrain.staging.upload import upload
 from gputrain_emulator import faults
 from gputrain_emulator.iam import Accounts
@@ -59,7 +59,7 @@ def make(cloud):
 def go(cloud):
     """Let the ranks end."""
     access = Access(project=cloud.project, credentials=cloud.credentials, endpoints=cloud.endpoints)
-    upload(access, Bucket(name="my-bucket"), "go", b"go")
+    upload(access, BucketPrefix(name="my-bucket"), "go", b"go")
 
 
 def until(job, holds):

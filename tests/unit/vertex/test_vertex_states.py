@@ -7,11 +7,13 @@ import attrs
 import pytest
 
 from gputrain.backends.vertex import diagnosis
-from gputrain.backends.vertex.states import ENDED, STATES, Seen, state_of
+from gputrain.backends.vertex.states import ENDED, STATES, SeenJob, state_of
 from gputrain.lifecycle import State
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-SEEN = Seen(resource="projects/1/locations/us-central1/customJobs/7", job_id="a-1", state="JOB_STATE_RUNNING")
+SEEN = SeenJob(
+    resource="projects/1/locations/us-central1/customJobs/7", job_id="a-1", state="JOB_STATE_RUNNING"
+)
 
 
 def test_the_table_knows_every_state_of_the_client_and_no_other():
