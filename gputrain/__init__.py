@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from gputrain.preflight import Check as Check, Checks as Checks
     from gputrain.spec import TrainingSpec as TrainingSpec
-    from gputrain.trainer import Trainer as Trainer, attach as attach
+    from gputrain.trainer import PlannedJob as PlannedJob, Trainer as Trainer, attach as attach
 
 _ROOMS = {
     "errors": """
@@ -65,7 +65,7 @@ _ROOMS = {
     "backends.compute": "ComputeEngine",
     "backends.vertex": "VertexAI",
     "job": "Job",
-    "trainer": "Trainer attach",
+    "trainer": "PlannedJob Trainer attach",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

@@ -72,10 +72,7 @@ class Road:
     def submit(self, spec, job_id=None):
         """Submit to the best place alone; what that one answers is raised as it is."""
         job_id = job_id or f"job-{secrets.token_hex(4)}"
-        plan = Plan(
-            spec=spec, candidates=(self.candidate(spec),), refusals=(), made_at=self.around.now(),
-            requests_of=None, submit_with=None, gcloud_of=None,
-        )  # fmt: skip
+        plan = Plan(spec=spec, candidates=(self.candidate(spec),), refusals=(), made_at=self.around.now())
         try:
             return Placing(self.around, plan, job_id).submit(is_new=False).ref
         except NoPlacementError as error:

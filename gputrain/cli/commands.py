@@ -65,7 +65,7 @@ def _plan(options: argparse.Namespace) -> Exit:
     if options.explain and not options.json:
         say(plan.explain())
     else:
-        _show(options, plan, documents.of_plan(plan))
+        _show(options, plan, plan.plan.to_dict())
     return Exit.OK if plan.candidates else Exit.REQUEST
 
 

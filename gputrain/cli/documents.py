@@ -14,7 +14,6 @@ from gputrain.backends.base import LogLine
 from gputrain.catalog import Gpu, Service, Shape
 from gputrain.errors import GputrainError, SpecError
 from gputrain.job import Job
-from gputrain.planning import Candidate, Plan
 from gputrain.preflight import Checks
 from gputrain.quota import Quotas
 
@@ -62,42 +61,6 @@ def of_shapes(shapes: Iterable[Shape]) -> Json:
 def of_quotas(quotas: Quotas) -> Json:
     """``gputrain quotas``."""
     return {"quotas": quotas.to_dicts(), "unread": list(quotas.unread)}
-
-
-def of_plan(plan: Plan[Any]) -> Json:
-    """``gputrain plan``."""
-    return {
-        "title": plan.spec.title,
-        "made_at": plan.made_at.isoformat(),
-        "candidates": [_candidate(one) for one in plan.candidates],
-        "refusals": [
-            {"backend": one.backend, "subject": one.subject, "why": one.why, "fix": one.fix}
-            for one in plan.asked_for
-        ],
-        "warnings": list(plan.warnings),
-    }
-
-
-def _candidate(one: Candidate) -> Json:
-    price, fact = one.price, one.fact
-    return {
-        "backend": one.backend,
-        "place": one.place,
-        "machine_type": one.machine_type,
-        "gpu": one.gpu,
-        "gpu_count": float(one.gpu_count),
-        "num_nodes": one.num_nodes,
-        "nproc_per_node": one.nproc_per_node,
-        "provisioning_model": one.provisioning_model.value if one.provisioning_model else None,
-        "quota": fact.verdict.value,
-        "obtainability": fact.obtainability,
-        "note": fact.note,
-        "price_usd_h": one.price_usd_h,
-        "price_is_whole": price.is_whole if price else None,
-        "price_date": (price.date or None) if price else None,
-        "cost_at_most_usd": one.cost_at_most_usd,
-        "max_run_duration_s": one.max_run_duration.total_seconds(),
-    }
 
 
 def of_checks(checks: Checks) -> Json:

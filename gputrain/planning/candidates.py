@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from fractions import Fraction
+from typing import Any
 
 import attrs
 
@@ -67,6 +68,28 @@ class Candidate:
         """What it runs on, for people: ``2 nodes x 8 x H100``."""
         shape = f"{self.gpu_count} x {self.gpu}" if self.gpu else f"{self.nproc_per_node} CPU ranks"
         return shape if self.num_nodes == 1 else f"{self.num_nodes} nodes x {shape}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The candidate as JSON types: seconds, US dollars, unknown is None."""
+        price, fact = self.price, self.fact
+        return {
+            "backend": self.backend,
+            "place": self.place,
+            "machine_type": self.machine_type,
+            "gpu": self.gpu,
+            "gpu_count": float(self.gpu_count),
+            "num_nodes": self.num_nodes,
+            "nproc_per_node": self.nproc_per_node,
+            "provisioning_model": self.provisioning_model.value if self.provisioning_model else None,
+            "quota": fact.verdict.value,
+            "obtainability": fact.obtainability,
+            "note": fact.note,
+            "price_usd_h": self.price_usd_h,
+            "price_is_whole": price.is_whole if price else None,
+            "price_date": (price.date or None) if price else None,
+            "cost_at_most_usd": self.cost_at_most_usd,
+            "max_run_duration_s": self.max_run_duration.total_seconds(),
+        }
 
 
 @attrs.frozen(kw_only=True)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any
 
 import attrs
 
-from gputrain.errors import NoFitError, RequestError
+from gputrain.errors import NoFitError
 from gputrain.planning.candidates import Candidate, Refusal
 from gputrain.planning.explain import explain
-from gputrain.planning.gcloud import GcloudJob
 from gputrain.planning.ladder import is_open
 from gputrain.planning.warnings import warnings
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.tables import Table
 
-JobT = TypeVar("JobT")
 STALE_AFTER = timedelta(minutes=10)
 SHOWN_CANDIDATES = 12
 LONGEST_FIX = 100
@@ -25,10 +23,10 @@ LONGEST_FIX = 100
 
 
 @attrs.frozen(kw_only=True)
-class Plan(Generic[JobT]):
-    """Every way the spec could run, best first, and why each other one was refused.
+class Plan:
+    """Every way the spec could run, best first, and why each other one was refused: data, and nothing else.
 
-    Made by ``trainer.plan``; nothing has been created or uploaded. `submit` starts the job.
+    ``trainer.plan`` hands it over together with what can start it: it is the ``plan`` of a `PlannedJob`.
     It shows itself as a table: in a terminal, in a notebook, and by ``print``.
     """
 
@@ -36,26 +34,8 @@ class Plan(Generic[JobT]):
     candidates: tuple[Candidate, ...]
     refusals: tuple[Refusal, ...]
     made_at: datetime
-    requests_of: Callable[[Plan[JobT]], tuple[Mapping[str, Any], ...]] = attrs.field(eq=False, repr=False)
-    submit_with: Callable[[Plan[JobT]], JobT] = attrs.field(eq=False, repr=False)
-    gcloud_of: Callable[[Plan[JobT]], GcloudJob] = attrs.field(eq=False, repr=False)
-    clock: Callable[[], datetime] | None = attrs.field(default=None, eq=False, repr=False)
-    """By which the plan tells its age when it is shown; None: it tells none."""
-
-    def submit(self) -> JobT:
-        """Start the job on the best candidate that has room.
-
-        A stale plan reads the facts of its candidates anew first; the order of choices stays what it was
-        (GPUs, provisioning models, backends, regions), and within a region the zones are ranked again.
-
-        Raises:
-            NoFitError: no candidate is left; it carries the refusals.
-            NoPlacementError: no place had room; it carries the ledger of what was tried.
-            QuotaExceededError: every quota is too small; nothing was tried.
-            AccessError, RequestError, TransientError: as the only place that was tried answers.
-        """
-        self.check_fits()
-        return self.submit_with(self)
+    shown_at: datetime | None = attrs.field(default=None, eq=False, repr=False)
+    """By which it tells its age; None: it tells none."""
 
     def check_fits(self) -> None:
         """Raise NoFitError, with what would work, unless there is a candidate."""
@@ -90,25 +70,6 @@ class Plan(Generic[JobT]):
         """What does not forbid a candidate but should be known: an image that cannot run its GPU, say."""
         return warnings(self.spec, self.candidates)
 
-    @property
-    def requests(self) -> tuple[Mapping[str, Any], ...]:
-        """What would be sent for the best candidate: pure data, before anything is sent."""
-        self.check_fits()
-        return self.requests_of(self)
-
-    def to_gcloud(self) -> GcloudJob:
-        """The best candidate's job as a ``config.yaml`` and a gcloud command.
-
-        Its code is uploaded, as the file names it; no job is made.
-
-        Raises:
-            NoFitError: no candidate is left.
-            SpecError: gcloud has no such jobs on the backend of the best candidate.
-            AccessError, RequestError: the bucket does not take the code.
-        """
-        self.check_fits()
-        return self.gcloud_of(self)
-
     def is_stale(self, now: datetime) -> bool:
         """True when the facts are older than ten minutes: quota and capacity may have changed since."""
         return now - self.made_at > STALE_AFTER
@@ -118,7 +79,7 @@ class Plan(Generic[JobT]):
         """When the facts were read, and until when they count."""
         until = self.made_at + STALE_AFTER
         read = f"facts read {self.made_at:%Y-%m-%d %H:%M} UTC"
-        if self.clock is not None and self.is_stale(self.clock()):
+        if self.shown_at is not None and self.is_stale(self.shown_at):
             return f"{read}, stale since {until:%H:%M}: submit() reads them anew"
         return f"{read}, good until {until:%H:%M}"
 
@@ -165,10 +126,18 @@ class Plan(Generic[JobT]):
             caption="\n".join(f"[{number}] {recipe}" for number, recipe in enumerate(recipes, start=1)),
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in another process shows all that this one does, but has no trainer to submit it."""
-        names = [field.name for field in attrs.fields(type(self)) if field.name not in _OF_ITS_TRAINER]
-        return _copied, ({name: getattr(self, name) for name in names},)
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON types: times in ISO 8601, prices in US dollars, unknown is None."""
+        return {
+            "title": self.spec.title,
+            "made_at": self.made_at.isoformat(),
+            "candidates": [one.to_dict() for one in self.candidates],
+            "refusals": [
+                {"backend": one.backend, "subject": one.subject, "why": one.why, "fix": one.fix}
+                for one in self.asked_for
+            ],
+            "warnings": list(self.warnings),
+        }
 
     def _parts(self) -> Sequence[Table]:
         warned = Table(title="Warnings", columns=("what to know",), rows=[(one,) for one in self.warnings])
@@ -183,19 +152,6 @@ class Plan(Generic[JobT]):
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         yield from self._parts()
-
-
-_OF_ITS_TRAINER = ("requests_of", "submit_with", "gcloud_of", "clock")
-
-
-def _copied(fields: Mapping[str, Any]) -> Plan[Any]:
-    return Plan(**fields, requests_of=_no_trainer, submit_with=_no_trainer, gcloud_of=_no_trainer)
-
-
-def _no_trainer(plan: Plan[Any]) -> NoReturn:
-    raise RequestError(
-        f"this is a copy of a plan for {plan.spec.title}", fix="plan again: trainer.plan(plan.spec)"
-    )
 
 
 def _row(number: int, one: Candidate) -> tuple[str, ...]:

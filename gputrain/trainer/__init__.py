@@ -1,6 +1,7 @@
 """`Trainer`: one road from what a user asks for to a running job, on every backend."""
 
 from gputrain.trainer.found import JobList, attach
+from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.trainer import Trainer
 
-__all__ = ["JobList", "Trainer", "attach"]
+__all__ = ["JobList", "PlannedJob", "Trainer", "attach"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError
 from gputrain.planning import Candidate, Ladder, Outcome, Plan
@@ -17,7 +16,7 @@ _CONSOLE = "https://console.cloud.google.com/iam-admin/quotas"
 _WAIT = "give max_wait_duration to wait for room"
 
 
-def placement_error(plan: Plan[Any], ladder: Ladder, reason: StopReason) -> GputrainError:
+def placement_error(plan: Plan, ladder: Ladder, reason: StopReason) -> GputrainError:
     """What to raise: the one answer there was, where there was one, or the whole story."""
     attempts = ladder.attempts
     if reason in (StopReason.UNCLEAR, StopReason.REFUSED) and attempts[-1].error is not None:
@@ -60,7 +59,7 @@ def _why_not(one: Candidate) -> str:
     return figures(reading)
 
 
-def _fixes(plan: Plan[Any], ladder: Ladder) -> Iterator[str]:
+def _fixes(plan: Plan, ladder: Ladder) -> Iterator[str]:
     """What to do, the surest first, each once."""
     errors = [one.error for one in ladder.attempts if one.error is not None]
     others = [one for one in errors if not isinstance(one, CapacityError)]
@@ -70,7 +69,7 @@ def _fixes(plan: Plan[Any], ladder: Ladder) -> Iterator[str]:
         yield _WAIT if plan.spec.max_wait_duration is None else "wait longer: a higher max_wait_duration"
 
 
-def _every_quota_short(plan: Plan[Any], candidates: Sequence[Candidate]) -> GputrainError:
+def _every_quota_short(plan: Plan, candidates: Sequence[Candidate]) -> GputrainError:
     """No place was tried, because each would refuse: the first one's quota, in figures."""
     readings = [found for one in candidates if (found := deciding(one.fact.readings)) is not None]
     if not readings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from gputrain.backends.recorder import Recorder
 from gputrain.errors import CapacityError, GputrainError, RequestError
@@ -25,7 +24,7 @@ LOOK_EVERY_S = 5.0
 class Placing:
     """One submit: exactly one job of its id, whoever else submits it."""
 
-    def __init__(self, around: Surroundings, plan: Plan[Any], job_id: str) -> None:
+    def __init__(self, around: Surroundings, plan: Plan, job_id: str) -> None:
         self._around = around
         self._plan = plan
         self._job_id = job_id

@@ -15,7 +15,6 @@ from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
 from gputrain.spec import TrainingSpec
-from gputrain.spec.entry import make_job_id
 from gputrain.trainer.claim import Boards
 from gputrain.trainer.climb import Memory, Surroundings
 from gputrain.trainer.placing import Placing
@@ -32,7 +31,7 @@ class Road:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._backends = backends
-        self._now = now
+        self.now = now
         self._around = Surroundings(
             backends=backends, boards=Boards(backends), memory=Memory(), read_anew=self._read_anew,
             now=now, sleep=sleep,
@@ -41,34 +40,27 @@ class Road:
     def taken_up(self, ref: JobRef, backend: Backend) -> Job:
         """The job of that name, looked at once."""
         restart = Restart(self._around, ref.name)
-        job = Job(ref, backend, going=restart, now=self._now, sleep=self._around.sleep)
+        job = Job(ref, backend, going=restart, now=self.now, sleep=self._around.sleep)
         job.refresh()
         return job
 
-    def plan(self, spec: TrainingSpec, idempotency_key: str | None) -> Plan[Job]:
+    def plan(self, spec: TrainingSpec) -> Plan:
         """Every way the spec could run, with the facts of now."""
         wanted = candidates(spec, [backend.supply for backend in self._backends.values()])
         wanted = weigh(wanted, self._facts(wanted.candidates))
-        job_id = make_job_id(spec, idempotency_key)
-        fresh = [] if idempotency_key else [True]  # an id drawn just now is nobody's, once
         return Plan(
-            spec=spec,
-            candidates=wanted.candidates,
-            refusals=wanted.refusals,
-            made_at=self._now(),
-            requests_of=lambda plan: self._requests(plan, job_id),
-            submit_with=lambda plan: self._submit(plan, job_id, is_new=bool(fresh and fresh.pop())),
-            gcloud_of=lambda plan: self._gcloud(plan, job_id),
-            clock=self._now,
-        )
+            spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=self.now()
+        )  # fmt: skip
 
-    def _requests(self, plan: Plan[Job], job_id: str) -> tuple[Mapping[str, Any], ...]:
+    def requests(self, plan: Plan, job_id: str) -> tuple[Mapping[str, Any], ...]:
+        """What would be sent for the best candidate. Errors as of `PlannedJob.requests`."""
         best = plan.best
         backend = self._backends[best.backend]
         bundle = backend.stage(plan.spec, job_id)
         return (backend.render(plan.spec, best, job_id, bundle).body,)
 
-    def _gcloud(self, plan: Plan[Job], job_id: str) -> GcloudJob:
+    def gcloud(self, plan: Plan, job_id: str) -> GcloudJob:
+        """The best candidate's job in gcloud's words. Errors as of `PlannedJob.to_gcloud`."""
         best = plan.best
         backend = self._backends[best.backend]
         if not isinstance(backend, SpeaksGcloud):
@@ -78,9 +70,15 @@ class Road:
         bundle = backend.stage(plan.spec, job_id)
         return backend.to_gcloud(backend.render(plan.spec, best, job_id, bundle))
 
-    def _submit(self, plan: Plan[Job], job_id: str, *, is_new: bool) -> Job:
-        if plan.is_stale(self._now()):
-            plan = attrs.evolve(plan, candidates=self._read_anew(plan.candidates), made_at=self._now())
+    def submit(self, plan: Plan, job_id: str, *, is_new: bool) -> Job:
+        """The job of that id, found or made at the first place that takes it.
+
+        Args:
+            is_new: the id was drawn just now, so that nobody else can know it.
+        """
+        plan.check_fits()
+        if plan.is_stale(self.now()):
+            plan = attrs.evolve(plan, candidates=self._read_anew(plan.candidates), made_at=self.now())
         placing = Placing(self._around, plan, job_id)
         placed = placing.submit(is_new=is_new)
         return Job(
@@ -89,7 +87,7 @@ class Road:
             candidate=placed.candidate,
             attempts=placed.attempts,
             going=Restart(self._around, job_id, placing.staged),
-            now=self._now,
+            now=self.now,
             sleep=self._around.sleep,
         )
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
 from gputrain.errors import Fault, GputrainError, JobLostError, ProviderError, SpecError
 from gputrain.job import Job, Result
-from gputrain.planning import Plan
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.trainer.choice import chosen
 from gputrain.trainer.found import JobList
+from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.quotas import read as read_quotas
 from gputrain.trainer.road import Road
 
@@ -53,7 +53,7 @@ class Trainer:
         self._backends = chosen(backends)
         self._road = Road(self._backends, now, sleep)
 
-    def plan(self, entry: Entry | None = None, **fields: Any) -> Plan[Job]:
+    def plan(self, entry: Entry | None = None, **fields: Any) -> PlannedJob:
         """Every way the spec could run, best first, and why the others cannot; nothing is created.
 
         Args:
@@ -63,7 +63,8 @@ class Trainer:
         Raises:
             SpecError: with all faults of the spec.
         """
-        return self._road.plan(make_spec(entry, fields), None)
+        spec = make_spec(entry, fields)
+        return PlannedJob(self._road.plan(spec), self._road, make_job_id(spec, None))
 
     def doctor(
         self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Any
@@ -137,7 +138,9 @@ class Trainer:
             QuotaExceededError: every quota is too small, and nothing was tried; or as below.
             AccessError, RequestError, TransientError: as the only place that was tried answers.
         """
-        return self._road.plan(make_spec(entry, fields), idempotency_key).submit()
+        spec = make_spec(entry, fields)
+        job_id = make_job_id(spec, idempotency_key)
+        return self._road.submit(self._road.plan(spec), job_id, is_new=idempotency_key is None)
 
     def run(self, entry: Entry | None = None, *, progress: str | None = None, **fields: Any) -> Result:
         """Submit, show and wait; as `submit`, `Job.wait` and `Job.result` one after the other.

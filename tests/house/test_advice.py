@@ -11,11 +11,10 @@ import gputrain
 from gputrain.cli import parser
 from gputrain.ddp.session import Session
 from gputrain.job import Job
-from gputrain.planning import Plan
-from gputrain.trainer import Trainer
+from gputrain.trainer import PlannedJob, Trainer
 
 ROOT = Path(__file__).parents[2]
-HANDLES = {"trainer": Trainer, "job": Job, "plan": Plan, "session": Session}
+HANDLES = {"trainer": Trainer, "job": Job, "plan": PlannedJob, "session": Session}
 """How a sentence calls a value that its reader holds."""
 
 FILES = re.compile(r"gputrain\.(toml|log|service|pyz)")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from typing_extensions import assert_type
 
-from gputrain import ComputeEngine, Job, Local, Trainer, VertexAI
+from gputrain import ComputeEngine, Local, PlannedJob, Trainer, VertexAI
 from gputrain.backends.base import (
     Attaches,
     Backend,
@@ -17,7 +17,6 @@ from gputrain.backends.base import (
     Tidies,
 )
 from gputrain.backends.recorder import KeepsRecords
-from gputrain.planning import Plan
 
 local = Local(gpus=2)
 vertex = VertexAI("my-project", "us-central1", bucket="gs://b-1")
@@ -33,7 +32,7 @@ gathered = [vertex, compute]
 Trainer(gathered)
 grown: list[Backend] = [local]
 grown.append(vertex)
-assert_type(Trainer(grown).plan("train.py"), Plan[Job])
+assert_type(Trainer(grown).plan("train.py"), PlannedJob)
 Trainer("local")  # type: ignore[arg-type]  # a name is no backend
 Trainer(VertexAI)  # type: ignore[arg-type]  # nor is a class
 

@@ -1,7 +1,9 @@
+import pickle
+
 import pytest
 
 import gputrain
-from gputrain import JobFailedError, Local, NoFitError, SpecError, State, Trainer, TrainingSpec
+from gputrain import JobFailedError, Local, NoFitError, Plan, SpecError, State, Trainer, TrainingSpec
 from gputrain.spec.entry import make_job_id, make_spec
 
 HELLO = """
@@ -127,6 +129,22 @@ def test_a_plan_shows_the_request_without_sending_it(trainer, hello):
     plan = trainer.plan(hello, nproc_per_node=2)
     assert plan.requests
     assert trainer.jobs() == []
+
+
+def test_a_planned_job_travels_as_its_plan(trainer, hello):
+    planned = trainer.plan(hello, nproc_per_node=2)
+    copy = pickle.loads(pickle.dumps(planned))
+    assert (type(copy), copy) == (Plan, planned.plan)
+
+
+def test_a_plan_is_submitted_once_however_often_and_under_a_key_as_any_submit(trainer, hello):
+    planned = trainer.plan(hello, nproc_per_node=1)
+    assert planned.submit().uri == planned.submit().uri
+    keyed = planned.submit(idempotency_key="monday")
+    assert keyed.uri == trainer.submit(hello, nproc_per_node=1, idempotency_key="monday").uri
+    for job in trainer.jobs():
+        job.wait(timeout=60)
+    assert len(trainer.jobs()) == 2
 
 
 @pytest.mark.parametrize(

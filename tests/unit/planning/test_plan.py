@@ -1,3 +1,5 @@
+import json
+import pickle
 from datetime import datetime, timedelta, timezone
 
 import attrs
@@ -5,7 +7,7 @@ import pytest
 
 from gputrain import NoFitError, Plan, Refusal, TrainingSpec, catalog
 from gputrain.catalog import Service
-from gputrain.planning import Fact, GcloudJob, Verdict, candidates, rank
+from gputrain.planning import Fact, Verdict, candidates, rank
 from tests.market import supply
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
@@ -14,15 +16,7 @@ NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 def plan(**fields):
     spec = TrainingSpec(script="train.py", **fields)
     wanted = candidates(spec, [supply(Service.COMPUTE)])
-    return Plan(
-        spec=spec,
-        candidates=rank(wanted, {}),
-        refusals=wanted.refusals,
-        made_at=NOW,
-        requests_of=lambda plan: ({"place": plan.candidates[0].place},),
-        gcloud_of=lambda plan: GcloudJob(config="", command=(plan.candidates[0].place,)),
-        submit_with=lambda plan: plan.candidates[0].place,
-    )
+    return Plan(spec=spec, candidates=rank(wanted, {}), refusals=wanted.refusals, made_at=NOW)
 
 
 def test_places_go_by_verdict_then_advice_then_price():
@@ -63,9 +57,9 @@ def test_a_recipe_that_fits_no_cell_stands_below_the_refusals_once():
     assert str(table).count(recipe) == table._repr_html_().count(recipe) == 1
 
 
-def test_a_plan_without_candidates_refuses_to_submit_and_says_what_would_work():
+def test_a_plan_without_candidates_has_no_best_and_says_what_would_work():
     with pytest.raises(NoFitError, match="counts that exist: 1, 2, 4, 8") as caught:
-        plan(gpu="H100:3").submit()
+        assert plan(gpu="H100:3").best
     assert caught.value.refusals
 
 
@@ -88,8 +82,12 @@ def test_a_plan_goes_stale():
     assert one.is_stale(NOW + timedelta(minutes=11))
 
 
-def test_a_plan_shows_what_it_would_send():
-    assert plan(gpu="L4:2").requests[0]["place"] == plan(gpu="L4:2").candidates[0].place
+def test_a_plan_is_data_that_travels():
+    one = plan(gpu=["H100:2", "L4:2"], provisioning_model="spot")
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert not [field.name for field in attrs.fields(Plan) if callable(getattr(one, field.name))]
+    told = json.loads(json.dumps(one.to_dict()))
+    assert [each["place"] for each in told["candidates"]] == [each.place for each in one.candidates]
 
 
 def test_an_image_that_cannot_run_the_gpu_is_warned_of():

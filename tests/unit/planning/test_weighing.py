@@ -28,8 +28,7 @@ def planned(fact_of, *, now=NOW):
     wanted = candidates(SPEC, [MARKET])
     found = weigh(wanted, {one: fact for one in wanted.candidates if (fact := fact_of(one)) is not None})
     return Plan(
-        spec=SPEC, candidates=found.candidates, refusals=found.refusals, made_at=NOW, clock=lambda: now,
-        requests_of=lambda _: (), submit_with=lambda _: None, gcloud_of=lambda _: None,
+        spec=SPEC, candidates=found.candidates, refusals=found.refusals, made_at=NOW, shown_at=now
     )  # fmt: skip
 
 

@@ -1,0 +1,130 @@
+"""`PlannedJob`: a plan in the hands of the trainer that can start it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gputrain.job import Job
+from gputrain.planning import Candidate, GcloudJob, Plan, Refusal
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import make_job_id
+from gputrain.tables import Table
+from gputrain.trainer.road import Road
+
+
+class PlannedJob:
+    """What ``trainer.plan`` gives: a `Plan` to look at, and the job that `submit` makes of it.
+
+    Nothing has been created or uploaded. A pickled copy is the `Plan` alone: all that can be looked at.
+
+    >>> from gputrain import Trainer
+    >>> planned = Trainer().plan("examples/train_plain_ddp.py", nproc_per_node=2)
+    >>> planned.best.backend
+    'local'
+    """
+
+    def __init__(self, plan: Plan, road: Road, job_id: str) -> None:
+        self._plan = plan
+        self._road = road
+        self._job_id = job_id
+
+    @property
+    def plan(self) -> Plan:
+        """The plan as data, as old as it is now."""
+        return attrs.evolve(self._plan, shown_at=self._road.now())
+
+    def submit(self, *, idempotency_key: str | None = None) -> Job:
+        """Start the job on the best candidate that has room. Twice is once: it is the same job.
+
+        A stale plan reads the facts of its candidates anew first; the order of choices stays what it was
+        (GPUs, provisioning models, backends, regions), and within a region the zones are ranked again.
+
+        Args:
+            idempotency_key: as for `Trainer.submit`: the same job for the same key, in any process.
+
+        Raises:
+            NoFitError: no candidate is left; it carries the refusals.
+            NoPlacementError: no place had room; it carries the ledger of what was tried.
+            QuotaExceededError: every quota is too small; nothing was tried.
+            AccessError, RequestError, TransientError: as the only place that was tried answers.
+        """
+        job_id = self._job_id if idempotency_key is None else make_job_id(self.spec, idempotency_key)
+        return self._road.submit(self._plan, job_id, is_new=False)
+
+    @property
+    def requests(self) -> tuple[Mapping[str, Any], ...]:
+        """What would be sent for the best candidate, as it goes over the wire; nothing is sent or uploaded.
+
+        Raises:
+            NoFitError: no candidate is left.
+            SpecError: the code is not there, or something in its folder cannot travel.
+        """
+        return self._road.requests(self._plan, self._job_id)
+
+    def to_gcloud(self) -> GcloudJob:
+        """The best candidate's job as a ``config.yaml`` and a gcloud command.
+
+        Its code is uploaded, as the file names it; no job is made.
+
+        Raises:
+            NoFitError: no candidate is left.
+            SpecError: gcloud has no such jobs on the backend of the best candidate.
+            AccessError, RequestError: the bucket does not take the code.
+        """
+        return self._road.gcloud(self._plan, self._job_id)
+
+    @property
+    def spec(self) -> TrainingSpec:
+        """What was asked for."""
+        return self._plan.spec
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Every way it could run, best first."""
+        return self._plan.candidates
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Every way it cannot, and why."""
+        return self._plan.refusals
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that `submit` asks first. Raises NoFitError where there is none."""
+        return self._plan.best
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What does not forbid it but should be known."""
+        return self._plan.warnings
+
+    def explain(self) -> str:
+        """The plan in plain words."""
+        return self.plan.explain()
+
+    @property
+    def table(self) -> Table:
+        """The candidates as a table, the best dozen of them."""
+        return self.plan.table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _data, (self._plan,)
+
+    def __repr__(self) -> str:
+        return f"PlannedJob({self._plan!r}, job_id={self._job_id!r})"
+
+    def __str__(self) -> str:
+        return str(self.plan)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return self.plan._repr_mimebundle_()
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        return self.plan.__rich_console__(console, options)
+
+
+def _data(plan: Plan) -> Plan:
+    return plan
