@@ -26,11 +26,16 @@ class PartialListError(TransientError):
 class Listing(Generic[T]):
     """All pages of a list: a `WholeListing` or a `PartialListing`.
 
-    ``items`` are what was seen. That something is gone is told by ``lacks`` and by `WholeListing` alone:
-    a listing is neither true nor false, and has no length.
+    What was seen is ``seen``; what there is, is ``whole``, which a partial one does not tell. That something
+    is gone is told by ``whole`` and ``lacks`` alone: a listing is neither true nor false, and has no length.
     """
 
-    items: tuple[T, ...]
+    _items: tuple[T, ...]
+
+    @property
+    def seen(self) -> tuple[T, ...]:
+        """What was seen; there may be more, so it proves no absence."""
+        return self._items
 
     @property
     def is_whole(self) -> bool:
@@ -44,7 +49,7 @@ class Listing(Generic[T]):
 
     def find(self, is_it: Callable[[T], bool]) -> T | None:
         """The first such item that was seen. None proves nothing."""
-        return next(filter(is_it, self.items), None)
+        return next(filter(is_it, self._items), None)
 
     def lacks(self, is_it: Callable[[T], bool]) -> bool:
         """Whether there certainly is no such item: never by a partial listing.
@@ -55,31 +60,31 @@ class Listing(Generic[T]):
         """
         return self.is_whole and self.find(is_it) is None
 
-    def whole(self, action: str) -> WholeListing[T]:
-        """This listing, if it is whole.
+    def whole(self, action: str) -> tuple[T, ...]:
+        """Everything that there is.
 
         Args:
             action: what for, in the error's words: ``"list the VMs"``.
 
         Raises:
-            PartialListError: it is not.
+            PartialListError: that is not known.
         """
         raise NotImplementedError
 
     def map(self, change: Callable[[T], U]) -> Listing[U]:
         """The same listing of other values, one for each item."""
-        return attrs.evolve(self, items=tuple(map(change, self.items)))  # type: ignore[arg-type,return-value]
+        return attrs.evolve(self, items=tuple(map(change, self._items)))  # type: ignore[arg-type,return-value]
 
     def __bool__(self) -> NoReturn:
-        raise TypeError("a listing may be partial: .items were seen, and .lacks() says what is not there")
+        raise TypeError("a listing may be partial: .seen was seen, only .whole() is all there is")
 
 
 @attrs.frozen
 class WholeListing(Listing[T]):
     """Everything that there is: what is not among the items is not there."""
 
-    def whole(self, action: str) -> WholeListing[T]:  # noqa: ARG002
-        return self
+    def whole(self, action: str) -> tuple[T, ...]:  # noqa: ARG002
+        return self._items
 
 
 @attrs.frozen
@@ -114,7 +119,7 @@ class Page(Generic[T]):
 def read_all(fetch: Callable[[str], Page[T]]) -> Listing[T]:
     """Read every page; ``fetch`` takes the token of a page and is empty for the first.
 
-    >>> read_all(lambda token: Page(items=(1, 2))).items
+    >>> read_all(lambda token: Page(items=(1, 2))).whole("count")
     (1, 2)
     """
     items: list[T] = []

@@ -95,7 +95,7 @@ def aggregated(
     url = f"{base}/aggregated/{collection}"
     listing = access.pages(url, action=f"list the {collection}", params=params, policy=policy, read=read)
     items: dict[str, tuple[Json, ...]] = {}
-    for zone, held in listing.items:
+    for zone, held in listing.seen:
         items[zone] = (*items.get(zone, ()), *held)
     return InZones(items=items, unread=frozenset(unread), broken=listing.left_out)
 

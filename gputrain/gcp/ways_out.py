@@ -73,8 +73,8 @@ def read_ways_out(
         return ways_out(found, ())
     fields = {"fields": "items(network,nats),nextPageToken,warning"}
     routers = access.pages(f"{url}/routers", action=action, params=fields, policy=policy)
-    ways = ways_out(found, routers.items)
-    return ways if ways.to_internet else ways_out(found, routers.whole(action).items)
+    ways = ways_out(found, routers.seen)
+    return ways if ways.to_internet else ways_out(found, routers.whole(action))
 
 
 def commands(project: str, region: str, network: str, subnetwork: str, *, to_internet: bool) -> str:

@@ -119,7 +119,7 @@ class Reader:
         listing = self._access.pages(
             url, action="read the quotas", items=items, params={**size, "fields": fields}, policy=SOON
         )
-        return listing.items  # what a partial list leaves out is unknown by itself
+        return listing.seen  # what a partial list leaves out is unknown by itself
 
 
 def _figures(place: Json) -> dict[str, Figures]:

@@ -70,7 +70,7 @@ class BucketBoard:
     def entries(self, name: str = "") -> tuple[Entry, ...]:
         """As of `Board`."""
         self._prove()
-        found = self._objects.list(self._bucket.object_name(FOLDER, name)).items
+        found = self._objects.list(self._bucket.object_name(FOLDER, name)).seen
         entries = [_entry(one) for one in found if one.name.endswith(".json")]
         return tuple(sorted(entries, key=lambda one: one.written_at, reverse=True))
 

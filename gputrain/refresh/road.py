@@ -81,7 +81,7 @@ def refresh(access: Access, *, dry_run: bool = False, file: str | None = None) -
     own = load.sound(file)
     seen = stock(read.machine_types(access), read.accelerator_types(access))
     listed = read.skus(access)
-    book = prices.book(listed.items)
+    book = prices.book(listed.seen)
     _plausible(seen, book)
     day = datetime.fromtimestamp(access.now(), tz=timezone.utc).date().isoformat()
     fresh, changes = built(own, seen, book, day=day)

@@ -66,9 +66,9 @@ def stock(machines: Listing[Json], accelerators: Listing[Json]) -> Stock:
     """What the two lists say together."""
     known = {machine.machine_type for machine in catalog.machines() if machine.gpu}
     kinds = {gpu.accelerator_type: gpu for gpu in catalog.gpus()}
-    carriers, unread = _with_gpus(machines.items)
+    carriers, unread = _with_gpus(machines.seen)
     seen = {one.machine_type: one for one in carriers}
-    places = _places((str(one.get("name", "")), _zone(one)) for one in accelerators.items if _is_made(one))
+    places = _places((str(one.get("name", "")), _zone(one)) for one in accelerators.seen if _is_made(one))
     foreign = {one.accelerator: one.zones for one in seen.values() if one.accelerator not in kinds}
     for name, zones in places.items():
         if name not in kinds and name.startswith("nvidia-") and not name.endswith("-vws"):

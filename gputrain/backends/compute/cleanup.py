@@ -13,7 +13,7 @@ from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import LABEL_HOME, VmNames
 from gputrain.backends.compute.official import Json
 from gputrain.catalog import Price, ProvisioningModel
-from gputrain.errors import GputrainError, TransientError
+from gputrain.errors import GputrainError
 from gputrain.gcp import LABEL_JOB
 from gputrain.records import Board
 
@@ -39,15 +39,8 @@ def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan
         TransientError: some zones could not be listed.
     """
     listing = calls.all_instances(f"{ours()} AND labels.{LABEL_HOME}={home}")
-    if not listing.is_whole:
-        raise TransientError(
-            "not every zone could be listed",
-            why=", ".join(listing.left_out),
-            fix="sweep again in a minute: what was not seen is left alone",
-            kind="incomplete_list",
-        )
     by_job: dict[str, list[Json]] = {}
-    for vm in listing.items:
+    for vm in listing.whole("list the VMs of every zone"):
         by_job.setdefault(vm["labels"][LABEL_JOB], []).append(vm)
     found: list[Orphan] = []
     for job_id, vms in by_job.items():

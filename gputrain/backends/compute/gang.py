@@ -87,7 +87,8 @@ class Gangs:
         """Wait for the end of the operation; its errors are raised once nothing is left."""
         try:
             ended = self.calls.end_of(gang.zone, operation)
-        except (AccessError, RequestError) as error:  # it was accepted: what came of it is told by names
+        except (AccessError, RequestError, TransientError) as error:
+            # It was accepted, so what came of it is told by names: to ask anew would be to ask twice.
             log.warning("could not follow how %s is made: %s", gang.job_id, error.what)
             self._arrived(gang)
             return
@@ -137,7 +138,7 @@ class Gangs:
             self.calls.access.sleep(SETTLE_EVERY_S)
         if found and and_traces:  # a lock or a word of theirs would keep the next gang from training
             folder = JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)
-            for trace in self.stored.list(folder).items:
+            for trace in self.stored.list(folder).whole(f"remove what {gang.job_id} wrote"):
                 self.stored.remove(trace.name)
 
     def end(self, gang: VmNames) -> None:
@@ -179,7 +180,7 @@ class Gangs:
         """The VMs of an ask that are there now: one list for many, and a look for each name that it lacks."""
         listed = {}
         if len(gang.names) > 1:
-            found = self.calls.instances(gang.zone, f"labels.{LABEL_GANG}={gang.nonce}").items
+            found = self.calls.instances(gang.zone, f"labels.{LABEL_GANG}={gang.nonce}").seen
             listed = {str(vm["name"]): vm for vm in found if gang.owns(vm)}
         singly = (self.calls.instance(gang.zone, name) for name in gang.names if name not in listed)
         return {**listed, **{str(vm["name"]): vm for vm in singly if vm is not None and gang.owns(vm)}}
@@ -241,7 +242,7 @@ class Gangs:
         if not group:
             return ()
         try:
-            members = self.calls.operations(zone, f'operationGroupId="{group}"').items
+            members = self.calls.operations(zone, f'operationGroupId="{group}"').seen
         except GputrainError as error:  # the parent's own words must do
             log.info("could not look at the members of %s: %s", group, error)
             return ()

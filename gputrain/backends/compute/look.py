@@ -137,7 +137,7 @@ class Looks:
         stem = gang.names[0].rpartition("-")[0]
         listing = self._calls.operations(gang.zone, f'targetLink eq ".*/instances/{stem}-[0-9]+"')
         by_name: dict[str, list[Json]] = {}
-        for operation in listing.items:
+        for operation in listing.whole(f"tell what became of {record.job_id}"):
             if seconds_of(operation.get("insertTime")) > asked_at - BEFORE_S:
                 name = str(operation.get("targetLink", "")).rpartition("/")[2]
                 by_name.setdefault(name, []).append(operation)
@@ -175,7 +175,7 @@ class Looks:
         if len(found) < len(gang.names):  # gone, or its labels were edited by hand
             stem = gang.names[0].rpartition("-")[0]
             by_name = self._calls.instances(gang.zone, f'name eq "{stem}-[0-9]+"')
-            found |= {str(vm["name"]): vm for vm in by_name.items if vm["name"] in gang.names}
+            found |= {str(vm["name"]): vm for vm in by_name.seen if vm["name"] in gang.names}
             is_whole = is_whole and by_name.is_whole
         if len(found) < len(gang.names) and record.age_s < LAG_S:
             singly = (self._calls.instance(gang.zone, name) for name in gang.names if name not in found)

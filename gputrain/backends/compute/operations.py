@@ -8,27 +8,22 @@ called: each is billed to the heavy-weight read quota of the whole project (docu
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gputrain.backends.compute.official import Json, Official
+from gputrain.errors import TransientError
 from gputrain.gcp import Listing
+from gputrain.gcp.shared import Shared
 
 EVERY_S = 0.5
 """Between two looks: the end of an operation is seen within a second, the answer's own way included."""
 
+LONGEST_S = 300.0
+"""What nobody saw done in so long is looked at by the names of what it makes."""
+
 NAMES_A_LIST = 50
 """Operations that one list is asked for by name: their filter must fit a URL."""
-
-
-class _Board:
-    """What was seen of one zone's operations that somebody waits for."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.waiting: set[str] = set()
-        self.seen: dict[str, Json] = {}
-        self.until = float("-inf")
 
 
 class Operations:
@@ -38,44 +33,42 @@ class Operations:
         self._official = official
         self._listed = listed
         self._lock = threading.Lock()
-        self._boards: dict[str, _Board] = {}
+        self._waiting: dict[str, list[str]] = {}
+        self._looks: Shared[str, Mapping[str, Json]] = Shared(fresh_s=EVERY_S * 0.9, now=official.access.now)
 
     def end_of(self, zone: str, operation: Json) -> Json:
-        """The operation once it is done, well or with errors."""
-        name = str(operation["name"])
-        with self._joined(zone, name) as board:
+        """The operation once it is done, well or with errors.
+
+        Raises:
+            TransientError: it was not done after `LONGEST_S`.
+        """
+        name, waited_s = str(operation["name"]), 0.0
+        with self._joined(zone, name):
             while operation.get("status") != "DONE":
+                if waited_s > LONGEST_S:
+                    raise TransientError(f"{name} in {zone} is not done after {waited_s:g} s")
                 self._official.access.sleep(EVERY_S)
-                operation = self._look(board, zone, name) or operation
+                waited_s += EVERY_S
+                operation = self._looks.get(zone, lambda: self._read(zone)).get(name) or operation
         return operation
 
     @contextmanager
-    def _joined(self, zone: str, name: str) -> Iterator[_Board]:
+    def _joined(self, zone: str, name: str) -> Iterator[None]:
         with self._lock:
-            board = self._boards.setdefault(zone, _Board())
-            board.waiting.add(name)
+            self._waiting.setdefault(zone, []).append(name)
         try:
-            yield board
+            yield
         finally:
             with self._lock:
-                board.waiting.discard(name)
-                board.seen.pop(name, None)
+                self._waiting[zone].remove(name)
 
-    def _look(self, board: _Board, zone: str, name: str) -> Json | None:
-        now = self._official.access.now
-        with board.lock:
-            if now() >= board.until:
-                with self._lock:
-                    wanted = sorted(board.waiting)
-                board.seen = self._read(zone, wanted)
-                board.until = now() + EVERY_S * 0.9
-            return board.seen.get(name)
-
-    def _read(self, zone: str, wanted: list[str]) -> dict[str, Json]:
+    def _read(self, zone: str) -> dict[str, Json]:
+        with self._lock:
+            wanted = sorted(set(self._waiting[zone]))
         if len(wanted) == 1:
             return {wanted[0]: self._official.operation(zone, wanted[0])}
         found: dict[str, Json] = {}
         for first in range(0, len(wanted), NAMES_A_LIST):
             names = "|".join(wanted[first : first + NAMES_A_LIST])
-            found |= {str(one["name"]): one for one in self._listed(zone, f'name eq "{names}"').items}
+            found |= {str(one["name"]): one for one in self._listed(zone, f'name eq "{names}"').seen}
         return found

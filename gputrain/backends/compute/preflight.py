@@ -246,7 +246,10 @@ def _names(calls: Calls, candidates: Sequence[Candidate], job_id: str) -> tuple[
 
     def ask() -> Iterator[Check]:
         zones = {one.place for one in candidates}
-        found = [vm for vm in calls.all_instances(f"name={name}").items if _zone(vm) in zones]
+        listing = calls.all_instances(f"name={name}")
+        found = [vm for vm in listing.seen if _zone(vm) in zones]
+        if not found:
+            listing.whole(f"tell whether {name} is free")
         strangers = [vm for vm in found if vm.get("labels", {}).get(LABEL_JOB) != label_value(job_id)]
         if strangers:
             zone = _zone(strangers[0])

@@ -36,7 +36,7 @@ class ZoneWatch:
 
     def _read(self) -> _Seen:
         listing = self._calls.instances(self._zone, ours())
-        return {str(vm["name"]): vm for vm in listing.items}, listing.is_whole
+        return {str(vm["name"]): vm for vm in listing.seen}, listing.is_whole
 
 
 def _fresh_s(seen: _Seen) -> float:

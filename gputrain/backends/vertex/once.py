@@ -43,7 +43,8 @@ def label_filter(job_id: str) -> str:
 
 def find_all(jobs: JobService, regions: Sequence[str], job_id: str) -> tuple[SeenJob, ...]:
     """Every job of that id, in any of the regions."""
-    return tuple(seen for region in regions for seen in jobs.list(region, label_filter(job_id)).items)
+    lists = (jobs.list(region, label_filter(job_id)) for region in regions)
+    return tuple(seen for listing in lists for seen in listing.whole(f"find {job_id}"))
 
 
 def found_no_room(seen: SeenJob) -> bool:

@@ -5,13 +5,14 @@ There is no thread here. Whoever looks first lists; whoever looks soon after rea
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Mapping
 
 import attrs
 
 from gputrain.backends.vertex.jobs import CHANGES, PAGE_SIZE, JobService
 from gputrain.backends.vertex.states import ENDED, SeenJob
 from gputrain.gcp import LABEL_JOB, MissingError
+from gputrain.gcp.shared import Kept, Shared
 
 FEW = 2
 """Up to so many jobs are looked at one by one, which is the faster way to see their end."""
@@ -24,6 +25,9 @@ change among a thousand jobs is seen within 11 s. To parse a page costs some 15 
 FORGET_S = 120.0
 """A job that nobody asked for so long is not watched any more."""
 
+MOST = 10_000
+"""Jobs of one region that are watched at once."""
+
 
 class RegionWatch:
     """The jobs of one region that somebody looks at."""
@@ -31,12 +35,12 @@ class RegionWatch:
     def __init__(self, jobs: JobService, region: str) -> None:
         self._jobs = jobs
         self._region = region
-        self._now = jobs.access.now
-        self._lock = threading.Lock()
-        self._seen: dict[str, tuple[float, SeenJob]] = {}
-        self._asked: dict[str, float] = {}
-        self._fresh_s = FRESH_S
-        self._listed_at = float("-inf")
+        now = jobs.access.now
+        self._known: Kept[str, SeenJob] = Kept(idle_s=FORGET_S, most=MOST, now=now)
+        self._asked: Kept[str, bool] = Kept(idle_s=FORGET_S, most=MOST, now=now)
+        self._singly: Shared[str, SeenJob] = Shared(fresh_s=lambda _: self._pause_s, now=now, most=MOST)
+        self._together: Shared[str, Mapping[str, SeenJob]] = Shared(fresh_s=lambda _: self._pause_s, now=now)
+        self._pause_s = FRESH_S
 
     def look(self, resource: str) -> SeenJob:
         """The job as it was within the last seconds.
@@ -44,68 +48,59 @@ class RegionWatch:
         Raises:
             MissingError: there is no such job any more.
         """
-        with self._lock:
-            now = self._now()
-            self._asked[resource] = now
-            at, seen = self._seen.get(resource, (float("-inf"), None))
-            if seen is not None and (_is_final(seen) or 0 <= now - at < self._fresh_s):
-                return seen
-            self._forget(now)
-            if self._watched() <= FEW:
-                self._fresh_s = FRESH_S
-                return self._get(resource, now)
-            if not 0 <= now - self._listed_at < self._fresh_s:
-                self._list(now)
-                at, seen = self._seen.get(resource, (float("-inf"), None))
-            return seen if seen is not None and at == now else self._get(resource, now)
+        self._asked.put(resource, True)
+        known = self._known.get(resource)
+        if known is not None and _is_final(known):
+            return known
+        if self._watched() > FEW:
+            listed = self._together.get(self._region, self._list).get(resource)
+            if listed is not None:
+                return listed
+        else:
+            self._pause_s = FRESH_S
+        return self._singly.get(resource, lambda: self._get(resource))
 
-    def _get(self, resource: str, now: float) -> SeenJob:
+    def _get(self, resource: str) -> SeenJob:
         """One call for one job; the list leaves out those that have ended."""
         try:
-            seen = self._jobs.get(resource)
+            return self._known.put(resource, self._jobs.get(resource))
         except MissingError:
-            self._seen.pop(resource, None)
-            self._asked.pop(resource, None)
+            self._known.drop(resource)
+            self._asked.drop(resource)
             raise
-        self._seen[resource] = (now, seen)
-        return seen
 
-    def _list(self, now: float) -> None:
+    def _list(self) -> Mapping[str, SeenJob]:
         live = " AND ".join(f'state!="{name}"' for name in sorted(ENDED))
         wanted = f"labels.{LABEL_JOB}:* AND {live}"
-        if any(one not in self._seen for one in self._asked):
-            changes = listed = self._jobs.list(self._region, wanted).items
+        known, asked = dict(self._known.items()), dict(self._asked.items())
+        # What one list lacks is looked for by its name, so that a list need not be whole.
+        if asked.keys() <= known.keys():
+            found = self._jobs.list(self._region, wanted, CHANGES).seen
+            listed = [_changed(known[one.resource], one) for one in found if one.resource in known]
         else:
-            changes = self._jobs.list(self._region, wanted, CHANGES).items
-            listed = tuple(self._changed(one) for one in changes if one.resource in self._asked)
-        self._fresh_s = max(FRESH_S, -(-len(changes) // PAGE_SIZE) * PAGE_COSTS_S)
-        kept = {one: self._seen[one] for one in self._seen if one in self._asked}
-        self._seen = {**kept, **{seen.resource: (now, seen) for seen in listed}}
-        self._listed_at = now
-
-    def _changed(self, new: SeenJob) -> SeenJob:
-        """The job as it was known, with what has changed."""
-        _, known = self._seen[new.resource]
-        told = (known.state, known.started_at, known.ended_at, known.error)
-        if told == (new.state, new.started_at, new.ended_at, new.error):
-            return known
-        return attrs.evolve(
-            known,
-            state=new.state,
-            started_at=new.started_at,
-            ended_at=new.ended_at,
-            error=new.error,
-            error_code=new.error_code,
-        )
-
-    def _forget(self, now: float) -> None:
-        for resource in [one for one, at in self._asked.items() if now - at > FORGET_S]:
-            del self._asked[resource]
-            self._seen.pop(resource, None)
+            listed = list(found := self._jobs.list(self._region, wanted).seen)
+        self._pause_s = max(FRESH_S, -(-len(found) // PAGE_SIZE) * PAGE_COSTS_S)
+        return {seen.resource: self._known.put(seen.resource, seen) for seen in listed}
 
     def _watched(self) -> int:
         """How many jobs may still change."""
-        return sum(one not in self._seen or not _is_final(self._seen[one][1]) for one in self._asked)
+        ended = {resource for resource, seen in self._known.items() if _is_final(seen)}
+        return sum(resource not in ended for resource, _ in self._asked.items())
+
+
+def _changed(known: SeenJob, new: SeenJob) -> SeenJob:
+    """The job as it was known, with what has changed."""
+    told = (known.state, known.started_at, known.ended_at, known.error)
+    if told == (new.state, new.started_at, new.ended_at, new.error):
+        return known
+    return attrs.evolve(
+        known,
+        state=new.state,
+        started_at=new.started_at,
+        ended_at=new.ended_at,
+        error=new.error,
+        error_code=new.error_code,
+    )
 
 
 def _is_final(seen: SeenJob) -> bool:

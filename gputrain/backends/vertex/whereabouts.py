@@ -59,7 +59,7 @@ class Whereabouts:
         found = [
             seen
             for region in self._regions
-            for seen in self.jobs.list(region, f"labels.{LABEL_JOB}:*").items
+            for seen in self.jobs.list(region, f"labels.{LABEL_JOB}:*").seen
             if seen.job_id.startswith(name)
         ]
         return sorted(found, key=lambda seen: str(seen.created_at), reverse=True)

@@ -65,6 +65,15 @@ def test_an_operation_that_cannot_be_read_and_no_room_leaves_nothing(cloud, make
     assert vms(cloud) == []
 
 
+def test_an_operation_that_never_ends_is_left_for_the_names_of_its_vms(cloud, make, code):
+    for_ever = faults.Reshape(change=lambda told: {**told, "status": "RUNNING", "error": None})
+    cloud.fail("compute.zoneOperations.get", for_ever, times=None)
+    begun = cloud.clock.now()
+    Road(make()).submit(spec(code), job_id="bert-1")
+    assert len(vms(cloud)) == 4
+    assert cloud.clock.now() - begun < 330
+
+
 @pytest.mark.parametrize("lag_s", [30.0, 120.0])
 def test_lists_that_come_late_leave_no_half_gang(cloud, make, code, lag_s):
     cloud.stock("us-central1-a", "g2-standard-4", 3)

@@ -158,7 +158,7 @@ def test_pages_are_read_to_the_last(serve):
     listing = Access(project="p", credentials=Token()).pages(
         f"{server.url}/l", action="list", params={"size": 2, "filter": ""}
     )
-    assert listing.whole("list").items == ({"a": 1}, {"a": 2}, {"a": 3})
+    assert listing.whole("list") == ({"a": 1}, {"a": 2}, {"a": 3})
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_a_list_is_read_to_its_end():
 def test_what_one_page_leaves_out_the_whole_list_lacks():
     pages = {"": Page(items=(1,), next_token="b", left_out=("us-east1",)), "b": Page(items=(2,))}
     listing = read_all(pages.__getitem__)
-    assert (listing.items, listing.left_out) == ((1, 2), ("us-east1",))
+    assert (listing.seen, listing.left_out) == ((1, 2), ("us-east1",))
 
 
 def test_a_list_that_repeats_itself_ends_and_is_not_whole():
@@ -35,7 +35,7 @@ def test_only_a_whole_list_lacks_something():
 
 
 def test_a_partial_list_is_never_taken_for_a_whole_one():
-    assert listing_of([1]).whole("list them").items == (1,)
+    assert listing_of([1]).whole("list them") == (1,)
     with pytest.raises(TransientError, match="list them") as caught:
         listing_of([1], ["us-east1"]).whole("list them")
     assert "us-east1" in caught.value.why
@@ -68,3 +68,8 @@ def test_a_partial_list_says_so(body, told):
 @pytest.mark.parametrize("body", [{"items": {}}, {"items": [3]}, {"items": None}, {"nextPageToken": 3}])
 def test_what_cannot_be_read_is_left_out(body):
     assert page_of(body, "items").left_out
+
+
+def test_a_partial_list_has_nothing_that_could_be_taken_for_all_there_is():
+    told = {name for name in dir(listing_of([1], ["us-east1"])) if not name.startswith("_")}
+    assert told == {"find", "is_whole", "lacks", "left_out", "map", "seen", "whole"}

@@ -84,13 +84,13 @@ def test_an_age_is_told_by_the_services_clock(cloud, objects):
     cloud.clock.advance(90)
     assert objects.read("a").age_s == pytest.approx(90, abs=2)  # headers tell whole seconds
     assert objects.stat("a").age_s == pytest.approx(90, abs=2)
-    assert objects.list("a").items[0].age_s == pytest.approx(90, abs=2)
+    assert objects.list("a").seen[0].age_s == pytest.approx(90, abs=2)
 
 
 def test_a_list_has_every_object_of_a_prefix(objects):
     for name in ("a/1", "a/2", "b/1"):
         objects.write(name, b"x", if_generation=0)
-    assert [one.name for one in objects.list("a/").whole("list them").items] == ["a/1", "a/2"]
+    assert [one.name for one in objects.list("a/").whole("list them")] == ["a/1", "a/2"]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a": 1', b"\xff\xfe", b"[" * 100_000])
