@@ -9,14 +9,12 @@ import http.client
 import json
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from measure import Measure
+from measure import Measure, python_s
 
 START = """
 import http.client
@@ -102,16 +100,6 @@ def crowd(port: int, threads: int, each: int) -> tuple[int, float]:
     return errors, threads * (each // 5) * 5 / (time.perf_counter() - before)
 
 
-def from_cold(program: str) -> float:
-    """Seconds of a Python process of its own, the quickest of five."""
-    times = []
-    for _ in range(5):
-        before = time.perf_counter()
-        subprocess.run([sys.executable, "-c", program], check=True)
-        times.append(time.perf_counter() - before)
-    return min(times)
-
-
 Row = tuple[str, float, float, str]
 
 
@@ -127,9 +115,9 @@ def figures() -> tuple[list[Row], float]:
     """Figure, limit and unit of everything; and requests a second of the crowd."""
     import gputrain_emulator
 
-    cold = from_cold(START)
+    cold, nothing = (min(python_s(program) for _ in range(6)) for program in (START, "pass"))
     rows: list[Row] = [("a process from nothing over its first reply to its end", cold, 1.0, "s")]
-    rows.append(("the same, in times of `python -c pass`", cold / from_cold("pass"), 12, ""))
+    rows.append(("the same, in times of `python -c pass`", cold / nothing, 12, ""))
     cloud = gputrain_emulator.start(rate_limits=False)
     port = cloud.server.server_address[1]
     connection = Connection(port)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from decimal import Decimal
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gputrain_emulator import facts, failures, fault_names, services
+from gputrain_emulator import facts, services
 from gputrain_emulator.admin import run_command
 from gputrain_emulator.clock import Clock
-from gputrain_emulator.cloudbilling import PriceList
 from gputrain_emulator.compute import Compute, endings
 from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.endpoints import Endpoints
@@ -18,12 +17,13 @@ from gputrain_emulator.exchanges import Seen
 from gputrain_emulator.faults import Fault, Order
 from gputrain_emulator.ledger import Ledger
 from gputrain_emulator.quotas import GLOBAL, GLOBAL_METRICS, Key as QuotaKey, Quotas
-from gputrain_emulator.registry import Registry
 from gputrain_emulator.runtime import Runtime
 from gputrain_emulator.server import Server, require_loopback
-from gputrain_emulator.storage import Storage
-from gputrain_emulator.vertex import Vertex
 from gputrain_emulator.world import Caller, World
+
+if TYPE_CHECKING:
+    from gputrain_emulator.storage import Storage
+    from gputrain_emulator.vertex import Vertex
 
 
 class Cloud:
@@ -58,8 +58,6 @@ class Cloud:
         self.world = World(clock=self.clock, rate_limits=rate_limits, anonymous=anonymous)
         self.project = self.world.add_project(project).id
         self.compute = self.world.part(Compute)
-        self.vertex = self.world.part(Vertex)
-        self.storage = self.world.part(Storage)
         self.dispatcher = Dispatcher(self.world, services.all_routes(), polls_move_clock=polls_move_clock)
         self.dispatcher.admin = self.admin
         self.server = Server(self.dispatcher, host=host, port=port)
@@ -71,9 +69,7 @@ class Cloud:
     def __enter__(self) -> Cloud:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -84,6 +80,21 @@ class Cloud:
         self.server.stop()
         self.clock.close()
         self.world.close()
+
+    # These two are loaded when first spoken to or asked for: a start pays for no service that nobody uses.
+    @functools.cached_property
+    def vertex(self) -> Vertex:
+        """Vertex AI: its jobs and settings."""
+        from gputrain_emulator.vertex import Vertex
+
+        return self.world.part(Vertex)
+
+    @functools.cached_property
+    def storage(self) -> Storage:
+        """Cloud Storage: its buckets and what lies in them."""
+        from gputrain_emulator.storage import Storage
+
+        return self.world.part(Storage)
 
     @property
     def credentials(self) -> Any:
@@ -133,6 +144,8 @@ class Cloud:
 
     def add_image(self, name: str, platforms: Iterable[str] = ("linux/amd64",)) -> None:
         """A container image in Artifact Registry, ``HOST/PROJECT/REPOSITORY/IMAGE:TAG``."""
+        from gputrain_emulator.registry import Registry
+
         with self.world.lock:
             self.world.part(Registry).add(name, tuple(platforms))
 
@@ -176,6 +189,8 @@ class Cloud:
         ``part`` is an accelerator type, ``G2 core``, ``G2 ram`` or ``local SSD`` (see data/skus.csv),
         ``model`` STANDARD, SPOT or FLEX_START. What runs is metered at the price it was made for.
         """
+        from gputrain_emulator.cloudbilling import PriceList
+
         with self.world.lock:
             self.world.part(PriceList).set_price(
                 part, region, model, None if usd is None else Decimal(str(usd))
@@ -242,6 +257,8 @@ class Cloud:
         ``method`` is an id as in Google's discovery documents, and may hold ``*`` for anything.
         Raises LookupError for a method or a row that there is not.
         """
+        from gputrain_emulator import failures, fault_names
+
         self.dispatcher.routes.require(method)
         if isinstance(fault, str) and fault in fault_names.NAMED:
             fault = fault_names.named(fault, **details)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from importlib import resources
+
+from gputrain_emulator import tables
 
 BASE_REGIONS = {
     "us-central1": "abcf",
@@ -68,11 +67,6 @@ class GpuQuota:
     vertex_preemptible_quota_id: str
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    text = (resources.files("gputrain_emulator") / "data" / name).read_text(encoding="utf-8")
-    yield from csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-
-
 @functools.cache
 def machines() -> dict[str, Machine]:
     """Every machine type by name."""
@@ -90,7 +84,7 @@ def machines() -> dict[str, Machine]:
             flex_start=row["flex_start"] == "yes",
             reservation=row["reservation"] == "yes",
         )
-        for row in _rows("machines.csv")
+        for row in tables.records("machines.csv")
     }
 
 
@@ -98,7 +92,7 @@ def machines() -> dict[str, Machine]:
 def gpu_quotas() -> dict[str, GpuQuota]:
     """Quota names by accelerator type."""
     table = {}
-    for row in _rows("quotas.csv"):
+    for row in tables.records("quotas.csv"):
         listed = row.pop("preemptible_in_regions_get") == "yes"
         table[row["accelerator"]] = GpuQuota(**row, preemptible_in_regions_get=listed)
     return table
@@ -109,19 +103,23 @@ def attach_limits() -> dict[tuple[str, int], tuple[int, int]]:
     """Largest N1 (vCPUs, memory in GB) by accelerator and count; a missing pair does not attach."""
     return {
         (row["accelerator"], int(row["gpus"])): (int(row["max_vcpus"]), int(row["max_memory_gb"]))
-        for row in _rows("attachable.csv")
+        for row in tables.records("attachable.csv")
     }
 
 
 @functools.cache
 def accelerator_zones() -> dict[str, tuple[str, ...]]:
     """Zones by accelerator type."""
-    return {row["accelerator"]: tuple(row["zones"].split()) for row in _rows("accelerator_zones.csv")}
+    return {
+        row["accelerator"]: tuple(row["zones"].split()) for row in tables.records("accelerator_zones.csv")
+    }
 
 
 @functools.cache
 def _machine_zones() -> dict[str, frozenset[str]]:
-    return {row["machine_type"]: frozenset(row["zones"].split()) for row in _rows("machine_zones.csv")}
+    return {
+        row["machine_type"]: frozenset(row["zones"].split()) for row in tables.records("machine_zones.csv")
+    }
 
 
 @functools.cache
@@ -154,7 +152,7 @@ def offered(machine: str, zone: str) -> bool:
 def _prices() -> dict[tuple[str, str], tuple[float, float]]:
     return {
         (row["machine_type"], row["region"]): (float(row["standard_usd_h"]), float(row["spot_usd_h"] or 0))
-        for row in _rows("prices.csv")
+        for row in tables.records("prices.csv")
     }
 
 
@@ -218,5 +216,5 @@ def part_prices() -> dict[tuple[str, str], tuple[Decimal | None, ...]]:
         (row["part"], row["region"]): tuple(
             Decimal(row[model]) if row[model] else None for model in ("standard", "spot", "flex_start")
         )
-        for row in _rows("skus.csv")
+        for row in tables.records("skus.csv")
     }

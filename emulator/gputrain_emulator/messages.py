@@ -6,10 +6,11 @@ The tables are written by ``scripts/tables.py``. A line is read when its message
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from types import MappingProxyType
+
+from gputrain_emulator import tables
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,16 +66,9 @@ def enum(name: str) -> Mapping[str, int]:
     return MappingProxyType({value: int(number) for value, _, number in pairs})
 
 
-def rows(file: str) -> Iterator[list[str]]:
-    """The rows of a table of ``data/``, without its remarks."""
-    text = (resources.files("gputrain_emulator") / "data" / file).read_text(encoding="utf-8")
-    yield from (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
-
-
 @functools.cache
 def _lines(file: str) -> dict[str, str]:
-    text = (resources.files("gputrain_emulator") / "data" / file).read_text(encoding="utf-8")
-    return {line.partition("\t")[0]: line for line in text.splitlines() if not line.startswith("#")}
+    return {line.partition("\t")[0]: line for line in tables.lines(file)}
 
 
 def _field(text: str) -> Field:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import functools
+import importlib
 import re
-from collections.abc import Callable, Collection, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from gputrain_emulator import messages, unserved
+from gputrain_emulator import tables, unserved
 from gputrain_emulator.errors import ApiError, Style
 
 if TYPE_CHECKING:
     from gputrain_emulator.call import Call
 
 Handler = Callable[["Call"], Any]
+
+_STYLES = {"compute": Style.COMPUTE, "storage": Style.STORAGE}
+"""How what Google alone serves is refused; the others write google.rpc.Status."""
 
 MAX_JSON_BODY = 10 << 20
 """Larger JSON requests are refused with 413 (Google's API front end: 10 MB, unverified)."""
@@ -102,7 +108,7 @@ class Service:
         return self.method(method_id, permission=permission, pool=pool, needs_api=needs_api)
 
     def methods(self) -> Iterator[Method]:
-        """Hand-written routes first, then every method of the client, answered or not."""
+        """Hand-written routes first, then the methods of the client that are answered."""
         yield from self.written
         if self.is_tabled:
             yield from (
@@ -115,7 +121,7 @@ class Service:
                     body=body or None,
                     request=request,
                 )
-                for service, id_, verb, path, body, request in messages.rows("routes.tsv")
+                for service, id_, verb, path, body, request in tables.rows("routes.tsv")
                 if service == self.name
             )
 
@@ -131,35 +137,66 @@ class Answer:
 
 
 class Routes:
-    """A tree of path segments; ``match`` finds the method and its path parameters."""
+    """A tree of path segments; ``match`` finds the method and its path parameters.
 
-    def __init__(self, services: list[Service]) -> None:
+    Args:
+        homes: modules of this package that hold ``SERVICES``, each with the first segments of their paths.
+            A module is loaded when a path begins so, or when a path is found nowhere else.
+    """
+
+    def __init__(self, homes: Mapping[str, Collection[str]] = MappingProxyType({})) -> None:
         self._roots: dict[frozenset[str], dict[str, Any]] = {frozenset(): {}}  # by marks
+        self._marks: tuple[frozenset[str], ...] = ()  # the most telling first
+        self._waiting = dict(homes)
+        self._ready: set[str] = set()  # first segments of which nothing waits
+        self._lock = threading.RLock()
         self.answers: dict[str, Answer] = {}
         self.methods: dict[str, Method] = {}
-        for service in services:
-            self.answers.update(service.handlers)
-            for method in service.methods():
-                self.add(method)
-        missing = self.answers.keys() - self.methods.keys()
+
+    def load(self, segment: str | None = None) -> None:
+        """Take in the services with paths that begin with ``segment``; None: all that are left."""
+        if segment in self._ready or not self._waiting:
+            return
+        with self._lock:
+            for name in [
+                name for name, first in self._waiting.items() if segment is None or segment in first
+            ]:
+                for service in importlib.import_module(f"gputrain_emulator.{name}").SERVICES:
+                    self._include(service)
+                del self._waiting[name]
+            if segment is not None:
+                self._ready.add(segment)  # last: who sees it does not wait for the lock
+
+    def _include(self, service: Service) -> None:
+        for method in service.methods():
+            self.add(method)
+        missing = service.handlers.keys() - self.methods.keys()
         if missing:
-            raise LookupError(f"handlers for methods that no client has: {sorted(missing)}")
+            raise LookupError(f"handlers for methods that data/routes.tsv has not: {sorted(missing)}")
+        self.answers.update(service.handlers)
 
     def match(self, verb: str, path: str, query: Collection[str] = ()) -> tuple[Method, dict[str, str]]:
-        """The method that ``verb path`` means; raises ApiError: 501 where only Google has it, 404 or 405.
+        """The method that ``verb path`` means, Google's alone included; raises ApiError 404 or 405.
 
         ``query`` names the query's parameters. A HEAD is a GET whose body is not sent.
         """
+        self.load(path.lstrip("/").partition("/")[0])
+        try:
+            return self.find(verb, path, query)
+        except ApiError:
+            self.load()  # the paths of the XML API begin with any bucket's name
         try:
             return self.find(verb, path, query)
         except ApiError:
             id_ = unserved.method_id(verb, path)
-            if id_:
-                raise ApiError.unimplemented(id_) from None
-            raise
+            if not id_:
+                raise
+        service = id_.partition(".")[0]
+        style = _STYLES.get(service, Style.PLATFORM)
+        return Method(id=id_, service=service, style=style, verb=verb, template=path), {}
 
     def find(self, verb: str, path: str, query: Collection[str] = ()) -> tuple[Method, dict[str, str]]:
-        """The method of ours that ``verb path`` means; raises ApiError 404 or 405 where there is none."""
+        """What of ours that is loaded ``verb path`` means; raises ApiError 404 or 405 where there is none."""
         segments = [unquote(segment) for segment in path.lstrip("/").split("/")]
         if ".." in segments or "." in segments:
             raise ApiError(404, f"The requested URL {path[:200]} was not found on this server.")
@@ -183,14 +220,15 @@ class Routes:
 
     def require(self, pattern: str) -> None:
         """Raises LookupError when ``pattern`` means no method."""
+        self.load()
         if not fnmatch.filter(self.methods, pattern):
             close = difflib.get_close_matches(pattern, self.methods, n=3)
             raise LookupError(f"no method is called {pattern!r}; did you mean {' or '.join(close) or '*'}?")
 
     def _marked(self, segments: list[str], query: frozenset[str]) -> Any:
         """What a path means that only its query tells from others: the most telling marks count."""
-        for marks in sorted(self._roots, key=lambda marks: (-len(marks), sorted(marks))):
-            if marks and marks <= query:
+        for marks in self._marks:
+            if marks <= query:
                 found = self._walk(self._roots[marks], segments, 0, "")
                 if found is not None:
                     return found
@@ -199,6 +237,7 @@ class Routes:
     def add(self, method: Method) -> None:
         """One more method; of two on one path the first counts."""
         node = self._roots.setdefault(method.marks, {})
+        self._marks = tuple(sorted(filter(None, self._roots), key=lambda marks: (-len(marks), sorted(marks))))
         segments, spans, custom = _parse(method.template)
         for segment in segments:
             node = node.setdefault(segment, {})

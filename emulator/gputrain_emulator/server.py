@@ -50,7 +50,11 @@ class Server(ThreadingHTTPServer):
 
     def stop(self) -> None:
         """Stop listening and close every connection."""
-        self.shutdown()
+        ending = threading.Thread(target=self.shutdown)
+        ending.start()
+        with contextlib.suppress(OSError):  # a visitor wakes the loop, which else looks up every 50 ms only
+            socket.create_connection((str(self.server_address[0]), self.server_address[1]), 1).close()
+        ending.join()
         self.server_close()
         for connection in list(self.connections):
             _close(connection)

@@ -66,6 +66,7 @@ _OPERATIONS: Mapping[str, tuple[Any, Any, str, str]] = {
 
 def serve(dispatcher: Dispatcher) -> tuple[str, Callable[[], None]]:
     """Listen on a free loopback port; returns `127.0.0.1:PORT` and what ends it."""
+    dispatcher.routes.load()
     server = grpc.server(
         futures.ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="emulator-grpc"),
         options=[("grpc.max_receive_message_length", _MAX_MESSAGE), ("grpc.so_reuseport", 0)],

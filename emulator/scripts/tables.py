@@ -4,7 +4,7 @@
 answered for the first time; ``emulator/tests/test_tables.py`` fails until then. Needs google-cloud-compute,
 google-cloud-aiplatform and google-api-python-client.
 
-- ``routes.tsv``: every method of the two clients, from their generated REST transports.
+- ``routes.tsv``: the methods of the two clients that are answered, from their generated REST transports.
 - ``messages.tsv``, ``enums.tsv``: what the methods that are answered read, from the clients' descriptors.
 - ``unserved.tsv``: every other path of Google's discovery documents, all versions: 501 instead of 404.
 """
@@ -47,16 +47,16 @@ def sources() -> str:
 
 def tables() -> dict[str, str]:
     """Every table by the name of its file."""
-    routes = {name: list(client_routes(name, package)) for name, package in CLIENTS.items()}
     answered = {id_ for service in services.all_services() for id_ in service.handlers}
-    every = [row for rows in routes.values() for row in rows]
-    messages, enums = described([row[5] for row in every if row[1] in answered and row[5] is not None])
-    lines = ["\t".join([*row[:5], row[5].full_name if row[5] else ""]) for row in every]
+    every = [row for name, package in CLIENTS.items() for row in client_routes(name, package)]
+    ours = [row for row in every if row[1] in answered]
+    messages, enums = described([row[5] for row in ours if row[5] is not None])
+    lines = ["\t".join([*row[:5], row[5].full_name if row[5] else ""]) for row in ours]
     return {
         "routes.tsv": _file("service\tid\tverb\tpath\tbody\trequest", lines),
         "messages.tsv": _file("message\tfields: NAME[=JSON]:[*]KIND[@TYPE][|ONEOF]", messages),
         "enums.tsv": _file("enum\tNAME=NUMBER", enums),
-        "unserved.tsv": _file("versions\tid\tverb\tpath", unserved(every)),
+        "unserved.tsv": _file("versions\tid\tverb\tpath", unserved(ours)),
     }
 
 
@@ -153,7 +153,7 @@ def _camel(name: str) -> str:
 
 
 def unserved(rows: list[tuple[str, str, str, str, str, Any]]) -> list[str]:
-    """Versions, id, verb and path of what Google's documents have and no client's and no route of ours."""
+    """Versions, id, verb and path of what Google's documents have and no route of ours."""
     routes = Routes([])
     for service in services.all_services():
         for method in service.written:
@@ -184,13 +184,11 @@ def documented() -> Iterator[tuple[str, str, str, str]]:
         if service in DOCUMENTED and api != "preview":
             whole = json.loads((folder / name).read_text())
             for method in _methods(whole):
-                path = re.sub(
-                    r"\{v\d+Id\}/\{v\d+Id1\}", "{project}", method.get("flatPath") or method["path"]
-                )
+                path = method.get("flatPath") or method["path"]
+                path = re.sub(r"\{v\w+Id\}/\{v\w+Id1\}", "projects/{project}", path)
                 path = re.sub(r"\{\+?([^}]*)\}", r"{\1}", path)
-                base = f"/{whole['servicePath']}" if whole["servicePath"] else f"/{path.split('/')[0]}/"
-                inner = path if whole["servicePath"] else path.partition("/")[2]
-                yield base, method["id"], method["httpMethod"], inner
+                base = whole["servicePath"] or path[: path.find("/") + 1]
+                yield f"/{base}", method["id"], method["httpMethod"], path.removeprefix(base)
 
 
 def _methods(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

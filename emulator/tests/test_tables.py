@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 import requests
 
-from gputrain_emulator import Cloud, messages
+from gputrain_emulator import Cloud, messages, services
 from gputrain_emulator.record import Record
+from gputrain_emulator.routes import Routes
 
 HOME = Path(__file__).parents[1]
 
@@ -36,12 +38,13 @@ def test_the_tables_are_what_the_tool_makes_of_these_clients(tool: Any) -> None:
         assert shipped == text, f"{name} is old: run python emulator/scripts/tables.py"
 
 
-def test_serving_loads_none_of_googles_clients() -> None:
+def test_a_first_answer_loads_no_client_of_googles_and_no_service_beside_its_own() -> None:
     program = """
 import gputrain_emulator, sys, urllib.request
 with gputrain_emulator.start() as cloud:
     urllib.request.urlopen(f"{cloud.endpoints.url}/compute/v1/projects/my-project/zones/us-central1-a").read()
 heavy = ("google.api_core", "google.auth", "google.protobuf", "google.cloud.compute_v1", "grpc", "requests")
+heavy += tuple(f"gputrain_emulator.{name}" for name in ("storage", "vertex", "cloudbilling", "logging"))
 print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -71,6 +74,17 @@ def test_what_google_serves_and_we_do_not_is_a_501_by_name(
 )
 def test_what_google_does_not_serve_is_a_404(cloud: Cloud, path: str) -> None:
     assert requests.get(cloud.endpoints.url + path, timeout=10).status_code == 404
+
+
+def test_a_service_loaded_for_its_first_path_answers_it_as_when_all_are_loaded() -> None:
+    whole = services.all_routes()
+    whole.load()
+    assert len(whole.methods) > 100
+    for method in whole.methods.values():
+        path = re.sub(r"\{[^}=]*=([^}]*)\}", r"\1", method.template).replace("**", "x").replace("*", "x")
+        path = re.sub(r"\{[^}]*\}", "x", path)
+        first = Routes(services.HOMES)
+        assert first.match(method.verb, path, method.marks) == whole.match(method.verb, path, method.marks)
 
 
 POOL = messages.message("google.cloud.aiplatform.v1.WorkerPoolSpec")

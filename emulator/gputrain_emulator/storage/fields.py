@@ -6,17 +6,15 @@ The tables `data/storage_*.csv` are written out of the discovery document of Clo
 
 from __future__ import annotations
 
-import csv
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from importlib import resources
 from typing import Any
 
-from gputrain_emulator import partial
+from gputrain_emulator import partial, tables
 from gputrain_emulator.clock import parse_time
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.schema import SYSTEM_PARAMETERS, unknown_parameter
@@ -110,13 +108,13 @@ def _no_selection(what: str) -> ApiError:
 
 @functools.cache
 def _answers() -> Mapping[str, str]:
-    return {row["method"]: row["message"] for row in _rows("storage_answers.csv")}
+    return {row["method"]: row["message"] for row in tables.records("storage_answers.csv")}
 
 
 @functools.cache
 def _messages() -> Mapping[str, Mapping[str, Field]]:
     found: dict[str, dict[str, Field]] = {}
-    for row in _rows("storage_fields.csv"):
+    for row in tables.records("storage_fields.csv"):
         found.setdefault(row["message"], {})[row["field"]] = _field(row)
     return found
 
@@ -124,14 +122,9 @@ def _messages() -> Mapping[str, Mapping[str, Field]]:
 @functools.cache
 def _parameters() -> Mapping[str, Mapping[str, Field]]:
     found: dict[str, dict[str, Field]] = {}
-    for row in _rows("storage_parameters.csv"):
+    for row in tables.records("storage_parameters.csv"):
         found.setdefault(row["method"], {})[row["parameter"]] = _field(row)
     return found
-
-
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    text = (resources.files("gputrain_emulator") / "data" / name).read_text(encoding="utf-8")
-    yield from csv.DictReader(text.splitlines())
 
 
 def _field(row: Mapping[str, str]) -> Field:
