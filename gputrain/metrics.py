@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from gputrain.entrypoint import contract
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 
 _NO_NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 """JSON has no word for these: they are reported as text."""
@@ -34,7 +34,7 @@ Report = Mapping[str, Any]
 
 
 @attrs.frozen
-class Metrics:
+class Metrics(Shown):
     """Reports in the order they were made, each a mapping of names to numbers, with ``step`` among them.
 
     Shows itself as a table with a sparkline per name, and with plots in a notebook.
@@ -96,12 +96,6 @@ class Metrics:
             rows.append((name, _short(values[0]), _short(values[-1]), _short(min(values)), sparkline(values)))
         columns = ("metric", "first", "last", "lowest", "course")
         return Table(columns=columns, rows=rows, right=columns[1:4], caption=f"{self.count} reports")
-
-    def __str__(self) -> str:
-        return str(self.table)
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield self.table
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         series = {name: self.series(name) for name in self.names}

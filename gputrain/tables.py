@@ -25,7 +25,15 @@ def _as_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def _as_rows(rows: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
+    return tuple(tuple(map(_as_cell, row)) for row in rows)
+
+
+def _as_cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(map(_as_cell, value))
+    return "" if value is None else str(value)
 
 
 @attrs.frozen(kw_only=True)
@@ -132,3 +140,35 @@ class Table:
         for row in self.rows:
             table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
         yield table
+
+
+class Shown:
+    """A value that shows itself as its `table`: by ``print``, in a terminal under rich, in a notebook.
+
+    An attrs value that says nothing else has a table of its fields.
+    """
+
+    __slots__ = ()
+
+    @property
+    def table(self) -> Table:
+        """Each field and its value; empty ones are left out, values inside it spread out."""
+        return Table(title=type(self).__name__, columns=("field", "value"), rows=_of_fields(self))
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return self.table._repr_mimebundle_()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.table
+
+
+def _of_fields(value: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name in attrs.fields_dict(type(value)):
+        field, inner = f"{prefix}{name.replace('_', ' ')}", getattr(value, name)
+        if isinstance(inner, Shown) and attrs.has(type(inner)):
+            yield from _of_fields(inner, f"{field}: ")
+        elif inner not in ("", None, ()):
+            yield field, f"{inner:g}" if isinstance(inner, float) else inner

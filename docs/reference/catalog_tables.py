@@ -64,8 +64,8 @@ def sources() -> Table:
 
 
 TABLES = {
-    "gpus": lambda: catalog.gpus().table(),
-    "shapes": lambda: catalog.shapes().table(),
+    "gpus": lambda: catalog.gpus().table,
+    "shapes": lambda: catalog.shapes().table,
     "hosts": hosts,
     "names": names,
     "quotas": quotas,

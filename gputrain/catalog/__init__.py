@@ -13,125 +13,41 @@ Each fact has a source and a date. Nothing here reads the network or the clock. 
 from the tables built in, or from the user's own newer ones (`gputrain.refresh`), read once a process.
 """
 
-from __future__ import annotations
-
-from gputrain import lazy
-
-from .provisioning import (
-    FLEX_START_LONGEST_RUN_S,
-    Confidence,
-    ProvisioningModel,
-    ReservationKind,
-    Service,
-    Stage,
+from .cards import NotSold as NotSold
+from .families import CompactPlacement as CompactPlacement, Family as Family, Terms as Terms
+from .gpu import Gpu as Gpu, Gpus as Gpus, Lifecycle as Lifecycle, gpus as gpus
+from .hosts import Attachment as Attachment
+from .images import ImageFault as ImageFault, cuda_of as cuda_of, image_faults as image_faults
+from .load import source as source
+from .machine_types import (
+    Machine as Machine,
+    Machines as Machines,
+    machine as machine,
+    machines as machines,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .cards import NotSold
-    from .families import CompactPlacement, Family, Terms
-    from .gpu import Gpu, Gpus, Lifecycle, gpus
-    from .hosts import Attachment
-    from .images import ImageFault, cuda_of, image_faults
-    from .load import source
-    from .machine_types import Machine, Machines, machine, machines
-    from .names import find, not_sold
-    from .places import not_for_training, region_of, regions, zones
-    from .pricing import Price, Prices, price, prices
-    from .quotas import ALL_REGIONS, CPUS, PREEMPTIBLE_CPUS, Quota, quota
-    from .search import shapes
-    from .shape import Shape, Shapes, counts
-    from .sources import READ_ON, SOURCES, Source
-
-_HOMES = {
-    "ALL_REGIONS": "quotas",
-    "Attachment": "hosts",
-    "CPUS": "quotas",
-    "Family": "families",
-    "Gpu": "gpu",
-    "Gpus": "gpu",
-    "ImageFault": "images",
-    "Lifecycle": "gpu",
-    "Machine": "machine_types",
-    "Machines": "machine_types",
-    "NotSold": "cards",
-    "PREEMPTIBLE_CPUS": "quotas",
-    "CompactPlacement": "families",
-    "Price": "pricing",
-    "Prices": "pricing",
-    "Quota": "quotas",
-    "READ_ON": "sources",
-    "SOURCES": "sources",
-    "Shape": "shape",
-    "Shapes": "shape",
-    "Source": "sources",
-    "Terms": "families",
-    "counts": "shape",
-    "cuda_of": "images",
-    "find": "names",
-    "gpus": "gpu",
-    "image_faults": "images",
-    "machine": "machine_types",
-    "machines": "machine_types",
-    "not_for_training": "places",
-    "not_sold": "names",
-    "price": "pricing",
-    "prices": "pricing",
-    "quota": "quotas",
-    "region_of": "places",
-    "regions": "places",
-    "shapes": "search",
-    "source": "load",
-    "zones": "places",
-}
-
-__all__ = [
-    "ALL_REGIONS",
-    "Attachment",
-    "CPUS",
-    "Confidence",
-    "Family",
-    "Gpu",
-    "Gpus",
-    "ImageFault",
-    "Lifecycle",
-    "Machine",
-    "Machines",
-    "NotSold",
-    "FLEX_START_LONGEST_RUN_S",
-    "PREEMPTIBLE_CPUS",
-    "CompactPlacement",
-    "Price",
-    "Prices",
-    "ProvisioningModel",
-    "Quota",
-    "READ_ON",
-    "ReservationKind",
-    "SOURCES",
-    "Service",
-    "Shape",
-    "Shapes",
-    "Source",
-    "Stage",
-    "Terms",
-    "counts",
-    "cuda_of",
-    "find",
-    "gpus",
-    "image_faults",
-    "machine",
-    "machines",
-    "not_for_training",
-    "not_sold",
-    "price",
-    "prices",
-    "quota",
-    "region_of",
-    "regions",
-    "shapes",
-    "source",
-    "zones",
-]
-
-
-__getattr__, __dir__ = lazy.names(__name__, _HOMES)
+from .names import find as find, not_sold as not_sold
+from .places import (
+    not_for_training as not_for_training,
+    region_of as region_of,
+    regions as regions,
+    zones as zones,
+)
+from .pricing import Price as Price, Prices as Prices, price as price, prices as prices
+from .provisioning import (
+    FLEX_START_LONGEST_RUN_S as FLEX_START_LONGEST_RUN_S,
+    Confidence as Confidence,
+    ProvisioningModel as ProvisioningModel,
+    ReservationKind as ReservationKind,
+    Service as Service,
+    Stage as Stage,
+)
+from .quotas import (
+    ALL_REGIONS as ALL_REGIONS,
+    CPUS as CPUS,
+    PREEMPTIBLE_CPUS as PREEMPTIBLE_CPUS,
+    Quota as Quota,
+    quota as quota,
+)
+from .search import shapes as shapes
+from .shape import Shape as Shape, Shapes as Shapes, counts as counts
+from .sources import READ_ON as READ_ON, SOURCES as SOURCES, Source as Source

@@ -6,10 +6,13 @@ that none is sold: docs.cloud.google.com/compute/docs/gpus, 2026-04-14.
 
 from __future__ import annotations
 
-from .row import Row
+import attrs
+
+from gputrain.tables import Shown
 
 
-class NotSold(Row):
+@attrs.frozen(kw_only=True)
+class NotSold(Shown):
     """A card that exists but cannot be had on Google Cloud.
 
     ``nearest`` holds kinds that are sold, the closest in memory and architecture first.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import attrs
+
+from gputrain.tables import Shown
+
 from .provisioning import Confidence, ProvisioningModel, ReservationKind, Service, Word
-from .row import Row
 
 
 class CompactPlacement(Word):
@@ -20,7 +23,8 @@ class CompactPlacement(Word):
     """A compact policy with a GPU topology keeps the VMs in one NVLink domain."""
 
 
-class Terms(Row):
+@attrs.frozen(kw_only=True)
+class Terms(Shown):
     """Under which provisioning models a machine is sold, by each service.
 
     On Vertex AI a reservation is named in the job (``reservationAffinity``) whatever the machine,
@@ -40,7 +44,8 @@ class Terms(Row):
         return self.compute if Service(service) is Service.COMPUTE else self.vertex
 
 
-class Family(Row):
+@attrs.frozen(kw_only=True)
+class Family(Shown):
     """What the machines of one family share.
 
     ``gpu`` is the kind built in, or None for hosts that GPUs are attached to.
@@ -61,7 +66,6 @@ class Family(Row):
     """Suffix of the network profile the RDMA network is made with; the zone comes before it."""
     placement: CompactPlacement = CompactPlacement.OPTIONAL
     needs_cpu_quota: bool = False
-    bare_metal: bool = False
     note: str = ""
     sources: tuple[str, ...] = ("gpus", "machines")
 
@@ -137,7 +141,7 @@ _ROWS = (
         name="A4X Max", gpu="GB300", cpu_platform="NVIDIA Grace", cpu_architecture="arm64",
         boot_disk_types=_HYPERDISK, gpudirect="GPUDirect-RDMA (RoCE, CX-8, 8 rails)",
         gvnics=None, rdma_nics=None, roce_profile="-vpc-roce-metal", placement=CompactPlacement.NVLINK_DOMAIN,
-        bare_metal=True, note="the image must support IDPF network interfaces; no Windows, no sole tenancy",
+        note="the image must support IDPF network interfaces; no Windows, no sole tenancy",
         sources=("gpus", "machines", "networks"),
     ),
     Family(

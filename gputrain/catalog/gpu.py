@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import attrs
+
+from gputrain.tables import Shown, Table
+
 from .provisioning import Stage
-from .row import Row, Shown
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gputrain.tables import Table
 
 
-class Lifecycle(Row):
+@attrs.frozen(kw_only=True)
+class Lifecycle(Shown):
     """Where a GPU stands, since when, and the day it ends.
 
     ``ends`` is ISO text, or empty where no end is announced.
@@ -22,11 +22,13 @@ class Lifecycle(Row):
     source: str = "gpus"
 
 
-class Gpu(Row):
+@attrs.frozen(kw_only=True)
+class Gpu(Shown):
     """One kind of GPU.
 
-    ``memory_gib`` is what Google prints for it; ``*_tflops`` are dense figures (Google's own table prints
-    sparse ones for Hopper and newer); None means that the hardware has no such arithmetic.
+    ``memory_gib`` is what Google prints for it; ``bf16_tflops`` is the dense figure (Google's own table
+    prints sparse ones for Hopper and newer); None means that the hardware has no such arithmetic.
+    ``nvlink_gb_s`` is both ways together; None where it has no NVLink.
     ``cuda_dropped_in`` is the first CUDA release that cannot drive it any more,
     ``torch_dropped_in`` the first CUDA build of PyTorch's wheels without its architecture;
     empty where there is none.
@@ -44,16 +46,13 @@ class Gpu(Row):
     compute_capability: str
     min_cuda: str
     min_driver: str
-    driver_note: str = ""
     cuda_dropped_in: str = ""
     torch_dropped_in: str = ""
     bf16_tflops: float | None = None
-    fp16_tflops: float | None = None
     memory_gb_s: int
-    interconnect: str
     nvlink_gb_s: int | None = None
     also_known_as: tuple[str, ...] = ()
-    lifecycle: Lifecycle = Lifecycle()
+    lifecycle: Lifecycle = attrs.field(default=Lifecycle(), repr=False)
     instead: tuple[str, ...] = ()
     """Kinds to take once this one is gone."""
     sources: tuple[str, ...] = ("gpus", "vertex-client", "nvidia")
@@ -93,38 +92,39 @@ class Gpus(Shown, tuple[Gpu, ...]):
 
     __slots__ = ()
 
+    @property
     def table(self) -> Table:
-        from gputrain.tables import Table
-
         return Table(
             title="GPUs on Google Cloud",
-            columns=("kind", "GiB", "capability", "CUDA from", "driver from", "Compute", "Vertex AI", "life"),
-            rows=tuple(_cells(gpu) for gpu in self),
-            right=("GiB",),
+            columns=(
+                *("kind", "GiB", "GB/s", "NVLink GB/s", "bf16 TFLOPS", "capability"),
+                *("CUDA from", "driver from", "Compute", "Vertex AI", "life"),
+            ),
+            rows=map(_cells, self),
+            right=("GiB", "GB/s", "NVLink GB/s", "bf16 TFLOPS"),
         )
 
 
 def _cells(gpu: Gpu) -> tuple[object, ...]:
     life = gpu.lifecycle
     stage = f"{life.stage} {life.ends}".strip() if life.stage is not Stage.ACTIVE else ""
+    speed = (gpu.memory_gb_s, gpu.nvlink_gb_s, gpu.bf16_tflops)
     floor = (gpu.compute_capability, gpu.min_cuda, gpu.min_driver)
-    return (gpu.kind, gpu.memory_gib, *floor, gpu.accelerator_type, gpu.vertex_accelerator_type, stage)
+    names = (gpu.accelerator_type, gpu.vertex_accelerator_type)
+    return (gpu.kind, gpu.memory_gib, *speed, *floor, *names, stage)
 
 
 _ENDING = Lifecycle(
     stage=Stage.DEPRECATED, ends="2027-08-01", note="announced 2026-09-22; no new 3-year commitments",
     source="release-notes",
 )  # fmt: skip
-_NVL72 = "NVLink 5, NVL72 domain (18 VMs, 72 GPUs)"
-_HOPPER_DRIVER = "525.60.13+ for CUDA 12"
-_LAST_PASCAL_DRIVER = "last branch R580"
 
 GPUS = Gpus((
     Gpu(
         kind="GB300", name="NVIDIA GB300 Grace Blackwell Ultra", accelerator_type="nvidia-gb300",
         memory_gib=279, architecture="Blackwell Ultra", compute_capability="10.3",
-        min_cuda="12.9", min_driver="R580", driver_note="R575 is the least",
-        bf16_tflops=2500, fp16_tflops=2500, memory_gb_s=8000, interconnect=_NVL72, nvlink_gb_s=1800,
+        min_cuda="12.9", min_driver="R580",
+        bf16_tflops=2500, memory_gb_s=8000, nvlink_gb_s=1800,
         also_known_as=("B300", "NVIDIA GB300"),
     ),
     Gpu(
@@ -132,7 +132,7 @@ GPUS = Gpus((
         vertex_accelerator_type="NVIDIA_GB200",
         memory_gib=186, architecture="Blackwell", compute_capability="10.0",
         min_cuda="12.8", min_driver="R570",
-        bf16_tflops=2500, fp16_tflops=2500, memory_gb_s=8000, interconnect=_NVL72, nvlink_gb_s=1800,
+        bf16_tflops=2500, memory_gb_s=8000, nvlink_gb_s=1800,
         also_known_as=("NVIDIA GB200",),
     ),
     Gpu(
@@ -140,35 +140,31 @@ GPUS = Gpus((
         vertex_accelerator_type="NVIDIA_B200",
         memory_gib=180, architecture="Blackwell", compute_capability="10.0",
         min_cuda="12.8", min_driver="R570",
-        bf16_tflops=2250, fp16_tflops=2250, memory_gb_s=8000,
-        interconnect="NVLink 5 full mesh", nvlink_gb_s=1800,
+        bf16_tflops=2250, memory_gb_s=8000, nvlink_gb_s=1800,
         also_known_as=("B200-180GB",),
     ),
     Gpu(
         kind="H200", name="NVIDIA H200 SXM 141GB", accelerator_type="nvidia-h200-141gb",
         vertex_accelerator_type="NVIDIA_H200_141GB",
         memory_gib=141, architecture="Hopper", compute_capability="9.0",
-        min_cuda="11.8", min_driver="R535", driver_note="R550+ advised",
-        bf16_tflops=989, fp16_tflops=989, memory_gb_s=4800,
-        interconnect="NVLink 4 full mesh", nvlink_gb_s=900,
+        min_cuda="11.8", min_driver="R535",
+        bf16_tflops=989, memory_gb_s=4800, nvlink_gb_s=900,
         also_known_as=("H200-141GB", "NVIDIA H200", "H200-SXM"),
     ),
     Gpu(
         kind="H100-MEGA", name="NVIDIA H100 SXM 80GB (A3 Mega)", accelerator_type="nvidia-h100-mega-80gb",
         vertex_accelerator_type="NVIDIA_H100_MEGA_80GB",
         memory_gib=80, architecture="Hopper", compute_capability="9.0",
-        min_cuda="11.8", min_driver="R520", driver_note=_HOPPER_DRIVER,
-        bf16_tflops=989, fp16_tflops=989, memory_gb_s=3350,
-        interconnect="NVLink 4 full mesh", nvlink_gb_s=900,
+        min_cuda="11.8", min_driver="R520",
+        bf16_tflops=989, memory_gb_s=3350, nvlink_gb_s=900,
         also_known_as=("H100-MEGA-80GB", "H100-80GB-MEGA"),
     ),
     Gpu(
         kind="H100", name="NVIDIA H100 SXM 80GB", accelerator_type="nvidia-h100-80gb",
         vertex_accelerator_type="NVIDIA_H100_80GB",
         memory_gib=80, architecture="Hopper", compute_capability="9.0",
-        min_cuda="11.8", min_driver="R520", driver_note=_HOPPER_DRIVER,
-        bf16_tflops=989, fp16_tflops=989, memory_gb_s=3350,
-        interconnect="NVLink 4 full mesh", nvlink_gb_s=900,
+        min_cuda="11.8", min_driver="R520",
+        bf16_tflops=989, memory_gb_s=3350, nvlink_gb_s=900,
         also_known_as=(
             "H100-80GB", "NVIDIA H100", "H100-SXM", "H100-SXM5", "NVIDIA H100 80GB HBM3", "nvidia-h100",
         ),
@@ -177,16 +173,14 @@ GPUS = Gpus((
         kind="A100-80GB", name="NVIDIA A100 SXM 80GB", accelerator_type="nvidia-a100-80gb",
         vertex_accelerator_type="NVIDIA_A100_80GB",
         memory_gib=80, architecture="Ampere", compute_capability="8.0", min_cuda="11.0", min_driver="R450",
-        bf16_tflops=312, fp16_tflops=312, memory_gb_s=2039,
-        interconnect="NVLink 3 full mesh", nvlink_gb_s=600,
+        bf16_tflops=312, memory_gb_s=2039, nvlink_gb_s=600,
         also_known_as=("A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", "A100-80"),
     ),
     Gpu(
         kind="A100-40GB", name="NVIDIA A100 SXM 40GB", accelerator_type="nvidia-tesla-a100",
         vertex_accelerator_type="NVIDIA_TESLA_A100",
         memory_gib=40, architecture="Ampere", compute_capability="8.0", min_cuda="11.0", min_driver="R450",
-        bf16_tflops=312, fp16_tflops=312, memory_gb_s=1555,
-        interconnect="NVLink 3 full mesh", nvlink_gb_s=600,
+        bf16_tflops=312, memory_gb_s=1555, nvlink_gb_s=600,
         also_known_as=(
             "A100", "nvidia-a100", "Tesla A100", "A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", "A100-40",
             "nvidia-a100-40gb",  # Google's overview page prints it; no API takes it
@@ -197,24 +191,21 @@ GPUS = Gpus((
         accelerator_type="nvidia-rtx-pro-6000", vertex_accelerator_type="NVIDIA_RTX_PRO_6000",
         memory_gib=96, architecture="Blackwell (GB202)", compute_capability="12.0",
         min_cuda="12.8", min_driver="R570",
-        driver_note="R575/R580 advised; parts of a GPU need the vGPU driver",
-        bf16_tflops=467.8, fp16_tflops=467.8, memory_gb_s=1597,
-        interconnect="PCIe Gen5; peer-to-peer among 2, 4 or 8 GPUs; no NVLink",
+        bf16_tflops=467.8, memory_gb_s=1597,
         also_known_as=("RTX PRO 6000 Blackwell", "RTX6000-PRO", "RTX-PRO-6000-96GB", "RTX 6000 Blackwell"),
     ),
     Gpu(
         kind="L4", name="NVIDIA L4", accelerator_type="nvidia-l4", vertex_accelerator_type="NVIDIA_L4",
         memory_gib=24, architecture="Ada Lovelace", compute_capability="8.9",
         min_cuda="11.8", min_driver="R525",
-        bf16_tflops=121, fp16_tflops=121, memory_gb_s=300,
-        interconnect="PCIe Gen4, no NVLink, no peer-to-peer",
+        bf16_tflops=121, memory_gb_s=300,
         also_known_as=("L4-24GB",),
     ),
     Gpu(
         kind="T4", name="NVIDIA T4", accelerator_type="nvidia-tesla-t4",
         vertex_accelerator_type="NVIDIA_TESLA_T4",
         memory_gib=16, architecture="Turing", compute_capability="7.5", min_cuda="10.0", min_driver="R410",
-        fp16_tflops=65, memory_gb_s=320, interconnect="PCIe Gen3, no NVLink",
+        memory_gb_s=320,
         also_known_as=("Tesla T4", "T4-16GB"),
         lifecycle=_ENDING, instead=("L4",), sources=("gpus", "vertex-client", "release-notes", "nvidia"),
     ),
@@ -223,8 +214,8 @@ GPUS = Gpus((
         vertex_accelerator_type="NVIDIA_TESLA_V100",
         memory_gib=16, architecture="Volta", compute_capability="7.0",
         min_cuda="9.0", cuda_dropped_in="13.0", torch_dropped_in="12.8",
-        min_driver="R384", driver_note=_LAST_PASCAL_DRIVER,
-        fp16_tflops=125, memory_gb_s=900, interconnect="NVLink 2 ring", nvlink_gb_s=300,
+        min_driver="R384",
+        memory_gb_s=900, nvlink_gb_s=300,
         also_known_as=("Tesla V100", "NVIDIA V100", "Tesla V100-SXM2-16GB", "V100-16GB"),
         lifecycle=Lifecycle(note="no end announced up to 2026-09-22", source="release-notes"),
         sources=("gpus", "vertex-client", "release-notes", "nvidia", "wheels"),
@@ -234,8 +225,8 @@ GPUS = Gpus((
         vertex_accelerator_type="NVIDIA_TESLA_P4",
         memory_gib=8, architecture="Pascal", compute_capability="6.1",
         min_cuda="8.0", cuda_dropped_in="13.0", torch_dropped_in="12.8",
-        min_driver="R375", driver_note=_LAST_PASCAL_DRIVER,
-        memory_gb_s=192, interconnect="PCIe", also_known_as=("Tesla P4", "NVIDIA P4"),
+        min_driver="R375",
+        memory_gb_s=192, also_known_as=("Tesla P4", "NVIDIA P4"),
         lifecycle=_ENDING, instead=("L4", "T4"), sources=("gpus", "vertex-client", "release-notes", "nvidia"),
     ),
     Gpu(
@@ -243,8 +234,8 @@ GPUS = Gpus((
         vertex_accelerator_type="NVIDIA_TESLA_P100",
         memory_gib=16, architecture="Pascal", compute_capability="6.0",
         min_cuda="8.0", cuda_dropped_in="13.0", torch_dropped_in="12.8",
-        min_driver="R375", driver_note=_LAST_PASCAL_DRIVER,
-        fp16_tflops=18.7, memory_gb_s=732, interconnect="PCIe", also_known_as=("Tesla P100", "NVIDIA P100"),
+        min_driver="R375",
+        memory_gb_s=732, also_known_as=("Tesla P100", "NVIDIA P100"),
         lifecycle=Lifecycle(stage=Stage.GONE, ends="2026-09-15", note="shut down", source="release-notes"),
         instead=("L4", "T4", "V100"), sources=("gpus", "vertex-client", "release-notes", "nvidia"),
     ),
@@ -253,8 +244,7 @@ GPUS = Gpus((
         vertex_accelerator_type="NVIDIA_TESLA_K80",
         memory_gib=12, architecture="Kepler", compute_capability="3.7",
         min_cuda="6.5", cuda_dropped_in="12.0", torch_dropped_in="12.0", min_driver="R340",
-        driver_note="last branch R470",
-        memory_gb_s=240, interconnect="PCIe", also_known_as=("Tesla K80",),
+        memory_gb_s=240, also_known_as=("Tesla K80",),
         lifecycle=Lifecycle(stage=Stage.GONE, ends="2024", note="shut down", source="vertex-client"),
         instead=("T4", "L4"), sources=("vertex-client", "nvidia"),
     ),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from .row import Row
+import attrs
+
+from gputrain.tables import Shown
 
 
-class Attachment(Row):
+@attrs.frozen(kw_only=True)
+class Attachment(Shown):
     """The largest N1 machine that may carry a count of one GPU kind, on Compute Engine."""
 
     gpu: str
@@ -34,10 +37,8 @@ ATTACHMENTS = tuple(
     for gpu, count, vcpus, memory in _ROWS
 )
 
-VERTEX_COUNTS_SOURCE = "vertex-machines"
-"""Blank cells of that page were lost in the copy and its columns rebuilt from the limits: medium."""
-
-# vCPUs of the N1 machine: GPU counts Vertex AI takes on it. n1-highcpu starts at 16 vCPUs, n1-standard at 4.
+# vCPUs of the N1 machine: GPU counts Vertex AI takes on it (source vertex-machines, medium: its blank cells
+# were lost in the copy and the columns rebuilt from the limits). n1-highcpu starts at 16, n1-standard at 4.
 _FOURS = {2: (1, 2, 4), 4: (1, 2, 4), 8: (1, 2, 4), 16: (1, 2, 4), 32: (2, 4), 64: (4,), 96: (4,)}
 _EIGHTS = {2: (1, 2, 4, 8), 4: (1, 2, 4, 8), 8: (1, 2, 4, 8), 16: (2, 4, 8), 32: (4, 8), 64: (8,), 96: (8,)}
 _VERTEX = {"T4": _FOURS, "P4": _FOURS, "V100": _EIGHTS}
@@ -48,11 +49,6 @@ VCPUS_PER_GPU = 8
 
 Our choice: enough processes to feed the GPU, within every limit of both services.
 """
-
-
-def attachment(gpu: str, count: object) -> Attachment | None:
-    """The limit for a count of one GPU kind, or None where that count cannot be attached."""
-    return next((row for row in ATTACHMENTS if row.gpu == gpu and row.gpu_count == count), None)
 
 
 def default_host(count: int) -> str:

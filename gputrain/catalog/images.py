@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 
+import attrs
+
+from gputrain.tables import Shown
+
 from .gpu import Gpu
 from .names import find
-from .row import Row
 from .shape import Shape
 
 
-class ImageFault(Row):
+@attrs.frozen(kw_only=True)
+class ImageFault(Shown):
     """Why an image does not suit a GPU.
 
     ``is_certain`` tells a job that must fail from one that may.

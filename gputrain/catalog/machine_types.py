@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from fractions import Fraction
 from functools import cache
+
+import attrs
+
+from gputrain.errors import NoFitError
+from gputrain.tables import Shown, Table
 
 from .families import FAMILIES, TERMS, Family, Terms
 from .provisioning import ProvisioningModel, Service
-from .row import Row, Shown
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from gputrain.tables import Table
 
 
-class Machine(Row):
+@attrs.frozen(kw_only=True)
+class Machine(Shown):
     """A machine type.
 
     ``gpu_count`` counts the GPUs built in: a whole number, a `Fraction` where the machine carries a part
-    of one, 0 for an N1 host that GPUs are attached to. ``local_ssd_gib`` comes with the machine,
-    ``optional_ssd_gib`` is the most that can be added.
+    of one, 0 for an N1 host that GPUs are attached to. ``local_ssd_gib`` comes with the machine.
     """
 
     machine_type: str
-    family: Family
-    terms: Terms
+    family: Family = attrs.field(repr=lambda family: family.name)
+    terms: Terms = attrs.field(repr=False)
     gpu_count: int | Fraction
     vcpus: int
     memory_gib: float
     local_ssd_gib: int = 0
-    local_ssd_disks: int = 0
-    optional_ssd_gib: int = 0
     nics: int
     max_gbps: int
     note: str = ""
@@ -66,33 +64,16 @@ class Machines(Shown, tuple[Machine, ...]):
 
     __slots__ = ()
 
+    @property
     def table(self) -> Table:
-        from gputrain.tables import Table
-
-        from .row import text
-
+        sizes = ("GPUs", "vCPUs", "GiB", "Gbps")
+        columns = ("machine type", "GPU", *sizes, "CPU", "on Compute Engine", "on Vertex AI")
         rows = (
-            (
-                *(m.machine_type, m.gpu or "attached", m.gpu_count or "", m.vcpus, f"{m.memory_gib:g}"),
-                *(m.cpu_architecture, text(m.sold_as(Service.COMPUTE)), text(m.sold_as(Service.VERTEX))),
-            )
+            (m.machine_type, m.gpu or "attached", m.gpu_count or "", m.vcpus, f"{m.memory_gib:g}",
+             m.max_gbps, m.cpu_architecture, m.sold_as(Service.COMPUTE), m.sold_as(Service.VERTEX))
             for m in self
-        )
-        return Table(
-            title="Machine types",
-            columns=(
-                "machine type",
-                "GPU",
-                "GPUs",
-                "vCPUs",
-                "GiB",
-                "CPU",
-                "on Compute Engine",
-                "on Vertex AI",
-            ),
-            rows=tuple(rows),
-            right=("GPUs", "vCPUs", "GiB"),
-        )
+        )  # fmt: skip
+        return Table(title="Machine types", columns=columns, rows=rows, right=sizes)
 
 
 def machines() -> Machines:
@@ -144,7 +125,7 @@ def n1_hosts() -> tuple[Machine, ...]:
     )  # fmt: skip
 
 
-_Raw = tuple[str, str, str, "int | str", int, int, int, int, int, int, int, str]
+_Raw = tuple[str, str, str, "int | str", int, int, int, int, int, str]
 
 
 def _gpu_of(row: _Raw) -> str:
@@ -152,27 +133,16 @@ def _gpu_of(row: _Raw) -> str:
 
 
 def _built(row: _Raw) -> Machine:
-    name, family, terms, gpus, vcpus, memory_gib, ssd, disks, optional, nics, gbps, note = row
+    name, family, terms, gpus, vcpus, memory_gib, ssd, nics, gbps, note = row
+    count = Fraction(gpus) if isinstance(gpus, str) else gpus
     return Machine(
-        machine_type=name, family=FAMILIES[family], terms=TERMS[terms], gpu_count=_count(gpus),
-        vcpus=vcpus, memory_gib=memory_gib, local_ssd_gib=ssd, local_ssd_disks=disks,
-        optional_ssd_gib=optional, nics=nics, max_gbps=gbps, note=note,
+        machine_type=name, family=FAMILIES[family], terms=TERMS[terms], gpu_count=count,
+        vcpus=vcpus, memory_gib=memory_gib, local_ssd_gib=ssd,
+        nics=nics, max_gbps=gbps, note=note,
     )  # fmt: skip
 
 
-def _count(gpus: int | str) -> int | Fraction:
-    if isinstance(gpus, int):
-        return gpus
-    from fractions import Fraction  # 4 ms, and only the parts of an RTX PRO 6000 need it
-
-    return Fraction(gpus)
-
-
 def _unknown(machine_type: str) -> Exception:
-    from difflib import get_close_matches
-
-    from gputrain.errors import NoFitError
-
     known = [*(row[0] for row in _ROWS), *(host.machine_type for host in n1_hosts())]
     nearest = tuple(get_close_matches(str(machine_type), known, n=3))
     return NoFitError(
@@ -188,42 +158,42 @@ _LISTED = "seen in gcloud's listing only, in no document"
 _NICS = "Vertex AI's page says 2400 Gbps"
 
 # machine type, family, terms, GPUs, vCPUs, memory GiB,
-# local SSD GiB, its disks, SSD GiB that can be added, network interfaces, Gbps, note
+# local SSD GiB, network interfaces, Gbps, note
 _ROWS: tuple[_Raw, ...] = (
-    ("a4x-maxgpu-4g-metal", "A4X Max", "a4x-max", 4, 144, 960, 12000, 4, 0, 6, 3600, ""),
-    ("a4x-highgpu-4g", "A4X", "a4x", 4, 140, 884, 12000, 4, 0, 6, 2000, _NICS),
-    ("a4-highgpu-8g", "A4", "a4", 8, 224, 3968, 12000, 32, 0, 10, 3600, ""),
-    ("a3-ultragpu-8g", "A3 Ultra", "a4", 8, 224, 2952, 12000, 32, 0, 10, 3600, ""),
-    ("a3-ultragpu-8g-nolssd", "A3 Ultra", "a3-ultra-nolssd", 8, 224, 2952, 0, 0, 0, 10, 3600, _LISTED),
-    ("a3-megagpu-8g", "A3 Mega", "a3-mega", 8, 208, 1872, 6000, 16, 0, 9, 1800, ""),
-    ("a3-highgpu-1g", "A3 High 1-4", "a3-high-small", 1, 26, 234, 750, 2, 0, 1, 25, ""),
-    ("a3-highgpu-2g", "A3 High 1-4", "a3-high-small", 2, 52, 468, 1500, 4, 0, 1, 50, ""),
-    ("a3-highgpu-4g", "A3 High 1-4", "a3-high-small", 4, 104, 936, 3000, 8, 0, 1, 100, ""),
-    ("a3-highgpu-8g", "A3 High", "a3-high", 8, 208, 1872, 6000, 16, 0, 5, 1000, ""),
-    ("a3-edgegpu-8g", "A3 Edge", "a3-edge", 8, 208, 1872, 6000, 16, 0, 5, 400, ""),
-    ("a3-edgegpu-8g-nolssd", "A3 Edge", "a3-edge", 8, 208, 1872, 0, 0, 0, 5, 400, _LISTED),
-    ("a2-ultragpu-1g", "A2 Ultra", "a2", 1, 12, 170, 375, 1, 0, 1, 24, ""),
-    ("a2-ultragpu-2g", "A2 Ultra", "a2", 2, 24, 340, 750, 2, 0, 1, 32, ""),
-    ("a2-ultragpu-4g", "A2 Ultra", "a2", 4, 48, 680, 1500, 4, 0, 1, 50, ""),
-    ("a2-ultragpu-8g", "A2 Ultra", "a2", 8, 96, 1360, 3000, 8, 0, 1, 100, ""),
-    ("a2-highgpu-1g", "A2 Standard", "a2", 1, 12, 85, 0, 0, 3000, 1, 24, ""),
-    ("a2-highgpu-2g", "A2 Standard", "a2", 2, 24, 170, 0, 0, 3000, 1, 32, ""),
-    ("a2-highgpu-4g", "A2 Standard", "a2", 4, 48, 340, 0, 0, 3000, 1, 50, ""),
-    ("a2-highgpu-8g", "A2 Standard", "a2", 8, 96, 680, 0, 0, 3000, 1, 100, ""),
-    ("a2-megagpu-16g", "A2 Standard", "a2", 16, 96, 1360, 0, 0, 3000, 1, 100, ""),
-    ("g4-standard-6", "G4", "g4-part", "1/8", 6, 22, 0, 0, 0, 1, 20, _SLICE),
-    ("g4-standard-12", "G4", "g4-part", "1/4", 12, 45, 0, 0, 375, 1, 20, _SLICE),
-    ("g4-standard-24", "G4", "g4-part", "1/2", 24, 90, 0, 0, 750, 1, 20, _SLICE),
-    ("g4-standard-48", "G4", "g4", 1, 48, 180, 0, 0, 1500, 1, 50, ""),
-    ("g4-standard-96", "G4", "g4", 2, 96, 360, 0, 0, 3000, 1, 100, ""),
-    ("g4-standard-192", "G4", "g4", 4, 192, 720, 0, 0, 6000, 1, 200, ""),
-    ("g4-standard-384", "G4", "g4", 8, 384, 1440, 0, 0, 12000, 2, 400, ""),
-    ("g2-standard-4", "G2", "g2", 1, 4, 16, 0, 0, 375, 1, 10, ""),
-    ("g2-standard-8", "G2", "g2", 1, 8, 32, 0, 0, 375, 1, 16, ""),
-    ("g2-standard-12", "G2", "g2", 1, 12, 48, 0, 0, 375, 1, 16, ""),
-    ("g2-standard-16", "G2", "g2", 1, 16, 64, 0, 0, 375, 1, 32, ""),
-    ("g2-standard-24", "G2", "g2", 2, 24, 96, 0, 0, 750, 1, 32, ""),
-    ("g2-standard-32", "G2", "g2", 1, 32, 128, 0, 0, 375, 1, 32, ""),
-    ("g2-standard-48", "G2", "g2", 4, 48, 192, 0, 0, 1500, 1, 50, ""),
-    ("g2-standard-96", "G2", "g2", 8, 96, 384, 0, 0, 3000, 1, 100, ""),
+    ("a4x-maxgpu-4g-metal", "A4X Max", "a4x-max", 4, 144, 960, 12000, 6, 3600, ""),
+    ("a4x-highgpu-4g", "A4X", "a4x", 4, 140, 884, 12000, 6, 2000, _NICS),
+    ("a4-highgpu-8g", "A4", "a4", 8, 224, 3968, 12000, 10, 3600, ""),
+    ("a3-ultragpu-8g", "A3 Ultra", "a4", 8, 224, 2952, 12000, 10, 3600, ""),
+    ("a3-ultragpu-8g-nolssd", "A3 Ultra", "a3-ultra-nolssd", 8, 224, 2952, 0, 10, 3600, _LISTED),
+    ("a3-megagpu-8g", "A3 Mega", "a3-mega", 8, 208, 1872, 6000, 9, 1800, ""),
+    ("a3-highgpu-1g", "A3 High 1-4", "a3-high-small", 1, 26, 234, 750, 1, 25, ""),
+    ("a3-highgpu-2g", "A3 High 1-4", "a3-high-small", 2, 52, 468, 1500, 1, 50, ""),
+    ("a3-highgpu-4g", "A3 High 1-4", "a3-high-small", 4, 104, 936, 3000, 1, 100, ""),
+    ("a3-highgpu-8g", "A3 High", "a3-high", 8, 208, 1872, 6000, 5, 1000, ""),
+    ("a3-edgegpu-8g", "A3 Edge", "a3-edge", 8, 208, 1872, 6000, 5, 400, ""),
+    ("a3-edgegpu-8g-nolssd", "A3 Edge", "a3-edge", 8, 208, 1872, 0, 5, 400, _LISTED),
+    ("a2-ultragpu-1g", "A2 Ultra", "a2", 1, 12, 170, 375, 1, 24, ""),
+    ("a2-ultragpu-2g", "A2 Ultra", "a2", 2, 24, 340, 750, 1, 32, ""),
+    ("a2-ultragpu-4g", "A2 Ultra", "a2", 4, 48, 680, 1500, 1, 50, ""),
+    ("a2-ultragpu-8g", "A2 Ultra", "a2", 8, 96, 1360, 3000, 1, 100, ""),
+    ("a2-highgpu-1g", "A2 Standard", "a2", 1, 12, 85, 0, 1, 24, ""),
+    ("a2-highgpu-2g", "A2 Standard", "a2", 2, 24, 170, 0, 1, 32, ""),
+    ("a2-highgpu-4g", "A2 Standard", "a2", 4, 48, 340, 0, 1, 50, ""),
+    ("a2-highgpu-8g", "A2 Standard", "a2", 8, 96, 680, 0, 1, 100, ""),
+    ("a2-megagpu-16g", "A2 Standard", "a2", 16, 96, 1360, 0, 1, 100, ""),
+    ("g4-standard-6", "G4", "g4-part", "1/8", 6, 22, 0, 1, 20, _SLICE),
+    ("g4-standard-12", "G4", "g4-part", "1/4", 12, 45, 0, 1, 20, _SLICE),
+    ("g4-standard-24", "G4", "g4-part", "1/2", 24, 90, 0, 1, 20, _SLICE),
+    ("g4-standard-48", "G4", "g4", 1, 48, 180, 0, 1, 50, ""),
+    ("g4-standard-96", "G4", "g4", 2, 96, 360, 0, 1, 100, ""),
+    ("g4-standard-192", "G4", "g4", 4, 192, 720, 0, 1, 200, ""),
+    ("g4-standard-384", "G4", "g4", 8, 384, 1440, 0, 2, 400, ""),
+    ("g2-standard-4", "G2", "g2", 1, 4, 16, 0, 1, 10, ""),
+    ("g2-standard-8", "G2", "g2", 1, 8, 32, 0, 1, 16, ""),
+    ("g2-standard-12", "G2", "g2", 1, 12, 48, 0, 1, 16, ""),
+    ("g2-standard-16", "G2", "g2", 1, 16, 64, 0, 1, 32, ""),
+    ("g2-standard-24", "G2", "g2", 2, 24, 96, 0, 1, 32, ""),
+    ("g2-standard-32", "G2", "g2", 1, 32, 128, 0, 1, 32, ""),
+    ("g2-standard-48", "G2", "g2", 4, 48, 192, 0, 1, 50, ""),
+    ("g2-standard-96", "G2", "g2", 8, 96, 384, 0, 1, 100, ""),
 )

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from functools import cache
 
+import attrs
+
+from gputrain.errors import NoFitError
+from gputrain.tables import Shown, Table
+
 from .load import rows, source
 from .provisioning import ProvisioningModel, Service
-from .row import Row, Shown
 from .shape import Shape, carrying
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gputrain.tables import Table
 
 _MODELS = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT, ProvisioningModel.FLEX_START)
 _HOST = "the N1 machine itself"
 _FEE = "Vertex AI's management fee"
 
 
-class Price(Row):
+@attrs.frozen(kw_only=True)
+class Price(Shown):
     """US dollars an hour for one machine with its GPUs, in one region, under one provisioning model.
 
     ``leaves_out`` names what the figure does not hold; with anything there it is a lower bound.
@@ -49,9 +50,8 @@ class Prices(Shown, tuple[Price, ...]):
 
     __slots__ = ()
 
+    @property
     def table(self) -> Table:
-        from gputrain.tables import Table
-
         return Table(
             title="Prices, US dollars an hour",
             columns=("region", "provisioning model", "USD/h", "leaves out", "dated"),
@@ -144,8 +144,6 @@ def _shape(shape: Shape | str) -> Shape:
     found = carrying(None, machine_type=shape)
     if len(found) == 1:
         return found[0]
-    from gputrain.errors import NoFitError
-
     raise NoFitError(
         f"{shape} alone has no price",
         why="GPUs are attached to it, and each kind and count costs something else",

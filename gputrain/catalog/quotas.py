@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import attrs
+
+from gputrain.tables import Shown
+
 from .gpu import Gpu
 from .names import find
 from .provisioning import Confidence, ProvisioningModel, Service
-from .row import Row
 
 
-class Quota(Row):
+@attrs.frozen(kw_only=True)
+class Quota(Shown):
     """One quota, counted in GPUs for each project and region.
 
     ``metric`` is where its limit and usage are read: in Compute Engine's ``regions.get`` (None where that

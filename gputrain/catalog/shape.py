@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 
+import attrs
+
+from gputrain.errors import NoFitError
+from gputrain.tables import Shown, Table
+
+from . import hosts
 from .gpu import BY_KIND, GPUS, Gpu
 from .machine_types import Machine, machine, n1_hosts, with_gpu
 from .names import find
 from .provisioning import ProvisioningModel, Service, Stage
-from .row import Row, Shown, text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from gputrain.errors import NoFitError
-    from gputrain.tables import Table
 
 
-class Shape(Row):
+@attrs.frozen(kw_only=True)
+class Shape(Shown):
     """``gpu_count`` GPUs of one kind on one machine: what one node is made of."""
 
-    gpu: Gpu
+    gpu: Gpu = attrs.field(repr=lambda gpu: gpu.kind)
     gpu_count: int | Fraction
-    machine: Machine
+    machine: Machine = attrs.field(repr=lambda machine: machine.machine_type)
 
     @property
     def machine_type(self) -> str:
@@ -60,11 +60,9 @@ class Shape(Row):
         """
         if self.gpu.lifecycle.stage is Stage.GONE:
             return ()
-        if self.is_attached and Service(service) is Service.VERTEX:
-            from .hosts import vertex_counts
-
-            if self.gpu_count not in vertex_counts(self.gpu.kind, self.machine_type):
-                return ()
+        taken = hosts.vertex_counts(self.gpu.kind, self.machine_type) if self.is_attached else ()
+        if self.is_attached and Service(service) is Service.VERTEX and self.gpu_count not in taken:
+            return ()
         return self.machine.sold_as(service)
 
 
@@ -73,35 +71,17 @@ class Shapes(Shown, tuple[Shape, ...]):
 
     __slots__ = ()
 
+    @property
     def table(self) -> Table:
-        from gputrain.tables import Table
-
+        sizes = ("GPU", "count", "GPU GiB", "machine type", "vCPUs", "GiB")
+        columns = (*sizes, "on Compute Engine", "on Vertex AI")
         rows = (
-            (
-                *(s.gpu.kind, s.gpu_count, f"{s.gpu_memory_gib:g}", s.machine_type, s.machine.vcpus),
-                *(
-                    f"{s.machine.memory_gib:g}",
-                    text(s.sold_as(Service.COMPUTE)),
-                    text(s.sold_as(Service.VERTEX)),
-                ),
-            )
+            (s.gpu.kind, s.gpu_count, f"{s.gpu_memory_gib:g}", s.machine_type, s.machine.vcpus,
+             f"{s.machine.memory_gib:g}", s.sold_as(Service.COMPUTE), s.sold_as(Service.VERTEX))
             for s in self
-        )
-        return Table(
-            title="Shapes on Google Cloud",
-            columns=(
-                "GPU",
-                "count",
-                "GPU GiB",
-                "machine type",
-                "vCPUs",
-                "GiB",
-                "on Compute Engine",
-                "on Vertex AI",
-            ),
-            rows=tuple(rows),
-            right=("count", "GPU GiB", "vCPUs", "GiB"),
-        )
+        )  # fmt: skip
+        right = ("count", "GPU GiB", "vCPUs", "GiB")
+        return Table(title="Shapes on Google Cloud", columns=columns, rows=rows, right=right)
 
 
 def carrying(gpu: str | None, count: object = None, machine_type: str | None = None) -> tuple[Shape, ...]:
@@ -145,8 +125,6 @@ def _built_in(gpu: Gpu, machine_type: str | None) -> list[Shape]:
 
 
 def _attached(gpu: Gpu, machine_type: str | None) -> list[Shape]:
-    from . import hosts
-
     return [
         Shape(gpu=gpu, gpu_count=limit.gpu_count, machine=host)
         for limit in hosts.ATTACHMENTS
@@ -166,8 +144,6 @@ def _of_all(machine_type: str | None) -> tuple[Shape, ...]:
 
 
 def _no_fit(gpu: Gpu, count: object, machine_type: str | None) -> NoFitError:
-    from gputrain.errors import NoFitError
-
     life = gpu.lifecycle
     if life.stage is Stage.GONE:
         return NoFitError(
@@ -190,7 +166,7 @@ def _no_fit(gpu: Gpu, count: object, machine_type: str | None) -> NoFitError:
         )
     return NoFitError(
         f"there is no {gpu.kind}:{count} {where}",
-        why=f"counts that exist {where}: {text(exist)}",
+        why=f"counts that exist {where}: {', '.join(map(str, exist))}",
         fix=_fix_for(gpu, count, exist),
         counts=exist,
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from .row import Row
+import attrs
+
+from gputrain.tables import Shown
 
 READ_ON = "2026-11-20"
 """The day the built-in tables were read; ISO text, so dates compare as text."""
 
 
-class Source(Row):
+@attrs.frozen(kw_only=True)
+class Source(Shown):
     """A document that facts were read in.
 
     ``dated`` is the day of the document itself as far as it tells; ``read_on`` the day it was read.

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import chain
-from typing import Any
 
 import attrs
 
@@ -23,12 +22,12 @@ from gputrain.lifecycle import Observation, State, advance
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
 from gputrain.planning.attempts import moved
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 
 log = logging.getLogger("gputrain")
 
 
-class Job:
+class Job(Shown):
     """A job that was submitted, here or anywhere.
 
     Made by ``trainer.submit`` and `gputrain.attach`. Its ``uri`` is a string that any process can attach to.
@@ -283,9 +282,3 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.uri} {self._state.value}>"
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return self.table._repr_mimebundle_()
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield self.table

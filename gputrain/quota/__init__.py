@@ -9,47 +9,20 @@
 A quota that nobody could read is unknown: never 0, never a block.
 """
 
-from gputrain import lazy
-from gputrain.quota.targets import explained
-from gputrain.quota.values import (
-    EVERYWHERE,
-    LimitSource,
-    Reading,
-    Standing,
-    Verdict,
-    contradictions,
-    deciding,
-    verdict_of,
+from gputrain.quota.increase import (
+    Increase as Increase,
+    IncreaseState as IncreaseState,
+    request_increase as request_increase,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gputrain.quota.increase import Increase, IncreaseState, request_increase
-    from gputrain.quota.shown import Quotas
-
-_HOMES = {
-    "Increase": "increase",
-    "IncreaseState": "increase",
-    "Quotas": "shown",
-    "request_increase": "increase",
-}
-"""What a plan does not need is loaded when it is first asked for."""
-
-__all__ = [
-    "EVERYWHERE",
-    "Increase",
-    "IncreaseState",
-    "Quotas",
-    "Reading",
-    "LimitSource",
-    "Standing",
-    "Verdict",
-    "contradictions",
-    "deciding",
-    "explained",
-    "request_increase",
-    "verdict_of",
-]
-
-
-__getattr__, __dir__ = lazy.names(__name__, _HOMES)
+from gputrain.quota.shown import Quotas as Quotas
+from gputrain.quota.targets import explained as explained
+from gputrain.quota.values import (
+    EVERYWHERE as EVERYWHERE,
+    LimitSource as LimitSource,
+    Reading as Reading,
+    Standing as Standing,
+    Verdict as Verdict,
+    contradictions as contradictions,
+    deciding as deciding,
+    verdict_of as verdict_of,
+)

@@ -17,7 +17,7 @@ from gputrain.quota.preferences import BEFORE, Preferences
 from gputrain.quota.shown import figure
 from gputrain.quota.targets import QuotaTarget, target_of
 from gputrain.quota.values import Reading, Standing
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 
 CONSOLE = "https://console.cloud.google.com/iam-admin/quotas?project={project}"
 
@@ -40,7 +40,7 @@ class IncreaseState(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Increase:
+class Increase(Shown):
     """A request for a higher limit: what is sent, whether Google takes such requests, and how it stands.
 
     It shows itself as a table. `file` sends it, `refresh` looks at it again.
@@ -109,15 +109,6 @@ class Increase:
         shown = [(name, value) for name, value in rows if value != ""]
         caption = "nothing has been sent: .file() sends it" if self.state is IncreaseState.PREPARED else ""
         return Table(title="Quota increase", columns=("field", "value"), rows=shown, caption=caption)
-
-    def __str__(self) -> str:
-        return str(self.table)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return self.table._repr_mimebundle_()
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield self.table
 
 
 def request_increase(

@@ -14,7 +14,7 @@ from gputrain.errors import Fault, SpecError
 from gputrain.quota.book import Book
 from gputrain.quota.values import Reading, Standing, contradictions
 from gputrain.spec import GpuRequest
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 
 _COLUMNS = (
     "backend",
@@ -32,7 +32,7 @@ _COLUMNS = (
 
 
 @attrs.frozen(kw_only=True)
-class Quotas:
+class Quotas(Shown):
     """How jobs of some sizes stand with the quotas of one project, one `Standing` each.
 
     It shows itself as a table: in a terminal, in a notebook, and by ``print``.
@@ -65,15 +65,6 @@ class Quotas:
     def to_dicts(self) -> list[dict[str, Any]]:
         """The standings in JSON types, with all their readings; a limit of -1 is none, as Google writes."""
         return [_as_json(one) for one in self.standings]
-
-    def __str__(self) -> str:
-        return str(self.table)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return self.table._repr_mimebundle_()
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield self.table
 
 
 def quotas(

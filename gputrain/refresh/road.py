@@ -18,11 +18,11 @@ from gputrain.gcp.places import NO_ITEMS
 from gputrain.refresh import places, prices, read
 from gputrain.refresh.changes import Change, table
 from gputrain.refresh.stock import Stock, stock
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 
 
 @attrs.frozen(kw_only=True)
-class Refreshed:
+class Refreshed(Shown):
     """What a refresh found, and where it wrote it."""
 
     day: str
@@ -32,6 +32,7 @@ class Refreshed:
     left_out: tuple[str, ...] = ()
     """What Google could not read; nothing was taken out of the tables there."""
 
+    @property
     def table(self) -> Table:
         """The changes, for people."""
         where = f"written to {self.file}" if self.is_written else f"nothing was written to {self.file}"
@@ -48,12 +49,6 @@ class Refreshed:
             "left_out": list(self.left_out),
             "changes": [change.to_dict() for change in self.changes],
         }
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return self.table()._repr_mimebundle_()
 
 
 def refresh(access: Access, *, dry_run: bool = False, file: str | None = None) -> Refreshed:

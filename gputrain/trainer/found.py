@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gputrain.backends.base import Backend, JobRef
 from gputrain.job import Job
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 from gputrain.trainer.road import Road
 
 
-class JobList(list[Job]):
+class JobList(Shown, list[Job]):
     """Jobs that show themselves as a table."""
 
     @property
@@ -21,12 +19,6 @@ class JobList(list[Job]):
             for job in self
         ]
         return Table(title="Jobs", columns=("name", "backend", "state", "running for"), rows=rows)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return self.table._repr_mimebundle_()
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield self.table
 
 
 def attach(uri: str, *, backend: Backend | None = None) -> Job:

@@ -12,7 +12,7 @@ PACKAGE = ROOT / "gputrain"
 EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 
 FLOORS = (
-    ("errors", "secrets", "tables", "times", "lazy", "entrypoint"),
+    ("errors", "secrets", "tables", "times", "entrypoint"),
     ("faults",),
     ("fields",),
     ("catalog", "lifecycle", "retry", "ddp", "keeper"),

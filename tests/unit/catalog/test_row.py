@@ -1,6 +1,7 @@
 import copy
 import pickle
 
+import attrs
 import pytest
 
 from gputrain import catalog
@@ -9,15 +10,10 @@ from gputrain.catalog import Service
 
 def test_a_row_is_frozen():
     gpu = catalog.find("H100")
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
         gpu.memory_gib = 81
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
         del gpu.memory_gib
-
-
-def test_a_row_tells_missing_and_unknown_fields():
-    with pytest.raises(TypeError, match=r"missing \['dated', 'what'\], unknown \['colour'\]"):
-        catalog.Source(key="x", colour="red")
 
 
 def test_rows_compare_and_hash_by_their_fields():
@@ -38,19 +34,12 @@ def test_rows_copy_and_pickle():
         assert pickle.loads(pickle.dumps(row)) == row
 
 
-def test_a_row_prints_as_it_is_built_without_its_defaults():
-    assert repr(catalog.Source(key="x", what="y", dated="z")) == "Source(key='x', what='y', dated='z')"
-    assert "read_on='2026-12-01'" in repr(catalog.Source(key="x", what="y", dated="z", read_on="2026-12-01"))
-
-
-def test_rows_inside_a_row_print_by_their_first_field():
-    assert repr(catalog.shapes("H100", 2)[0]) == (
-        "Shape(gpu=Gpu('H100'), gpu_count=2, machine=Machine('a3-highgpu-2g'))"
-    )
+def test_a_shape_prints_its_rows_by_their_names():
+    assert repr(catalog.shapes("H100", 2)[0]) == "Shape(gpu=H100, gpu_count=2, machine=a3-highgpu-2g)"
 
 
 def test_rows_inside_a_row_are_spread_out_in_its_table():
-    cells = dict(catalog.machine("a3-highgpu-2g").table().rows)
+    cells = dict(catalog.machine("a3-highgpu-2g").table.rows)
     assert cells["family: cpu platform"] == "Intel Sapphire Rapids"
     assert cells["terms: compute"] == "spot, flex-start"
     assert cells["family: cpu architecture"] == "x86_64"
@@ -81,12 +70,12 @@ def test_everything_shows_as_a_table_in_a_notebook_and_a_terminal(shown):
     assert bundle["text/plain"].count("\n") >= 3
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(shown)
-    first_cell = shown.table().rows[0][0]
+    first_cell = shown.table.rows[0][0]
     assert first_cell in console.export_text()
 
 
 def test_an_empty_answer_shows_as_an_empty_table():
-    assert "machine type" in str(catalog.shapes(count=3).table())
+    assert "machine type" in str(catalog.shapes(count=3).table)
 
 
 def test_tables_tell_what_matters():
