@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 class BucketPrefix:
     """A place in Cloud Storage: a bucket and a prefix inside it.
 
-    >>> Bucket.parse("gs://my-bucket/team/").uri("code", "a.tar.gz")
+    >>> BucketPrefix.parse("gs://my-bucket/team/").uri("code", "a.tar.gz")
     'gs://my-bucket/team/code/a.tar.gz'
     """
 

@@ -100,7 +100,7 @@ class VmNames:
 class JobPlace:
     """Where a job is: the zone of its VMs, and the bucket that outlives them.
 
-    >>> Place.parse("us-central1-a~my-bucket/team").bucket.prefix
+    >>> JobPlace.parse("us-central1-a~my-bucket/team").bucket.prefix
     'team/'
     """
 
