@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from gputrain.entrypoint.logs import Pump
+
 from .nodes import ROOT
 
 MANY = 20_000
@@ -174,3 +176,31 @@ def test_buffered_output_of_a_failing_rank_is_not_lost(cluster, log_format):
     """)
     node = cluster.run(script, nproc=1, flags=["--log-format", log_format], env={"PYTHONUNBUFFERED": ""})
     assert node.said("the last words"), node.out
+
+
+class Midway(Pump):
+    """A pump that is asked to end in the very moment after it looked whether it was."""
+
+    _is_asked, is_armed = False, False
+
+    @property
+    def _finishing(self):
+        seen = self._is_asked
+        if self.is_armed and not seen:
+            self._is_asked = True
+            self._nudge()
+        return seen
+
+    @_finishing.setter
+    def _finishing(self, asked):
+        self._is_asked = asked
+
+
+def test_an_end_that_is_asked_for_while_the_pump_is_awake_is_heard():
+    out, written = os.pipe()
+    pump = Midway("text", "", 0, out=written)
+    pump.is_armed = True
+    pump.write(b"the last words")  # wakes it, so that it looks
+    pump._thread.join(20)
+    assert not pump._thread.is_alive()
+    assert os.read(out, 100) == b"the last words\n"
