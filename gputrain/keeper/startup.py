@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 import urllib.request
@@ -35,12 +36,20 @@ def attribute(name: str) -> str:
     return ""
 
 
-def main() -> None:
+def bring() -> None:
     for path, text in json.loads(attribute(KEY)).items():
         full = os.path.join(ROOT, path)
         os.makedirs(os.path.dirname(full), mode=0o700, exist_ok=True)
         with open(full, "w", encoding="utf-8") as file:
             file.write(text)
+
+
+def main() -> None:
+    try:
+        bring()
+    except Exception as error:  # noqa: BLE001  # whichever it is: without the keeper nobody ends this VM
+        sys.stderr.write(f"gputrain: the keeper cannot be brought, so this VM is powered off: {error!r}\n")
+        sys.exit(subprocess.call(["poweroff"]))
     os.chdir(ROOT)  # where ``-m`` looks first
     os.execv(sys.executable, [sys.executable, "-m", "gputrain.keeper.vm"])
 

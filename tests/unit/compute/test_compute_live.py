@@ -249,6 +249,30 @@ def test_a_machine_without_a_driver_says_what_to_do(cloud, road, spec):
     assert "image_family=" in seen.failure.message
 
 
+class Garbled(LiveMode):
+    """Machines whose metadata does not hold the keeper as it was given."""
+
+    text = ""
+
+    def boot(self, vm):
+        for item in vm.resource["metadata"]["items"]:
+            if item["key"] == "gputrain-keeper":
+                item["value"] = self.text
+        super().boot(vm)
+
+
+@pytest.mark.parametrize("text", ["no JSON", '{"gputrain/keeper": "", "gputrain/keeper/vm.py": ""}'])
+def test_a_vm_whose_keeper_cannot_be_brought_says_so_and_powers_off(cloud, road, spec, text):
+    garbled = Garbled(cloud.world)
+    garbled.text = text
+    cloud.attach(garbled)
+    ref = road.submit(spec(HELLO))
+    wait_until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
+    (vm,) = cloud.compute.vms.values()
+    assert b"the keeper cannot be brought, so this VM is powered off" in vm.serial.read(0)[0]
+    assert road.end(ref).failure.kind == "guest_shutdown"
+
+
 AGAIN = """
 import subprocess, sys
 words = [sys.executable, "-m", "gputrain.keeper.vm"]
