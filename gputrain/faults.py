@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gputrain.errors import Fault, SpecError
-from gputrain.secrets import HIDDEN, looks_secret
+from gputrain.secrets import HIDDEN, looks_secret, redact
 
 T = TypeVar("T")
 _SHOWN = 80
@@ -64,5 +64,5 @@ def shown(value: object, *, name: str = "") -> str:
         value, name=name.rpartition("[")[2].rstrip("]'\"").lstrip("'\"")
     ):
         return HIDDEN
-    text = repr(value)
+    text = redact(repr(value))  # before it is cut: half a credential has another form
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

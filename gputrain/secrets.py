@@ -6,31 +6,48 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_FORMS = re.compile(
-    r"""-----BEGIN\ [A-Z ]*PRIVATE\ KEY[\s\S]*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)   # PEM
-      | \bya29\.[\w.-]{20,}                     # Google access token
-      | \b1//[\w-]{20,}                         # Google refresh token
-      | \bGOCSPX-[\w-]{20,}                     # Google client secret
-      | \bAIza[\w-]{35}\b                       # Google API key
-      | \bgh[pousr]_[A-Za-z0-9]{36,}            # GitHub
-      | \bhf_[A-Za-z0-9]{30,}                   # Hugging Face
-      | \bsk-[A-Za-z0-9_-]{20,}                 # OpenAI, Anthropic
-      | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b           # AWS
-      | \bxox[abprs]-[\w-]{10,}                 # Slack
-      | \beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*  # JWT
-      | X-Goog-Signature=[0-9a-f]{32,}          # signed URL
-    """,
-    re.VERBOSE,
-)
+FORMS = {
+    "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    "a Google access token": r"\bya29\.[\w.-]{20,}",
+    "a Google refresh token": r"\b1//[\w-]{20,}",
+    "a Google client secret": r"\bGOCSPX-[\w-]{20,}",
+    "a Google API key": r"\bAIza[\w-]{35}\b",
+    "a signed URL of Google's": r"X-Goog-Signature=[0-9a-f]{32,}",
+    "a GitHub token": r"\bgh[pousr]_[A-Za-z0-9]{36,}|\bgithub_pat_\w{22,}",
+    "a GitLab token": r"\bglpat-[\w-]{20,}",
+    "a Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}",
+    "a key of OpenAI's or Anthropic's form": r"\bsk-(?=[\w-]*[A-Z\d])[\w-]{20,}|\bsk-[a-z]{20,}",
+    "an NVIDIA key": r"\bnvapi-[\w-]{20,}",
+    "an AWS key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    "an Azure key": r"\bAccountKey=[\w+/=]{40,}",
+    "a Slack token": r"\bxox[abprs]-[\w-]{10,}|\bhooks\.slack\.com/services/T\w+/B\w+/\w+",
+    "a Stripe key": r"\b[sr]k_live_[0-9A-Za-z]{20,}",
+    "an npm token": r"\bnpm_[A-Za-z0-9]{36}\b",
+    "a PyPI token": r"\bpypi-AgE[\w-]{20,}",
+    "a Docker token": r"\bdckr_pat_[\w-]{20,}",
+    "a Replicate token": r"\br8_[A-Za-z0-9]{30,}",
+    "a JSON Web Token": r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*",
+    "an age key": r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}",
+}
+"""Name to form, for credentials that are told by their own letters."""
+
+_FORMS = re.compile("|".join(FORMS.values()))
 _SPOKEN = re.compile(
-    r"(\bBearer\s+|\b(?:access_token|refresh_token|id_token|client_secret|assertion|upload_id)=)[^\s&'\"]+",
+    r"(\bBearer\s+|\b(?:access_token|refresh_token|id_token|client_secret|assertion|upload_id"
+    r"|aws_secret_access_key)\s?=\s?)[^\s&'\"]+",
     re.I,
 )
 """In a header or a URL it is the word before it that tells, whatever the form."""
+_LOGIN = re.compile(r"(\bhttps?://)(?!git@)[^\s/?#@'\"]+@|(\b[\w+]+://[^\s/?#:@'\"]*:)[^\s/?#@'\"]+@", re.I)
+"""A user or a password in a URL; ``ssh://git@host`` has none."""
 
 _NAMES = re.compile(
-    r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(?:API|ACCESS|PRIVATE|SECRET)_?KEY)S?$", re.I
+    r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?<=.)(?<!OLD)PWD|CREDENTIALS?|(?:^|_)DSN"
+    r"|(?:_|API|ACCESS|PRIVATE)KEY)S?$",
+    re.I,
 )
+_COUNTED = re.compile(r"(?:TOKENS?|KEYS?)$", re.I)
+"""Of ``MAX_TOKENS=512`` a number is what it seems."""
 _HEADERS = frozenset({"authorization", "assertion", "cookie", "set-cookie"})
 
 HIDDEN = "***"
@@ -48,7 +65,21 @@ def looks_secret(value: str, *, name: str = "") -> bool:
     >>> looks_secret("3e-4", name="LR")
     False
     """
-    return bool(_FORMS.search(value)) or bool(value and _NAMES.search(name))
+    if _FORMS.search(value) or _LOGIN.search(value):
+        return True
+    is_count = bool(_COUNTED.search(name)) and value.isdecimal() and len(value) < 16
+    return bool(value and _NAMES.search(name)) and not is_count
+
+
+def form_of(text: str) -> str:
+    """What kind of credential a text holds, in words; empty where it holds none of a known form.
+
+    >>> form_of("-----BEGIN PRIVATE KEY-----\\nMIIE")
+    'a private key'
+    """
+    if not _FORMS.search(text):
+        return ""
+    return next(name for name, form in FORMS.items() if re.search(form, text))
 
 
 def redact(text: str) -> str:
@@ -57,7 +88,8 @@ def redact(text: str) -> str:
     >>> redact("GET /?access_token=abc&alt=json with Authorization: Bearer abc")
     'GET /?access_token=***&alt=json with Authorization: Bearer ***'
     """
-    return _SPOKEN.sub(rf"\g<1>{HIDDEN}", _FORMS.sub(HIDDEN, text))
+    plain = _LOGIN.sub(lambda one: f"{one[1] or one[2]}{HIDDEN}@", _FORMS.sub(HIDDEN, text))
+    return _SPOKEN.sub(rf"\g<1>{HIDDEN}", plain)
 
 
 def redacted(document: Any, *, deepest: int = DEEPEST) -> Any:

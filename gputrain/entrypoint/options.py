@@ -34,7 +34,7 @@ class Program:
     def parse(cls, words: Sequence[str]) -> Program:
         """The target that the words after ``--`` name.
 
-        >>> Target.parse(["train.py", "--lr", "1"]).kind, Target.parse(["-m", "pkg.train"]).kind
+        >>> Program.parse(["train.py", "--lr", "1"]).kind, Program.parse(["-m", "pkg.train"]).kind
         ('script', 'module')
         """
         if not words:

@@ -14,7 +14,7 @@ import attrs
 
 from gputrain.catalog import ProvisioningModel
 from gputrain.faults import FaultCollector
-from gputrain.secrets import HIDDEN, looks_secret
+from gputrain.secrets import HIDDEN, looks_secret, redact
 from gputrain.spec import read
 from gputrain.spec.durations import format_duration
 from gputrain.spec.gpu import GpuRequest
@@ -23,6 +23,10 @@ from gputrain.spec.words import EntryKind, Launcher
 
 def _hide(env: Mapping[str, str]) -> str:
     return repr({name: HIDDEN if looks_secret(value, name=name) else value for name, value in env.items()})
+
+
+def _redacted(value: object) -> str:
+    return redact(repr(value))
 
 
 @attrs.frozen(kw_only=True, init=False)
@@ -80,29 +84,29 @@ class TrainingSpec:
 
     script: str | None
     module: str | None
-    command: tuple[str, ...] | None
+    command: tuple[str, ...] | None = attrs.field(repr=_redacted)
     function: Callable[[], object] | None
-    args: tuple[str, ...]
+    args: tuple[str, ...] = attrs.field(repr=_redacted)
     gpu: tuple[GpuRequest, ...]
     num_nodes: int
     nproc_per_node: int | None
     provisioning_model: tuple[ProvisioningModel, ...]
     reservation: str | None
     machine_type: str | None
-    image: str | None
+    image: str | None = attrs.field(repr=_redacted)
     env: Mapping[str, str] = attrs.field(repr=_hide)
     secrets: Mapping[str, str]
-    source_dir: str | None
-    requirements: tuple[str, ...]
-    checkpoint_dir: str | None
-    output_dir: str | None
+    source_dir: str | None = attrs.field(repr=_redacted)
+    requirements: tuple[str, ...] = attrs.field(repr=_redacted)
+    checkpoint_dir: str | None = attrs.field(repr=_redacted)
+    output_dir: str | None = attrs.field(repr=_redacted)
     keep_outputs: bool
     max_run_duration: timedelta
     max_wait_duration: timedelta | None
     hang_timeout: timedelta | None
     max_cost: float | None
     max_restarts: int
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] = attrs.field(repr=_redacted)
     name: str | None
     launcher: Launcher
 
@@ -258,7 +262,10 @@ def _plain(value: object) -> object:
 
 def _warn_of_secrets(spec: TrainingSpec) -> None:
     suspects = [f"env[{name!r}]" for name, value in spec.env.items() if looks_secret(value, name=name)]
-    suspects += [f"args[{n}]" for n, value in enumerate(spec.args) if looks_secret(value)]
+    for field in ("args", "command", "requirements"):
+        texts = getattr(spec, field) or ()
+        suspects += [f"{field}[{n}]" for n, value in enumerate(texts) if looks_secret(value)]
+    suspects += [f for f in ("image", "checkpoint_dir", "output_dir") if looks_secret(getattr(spec, f) or "")]
     suspects += [f"labels[{name!r}]" for name, value in spec.labels.items() if looks_secret(value)]
     if suspects:
         warnings.warn(

@@ -12,18 +12,20 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import attrs
 
-from gputrain.errors import Fault, SpecError
-from gputrain.staging.ignore import DEFAULT_RULES, IGNORE_FILES, IgnoreRule, is_ignored, read_rules
+from gputrain.secrets import form_of
+from gputrain.staging.ignore import OWN_FILE
+from gputrain.staging.survey import Survey, biggest, refuse, size_text, survey
 
 MAX_BYTES = 512 * 1024**2
 """What travels with a job is code; data and weights belong in a bucket."""
 
-MAX_FILES = 20_000
+MAX_SEARCHED = 64 * 1024
+"""Bytes of a file that may be one of keys; larger ones are code or data."""
 _NAMED = 10
 
 
@@ -58,26 +60,29 @@ def pack(
         max_bytes: refuse more content than this.
 
     Raises:
-        SpecError: too large (the ten biggest files are named), or something in it cannot travel.
+        SpecError: too large (the ten biggest files are named), something in it cannot travel, or a small file
+            holds a private key or a token.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as empty:
     ...     pack(empty, made={"a.py": b"pass"}).files
     1
     """
-    root = os.path.abspath(folder)
-    found = {path: full for path, full in _files(root) if path not in made}
-    _check_size(root, found, max_bytes)
-    buffer = io.BytesIO()
-    total = 0
+    seen = survey(folder)
+    found = {one.path: one for one in seen.files if one.path not in made}
+    _check_size(seen, max_bytes)
+    buffer, total, secrets = io.BytesIO(), 0, []
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         for path in sorted({*found, *made}):
-            content, is_program = (made[path], False) if path in made else _read(found[path])
+            content, is_program = (made[path], False) if path in made else _read(found[path].full)
             total += len(content)
+            if path in found and not found[path].is_asked_for and (form := _secret_in(content)):
+                secrets.append((path, form))
             tar.addfile(_entry(path, len(content), is_program), io.BytesIO(content))
+    _check_secrets(seen.folder, secrets)
     data = buffer.getvalue()
     return Archive(
         data=data, sha256=hashlib.sha256(data).hexdigest(), files=len(found) + len(made), content_bytes=total
@@ -97,73 +102,32 @@ def _read(full: str) -> tuple[bytes, bool]:
         return file.read(), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
 
 
-def _files(root: str) -> Iterator[tuple[str, str]]:
-    """Relative path (with ``/``) and full path of every file that travels; links are refused."""
-    folders: list[tuple[str, tuple[IgnoreRule, ...]]] = [("", DEFAULT_RULES)]
-    count = 0
-    while folders:
-        base, rules = folders.pop()
-        rules = (*rules, *_rules_in(os.path.join(root, base), base))
-        for entry in sorted(os.scandir(os.path.join(root, base)), key=lambda one: one.name):
-            path = base + entry.name
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if is_ignored(path, is_folder, rules):
-                continue
-            _check_entry(root, path, entry)
-            if is_folder:
-                if not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):  # a virtual environment
-                    folders.append((path + "/", rules))
-                continue
-            count += 1
-            if count > MAX_FILES:
-                _refuse(
-                    root,
-                    f"it holds more than {MAX_FILES:,} files",
-                    "list what is not code in .gputrainignore",
-                )
-            yield path, entry.path
+def _secret_in(content: bytes) -> str:
+    """What kind of credential a small text holds; empty where it holds none."""
+    if len(content) > MAX_SEARCHED or b"\0" in content:
+        return ""
+    return form_of(content.decode("utf-8", "replace"))
 
 
-def _rules_in(folder: str, base: str) -> Iterator[IgnoreRule]:
-    for name in IGNORE_FILES:
-        full = os.path.join(folder, name)
-        if os.path.isfile(full):
-            with open(full, encoding="utf-8", errors="replace") as file:
-                yield from read_rules(file, base)
-
-
-def _check_entry(root: str, path: str, entry: os.DirEntry[str]) -> None:
-    if entry.is_symlink():
-        target = os.readlink(entry.path)
-        _refuse(
-            root,
-            f"{path} is a link to {target}",
-            f"put the file itself there, or list {path} in .gputrainignore",
-        )
-    if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
-        _refuse(root, f"{path} is neither a file nor a folder", f"list {path} in .gputrainignore")
-    if not path.isprintable() or "\\" in path:
-        _refuse(root, f"{path!r} is a name that another machine may misread", "rename it")
-
-
-def _check_size(root: str, found: Mapping[str, str], max_bytes: int) -> None:
-    sizes = {path: os.stat(full).st_size for path, full in found.items()}
-    total = sum(sizes.values())
-    if total <= max_bytes:
+def _check_secrets(root: str, secrets: list[tuple[str, str]]) -> None:
+    if not secrets:
         return
-    biggest = sorted(sizes.items(), key=lambda one: -one[1])[:_NAMED]
-    named = ", ".join(f"{path} ({_mib(size)})" for path, size in biggest)
-    _refuse(
+    named = ", ".join(f"{path} ({form})" for path, form in secrets[:_NAMED])
+    more = f" and {len(secrets) - _NAMED} more" if len(secrets) > _NAMED else ""
+    first = secrets[0][0]
+    refuse(
         root,
-        f"it holds {_mib(total)}, more than {_mib(max_bytes)}; the biggest files: {named}",
-        "list what is not code in .gputrainignore, and read data from a bucket",
+        f"what looks like a credential is in {named}{more}; everybody who may read the bucket could read it",
+        f"list {first} in {OWN_FILE} and give it by reference, secrets={{'NAME': 'secret://projects/P/secrets/"
+        f"S/versions/V'}}; where it is none, !{first} in {OWN_FILE} takes it along",
     )
 
 
-def _mib(size: int) -> str:
-    return f"{size / 1024**2:,.1f} MiB"
-
-
-def _refuse(root: str, why: str, fix: str) -> None:
-    fault = Fault(field="source_dir", value=repr(root), allowed=why, fix=fix)
-    raise SpecError(f"{root} cannot travel: {why}", fix=fix, faults=(fault,))
+def _check_size(seen: Survey, max_bytes: int) -> None:
+    if seen.size > max_bytes:
+        refuse(
+            seen.folder,
+            f"it holds {size_text(seen.size)}, more than {size_text(max_bytes)}; the biggest files: "
+            f"{biggest(seen.files, _NAMED)}",
+            f"list what is not code in {OWN_FILE}, and read data from a bucket",
+        )

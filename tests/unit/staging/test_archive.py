@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from gputrain.errors import SpecError
 from gputrain.staging.archive import pack
-from gputrain.staging.ignore import is_ignored, read_rules
+from gputrain.staging.ignore import IgnoreRules, read_rules
 
 
 def write(folder, files):
@@ -125,9 +125,9 @@ def test_our_ignore_rules_agree_with_gits(tmp_path):
 
 
 def test_a_folder_rule_leaves_a_file_of_that_name():
-    rules = read_rules(["build/"])
-    assert is_ignored("build", True, rules)
-    assert not is_ignored("build", False, rules)
+    rules = IgnoreRules(git=tuple(read_rules(["build/"])))
+    assert rules.holding("build", is_folder=True)
+    assert not rules.holding("build", is_folder=False)
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../outside", "train.py", "nowhere"])

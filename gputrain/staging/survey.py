@@ -1,0 +1,171 @@
+"""What of a folder travels, and what stays behind and by which rule: names and sizes, nothing is sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from gputrain.errors import Fault, SpecError
+from gputrain.staging.ignore import OWN_FILE, IgnoreRules, above
+from gputrain.tables import Table
+
+MAX_FILES = 20_000
+_SHOWN = 50
+
+
+@attrs.frozen(kw_only=True)
+class Travelling:
+    """One file that travels."""
+
+    path: str
+    """From the folder that is sent, with ``/``."""
+    full: str
+    size: int
+    """Bytes."""
+    is_asked_for: bool
+    """A line of ``.gputrainignore`` takes it back, so it travels whatever it holds."""
+
+
+@attrs.frozen(kw_only=True)
+class Behind:
+    """One file or folder that stays behind."""
+
+    path: str
+    """From the folder that is sent, with ``/``; a folder ends in one."""
+    told_by: str
+    """The line that says so: ``.gitignore: data/``."""
+
+    def holds(self, path: str) -> bool:
+        """Whether a path, from the folder that is sent, is this one or lies in it."""
+        return path == self.path or (self.path.endswith("/") and f"{path}/".startswith(self.path))
+
+
+@attrs.frozen(kw_only=True)
+class Survey:
+    """A folder of code, sorted into what travels and what stays behind."""
+
+    folder: str
+    files: tuple[Travelling, ...]
+    behind: tuple[Behind, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all that travels, before compression."""
+        return sum(one.size for one in self.files)
+
+    @property
+    def text(self) -> str:
+        """One line of it."""
+        counted = f"{len(self.files):,} file{'' if len(self.files) == 1 else 's'}, {size_text(self.size)}"
+        if not self.behind:
+            return f"{counted} of {self.folder} travel"
+        named = ", ".join(f"{one.path} ({one.told_by})" for one in self.behind[:3])
+        more = f" and {len(self.behind) - 3:,} more" if len(self.behind) > 3 else ""
+        return f"{counted} of {self.folder} travel; held back: {named}{more}"
+
+    def behind_of(self, path: str) -> Behind | None:
+        """What stayed behind and is, or holds, a file that somebody looked for by a relative path."""
+        plain = os.path.normpath(path).replace(os.sep, "/")
+        return next((one for one in self.behind if one.holds(plain)), None)
+
+    @property
+    def table(self) -> Table:
+        """The biggest of what travels, and what stays behind."""
+        biggest = sorted(self.files, key=lambda one: (-one.size, one.path))[:_SHOWN]
+        rows = [(one.path, size_text(one.size), "travels") for one in biggest]
+        rows += [(one.path, "", f"stays: {one.told_by}") for one in self.behind[:_SHOWN]]
+        hidden = len(self.files) + len(self.behind) - len(rows)
+        return Table(
+            title=f"Code of {self.folder}",
+            columns=("path", "size", ""),
+            rows=rows,
+            right=("size",),
+            caption=f"and {hidden:,} more" if hidden else "",
+        )
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return self.table._repr_mimebundle_()
+
+
+def survey(folder: str) -> Survey:
+    """Look at a folder as it would be sent.
+
+    Raises:
+        SpecError: a link, a device or a name that another machine could misread is in it, or too many files.
+    """
+    root = os.path.abspath(folder)
+    inside, rules = above(root)
+    files: list[Travelling] = []
+    behind: list[Behind] = []
+    for one in _walk(root, inside, rules):
+        if isinstance(one, Behind):
+            behind.append(one)
+        else:
+            files.append(one)
+        if len(files) > MAX_FILES:
+            fix = f"list what is not code in {OWN_FILE}"
+            refuse(root, f"it holds more than {MAX_FILES:,} files", fix)
+    return Survey(folder=root, files=tuple(files), behind=tuple(behind))
+
+
+def _walk(root: str, inside: str, rules: IgnoreRules) -> Iterator[Travelling | Behind]:
+    folders = [(inside, rules)]
+    while folders:
+        base, rules = folders.pop()
+        folder = os.path.join(root, base[len(inside) :])
+        rules = rules.within(folder, base)
+        for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+            path, is_folder = base + entry.name, entry.is_dir(follow_symlinks=False)
+            shown = path[len(inside) :]
+            held = rules.holding(path, is_folder=is_folder)
+            if held is not None:
+                yield Behind(path=f"{shown}/" if is_folder else shown, told_by=held.told_by)
+                continue
+            _check_entry(root, shown, entry)
+            if not is_folder:
+                size = entry.stat(follow_symlinks=False).st_size
+                yield Travelling(path=shown, full=entry.path, size=size, is_asked_for=rules.takes_back(path))
+            elif os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
+                yield Behind(path=f"{shown}/", told_by="never travels: a virtual environment")
+            else:
+                folders.append((f"{path}/", rules))
+
+
+def _check_entry(root: str, path: str, entry: os.DirEntry[str]) -> None:
+    if entry.is_symlink():
+        target = os.readlink(entry.path)
+        fix = f"put the file itself there, or list {path} in {OWN_FILE}"
+        refuse(root, f"{path} is a link to {target}", fix)
+    if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
+        refuse(root, f"{path} is neither a file nor a folder", f"list {path} in {OWN_FILE}")
+    if not path.isprintable() or "\\" in path:
+        refuse(root, f"{path!r} is a name that another machine may misread", "rename it")
+
+
+def refuse(root: str, why: str, fix: str) -> None:
+    """Raise SpecError: the folder cannot travel."""
+    fault = Fault(field="source_dir", value=repr(root), allowed=why, fix=fix)
+    raise SpecError(f"{root} cannot travel: {why}", fix=fix, faults=(fault,))
+
+
+def size_text(size: int) -> str:
+    """Bytes as a person reads them.
+
+    >>> size_text(75_000)
+    '73.2 KiB'
+    """
+    for unit, least in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if size >= least:
+            return f"{size / least:,.1f} {unit}"
+    return f"{size} bytes"
+
+
+def biggest(files: Sequence[Travelling], count: int) -> str:
+    """The biggest files, by name and size, in one line."""
+    ones = sorted(files, key=lambda one: (-one.size, one.path))[:count]
+    return ", ".join(f"{one.path} ({size_text(one.size)})" for one in ones)

@@ -1,0 +1,173 @@
+"""Nothing travels with a job that its owner keeps back: what git ignores, and what holds credentials."""
+
+import io
+import os
+import subprocess
+import tarfile
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings, strategies as st
+
+from gputrain.errors import SpecError
+from gputrain.staging.archive import pack
+from gputrain.staging.survey import survey
+
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\n-----END PRIVATE KEY-----\n"
+PLANTED = (
+    ".env", ".env.local", "app/.env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".aws/credentials",
+    ".config/gcloud/application_default_credentials.json", ".kube/config", ".ssh/id_rsa", "id_ed25519",
+    "server.pem", "tls.key", "cert.p12", "infra/terraform.tfstate", ".docker/config.json", ".bash_history",
+    ".pgpass", "kaggle.json", ".vault-token",
+)  # fmt: skip
+
+
+def write(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return folder
+
+
+def travelling(folder):
+    with tarfile.open(fileobj=io.BytesIO(pack(str(folder)).data)) as tar:
+        return set(tar.getnames())
+
+
+def git(folder, *words, given=None):
+    done = subprocess.run(["git", "-C", str(folder), *words], input=given, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_holds_credentials_by_its_name_stays_behind_and_is_told(tmp_path, name):
+    write(tmp_path, {"train.py": "print()", name: "canary"})
+    assert travelling(tmp_path) == {"train.py"}
+    behind = survey(str(tmp_path)).behind_of(name)
+    assert "may hold credentials" in behind.told_by
+
+
+def test_only_a_line_of_ours_takes_such_a_file_along(tmp_path):
+    write(tmp_path, {"train.py": "", ".env": "LR=1", ".gitignore": "!.env\n"})
+    assert ".env" not in travelling(tmp_path)
+    write(tmp_path, {".gputrainignore": "!.env\n"})
+    assert ".env" in travelling(tmp_path)
+
+
+def test_an_example_of_such_a_file_is_as_any_file(tmp_path):
+    write(tmp_path, {".env.example": "LR=", "a.pyc": ""})
+    assert travelling(tmp_path) == {".env.example"}
+    write(tmp_path, {".gitignore": ".env.example\n"})
+    assert travelling(tmp_path) == {".gitignore"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [KEY, '{"type": "service_account", "private_key": "' + KEY.replace("\n", "\\n") + '"}',
+     "token: ghp_" + "a1B2" * 9, "HF = 'hf_" + "x" * 34 + "'", "github_pat_" + "A1" * 20, "nvapi-" + "a" * 40,
+     '{"refresh_token": "1//0' + "g" * 40 + '"}', "aws = AKIAIOSFODNN7EXAMPLE", "glpat-" + "a" * 20],
+)  # fmt: skip
+def test_a_small_file_with_a_key_is_refused_by_name(tmp_path, text):
+    write(tmp_path, {"train.py": "", "conf/settings.txt": text})
+    with pytest.raises(SpecError) as caught:
+        pack(str(tmp_path))
+    assert "conf/settings.txt" in str(caught.value)
+    assert text not in str(caught.value)
+    write(tmp_path, {".gputrainignore": "!conf/settings.txt\n"})
+    assert "conf/settings.txt" in travelling(tmp_path)
+
+
+def test_code_that_speaks_of_keys_is_no_key(tmp_path):
+    words = (
+        ".sk-toggleable__content-label sk-estimator-doc-link\nkey = os.environ['API_KEY']\nhttps://a@b.c/d"
+    )
+    assert "train.py" in travelling(write(tmp_path, {"train.py": words}))
+
+
+def test_rules_from_the_top_of_the_repository_hold_in_every_folder(tmp_path):
+    write(
+        tmp_path,
+        {
+            ".gitignore": "*.json\n/exp/data/\nsecrets/\n", ".git/info/exclude": "notes.md\n",
+            "exp/.gitignore": "!kept.json\n", "exp/train.py": "", "exp/drop.json": "", "exp/kept.json": "",
+            "exp/data/a": "", "exp/secrets/db.txt": "", "exp/notes.md": "",
+        },
+    )  # fmt: skip
+    assert travelling(tmp_path / "exp") == {"train.py", "kept.json", ".gitignore"}
+
+
+def test_a_worktree_and_a_submodule_have_the_exclude_file_of_their_repository(tmp_path):
+    main = tmp_path / "main"
+    main.mkdir()
+    git(main, "init", "-q")
+    write(main, {"train.py": ""})
+    git(main, "add", ".")
+    git(main, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a")
+    git(main, "worktree", "add", "-q", str(tmp_path / "beside"))
+    write(main, {".git/info/exclude": "private\n"})
+    write(tmp_path / "beside", {"private": "", "train.py": ""})
+    assert travelling(tmp_path / "beside") == {"train.py"}
+
+
+def test_a_folder_that_is_ignored_itself_travels_where_it_is_named(tmp_path):
+    write(tmp_path, {".git/HEAD": "", ".gitignore": "build/\n", "build/out/train.py": ""})
+    assert travelling(tmp_path / "build" / "out") == {"train.py"}
+
+
+_PART = st.sampled_from(
+    ["a", "b", "ab", "a.b", "*", "?", "**", "a*", "*b", "[ab]", "[!a]", "[a-c]", "[^b]*", "a**b",
+     "[[:alpha:]]", "\\*", "\\a", "[]a]", "[a", "[z-a]", "a b", "[\\]]", "é", "[!-a]", "A",
+     "[[:no:]]", "[a-]", "[--0]", "[\\a-c]", "[[:digit:]-z]", "[a-c-e]", "[!]a]", "[[]"]
+)  # fmt: skip
+_GLOBS = st.builds(
+    lambda start, parts, end: start + "/".join(parts) + end,
+    st.sampled_from(["", "/", "!", "!/"]),
+    st.lists(_PART, min_size=1, max_size=3),
+    st.sampled_from(["", "/", " ", "\\ ", "\\", "/**", "\t"]),
+)
+_PATHS = (
+    "a", "b", "ab", "aab", "a.b", "a/a", "a/b", "b/a", "a/b/a", "b/ab/a", "ab/ab", "a/a/a/b", "[a", "[ab]",
+    "*", "a b", "]", "-", "a*b", "é", "é/a", "A", "a ", "b/*", "z", "a/z", "**", "c", "d", "1",
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(_GLOBS, min_size=1, max_size=4), st.sampled_from(["", "x/", "x/y/"]))
+@example(["*", "!a/", "!a"], "")
+@example(["a/*", "!a/b"], "")
+def test_we_ignore_what_git_ignores(tmp_path_factory, globs, inside):
+    """Lines that nobody chose, judged by ``git check-ignore`` for every path, also from a folder below."""
+    top = tmp_path_factory.mktemp("law")
+    git(top, "init", "-q")
+    write(top, {".gitignore": "\n".join(globs)})
+    listed = []
+    for path in _PATHS:
+        folder = top / inside / path.rpartition("/")[0]
+        try:  # a path that is a file cannot be a folder too: the deeper one wins
+            folder.mkdir(parents=True, exist_ok=True)
+            (top / inside / path).write_text("")
+            listed.append(path)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            continue
+    names = "".join(f"{inside}{path}\0" for path in listed)
+    ignored = git(top, "check-ignore", "-z", "--stdin", "--no-index", given=names).split("\0")
+    kept = {path for path in listed if f"{inside}{path}" not in ignored}
+    ours = {one.path for one in survey(str(top / inside)).files} & set(listed)
+    above = any(git(top, "check-ignore", "--no-index", inside[:end]) for end in _ends(inside))
+    assert above or ours == kept, (globs, ours ^ kept)
+
+
+def _ends(inside):
+    return [number for number, letter in enumerate(inside) if letter == "/"]
+
+
+def test_the_count_of_what_stays_and_why_is_in_the_survey(tmp_path):
+    write(tmp_path, {"train.py": "x" * 2000, ".gitignore": "data/\n", "data/a.bin": "", "data/b.bin": ""})
+    seen = survey(str(tmp_path))
+    assert "2 files" in seen.text
+    assert "data/ (.gitignore: data/)" in seen.text
+    assert seen.behind_of("./data/a.bin").told_by == ".gitignore: data/"
+    assert seen.behind_of("other/a.bin") is None
+    assert "data/" in str(seen)
+    assert os.fspath(tmp_path) in str(seen)
