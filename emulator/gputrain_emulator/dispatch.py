@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -145,8 +146,8 @@ class Dispatcher:
         """The faults of the way back, and the reply reshaped by them."""
         wire: list[Fault] = []
         for fault in self.world.faults.take(method_id, caller, Phase.RESPONSE):
-            if isinstance(fault, Reshape) and isinstance(reply.body, dict):
-                reply = Reply(status=reply.status, body=fault.change(reply.body), headers=reply.headers)
+            if isinstance(fault, Reshape):
+                reply = _reshaped(reply, fault)
             elif isinstance(fault, (DropAfterCommit, Truncate, Trickle, Double)):
                 wire.append(fault)
         return wire, reply
@@ -238,6 +239,16 @@ class Dispatcher:
                 reply=reply,
             )
         )
+
+
+def _reshaped(reply: Reply, fault: Reshape) -> Reply:
+    """A document otherwise; what is kept written (``compute.pages``) is read for it."""
+    document: Any = reply.body
+    if isinstance(document, bytes) and reply.content_type == Reply.content_type:
+        document = json.loads(document)
+    if not isinstance(document, dict):
+        return reply
+    return Reply(status=reply.status, body=fault.change(document), headers=reply.headers)
 
 
 def _no_admin(command: str, _: dict[str, Any]) -> Any:

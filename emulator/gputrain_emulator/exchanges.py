@@ -71,10 +71,11 @@ class RequestLog:
         self.size = self.body_bytes = self.total_bytes = 1 << 40
 
     def append(self, seen: Seen) -> None:
-        cut = replace(seen, body=seen.body[: self.body_bytes], reply=seen.reply[: self.body_bytes])
+        if max(len(seen.body), len(seen.reply)) > self.body_bytes:
+            seen = replace(seen, body=seen.body[: self.body_bytes], reply=seen.reply[: self.body_bytes])
         with self._lock:
-            self._seen.append(cut)
-            self._held += _bytes(cut)
+            self._seen.append(seen)
+            self._held += _bytes(seen)
             while len(self._seen) > self.size or (self._held > self.total_bytes and len(self._seen) > 1):
                 self._held -= _bytes(self._seen.popleft())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 from gputrain_emulator.call import Reply
 
 Tree = dict[str, "Tree"]
+
+_compact = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps makes one a call
 
 
 def render(reply: Reply, query: Mapping[str, list[str]]) -> Reply:
@@ -21,8 +22,10 @@ def render(reply: Reply, query: Mapping[str, list[str]]) -> Reply:
     if masks and reply.status < 300 and masks[-1] not in ("", "*"):
         document = _pick(document, parse(masks[-1]))
     pretty = query.get("prettyPrint", query.get("$prettyPrint", ["false"]))[-1] == "true"
-    text = json.dumps(document, indent=2) if pretty else json.dumps(document, separators=(",", ":"))
-    return dataclasses.replace(reply, body=text.encode())
+    text = json.dumps(document, indent=2) if pretty else _compact(document)
+    return Reply(
+        status=reply.status, body=text.encode(), content_type=reply.content_type, headers=reply.headers
+    )
 
 
 def parse(mask: str) -> Tree:

@@ -197,7 +197,9 @@ class Routes:
 
     def find(self, verb: str, path: str, query: Collection[str] = ()) -> tuple[Method, dict[str, str]]:
         """What of ours that is loaded ``verb path`` means; raises ApiError 404 or 405 where there is none."""
-        segments = [unquote(segment) for segment in path.lstrip("/").split("/")]
+        segments = path.lstrip("/").split("/")
+        if "%" in path:
+            segments = [unquote(segment) for segment in segments]
         if ".." in segments or "." in segments:
             raise ApiError(404, f"The requested URL {path[:200]} was not found on this server.")
         root = self._roots[frozenset()]

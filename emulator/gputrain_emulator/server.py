@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import ipaddress
 import re
 import socket
@@ -10,6 +11,7 @@ import threading
 import time
 import zlib
 from collections.abc import Mapping
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
@@ -135,13 +137,15 @@ class Handler(BaseHTTPRequestHandler):
     def date_time_string(self, timestamp: float | None = None) -> str:
         """The time of the emulated world, which is what its services' ``Date`` tells."""
         now = self.server.dispatcher.world.clock.now()
-        return super().date_time_string(now if timestamp is None else timestamp)
+        return _date(int(now if timestamp is None else timestamp))
 
     def _request(self) -> Request:
-        limit = self._body_limit()
+        limit, body = MAX_JSON_BODY, b""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            limit = self._body_limit()
             body = self._chunks(limit)
-        else:
+        elif self.headers.get("Content-Length", "0") != "0":
+            limit = self._body_limit()
             body = self._counted(limit)
         headers = {name.lower(): value for name, value in self.headers.items()}
         if headers.get("content-encoding", "").lower() == "gzip":
@@ -160,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
         return method.max_body
 
     def _counted(self, limit: int) -> bytes:
-        text = self.headers.get("Content-Length", "0")
+        text = self.headers["Content-Length"]
         if not (text.isascii() and text.isdigit()):  # isdigit alone takes a superscript, which int does not
             raise ApiError(400, "Invalid Content-Length.")
         if int(text) > limit:
@@ -250,6 +254,12 @@ def require_loopback(host: str) -> None:
         )
 
 
+@functools.lru_cache(maxsize=64)
+def _date(when: int) -> str:
+    return formatdate(when, usegmt=True)
+
+
+@functools.lru_cache(maxsize=64)
 def _is_ours(host: str) -> bool:
     """Whether a Host header may be answered: a web page that points its own name at this machine may not."""
     name = re.sub(r":\d+$", "", host).strip("[]").lower()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import gputrain_emulator
 from emulator.tests.compute import ZONE, P
@@ -113,6 +113,7 @@ def check(cloud: Cloud) -> None:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, max_size=14))
+@example(steps=[("insert", "a", "DELETE"), ("expire", "a"), ("maintain", "a")])
 def test_the_books_agree_with_the_world(cloud: Cloud, steps: list[tuple[Any, ...]]) -> None:
     sweep(cloud)
     for step in steps:

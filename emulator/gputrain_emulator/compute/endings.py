@@ -60,8 +60,9 @@ def host_error(compute: Compute, vm: Vm) -> None:
 
 def maintain(compute: Compute, vm: Vm) -> None:
     """Host maintenance: a GPU VM is shut down and, when it is to restart by itself, comes back."""
-    if vm.status == "RUNNING":
-        compute.world.runtime.maintain(vm)
+    if vm.status != "RUNNING":  # what stops or is deleted anyway goes on doing so
+        return
+    compute.world.runtime.maintain(vm)
     sentence = "Instance terminated due to host maintenance."
     _system(compute, vm, "compute.instances.terminateOnHostMaintenance", sentence, "maintenance")
     lifecycle.stop(compute, vm, lambda: _restart(compute, vm), grace_s=compute.settings.acpi_s)

@@ -6,7 +6,7 @@ import zlib
 from typing import Any
 
 from gputrain_emulator import facts
-from gputrain_emulator.call import Call
+from gputrain_emulator.call import Call, Reply
 from gputrain_emulator.compute import filters, refusals
 from gputrain_emulator.compute.links import link
 from gputrain_emulator.compute.service import COMPUTE
@@ -103,11 +103,11 @@ def _zone(call: Call, zone: str) -> Json:
 
 
 @COMPUTE.method("compute.zones.get", pool="compute.reads")
-def get_zone(call: Call) -> Json:
+def get_zone(call: Call) -> Reply:
     """One zone."""
     if call.params["zone"] not in facts.zones():
         raise refusals.not_found(f"projects/{call.owner.id}/zones/{call.params['zone']}")
-    return _zone(call, call.params["zone"])
+    return call.world.part(Compute).catalog.get(call, lambda: _zone(call, call.params["zone"]))
 
 
 @COMPUTE.method("compute.zones.list", pool="compute.reads")
@@ -159,9 +159,6 @@ def _accelerators_in(compute: Compute, project: str, zone: str) -> list[Json]:
     return [_accelerator(project, zone, kind) for kind in kinds if compute.has_accelerator(kind, zone)]
 
 
-_MOST_KEPT = 256
-"""Pages of the catalog that are kept written; one takes about half a megabyte."""
-
 _SOLD = {
     "machineTypes": ("machineType", "machine_type", _machines_in),
     "acceleratorTypes": ("acceleratorType", "accelerator_type", _accelerators_in),
@@ -172,38 +169,42 @@ def _register(collection: str) -> None:
     kind, parameter, sold_in = _SOLD[collection]
 
     @COMPUTE.method(f"compute.{collection}.get", pool="compute.reads")
-    def get(call: Call) -> Json:
-        for document in sold_in(call.world.part(Compute), call.owner.id, call.params["zone"]):
-            if document["name"] == call.params[parameter]:
-                return document
+    def get(call: Call) -> Reply:
+        compute, name = call.world.part(Compute), call.params[parameter]
+        sold = {one["name"]: one for one in sold_in(compute, call.owner.id, call.params["zone"])}
+        if name in sold:
+            return compute.catalog.get(call, lambda: sold[name])
         raise refusals.not_found(
             f"projects/{call.owner.id}/zones/{call.params['zone']}/{collection}/{call.params[parameter]}"
         )
 
     @COMPUTE.method(f"compute.{collection}.list", pool="compute.reads")
-    def list_(call: Call) -> Json:
-        zone = call.params["zone"]
+    def list_(call: Call) -> Reply:
+        zone, compute = call.params["zone"], call.world.part(Compute)
         if zone not in facts.zones():
             raise refusals.invalid("zone", zone, f"Unknown zone '{zone}'.")
-        name = f"projects/{call.owner.id}/zones/{zone}/{collection}"
-        items = sold_in(call.world.part(Compute), call.owner.id, zone)
-        return filters.listing(f"compute#{kind}List", name, items, call.query)
+
+        def make() -> Json:
+            name = f"projects/{call.owner.id}/zones/{zone}/{collection}"
+            items = sold_in(compute, call.owner.id, zone)
+            return filters.listing(f"compute#{kind}List", name, items, call.query)
+
+        return compute.catalog.get(call, make)
 
     @COMPUTE.method(f"compute.{collection}.aggregatedList", permission=f"compute.{collection}.list", pool="compute.heavy_reads")  # fmt: skip  # noqa: E501
-    def aggregated(call: Call) -> Json:
+    def aggregated(call: Call) -> Reply:
         project, compute = call.owner.id, call.world.part(Compute)
-        key = (project, collection, *sorted(f"{name}={value}" for name, value in call.query.items()))
-        if key in compute.catalog:
-            return compute.catalog[key]
-        scopes = {zone: f"zones/{zone}" for zone in facts.zones()}
-        items = [(scopes[zone], one) for zone in scopes for one in sold_in(compute, project, zone)]
-        name = f"projects/{project}/aggregated/{collection}"
-        document = filters.aggregated(
-            f"compute#{kind}AggregatedList", name, collection, items, call.query, list(scopes.values())
-        )
-        if len(compute.catalog) < _MOST_KEPT:
-            compute.catalog[key] = document
-        return document
+
+        def make() -> Json:
+            scopes = {zone: f"zones/{zone}" for zone in facts.zones()}
+            items = [(scopes[zone], one) for zone in scopes for one in sold_in(compute, project, zone)]
+            name = f"projects/{project}/aggregated/{collection}"
+            empty = list(scopes.values())
+            return filters.aggregated(
+                f"compute#{kind}AggregatedList", name, collection, items, call.query, empty
+            )
+
+        return compute.catalog.get(call, make)
 
 
 for _collection in _SOLD:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.clock import Event
+from gputrain_emulator.compute.pages import Pages
 from gputrain_emulator.compute.settings import Settings
 from gputrain_emulator.quotas import Key as QuotaKey, Quotas
 from gputrain_emulator.world import World
@@ -159,8 +160,8 @@ class Compute:
         """By collection (``disks``, ``resourcePolicies``, ...): documents by relative name."""
         self.addresses: Counter[str] = Counter()
         """How many addresses were given out, by subnetwork; "" for external ones."""
-        self.catalog: dict[tuple[str, ...], dict[str, Any]] = {}
-        """Aggregated lists of what is sold, as they were last written; empty after a change of offers."""
+        self.catalog = Pages()
+        """Answers about what is sold; forgotten when an offer changes."""
         self.org_policies: set[str] = set()
         """Constraints in force, such as ``constraints/compute.vmExternalIpAccess``."""
 
