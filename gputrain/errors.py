@@ -30,10 +30,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import attrs
+
+from gputrain.terminal import safe
 
 
 class Scope(enum.Enum):
@@ -91,20 +94,15 @@ class GputrainError(Exception):
         self._facts = facts
 
     def __str__(self) -> str:
-        lines = [self.what]
-        if self.why:
-            lines.append(f"  why: {self.why}")
-        if self.fix:
-            lines.append(f"  fix: {self.fix}")
-        return "\n".join(lines)
+        return safe(self._told())
+
+    def _told(self) -> str:
+        told = {"why": self.why, "fix": self.fix}
+        return "\n".join([self.what, *(f"  {name}: {text}" for name, text in told.items() if text)])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kwargs = {"why": self.why, "fix": self.fix, "raw": self.raw, **self._facts}
-        return _rebuild, (type(self), self.what, kwargs)
-
-
-def _rebuild(kind: type[GputrainError], what: str, kwargs: Mapping[str, Any]) -> GputrainError:
-    return kind(what, **kwargs)
+        same = partial(type(self), self.what, why=self.why, fix=self.fix, raw=self.raw, **self._facts)
+        return same, ()
 
 
 class RequestError(GputrainError):
@@ -125,7 +123,7 @@ class Fault:
     fix: str
 
     def __str__(self) -> str:
-        return f"{self.field}={self.value}: {self.allowed}. Fix: {self.fix}"
+        return safe(f"{self.field}={self.value}: {self.allowed}. Fix: {self.fix}")
 
 
 class SpecError(RequestError, ValueError):
@@ -272,8 +270,8 @@ class JobFailedError(JobError):
     traceback: str = ""
     last_lines: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        text = super().__str__()
+    def _told(self) -> str:
+        text = super()._told()
         if self.traceback:
             return f"{text}\n{self.traceback.rstrip()}"
         if self.last_lines:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from gputrain.terminal import safe
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
@@ -21,7 +23,7 @@ _STYLES = {"fits": "green", "ok": "green", "unknown": "yellow", "short": "red", 
 
 
 def _as_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    return tuple(columns)
+    return tuple(map(safe, columns))
 
 
 def _as_rows(rows: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
@@ -33,7 +35,7 @@ def _as_cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, tuple):
         return ", ".join(map(_as_cell, value))
-    return "" if value is None else str(value)
+    return "" if value is None else safe(str(value))
 
 
 @attrs.frozen(kw_only=True)
@@ -48,12 +50,12 @@ class Table:
     H100   80
     """
 
-    title: str = ""
+    title: str = attrs.field(default="", converter=safe)
     columns: tuple[str, ...] = attrs.field(converter=_as_columns)
     rows: tuple[tuple[str, ...], ...] = attrs.field(converter=_as_rows)
     right: tuple[str, ...] = ()
     """Names of the columns whose cells are set flush right (figures)."""
-    caption: str = ""
+    caption: str = attrs.field(default="", converter=safe)
 
     def __attrs_post_init__(self) -> None:
         for row in self.rows:

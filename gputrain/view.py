@@ -20,6 +20,7 @@ from gputrain.errors import Fault, SpecError
 from gputrain.lifecycle import State
 from gputrain.metrics import Metrics, sparkline
 from gputrain.spec import format_duration
+from gputrain.terminal import safe
 
 PROGRESS = ("auto", "rich", "plain", "none")
 _NOTEBOOK_LINES = 20
@@ -48,7 +49,7 @@ class Snapshot:
             parts.append(f"${self.cost_usd:,.2f}")
         if self.detail:
             parts.append(self.detail)
-        return " · ".join(parts)
+        return safe(" · ".join(parts))
 
 
 class View(Protocol):
@@ -128,7 +129,7 @@ class PlainLines:
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Write them, each with its rank."""
         for line in _shown(lines):
-            self._stream.write(f"[{_prefix(line)}] {line.message}\n")
+            self._stream.write(f"[{_prefix(line)}] {self._text(line.message)}\n")
         self._stream.flush()
 
     def status(self, snapshot: Snapshot) -> None:
@@ -137,6 +138,10 @@ class PlainLines:
             self._state = snapshot.state
             self._stream.write(f"-- {snapshot.text}\n")
             self._stream.flush()
+
+    def _text(self, message: str) -> str:
+        """As it was written for a pipe or a file, which obey nothing; without commands for a terminal."""
+        return safe(message, colour=True) if self._stream.isatty() else message
 
     def close(self) -> None:
         """Nothing is open."""
@@ -160,7 +165,9 @@ class Terminal:
         for line in _shown(lines):
             style = "red" if line.severity in ("ERROR", "CRITICAL") else "dim" if line.rank is None else ""
             self._console.print(
-                Text(f"{_prefix(line):>5} │ ", style="cyan").append(Text(line.message, style=style))
+                Text(f"{_prefix(line):>5} │ ", style="cyan").append(
+                    Text.from_ansi(safe(line.message, colour=True), style=style)
+                )
             )
 
     def status(self, snapshot: Snapshot) -> None:
@@ -191,7 +198,7 @@ class Notebook:
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Keep the last of them."""
-        self._tail.extend(f"[{_prefix(line)}] {line.message}" for line in _shown(lines))
+        self._tail.extend(f"[{_prefix(line)}] {safe(line.message)}" for line in _shown(lines))
 
     def status(self, snapshot: Snapshot) -> None:
         """Renew the cell."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputrain.errors import GputrainError
+from gputrain.terminal import safe, safe_json
 
 
 def show(value: object) -> None:
@@ -21,20 +22,24 @@ def show(value: object) -> None:
         say(str(value))
 
 
-def say(line: str) -> None:
-    """One line of plain text."""
-    sys.stdout.write(f"{line}\n")
+def say(text: str) -> None:
+    """Plain text, and the end of its line."""
+    sys.stdout.write(f"{safe(text)}\n")
 
 
 def tell(document: Mapping[str, Any]) -> None:
     """A JSON document."""
-    say(json.dumps(document, indent=2, ensure_ascii=False))
+    _write(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def tell_line(document: Mapping[str, Any]) -> None:
     """A JSON document in one line, for streams of them."""
-    say(json.dumps(document, ensure_ascii=False))
+    _write(json.dumps(document, ensure_ascii=False))
     sys.stdout.flush()
+
+
+def _write(document: str) -> None:
+    sys.stdout.write(f"{safe_json(document)}\n")
 
 
 def tell_error(error: GputrainError, *, as_json: bool) -> None:

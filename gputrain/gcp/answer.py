@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from gputrain.secrets import looks_secret, redact, redacted
+from gputrain.terminal import safe
 
 CANONICAL: Mapping[int, str] = {
     400: "INVALID_ARGUMENT",
@@ -181,11 +182,7 @@ def cut(text: Any) -> str:
         return ""
     clean = redact(text[: 2 * LONGEST])  # before it is cut: half a credential has another form
     short = clean if len(clean) <= LONGEST else f"{clean[:LONGEST]}..."
-    return short if short.isprintable() else "".join(map(_visible, short))
-
-
-def _visible(letter: str) -> str:
-    return letter if letter.isprintable() or letter in "\n\t" else "?"
+    return safe(short)
 
 
 def seconds(value: Any) -> float | None:

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from gputrain.tables import Table
+from gputrain.terminal import safe
 
 _PROGRAMS = ("gcloud ", "docker ")
 """What a fix begins with that is a command as it stands."""
@@ -36,7 +37,7 @@ class Check:
     finding: Finding
     why: str = ""
     """What was seen; for an unknown, why nothing was."""
-    fix: str = ""
+    fix: str = attrs.field(default="", converter=safe)
     """The command that mends it, or what to do where there is none."""
     backend: str = ""
     group: str = ""

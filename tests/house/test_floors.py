@@ -12,6 +12,7 @@ PACKAGE = ROOT / "gputrain"
 EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 
 FLOORS = (
+    ("terminal",),
     ("errors", "secrets", "tables", "times", "entrypoint"),
     ("faults",),
     ("fields",),
