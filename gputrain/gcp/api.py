@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
+from gputrain.errors import AuthError
+from gputrain.gcp.addresses import OURS, check_address, is_googles
 from gputrain.gcp.documents import Json, as_document
 from gputrain.gcp.endpoints import GOOGLE, Api
 from gputrain.gcp.errors import UnclearError
@@ -79,8 +81,14 @@ class Access:
         return Shared(fresh_s=LONGEST_S, failure_s=15.0, now=self.now)
 
     def url(self, api: Api, *, region: str = "") -> str:
-        """The address of an API, without a slash at its end; empty where these endpoints have none."""
+        """The address of an API, without a slash at its end; empty where these endpoints have none.
+
+        Raises:
+            SpecError: no token may go to the address that the endpoints tell.
+        """
         address = str(getattr(self.endpoints, api.value, ""))
+        if self.endpoints is not GOOGLE:  # anybody's object, which may say something else each time
+            check_address(api.value, address)
         return address.replace("{region}", region).rstrip("/")
 
     def locked_credentials(self) -> Any:
@@ -93,8 +101,19 @@ class Access:
 
         with self._made.lock, translated("find credentials"):
             if self._made.credentials is None:
-                self._made.credentials = locked(self.credentials)
+                self._made.credentials = self._of_our_universe(locked(self.credentials))
             return self._made.credentials
+
+    def _of_our_universe(self, credentials: Any) -> Any:
+        """Tokens of a cloud that a partner of Google's runs do not go to Google's own addresses."""
+        universe = credentials.universe_domain
+        if universe != OURS and is_googles(self.url(Api.STORAGE)):
+            raise AuthError(
+                f"credentials of {universe} are not for {OURS}",
+                why=f"their token would go to {self.url(Api.STORAGE)}",
+                fix=f"give endpoints=gputrain.gcp.Endpoints(...) with the addresses of {universe}",
+            )
+        return credentials
 
     def sign_in(self, *, policy: Policy = LOOK) -> str:
         """Have a token ready; the word for whoever it speaks for, as `member` says it.

@@ -9,10 +9,10 @@ from typing import Any
 
 from google.api_core.client_options import ClientOptions
 
+from gputrain.gcp.addresses import is_channel_here
 from gputrain.gcp.wire import guard, token_request
 
 _HEADER = "authorization"
-_HERE = ("127.", "localhost:", "[::1]:")
 
 
 def make(kind: Any, address: str, transport: str, credentials: Any) -> Any:
@@ -21,7 +21,7 @@ def make(kind: Any, address: str, transport: str, credentials: Any) -> Any:
     Args:
         transport: ``rest``, or ``grpc`` where the class has it.
     """
-    if transport == "grpc" and address.startswith(_HERE):
+    if transport == "grpc" and is_channel_here(address):
         channel = _channel_of_this_machine(address, credentials)
         return kind(transport=kind.get_transport_class("grpc")(channel=channel))
     options = ClientOptions(api_endpoint=address)

@@ -6,6 +6,8 @@ import enum
 
 import attrs
 
+from gputrain.gcp.addresses import check_address
+
 
 class Api(enum.Enum):
     """The APIs that gputrain calls; each word is an attribute of `Endpoints`."""
@@ -31,6 +33,10 @@ class Endpoints:
     ``{region}`` in an address is filled in, and ``{host}`` with the name of an image's registry.
     ``aiplatform_grpc`` is ``host:port``; an address of this machine is spoken to without TLS.
     Any object with such attributes will do instead, an emulator's for one; what it lacks is not called.
+    Tokens and code are sent there, so an address is ``https``, or of this machine.
+
+    Raises:
+        SpecError: an address is neither, or holds more than a host, a port and a path.
     """
 
     aiplatform: str = "https://{region}-aiplatform.googleapis.com"
@@ -45,6 +51,10 @@ class Endpoints:
     secretmanager: str = "https://secretmanager.googleapis.com"
     serviceusage: str = "https://serviceusage.googleapis.com"
     storage: str = "https://storage.googleapis.com"
+
+    def __attrs_post_init__(self) -> None:
+        for api in Api:
+            check_address(api.value, getattr(self, api.value))
 
 
 GOOGLE = Endpoints()

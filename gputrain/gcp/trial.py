@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from gputrain.errors import Fault, SpecError
+from gputrain.gcp.addresses import Address
 from gputrain.gcp.endpoints import Api, Endpoints
-
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def reach(url: str) -> dict[str, Any]:
@@ -19,8 +17,8 @@ def reach(url: str) -> dict[str, Any]:
     Raises:
         SpecError: the address is not of this machine.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "http" or parts.hostname not in _LOOPBACK:
+    address = _here(url)
+    if address is None:
         fault = Fault(
             field="endpoint",
             value=repr(url),
@@ -30,8 +28,17 @@ def reach(url: str) -> dict[str, Any]:
         raise SpecError(f"{fault}", faults=(fault,))
     from google.auth.credentials import AnonymousCredentials
 
-    addresses = {api.value: url.rstrip("/") for api in Api if api is not Api.AIPLATFORM_GRPC}
+    addresses = {api.value: address.text for api in Api if api is not Api.AIPLATFORM_GRPC}
     return {
         "endpoints": Endpoints(**addresses, aiplatform_grpc=""),
         "credentials": AnonymousCredentials(),
     }
+
+
+def _here(url: str) -> Address | None:
+    """The address, where it is one of this machine and nothing else."""
+    try:
+        found = Address.parse(url)
+    except ValueError:
+        return None
+    return found if found.scheme == "http" and found.is_here and not found.path else None

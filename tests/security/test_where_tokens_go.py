@@ -1,0 +1,89 @@
+"""A token, and code, go to the address that its owner named, in no other form and to no other host."""
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.oauth2.credentials import Credentials
+from hypothesis import given, settings, strategies as st
+from urllib3.util import parse_url
+
+from gputrain.errors import AuthError, SpecError
+from gputrain.gcp import Access, Api, Endpoints
+from gputrain.gcp.addresses import Address, is_channel_here
+from gputrain.gcp.trial import reach
+
+HOSTILE = (
+    "http://evil.example", "http://10.0.0.9", "http://evil.example\\@127.0.0.1:1",
+    "http://127.0.0.1@evil.example",
+    "http://127.0.0.1:1@evil.example", "http://127.0.0.1#@evil.example/", "http://127.0.0.1?@evil.example",
+    "http://127.0.0.1.evil.example", "http://127.evil.example:80", "ftp://127.0.0.1", "//127.0.0.1",
+    "127.0.0.1",     "http://[::1]evil.example", "http://localhost.evil.example", "http://0.0.0.0:1", "http://2130706433",
+    "http://127.0.0.1:1/%2e%2e", "http://127.0.0.1\n.evil.example", "http://127.0.0.1\t@evil.example",
+    "https://evil.example:443#.pkg.dev", "https://user:pw@storage.googleapis.com", "http://169.254.169.254",
+    "http://127.0.0.1 @evil.example", "http://[::ffff:10.0.0.9]",
+    "http://127。0。0。1", "http:/\\evil.example", "",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("url", HOSTILE)
+def test_an_emulator_is_on_this_machine_or_it_is_refused(url):
+    with pytest.raises(SpecError):
+        reach(url)
+
+
+@pytest.mark.parametrize("url", [url for url in HOSTILE if url])
+def test_an_endpoint_in_clear_text_is_on_this_machine(url):
+    with pytest.raises(SpecError, match="storage"):
+        Endpoints(storage=url)
+
+
+class Anything:
+    """Somebody's own endpoints: any object with such attributes will do."""
+
+    storage = "http://evil.example"
+
+
+def test_an_object_of_anybodys_is_looked_at_too():
+    with pytest.raises(SpecError, match="storage"):
+        Access(project="p", credentials=AnonymousCredentials(), endpoints=Anything()).url(Api.STORAGE)
+
+
+def test_what_is_named_in_code_and_closed_is_taken():
+    mine = Endpoints(storage="https://storage-mine.p.googleapis.com", compute="http://[::1]:1/compute")
+    assert Access(project="p", endpoints=mine).url(Api.COMPUTE) == "http://[::1]:1/compute"
+
+
+@pytest.mark.parametrize(
+    "address", ["127.evil.example:443", "localhost.evil.example:443", "127.0.0.1:1@evil:443", "10.0.0.9:443"]
+)
+def test_only_a_channel_of_this_machine_is_open(address):
+    assert not is_channel_here(address)
+    assert is_channel_here("127.0.0.1:443")
+    assert is_channel_here("[::1]:443")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["http://", "https://", "127.0.0.1", "evil.example", "@", "\\", "#", "?", "/", ":80",
+                         ":", "[::1]", "localhost", ".", "%40", " ", "\t", "user", "a=b", "..", "//"]),
+        max_size=7,
+    ).map("".join)
+)  # fmt: skip
+def test_what_we_take_for_this_machine_is_what_the_library_would_ask(url):
+    """Two readers of one address must not see two hosts: urllib3 is the one that connects."""
+    try:
+        ours = Address.parse(url)
+    except ValueError:
+        return
+    assert parse_url(ours.text).host == ours.host
+    assert parse_url(url).host == ours.host
+
+
+def test_a_token_of_another_universe_does_not_go_to_google():
+    theirs = Credentials(token="canary", universe_domain="partner.example")
+    with pytest.raises(AuthError, match=r"partner\.example") as caught:
+        Access(project="p", credentials=theirs).locked_credentials()
+    assert "canary" not in str(caught.value)
+    addresses = {api.value: "https://x.partner.example" for api in Api if api is not Api.AIPLATFORM_GRPC}
+    mine = Endpoints(**addresses, aiplatform_grpc="")
+    assert Access(project="p", credentials=theirs, endpoints=mine).locked_credentials().valid
