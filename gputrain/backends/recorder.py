@@ -27,6 +27,19 @@ class Recorder(Protocol):
         ...
 
     @property
+    def turn_s(self) -> float:
+        """How old an ask without an answer must be before another process goes on with it.
+
+        Longer than whoever asked can still be at it, unless `repeats`.
+        """
+        ...
+
+    @property
+    def repeats(self) -> bool:
+        """Whether to ask again under an ask's nonce is that same ask, so that two who do so make one job."""
+        ...
+
+    @property
     def choices(self) -> Mapping[str, str]:
         """The settings that a job keeps: another process starts it again only under the same ones."""
         ...

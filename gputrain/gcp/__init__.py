@@ -14,7 +14,7 @@ Google's libraries are loaded when the first call is made.
 from gputrain.gcp.answer import Answer, answer_of_operation
 from gputrain.gcp.api import Access
 from gputrain.gcp.endpoints import Api, Endpoints
-from gputrain.gcp.errors import MissingError, PreconditionError, UnclearError
+from gputrain.gcp.errors import MissingError, PreconditionError, UnclearError, UndoneError
 from gputrain.gcp.labels import LABEL_GANG, LABEL_JOB, LABEL_NAME, filter_text, label_value, our_labels
 from gputrain.gcp.listing import Listing, Page, PartialListError, WholeListing, read_all
 from gputrain.gcp.objects import Objects
@@ -39,6 +39,7 @@ __all__ = [
     "Stored",
     "StoredInfo",
     "UnclearError",
+    "UndoneError",
     "WholeListing",
     "answer_of_operation",
     "filter_text",

@@ -21,3 +21,9 @@ class UnclearError(TransientError):
     """No answer, or one that does not say what was done: look before a write is repeated."""
 
     kind = "unclear"
+
+
+class UndoneError(TransientError):
+    """A write has failed in passing, and nothing is left of it: the next one is another."""
+
+    kind = "undone"

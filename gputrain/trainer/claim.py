@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import attrs
 
@@ -14,8 +15,11 @@ from gputrain.errors import RequestError
 from gputrain.records import Ask, Board, MemoryBoard, OvertakenError, Record, ended
 
 TURN_S = 180.0
-"""How long an ask may be on its way before another process takes over: longer than any call that makes
-machines may take, its repetitions included."""
+"""How old an ask must be before another process takes over that cannot repeat it: longer than any call that
+makes machines may take, its repetitions included."""
+
+SURE_S = 15.0
+"""How long after its own write a process need not look whether it is still its turn."""
 
 
 class Boards:
@@ -48,12 +52,20 @@ class Boards:
 class Claim:
     """Reads and writes one job's record where it decides, and copies it where it is looked for."""
 
-    def __init__(self, boards: Boards, job_id: str, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        boards: Boards,
+        job_id: str,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._boards = boards
         self._home = boards.all()[0]
         self._job_id = job_id
         self._now = now
-        self._wrote_at: datetime | None = None
+        self._monotonic = monotonic
+        self._wrote_at: tuple[datetime, float] | None = None
+        self._met: tuple[int, float] | None = None
         self.record: Record | None = None
 
     @property
@@ -75,9 +87,16 @@ class Claim:
                 found = self._at_home(found)
             if found is not None:
                 self._home = self._boards.named(found.home) or board
-                self.record = found
-                return found
+                self.record = self._aged(found)
+                return self.record
         return None
+
+    def _aged(self, record: Record) -> Record:
+        """The record, as old as it certainly is: a service whose clock stands keeps nobody waiting."""
+        now = self._monotonic()
+        if self._met is None or self._met[0] != record.generation:
+            self._met = record.generation, now
+        return attrs.evolve(record, age_s=max(record.age_s, now - self._met[1]))
 
     def _at_home(self, copy: Record) -> Record | None:
         home = self._boards.named(copy.home)
@@ -105,7 +124,7 @@ class Claim:
     def write(self, record: Record) -> None:
         """Write the record as it should be now. Raises as `ask`."""
         self.record = self._home.write(attrs.evolve(record, home=self._home.name))
-        self._wrote_at = self._now()
+        self._wrote_at = self._now(), self._monotonic()
         self._copy()
 
     def _copy(self) -> None:
@@ -124,14 +143,24 @@ class Claim:
             self.record = self.record.answered(answer, scope)
 
     def is_ours(self) -> bool:
-        """Whether nobody has gone on without us; asked only where the last write is long ago."""
-        since = None if self._wrote_at is None else self._now() - self._wrote_at
-        if self.record is None or (
-            since is not None and timedelta(0) <= since < timedelta(seconds=TURN_S / 2)
-        ):
+        """Whether our ask still stands: nobody has asked elsewhere, nobody has ended the job.
+
+        Looked up only where the last write is not just now.
+        """
+        if self.record is None or self.record.last is None or self._has_just_written():
             return True
         there = self._home.read(self._job_id)
-        return there is not None and there.generation == self.record.generation
+        last = None if there is None else there.last
+        if there is None or last is None or there.over:
+            return False
+        return there.is_open and last.nonce == self.record.last.nonce
+
+    def _has_just_written(self) -> bool:
+        if self._wrote_at is None:
+            return False
+        # A clock that is set back, or one that stands while a machine sleeps: the longer time counts.
+        by_date = (self._now() - self._wrote_at[0]).total_seconds()
+        return max(abs(by_date), self._monotonic() - self._wrote_at[1]) < SURE_S
 
     def end(self, why: str) -> None:
         """Write down that nobody starts the job again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
@@ -12,10 +13,10 @@ import attrs
 
 from gputrain.backends.base import Backend, Bundle, Completes, JobRef, Request
 from gputrain.errors import GputrainError, JobLostError, TransientError
-from gputrain.gcp import UnclearError
-from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger, Outcome
+from gputrain.gcp import UnclearError, UndoneError
+from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger
 from gputrain.planning.attempts import accepted, passed_over, refused
-from gputrain.planning.ladder import GiveUp, Rest, Try
+from gputrain.planning.ladder import GiveUp, Rest, Step, Try
 from gputrain.records import Ask, Code, OvertakenError, Record
 from gputrain.records.record import spec_of
 from gputrain.retry import QUEUE
@@ -70,6 +71,8 @@ class Surroundings:
     """The candidates with facts of now, ranked."""
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
+    monotonic: Callable[[], float] = time.monotonic
+    """A clock that nobody sets, in seconds."""
 
 
 class Climb:
@@ -83,6 +86,7 @@ class Climb:
         staged: the code.
         attempt: 0 for the first start of the job, one more with each restart.
         may_rest: whether to wait for room and go round again.
+        shared: an ask of another process that is repeated first, as it was: it stays one ask.
     """
 
     def __init__(
@@ -96,6 +100,7 @@ class Climb:
         job_id: str,
         attempt: int = 0,
         may_rest: bool = True,
+        shared: tuple[Candidate, Request] | None = None,
     ) -> None:
         self._around = around
         self._claim = claim
@@ -104,7 +109,8 @@ class Climb:
         self._job_id = job_id
         self._attempt = attempt
         self._may_rest = may_rest
-        self._pending: tuple[Candidate, Request] | None = None
+        self._pending = shared
+        self._is_shared = shared is not None
         self.ladder = ladder
 
     def run(self) -> Placed | GiveUp | Rest:
@@ -114,8 +120,8 @@ class Climb:
             OvertakenError: another process has gone on with the job meanwhile.
             KeyboardInterrupt: Ctrl-C: what was being made is withdrawn; the message says so.
         """
+        step: Step = self._step() if self._pending is None else Try(candidate=self._pending[0])
         while True:
-            step = self.ladder.step(self._around.now(), self._around.memory.blocks)
             match step:
                 case Try():
                     placed = self._try(step)
@@ -125,8 +131,12 @@ class Climb:
                     log.info("no room for %s anywhere; going round again at %s", self._job_id, step.until)
                     self._sleep_until(step.until)
                     self.ladder = self.ladder.again(self._around.read_anew(self.ladder.candidates))
-                case _:
+                case Rest() | GiveUp():
                     return step
+            step = self._step()
+
+    def _step(self) -> Step:
+        return self.ladder.step(self._around.now(), self._around.memory.blocks)
 
     def _try(self, step: Try) -> Placed | None:
         if step.not_before is not None:
@@ -154,9 +164,10 @@ class Climb:
     def _request(self, backend: Backend, candidate: Candidate) -> Request:
         """The request, whole, with its ask written down; the same one again where its answer was lost."""
         if self._pending is not None and self._pending[0] == candidate:
-            self._claim.keep()
+            if not self._is_shared:  # else its record is written, and by somebody who may be at it
+                self._claim.keep()
             return self._pending[1]
-        self._pending = None
+        self._pending, self._is_shared = None, False
         recorder = self._around.boards.recorder(backend.name)
         bundle = self._staged.on(backend, recorder, self._claim.record)
         nonce = secrets.token_hex(6)
@@ -211,7 +222,7 @@ class Climb:
         self._note(attempt)
         if request is None:
             return
-        if attempt.outcome is Outcome.UNCLEAR:
+        if isinstance(error, TransientError) and not isinstance(error, UndoneError):
             self._pending = (candidate, request)
             return
         self._pending = None
@@ -239,12 +250,14 @@ class Climb:
         what = f"submit was interrupted while {backend.name} was asked for {candidate.place}; "
         if request is None:
             return f"{what}{self._so_far}"
+        if self._is_shared:  # another process asks for the same, and may live
+            return f"{what}{_end_it(request)}"
         log.warning("withdrawing %s from %s %s", self._job_id, backend.name, candidate.place)
         try:
             self._clear(backend, request)
             self._forget()
         except (GputrainError, KeyboardInterrupt):
-            return f"{what}it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
+            return f"{what}{_end_it(request)}"
         return f"{what}what was made there was withdrawn, and {self._so_far}"
 
     def _clear(self, backend: Backend, request: Request) -> None:
@@ -273,6 +286,10 @@ class Climb:
             self._claim.write(record.answered("withdrawn"))
         else:
             self._claim.drop()
+
+
+def _end_it(request: Request) -> str:
+    return f"it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
 
 
 def _cancelled(backend: Backend, ref: JobRef) -> bool:

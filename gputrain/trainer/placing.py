@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 
+from gputrain.backends.base import Request
 from gputrain.backends.recorder import Recorder
 from gputrain.errors import CapacityError, GputrainError, RequestError
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, Plan
 from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import GiveUp, StopReason
 from gputrain.records import CANCELLED, OvertakenError, Record
+from gputrain.trainer.again import again
 from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb, Placed, Surroundings
 from gputrain.trainer.nowhere import placement_error
@@ -28,7 +30,8 @@ class Placing:
         self._around = around
         self._plan = plan
         self._job_id = job_id
-        self._claim = Claim(around.boards, job_id, around.now)
+        self._claim = Claim(around.boards, job_id, around.now, around.monotonic)
+        self._shared: tuple[Candidate, Request] | None = None
         self.staged = Staged(job_id, plan.spec)
 
     def submit(self, *, is_new: bool) -> Placed:
@@ -58,7 +61,9 @@ class Placing:
             attempts=Ledger(() if record is None else lately_refused(record, plan.candidates)),
             give_up_at=None if longest is None else around.now() + longest,
         )
-        climb = Climb(around, self._claim, plan.spec, ladder, self.staged, job_id=self._job_id)
+        climb = Climb(
+            around, self._claim, plan.spec, ladder, self.staged, job_id=self._job_id, shared=self._shared
+        )
         outcome = climb.run()
         if isinstance(outcome, Placed):
             return outcome
@@ -75,6 +80,7 @@ class Placing:
 
     def _found(self) -> Placed | None:
         """The job, if somebody has asked for it and it came; who is at it now is waited for."""
+        self._shared = None
         while True:
             record, listed = self._claim.read(), self._listed()
             if listed is not None or record is None or record.last is None:
@@ -94,14 +100,22 @@ class Placing:
                 self._refused(record, error)
                 return None
             # Its age by its own clock alone: who is alive keeps it young, and ours may run ahead of it.
-            # Where a create twice is a create once, and seen at once, nobody needs to be waited for.
-            turn_s = TURN_S if asked.settles_s else 0.0
-            if record.age_s >= turn_s:
-                if turn_s:
-                    asked.clear(record)  # first nothing is left of it, then the next place may be asked
-                self._claim.answer(Outcome.UNCLEAR.value)
+            if record.age_s >= asked.turn_s and self._goes_on(record, asked):
                 return None
             self._around.sleep(LOOK_EVERY_S)
+
+    def _goes_on(self, record: Record, asked: Recorder) -> bool:
+        """Whether nobody needs to be waited for: the ask is repeated as it is, or is old and was cleared."""
+        plan = self._plan
+        self._shared = again(self._around, self.staged, record, plan.spec, plan.candidates, attempt=0)
+        if self._shared is not None:
+            return True
+        if asked.turn_s and record.age_s < TURN_S:
+            return False
+        if asked.turn_s:
+            asked.clear(record)  # first nothing is left of it, then the next place may be asked
+        self._claim.answer(Outcome.UNCLEAR.value)
+        return True
 
     def _listed(self) -> Placed | None:
         """As `_found`, where a backend keeps no records and its jobs can only be listed."""

@@ -15,23 +15,21 @@ import math
 import attrs
 
 from gputrain import causes
-from gputrain.backends.base import Backend, JobRef, Tidies
+from gputrain.backends.base import Backend, JobRef, Request, Tidies
 from gputrain.causes import Blame
 from gputrain.errors import RequestError, Scope
 from gputrain.job.going import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, candidates
-from gputrain.planning.ladder import Try
+from gputrain.planning.ladder import FIRST_REST, LONGEST_REST, Try
 from gputrain.records import CANCELLED, MADE, OvertakenError, Record, RecordError
+from gputrain.trainer.again import again
 from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb, Placed, Surroundings
 from gputrain.trainer.staged import Staged
 from gputrain.trainer.ways import FULL_FOR_S, candidate_of, in_order, lately_refused
 
 log = logging.getLogger("gputrain")
-
-AGAIN_S = 60.0
-"""Between two rounds for an interrupted job, by the record's clock: many may watch it."""
 
 NOTHING = Ledger()
 
@@ -47,6 +45,8 @@ class Next:
     """For the ledger, of the place that it leaves."""
     is_late: bool = False
     """It was taken, and found no machines."""
+    shared: tuple[Candidate, Request] | None = None
+    """Nobody knows what came of the latest ask, and this is that ask again."""
 
 
 class Restart:
@@ -56,7 +56,7 @@ class Restart:
         self._around = around
         self._job_id = job_id
         self._staged = staged or Staged(job_id)
-        self._claim = Claim(around.boards, job_id, around.now)
+        self._claim = Claim(around.boards, job_id, around.now, around.monotonic)
         self._said: set[str] = set()
 
     def way_on(self, seen: Observation) -> str:
@@ -128,7 +128,7 @@ class Restart:
 
     def _next(self, record: Record, seen: Observation) -> Next | None:
         if not record.is_open:
-            is_due = seen.state is not None and record.age_s >= AGAIN_S
+            is_due = seen.state is not None and record.age_s >= rest_s(record)
             return Next(record=record, attempt=record.attempt, told="no room yet") if is_due else None
         assert record.last is not None
         if seen.ask and seen.ask != record.last.nonce:
@@ -138,17 +138,27 @@ class Restart:
         cause = causes.of(seen.failure.kind) if seen.failure else None
         if seen.state is not State.INTERRUPTED:
             return None
-        if cause is None:  # whoever was to ask for it never did
-            if record.age_s <= TURN_S:
-                return None
-            return Next(
-                record=record.answered(Outcome.UNCLEAR.value), attempt=record.attempt, told="nothing came"
-            )
+        if cause is None:
+            return self._unanswered(record)
         if not cause.may_restart or not record.restarts_left:
             return None
         spent = record.answered(MADE).spent(int(seen.ran_s))
         told = "interrupted there, and it starts again"
         return Next(record=attrs.evolve(spent, waiting_since=0.0), attempt=record.attempt + 1, told=told)
+
+    def _unanswered(self, record: Record) -> Next | None:
+        """For an ask of which nothing came: whoever was at it may be still, or has died."""
+        assert record.last is not None
+        told, spec = "nothing came", record.left
+        asked = self._around.boards.recorder(record.last.way.backend)
+        if spec is not None and asked is not None and record.age_s > asked.turn_s:
+            found = self._candidates(record)
+            same = again(self._around, self._staged, record, spec, found, attempt=record.attempt)
+            if same is not None:
+                return Next(record=record, attempt=record.attempt, told=told, shared=same)
+        if record.age_s <= TURN_S:
+            return None
+        return Next(record=record.answered(Outcome.UNCLEAR.value), attempt=record.attempt, told=told)
 
     def _climb(self, following: Next, told: Ledger) -> Step:
         record = following.record
@@ -156,14 +166,15 @@ class Restart:
         found = self._candidates(record)
         if spec is None:
             return Step(placed=None, attempts=told)
-        self._clear(record)
+        if following.shared is None:
+            self._clear(record)
         fresh = self._around.read_anew(found)
         ladder = self._ladder(following, fresh)
         seeds = len(ladder.attempts)
         self._claim.record = record
         climb = Climb(
             self._around, self._claim, spec, ladder, self._staged,
-            job_id=self._job_id, attempt=following.attempt, may_rest=False,
+            job_id=self._job_id, attempt=following.attempt, may_rest=False, shared=following.shared,
         )  # fmt: skip
         outcome = climb.run()
         left = self._leaving(following, found, outcome if isinstance(outcome, Placed) else None)
@@ -268,3 +279,15 @@ def _late(record: Record, seen: Observation) -> Next:
     said = "its quota is too small after all" if is_quota else "no room after all"
     answered = record.answered(outcome.value, Scope.REGION.value)
     return Next(record=answered, attempt=record.attempt, told=said, is_late=True)
+
+
+def rest_s(record: Record) -> float:
+    """Seconds between two rounds for a job without room: as long as it has waited, in the ladder's bounds.
+
+    By the record's clock, so that however many watch it, one of them asks.
+    """
+    waited_s = record.written_at - record.waiting_since if record.waiting_since else 0.0
+    longest = record.training_spec.max_wait_duration
+    left_s = math.inf if longest is None else longest.total_seconds() - waited_s
+    rest_s = min(max(FIRST_REST.total_seconds(), waited_s), LONGEST_REST.total_seconds())
+    return max(1.0, min(rest_s, left_s))

@@ -26,7 +26,7 @@ from gputrain.backends.compute.calls import Calls, errors_of, raise_first
 from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.official import Json
 from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, TransientError
-from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UnclearError
+from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UnclearError, UndoneError
 from gputrain.gcp.objects import Objects
 from gputrain.staging.bucket import BucketPrefix
 
@@ -99,9 +99,13 @@ class Gangs:
         self.clear(gang, and_traces=True)
         action, project = f"create the VMs in {gang.zone}", self.calls.access.project
         status = int(ended.get("httpErrorStatusCode") or 0)
-        raise_first(
-            errors or tuple(ended["error"]["errors"]), status, action, zone=gang.zone, project=project
-        )
+        try:
+            raise_first(
+                errors or tuple(ended["error"]["errors"]), status, action, zone=gang.zone, project=project
+            )
+        except TransientError as error:  # the same request would be told of the same end for ever
+            told = {"kind": error.kind, "scope": error.scope, "retry_after_s": error.retry_after_s}
+            raise UndoneError(error.what, why=error.why, fix=error.fix, raw=error.raw, **told) from error
 
     def are_there(self, gang: VmNames) -> bool:
         """Whether all VMs have come, be they gone again: the first one that boots takes a lock."""

@@ -34,6 +34,16 @@ class VmRecorder:
         return 4.0
 
     @property
+    def turn_s(self) -> float:
+        """Most creates are over by then; one that is not is waited for together."""
+        return 20.0
+
+    @property
+    def repeats(self) -> bool:
+        """Compute Engine does one request once, and its id is made of the nonce."""
+        return True
+
+    @property
     def choices(self) -> Mapping[str, str]:
         """What VMs are and may do by these settings."""
         return {name: str(getattr(self.settings, name)) for name in _CHOICES}

@@ -35,6 +35,16 @@ class FolderRecorder:
         return 0.0
 
     @property
+    def turn_s(self) -> float:
+        """Whether its asker lives is seen at once."""
+        return 0.0
+
+    @property
+    def repeats(self) -> bool:
+        """A job has one folder."""
+        return True
+
+    @property
     def choices(self) -> Mapping[str, str]:
         """A job keeps nothing of the settings; its supervisor starts it again."""
         return {}

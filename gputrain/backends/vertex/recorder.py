@@ -38,6 +38,16 @@ class CustomJobRecorder:
         return 4.0
 
     @property
+    def turn_s(self) -> float:
+        """Longer than a create may take with its repetitions; until then lists may show what it made."""
+        return 180.0
+
+    @property
+    def repeats(self) -> bool:
+        """Vertex AI knows no request ids."""
+        return False
+
+    @property
     def choices(self) -> Mapping[str, str]:
         """What jobs are and may do by these settings."""
         return {name: str(getattr(self.settings, name)) for name in _CHOICES}

@@ -29,20 +29,31 @@ def now(cloud):
 
 
 @pytest.fixture
-def trainer(cloud, now):
-    """Makes trainers: of both backends, or of one; they share nothing but the cloud."""
+def backend(cloud, now):
+    """Makes backends by their names; they share nothing but the cloud."""
 
-    def build(*names, regions=("us-central1",), sleep=cloud.clock.advance, now=now):
+    def build(name, regions=("us-central1",), sleep=cloud.clock.advance, now=now, bucket="gs://my-bucket"):
         reach = {
-            "bucket": "gs://my-bucket",
+            "bucket": bucket,
             "regions": list(regions),
             "endpoints": cloud.endpoints,
             "credentials": cloud.credentials,
             "sleep": sleep,
             "now": lambda: now().timestamp(),
         }
-        kinds = [present.backend(name) for name in names or ("vertex", "compute")]
-        backends = [kind("my-project", **reach) for kind in kinds]
+        return present.backend(name)("my-project", **reach)
+
+    return build
+
+
+@pytest.fixture
+def trainer(backend, cloud, now):
+    """Makes trainers: of both backends, or of one."""
+
+    def build(*names, sleep=cloud.clock.advance, now=now, **settings):
+        backends = [
+            backend(name, sleep=sleep, now=now, **settings) for name in names or ("vertex", "compute")
+        ]
         return Trainer(backends, now=now, sleep=sleep)
 
     return build

@@ -14,7 +14,7 @@ from gputrain.gcp import Access
 from gputrain.records import Ask, BucketBoard, Code, OvertakenError, Record, Way
 from gputrain.spec.entry import make_job_id
 from gputrain.staging.bucket import BucketPrefix
-from gputrain.trainer.claim import TURN_S
+from gputrain.trainer.claim import TURN_S, Boards, Claim
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates
 
 
@@ -87,12 +87,49 @@ def test_who_is_at_it_for_long_and_says_so_is_not_taken_over(cloud, trainer, boa
     assert not cloud.vertex.jobs
 
 
-def test_an_ask_whose_asker_died_is_taken_over(cloud, trainer, asked, script):
-    asked()
-    begun = cloud.clock.now()
+def test_an_ask_of_vms_whose_asker_died_is_asked_again_as_it_was(cloud, trainer, asked, script):
+    nonce, begun = asked().last.nonce, cloud.clock.now()
     job = trainer().submit(script, **L4, idempotency_key="k")
+    assert job.ref.backend == "compute"
+    assert [vm.resource["labels"]["gputrain-gang"] for vm in cloud.compute.vms.values()] == [nonce]
+    assert cloud.clock.now() - begun < 40
+
+
+def test_an_ask_that_would_be_another_one_now_is_cleared_once_its_turn_is_over(cloud, trainer, board, asked):
+    record, begun = asked(), cloud.clock.now()
+    last = attrs.evolve(record.last, names=("other-0-0", "other-0-1"))
+    board.write(attrs.evolve(record, asks=(last,)))
+    job = trainer().submit(record.spec["script"], **L4, idempotency_key="k")
     assert job.ref.backend == "vertex"
     assert TURN_S <= cloud.clock.now() - begun < TURN_S + 60
+
+
+def test_two_who_ask_for_the_same_vms_at_once_have_one_gang(cloud, trainer, script):
+    """The first one is slow, and alive: the second one asks with it."""
+    others = []
+
+    def sleep(seconds):
+        if creates(cloud) and not others:
+            others.append(None)
+            cloud.clock.advance(30)
+            others.append(trainer("compute").submit(script, **L4, idempotency_key="k"))
+        cloud.clock.advance(seconds)
+
+    job = trainer("compute", sleep=sleep).submit(script, **L4, idempotency_key="k")
+    assert job.uri == others[1].uri
+    cloud.clock.advance(600)
+    assert len(cloud.compute.vms) == 1
+    assert job.refresh().state.value in ("provisioning", "running")
+
+
+def test_a_service_whose_clock_stands_keeps_nobody_waiting_for_ever(board, asked, backend, now):
+    record, own = asked(), [0.0]
+    claim = Claim(Boards({"compute": backend("compute")}), record.job_id, now, lambda: own[0])
+    assert claim.read().age_s < 2
+    own[0] = 500.0
+    assert claim.read().age_s == pytest.approx(500)
+    board.write(attrs.evolve(board.read(record.job_id), used_s=1))
+    assert claim.read().age_s < 2  # somebody is at it
 
 
 @pytest.mark.parametrize("skew_s", [-86_400.0, 86_400.0])
