@@ -19,10 +19,11 @@ types: $(VENV)/installed
 tests: $(VENV)/installed
 	$(PYTHON) -m pytest
 
-engine:  ## as root, on Debian: the container engine and the registry that tests/containers needs
+engine:  ## as root, on Debian: the engine, registry and userland that tests/containers and tests/machine need
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-		podman runc conmon catatonit netavark aardvark-dns docker-registry
+		podman runc conmon catatonit netavark aardvark-dns docker-registry mmdebstrap iproute2
+	emulator/scripts/userland || echo "no userland could be made: the tests of machines say so and are skipped"
 
 bench: $(VENV)/installed  ## the numbers we hold ourselves to, beside their targets
 	$(PYTHON) benchmarks/run.py

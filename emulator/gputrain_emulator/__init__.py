@@ -28,6 +28,7 @@ def start(
     wall_clock: bool = False,
     live: bool = False,
     allow_unconfined: bool = False,
+    userland: str = "",
     host: str = "127.0.0.1",
     port: int = 0,
     rate_limits: bool = True,
@@ -44,6 +45,7 @@ def start(
             (``gputrain_emulator.live``), by the wall's clock; it then takes its own tokens only.
         allow_unconfined: in live mode, run replicas as ordinary processes where the kernel gives no
             namespaces to confine them.
+        userland: in live mode, the image that virtual machines boot (``gputrain_emulator.live.USERLAND``).
         host: a loopback address; anything else raises ValueError.
         port: TCP port, 0 for a free one.
         rate_limits: enforce Google's requests per minute.
@@ -63,5 +65,9 @@ def start(
     if live:
         from gputrain_emulator.live import LiveMode
 
-        cloud.attach(LiveMode(cloud.world, allow_unconfined=allow_unconfined))
+        try:
+            cloud.attach(LiveMode(cloud.world, allow_unconfined=allow_unconfined, userland=userland))
+        except ValueError:
+            cloud.close()
+            raise
     return cloud

@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
             wall_clock=not options.frozen_clock,
             live=options.live,
             allow_unconfined=options.allow_unconfined,
+            userland=options.userland,
             host=options.host,
             port=options.port,
             rate_limits=not options.no_rate_limits,
@@ -54,6 +55,12 @@ def _parser() -> argparse.ArgumentParser:
         "--allow-unconfined",
         action="store_true",
         help="with --live: where the kernel gives no namespaces, run replicas as ordinary processes",
+    )
+    parser.add_argument(
+        "--userland",
+        metavar="IMAGE",
+        default="",
+        help="with --live: virtual machines boot this image of Podman's, with Google's guest agent",
     )
     parser.add_argument(
         "--frozen-clock",

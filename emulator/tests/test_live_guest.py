@@ -120,7 +120,8 @@ def test_what_a_guest_writes_stays_on_its_disk_and_survives_a_reboot(start: Star
 
 
 def test_lines_carry_the_runners_prefix_and_the_exit_status_ends_them(start: Start) -> None:
-    said = serial(start(startup_script="echo out; echo err >&2; printf 'no newline'; poweroff"))
+    off = "(sleep 0.3; poweroff) > /dev/null 2>&1 &"
+    said = serial(start(startup_script=f"echo out; echo err >&2; printf 'no newline'; {off}"))
     assert "google_metadata_script_runner[2]: startup-script: out\r\n" in said
     assert "startup-script: err\r\n" in said
     assert "startup-script: no newline\r\n" in said
@@ -161,16 +162,24 @@ def test_names_and_gpus_are_the_guests_own(start: Start) -> None:
     assert said.count("NVIDIA L4, 23034, 2") == 2
 
 
-def test_the_power_button_sends_sigterm_and_runs_the_shutdown_script(start: Start) -> None:
-    trap = "trap 'echo got SIGTERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
-    guest = start(startup_script=trap, shutdown_script="echo going down", stop_grace_s=5.0)
+def test_the_power_button_runs_the_shutdown_script_before_the_last_sweep(start: Start) -> None:
+    trap = "exec 2>/dev/null; trap 'echo got SIGTERM > /dev/console; exit 0' TERM"
+    script = f"{trap}; echo ready; while :; do sleep 0.05; done"
+    guest = start(startup_script=script, shutdown_script="echo going down", stop_grace_s=5.0)
     said = ""
     while "startup-script: ready" not in said:
         said += guest.stdout.readline().decode()
     guest.press_power_button()
     said += serial(guest)
-    assert said.index("shutdown-script: going down") < said.index("startup-script: got SIGTERM")
+    assert said.index("shutdown-script: going down") < said.index("got SIGTERM")
     assert guest.wait(20) == 0
+
+
+@pytest.mark.parametrize("words", ["-p Slice=a.slice", "--user", "--scope", "-p ExecStop=/bin/true"])
+def test_a_unit_of_more_than_we_know_is_refused_by_name(start: Start, words: str) -> None:
+    said = serial(start(startup_script=f"systemd-run --unit=a {words} true; echo status $?; poweroff"))
+    assert "an emulated machine does not know systemd-run " + words.partition("=")[0] in said
+    assert "status 1" in said
 
 
 def test_what_ignores_sigterm_is_killed_after_the_grace(start: Start) -> None:

@@ -18,6 +18,8 @@ SPOT = {
     "on_host_maintenance": "TERMINATE",
     "instance_termination_action": "STOP",
 }
+# The runner's pipe is broken by the time that the last sweep's signal comes: bash must not write to it.
+HEARS = "exec 2>/dev/null; trap 'echo got SIGTERM > /dev/console; exit 0' TERM"
 READ = 'curl -s -H Metadata-Flavor:Google "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/{}"; echo'
 
 
@@ -142,19 +144,19 @@ def test_a_stopped_vm_boots_again_with_its_disk_and_address(live: Cloud) -> None
 @needs_walls
 def test_a_preempted_vm_sees_the_notice_before_the_signal(live: Cloud) -> None:
     ask = READ.format("preempted")
-    script = f"trap 'echo got SIGTERM; exit 0' TERM; {ask}; while :; do sleep 0.02; done"
+    script = f"{HEARS}; {ask}; while :; do sleep 0.02; done"
     boot(live, "vm-1", script, scheduling=SPOT, items=[{"key": "shutdown-script", "value": ask}])
     assert says(live, "vm-1", "startup-script: FALSE")
     live.preempt("vm-1")
     assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
     printed = serial(live, "vm-1")
-    assert printed.index("shutdown-script: TRUE") < printed.index("startup-script: got SIGTERM")
+    assert printed.index("shutdown-script: TRUE") < printed.index("got SIGTERM")
 
 
 @needs_walls
 def test_the_notice_comes_as_long_before_the_signal_as_was_asked_for(live: Cloud) -> None:
     look = f"until ({READ.format('preempted')}) | grep -x TRUE; do sleep 0.02; done"
-    script = f"trap 'echo got SIGTERM; exit 0' TERM; echo up; {look}; while :; do sleep 0.02; done"
+    script = f"{HEARS}; echo up; {look}; while :; do sleep 0.02; done"
     boot(live, "vm-1", script, scheduling={**SPOT, "preemption_notice_duration": {"seconds": 120}})
     assert says(live, "vm-1", "startup-script: up")
     live.preempt("vm-1")
@@ -162,7 +164,7 @@ def test_the_notice_comes_as_long_before_the_signal_as_was_asked_for(live: Cloud
     assert status(live, "vm-1") == "RUNNING"
     live.clock.advance(121)
     assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
-    assert "startup-script: got SIGTERM" in serial(live, "vm-1")
+    assert "got SIGTERM" in serial(live, "vm-1")
 
 
 @needs_walls

@@ -1,8 +1,8 @@
-"""The serial port of a VM, as its startup script sees it: a pipe that anything may break.
+"""The serial port of a VM: the console of its boot image, which anything may break or slow down.
 
-Google's runner takes lines of up to 64 KiB and closes the pipe at a longer one; a slow port would slow the
-ranks down, and one that takes nothing would hold them up. So lines are cut, a thread of its own writes them,
-and a pipe that is broken or stuck is the end of showing, not of the job. The log in the bucket has it all.
+A slow port would slow the ranks down, one that takes nothing would hold them up, and a login prompt hangs up
+whoever writes. So lines are cut, a thread of its own writes them, and a port that is broken or stuck is the
+end of showing, not of the job. The log in the bucket has it all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Deque
 
+CONSOLE = "/dev/console"
 LONGEST = 16_000
 """Bytes of a line that is shown; beyond it there is the log."""
 
@@ -31,10 +32,15 @@ _CUT = " ... cut here; the whole line is in the log"
 
 
 class Serial:
-    """Shows lines on a file descriptor, and never holds up who shows them."""
+    """Shows lines, and never holds up who shows them.
 
-    def __init__(self, out: int = 1) -> None:
-        self._out = out
+    Args:
+        out: a file descriptor; without one the console, or standard output where there is none.
+    """
+
+    def __init__(self, out: int | None = None) -> None:
+        self._is_console = out is None
+        self._out = console() if out is None else out
         self._lines: Deque[bytes] = collections.deque(maxlen=WAITING)
         self._has_more = threading.Event()
         self.is_broken = False
@@ -66,12 +72,29 @@ class Serial:
             self._is_writing = False
 
     def _write(self, line: bytes) -> None:
+        left = self._rest_of(line)
+        if left and self._is_console:  # a login prompt that began on it has hung it up
+            self._out = console()
+            left = self._rest_of(left)
+        self.is_broken = bool(left)
+
+    def _rest_of(self, line: bytes) -> bytes:
+        """What of a line the port did not take."""
         try:
-            while line and not self.is_broken:
+            while line:
                 line = line[os.write(self._out, line) :]
                 self._is_stuck = False
         except OSError:
-            self.is_broken = True
+            return line
+        return b""
+
+
+def console() -> int:
+    """A descriptor of the console, or standard output."""
+    try:
+        return os.open(CONSOLE, os.O_WRONLY | os.O_NOCTTY)
+    except OSError:
+        return 1
 
 
 def short(line: bytes) -> bytes:

@@ -16,7 +16,11 @@ from gputrain_emulator.live.folders import remove
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.guest_process import why_no_walls
 from gputrain_emulator.live.job import LiveJob
-from gputrain_emulator.live.vm import LiveVm
+from gputrain_emulator.live.network import Network
+from gputrain_emulator.live.standin import StandIn
+from gputrain_emulator.live.userland import Userland, why_no_userland
+from gputrain_emulator.live.vm import Computer, LiveVm
+from gputrain_emulator.metadata import Metadata
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.world import Caller
 
@@ -50,6 +54,11 @@ class LiveMode:
             machine sees read-only, as if its image held them.
         allow_unconfined: where the kernel gives no namespaces, run replicas as ordinary processes of this
             user, with all that this user can reach.
+        userland: an image of this computer's Podman that virtual machines boot, with its systemd and
+            Google's guest agent; "" for machines that stand in for it, of this computer's own files.
+
+    Raises:
+        ValueError: the clock is not the wall's, or the userland cannot be booted here.
 
     Example:
         >>> import gputrain_emulator
@@ -66,9 +75,13 @@ class LiveMode:
         hosts: Mapping[str, str] | None = None,
         in_images: Sequence[str] = (),
         allow_unconfined: bool = False,
+        userland: str = "",
     ) -> None:
         if not world.clock.wall:
             raise ValueError("real processes take real time: start the emulator with wall_clock=True")
+        refusal = why_no_userland(userland) if userland else why_no_walls()
+        if userland and refusal is not None:
+            raise ValueError(f"virtual machines cannot boot {userland}: {refusal}")
         self.world = world
         self.cluster_names = cluster_names
         self.hosts = dict(hosts or {})
@@ -80,7 +93,9 @@ class LiveMode:
         self.jobs: dict[str, LiveJob] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="gputrain-emulator-"))
         self._engine_lock = threading.Lock()
-        self._refusal = why_no_walls()
+        self.userland = userland
+        self._network = Network() if userland else None
+        self._refusal = refusal
         self._is_closed = False
         self._burials: list[threading.Thread] = []
 
@@ -165,6 +180,8 @@ class LiveMode:
             burial.join()
         if jobs:
             self._buckets.close()
+        if self._network is not None:
+            self._network.close()
         remove(self.folder)
 
     @cached_property
@@ -185,9 +202,30 @@ class LiveMode:
             self._compute,
             vm,
             folder=self.folder / f"vm-{vm.resource['id']}",
-            environment=self._environment(),
+            computer=lambda metadata, hosts: self._new_computer(vm, metadata, hosts),
             hosts_changed=self._write_hosts,
-            in_images=self.in_images,
+        )
+
+    def _new_computer(self, vm: Vm, metadata: Metadata, hosts: Path) -> Computer:
+        if self._network is None:
+            return StandIn(
+                self._compute,
+                vm,
+                folder=hosts.parent,
+                hosts=hosts,
+                metadata=metadata,
+                environment=self._environment(),
+                in_images=self.in_images,
+            )
+        return Userland(
+            vm,
+            image=self.userland,
+            folder=hosts.parent,
+            hosts=hosts,
+            metadata=metadata,
+            network=self._network,
+            base_url=self.world.base_url,
+            environment=self._environment(),
         )
 
     def _tell(self, vm: Vm, **seen: Any) -> None:
@@ -198,13 +236,13 @@ class LiveMode:
         """Every machine finds every other by its internal DNS name, and its own metadata server."""
         shared = "127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in self.hosts.items())
         for live in self.vms.values():
-            if live.address:
+            if address := live.computer.address:
                 full = vm_metadata.hostname(live.vm.resource, live.vm.project)
-                shared += (
-                    f"{live.address} {full} {live.vm.name}.c.{live.vm.project}.internal {live.vm.name}\n"
-                )
+                name = live.vm.name
+                shared += f"{address} {full} {name}.c.{live.vm.project}.internal {name}\n"
         for live in self.vms.values():
-            own = f"{live.address} metadata.google.internal metadata\n" if live.address else ""
+            address = live.computer.metadata_address
+            own = f"{address} metadata.google.internal metadata\n" if address else ""
             live.hosts.write_text(shared + own)
 
     def _environment(self) -> dict[str, str]:

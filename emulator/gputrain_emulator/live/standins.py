@@ -1,4 +1,4 @@
-"""Commands that act on the emulated machine instead of on this computer: power, nvidia-smi, python."""
+"""Commands that act on the emulated machine instead of on this computer: power, units, nvidia-smi, python."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ switch=/run/emulated-machine/power
 scheduled=/run/emulated-machine/scheduled
 name=${0##*/}
 word= delay=0
+if [ "$name:$1" = systemctl:is-active ]; then
+    for each in "$@"; do unit=${each%.service}; done
+    read -r pid _ 2>/dev/null < "/run/emulated-machine/units/$unit" && [ -d "/proc/$pid" ]
+    exit
+fi
 case $name in
     poweroff|halt) word=poweroff ;;
     reboot) word=reboot ;;
@@ -58,7 +63,8 @@ def write(folder: Path, *, gpus: Sequence[Mapping[str, object]], docker: str = "
     """
     folder.mkdir(parents=True, exist_ok=True)
     texts = dict.fromkeys(POWER_COMMANDS, POWER)
-    texts["nvidia-smi"] = _nvidia_smi(gpus)
+    texts["nvidia-smi"] = _program("nvidia_smi.py", json.dumps(list(gpus)))
+    texts["systemd-run"] = _program("systemd_run.py")
     if docker:
         texts["docker"] = docker
     for name, text in {**texts, "python": _PYTHON, "python3": _PYTHON}.items():
@@ -74,7 +80,6 @@ def write(folder: Path, *, gpus: Sequence[Mapping[str, object]], docker: str = "
 _PYTHON = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
 
 
-def _nvidia_smi(gpus: Sequence[Mapping[str, object]]) -> str:
-    program = Path(__file__).with_name("nvidia_smi.py")
-    words = [sys.executable, "-I", "-S", str(program), json.dumps(list(gpus))]
+def _program(name: str, *words: str) -> str:
+    words = (sys.executable, "-I", "-S", str(Path(__file__).with_name(name)), *words)
     return f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'

@@ -3,32 +3,52 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from gputrain_emulator.live import podman, standins, vm_metadata
-from gputrain_emulator.live.addresses import serve_metadata
-from gputrain_emulator.live.gpus import gpus
-from gputrain_emulator.live.guest_process import EXIT_REBOOT, PATH, Guest, GuestError, Setup
-from gputrain_emulator.metadata import Account, Metadata, MetadataServer
+from gputrain_emulator.live import vm_metadata
+from gputrain_emulator.live.guest_process import EXIT_REBOOT, Guest, GuestError
+from gputrain_emulator.live.userland import Boot
+from gputrain_emulator.metadata import Account, Metadata
 
 if TYPE_CHECKING:
     from gputrain_emulator.compute.state import Compute, Vm
+
+
+class Computer(Protocol):
+    """What an instance runs on: a stand-in, or a userland of its own."""
+
+    @property
+    def address(self) -> str:
+        """Where other machines find it; "" before it is powered on."""
+
+    @property
+    def metadata_address(self) -> str:
+        """Where it finds its metadata server itself."""
+
+    def power_on(self) -> None:
+        """What has to be known before it boots. Called under the world's lock."""
+
+    def boot(self) -> Guest | Boot:
+        """Start it. Raises GuestError."""
+
+    def close(self) -> None:
+        """Remove it; it is off."""
 
 
 class _Session:
     """From power on to power off: one or more boots."""
 
     def __init__(self) -> None:
-        self.guest: Guest | None = None
+        self.guest: Guest | Boot | None = None
         self.thread: threading.Thread | None = None
         self.asked_down = False
         self.is_cut = False
         self.silent = False
         self.ended = False
 
-    def take(self, guest: Guest) -> None:
+    def take(self, guest: Guest | Boot) -> None:
         """A boot has begun; what was asked meanwhile is passed on."""
         self.guest = guest
         if self.is_cut:
@@ -47,10 +67,9 @@ class LiveVm:
     """The machine behind one instance. Public methods are called under the world's lock and do not block.
 
     Args:
-        folder: its own; the disk in it outlives stops and reboots.
-        environment: what every script sees beside the machine's own variables.
+        folder: its own.
+        computer: makes what it runs on, of its metadata and the file that names all machines.
         hosts_changed: called when the machine's address becomes known.
-        in_images: folders of this computer that its containers see as if their images held them.
     """
 
     def __init__(
@@ -59,9 +78,8 @@ class LiveVm:
         vm: Vm,
         *,
         folder: Path,
-        environment: Mapping[str, str],
+        computer: Callable[[Metadata, Path], Computer],
         hosts_changed: Callable[[], None],
-        in_images: Sequence[str] = (),
     ) -> None:
         self.compute = compute
         self.vm = vm
@@ -73,19 +91,11 @@ class LiveVm:
             accounts=self._accounts(),
             guest_attributes_enabled=self._guest_attributes_enabled,
         )
-        self._environment = environment
         self._hosts_changed = hosts_changed
-        self._in_images = in_images
-        self._cgroup = podman.cgroup_of(str(vm.resource["id"]))
-        self._server: MetadataServer | None = None
         self._session: _Session | None = None
-        (folder / "disk").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.hosts.touch()
-
-    @property
-    def address(self) -> str:
-        """Its loopback address; "" while it has none."""
-        return "" if self._server is None else str(self._server.server_address[0])
+        self.computer = computer(self.metadata, self.hosts)
 
     def power_on(self) -> None:
         """Boot; a machine that runs already keeps running."""
@@ -93,10 +103,7 @@ class LiveVm:
         if before is not None and not before.ended and not before.asked_down:
             return
         self.seen = {}
-        if self._server is None:
-            self._server = serve_metadata(self.metadata)
-        for interface in self.vm.resource.get("networkInterfaces", ())[:1]:
-            interface["networkIP"] = self.address  # where it can really be reached
+        self.computer.power_on()
         self._hosts_changed()
         self._session = session = _Session()
         session.thread = threading.Thread(
@@ -130,8 +137,7 @@ class LiveVm:
         self.pull_the_plug()
         if self._session is not None and self._session.thread is not None:
             self._session.thread.join()
-        if self._server is not None:
-            self._server.close()
+        self.computer.close()
 
     def _live(self, session: _Session, before: _Session | None) -> None:
         """Boot after boot, in a thread of its own, until the machine is off."""
@@ -139,7 +145,7 @@ class LiveVm:
             before.thread.join()
         while not session.is_cut:
             try:
-                guest = Guest(self._setup())
+                guest = self.computer.boot()
             except GuestError as error:
                 self._print(f"gputrain emulator: this machine cannot be brought up: {error}\r\n")
                 break
@@ -162,47 +168,6 @@ class LiveVm:
         with self.compute.world.lock:
             self.compute.append_serial(self.vm, data)
             self.compute.world.clock.changed()
-
-    def _setup(self) -> Setup:
-        with self.compute.world.lock:
-            scripts = vm_metadata.items(self.vm.resource)
-            now = self.compute.world.clock.now()
-        replaced, engine = self._container_engine()
-        replaced |= standins.write(
-            self.folder / "standins",
-            gpus=gpus(self.vm.accelerator, self.vm.gpus),
-            docker=podman.client(self._cgroup, gpus=self.vm.gpus, refusal=podman.why_no_engine()),
-        )
-        assert self._server is not None
-        return Setup(
-            kind="vm",
-            disk=self.folder / "disk",
-            hostname=self.vm.name,
-            hosts=self.hosts,
-            environment={
-                **self._environment,
-                "PATH": f"{standins.INSIDE}:{PATH}",
-                "HOME": "/root",
-                "USER": "root",
-                "LANG": "C.UTF-8",
-                "GCE_METADATA_HOST": self._server.host,
-                "GCE_METADATA_IP": self._server.host,
-            },
-            replaced=replaced,
-            engine=engine,
-            startup_script=scripts.get("startup-script"),
-            shutdown_script=scripts.get("shutdown-script"),
-            booted_at=now,
-        )
-
-    def _container_engine(self) -> tuple[dict[str, str], dict[str, Any] | None]:
-        """The paths inside that it needs, and how it is started; None where this computer has none."""
-        if podman.why_no_engine() is not None:
-            return {}, None
-        # the machine's own names: they change when other machines come and go
-        volumes = ["/etc/hosts:/etc/hosts:ro", *(f"{path}:{path}:ro" for path in self._in_images)]
-        places = podman.write(self.folder / "engine", self.folder / "images", volumes=volumes)
-        return places, podman.settings(self._cgroup)
 
     def _tree(self) -> Mapping[str, Any]:
         project = self.compute.world.projects[self.vm.project]

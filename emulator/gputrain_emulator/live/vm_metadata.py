@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gputrain_emulator.live.network import mac
+
 
 def tree(
     resource: Mapping[str, Any], *, project: str, number: str, seen: Mapping[str, Any]
@@ -78,7 +80,7 @@ def _interface(interface: Mapping[str, Any], number: str) -> dict[str, Any]:
         "gateway": "10.128.0.1",
         "ip": interface.get("networkIP", ""),
         "ipAliases": [],
-        "mac": "42:01:0a:80:00:02",
+        "mac": mac(interface.get("networkIP") or "10.128.0.2"),
         "mtu": 1460,
         "network": f"projects/{number}/networks/{network}",
         "subnetmask": "255.255.240.0",

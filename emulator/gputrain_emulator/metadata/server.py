@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -31,6 +32,11 @@ class MetadataServer(ThreadingHTTPServer):
             target=self.serve_forever, kwargs={"poll_interval": 0.05}, name=f"metadata {address}", daemon=True
         )
         self._thread.start()
+
+    def server_bind(self) -> None:
+        """Take the address as it is: on a machine's own network nobody knows its name, after 5 s."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     @property
     def host(self) -> str:

@@ -16,6 +16,8 @@ POWER_FIFO = "/run/emulated-machine/power"
 CONSOLES = ("/dev/ttyS0", "/dev/console")
 RUNNER = "google_metadata_script_runner"
 SCRIPTS = "/run/metadata-scripts"
+UNITS = "/run/emulated-machine/units"
+LONGEST = 65_536  # bytes of a line with its end that Google's runner reads: the limit of Go's bufio.Scanner
 
 
 class Processes:
@@ -126,13 +128,22 @@ class Machine:
 
     def _go_down(self, wake: int, word: str) -> int:
         self._say(f"Powering down: {word}.", "systemd-logind")
+        for descriptor in list(self.readers):  # the runner alone is told to end: the scripts' pipes break
+            self._let_go(descriptor)
+        self.scripts.clear()
+        units = _units()
+        for pid in units:
+            send(pid, signal.SIGTERM)
         if self.shutdown is not None:
             self._launch("shutdown-script", self.shutdown)
-            while self.scripts and "shutdown-script" in self.scripts.values():
-                self._listen(wake, 0.5)
+        asked = time.monotonic()
+        while "shutdown-script" in self.scripts.values() or any(
+            time.monotonic() < asked + stop_s and os.path.exists(f"/proc/{pid}")
+            for pid, stop_s in units.items()
+        ):
+            self._listen(wake, 0.05)
         self.processes.end_all(wake)
-        for descriptor in list(self.readers):
-            self._drain(descriptor)
+        self._listen(wake, 0.0)
         return EXIT_REBOOT if word == "reboot" else EXIT_POWEROFF
 
     def _launch(self, kind: str, text: str | None) -> None:
@@ -183,10 +194,17 @@ class Machine:
             lines = self.readers[descriptor]
             for line in lines.take(data):
                 self._write(lines.prefix + line)
-            if not data:
-                os.close(descriptor)
-                del self.readers[descriptor]
+            if lines.is_too_long:
+                kind = lines.prefix.split()[-1].rstrip(":")
+                why = "bufio.Scanner: token too long"
+                self._say(f'error while communicating with "{kind}" script: {why}')
+            if lines.is_too_long or not data:
+                self._let_go(descriptor)
                 return
+
+    def _let_go(self, descriptor: int) -> None:
+        os.close(descriptor)
+        del self.readers[descriptor]
 
     def _ended(self, pid: int) -> None:
         kind, status = self.scripts.pop(pid), self.processes.exits[pid]
@@ -213,13 +231,18 @@ class _Lines:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
+        self.is_too_long = False
         self._rest = b""
 
     def take(self, data: bytes) -> list[str]:
-        """The lines that `data` completes; with no data, what is left."""
+        """The lines that `data` completes, up to one that is too long; with no data, what is left."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if not data and self._rest:
             lines, self._rest = [*lines, self._rest], b""
+        too_long = [at for at, line in enumerate([*lines, self._rest]) if len(line) >= LONGEST]
+        if too_long:
+            self.is_too_long = True
+            lines = lines[: too_long[0]]
         return [line.rstrip(b"\r").decode("utf-8", "replace") for line in lines]
 
 
@@ -231,6 +254,17 @@ def _fifos() -> dict[int, str]:
         os.mkfifo(path, 0o600)
         descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         found[descriptor] = path
+    return found
+
+
+def _units() -> dict[int, float]:
+    """First process -> seconds it has to end, of every unit that systemd-run started and that still runs."""
+    found = {}
+    for name in os.listdir(UNITS) if os.path.isdir(UNITS) else ():
+        with open(os.path.join(UNITS, name)) as file:
+            pid, stop_s = file.read().split()
+        if os.path.exists(f"/proc/{pid}"):
+            found[int(pid)] = float(stop_s)
     return found
 
 

@@ -1,0 +1,106 @@
+"""A virtual machine without a userland of its own: this computer's files, behind walls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gputrain_emulator.live import podman, standins, vm_metadata
+from gputrain_emulator.live.addresses import serve_metadata
+from gputrain_emulator.live.gpus import gpus
+from gputrain_emulator.live.guest_process import PATH, Guest, Setup
+from gputrain_emulator.metadata import Metadata, MetadataServer
+
+if TYPE_CHECKING:
+    from gputrain_emulator.compute.state import Compute, Vm
+
+
+class StandIn:
+    """The computer behind one instance.
+
+    Args:
+        folder: its own; the disk in it outlives stops and reboots.
+        environment: what every script sees beside the machine's own variables.
+        in_images: folders of this computer that its containers see as if their images held them.
+    """
+
+    def __init__(
+        self,
+        compute: Compute,
+        vm: Vm,
+        *,
+        folder: Path,
+        hosts: Path,
+        metadata: Metadata,
+        environment: Mapping[str, str],
+        in_images: Sequence[str] = (),
+    ) -> None:
+        self.compute, self.vm, self.folder = compute, vm, folder
+        self._hosts, self._metadata = hosts, metadata
+        self._environment, self._in_images = environment, in_images
+        self._cgroup = podman.cgroup_of(str(vm.resource["id"]))
+        self._server: MetadataServer | None = None
+        (folder / "disk").mkdir(parents=True, exist_ok=True)
+
+    @property
+    def address(self) -> str:
+        """Its loopback address; "" while it has none."""
+        return "" if self._server is None else str(self._server.server_address[0])
+
+    metadata_address = address
+
+    def power_on(self) -> None:
+        """Take an address of this computer, which is where it can really be reached."""
+        if self._server is None:
+            self._server = serve_metadata(self._metadata)
+        for interface in self.vm.resource.get("networkInterfaces", ())[:1]:
+            interface["networkIP"] = self.address
+
+    def boot(self) -> Guest:
+        """Start it. Raises GuestError where the kernel refuses."""
+        return Guest(self._setup())
+
+    def close(self) -> None:
+        """Give up its address."""
+        if self._server is not None:
+            self._server.close()
+
+    def _setup(self) -> Setup:
+        with self.compute.world.lock:
+            scripts = vm_metadata.items(self.vm.resource)
+            now = self.compute.world.clock.now()
+        replaced, engine = self._container_engine()
+        replaced |= standins.write(
+            self.folder / "standins",
+            gpus=gpus(self.vm.accelerator, self.vm.gpus),
+            docker=podman.client(self._cgroup, gpus=self.vm.gpus, refusal=podman.why_no_engine()),
+        )
+        assert self._server is not None
+        return Setup(
+            kind="vm",
+            disk=self.folder / "disk",
+            hostname=self.vm.name,
+            hosts=self._hosts,
+            environment={
+                **self._environment,
+                "PATH": f"{standins.INSIDE}:{PATH}",
+                "LANG": "C.UTF-8",
+                "GCE_METADATA_HOST": self._server.host,
+                "GCE_METADATA_IP": self._server.host,
+            },
+            replaced=replaced,
+            engine=engine,
+            startup_script=scripts.get("startup-script"),
+            shutdown_script=scripts.get("shutdown-script"),
+            booted_at=now,
+        )
+
+    def _container_engine(self) -> tuple[dict[str, str], dict[str, Any] | None]:
+        """The paths inside that it needs, and how it is started; None where this computer has none."""
+        if podman.why_no_engine() is not None:
+            return {}, None
+        # the machine's own names: they change when other machines come and go
+        volumes = ["/etc/hosts:/etc/hosts:ro", *(f"{path}:{path}:ro" for path in self._in_images)]
+        places = podman.write(self.folder / "engine", self.folder / "images", volumes=volumes)
+        return places, podman.settings(self._cgroup)
