@@ -8,15 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from measure import Measure, medians
+from measure import Measure, calls_of_a_submit, medians
 
 import gputrain_emulator
+from gputrain import Trainer
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import JobObjects, JobPlace, ref_of
 from gputrain.backends.compute.operations import EVERY_S
-from gputrain.gcp import Access
+from gputrain.gcp import Access, Objects
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.records import Ask, BucketBoard, Code, Record, Way
@@ -62,6 +63,31 @@ def submit(backend: ComputeEngine, count: int) -> float:
         request = backend.render(spec, one, job_id, backend.stage(spec, job_id), nonce=uuid.uuid4().hex[:12])
         backend.create(backend.complete(request))
         return time.perf_counter() - begin
+
+
+def calls() -> Iterator[Measure]:
+    """The second submit of the same code, and a look at the job once it runs."""
+    with tempfile.TemporaryDirectory() as folder, gputrain_emulator.start() as cloud:
+        generous(cloud)
+        script = Path(folder, "train.py")
+        script.write_text("pass")
+        backend = backend_in(cloud, sleep=cloud.clock.advance, now=cloud.clock.now)
+        trainer = Trainer(backend)
+        trainer.submit(str(script), gpu="L4:1")
+        before = len(cloud.requests)
+        job = trainer.submit(str(script), gpu="L4:1")
+        yield from calls_of_a_submit(cloud.requests[before:])
+        cloud.clock.advance(100)
+        says = JobObjects(bucket=BucketPrefix.parse("gs://my-bucket"), job_id=job.ref.name).status(0, 0)
+        Objects(backend._access, "my-bucket").write(says, b'{"phase": "running"}', if_generation=None)
+        assert job.refresh().state is State.RUNNING
+        cloud.clock.advance(backend.poll_s)
+        before = len(cloud.requests)
+        job.refresh()
+        seen = [one.method for one in cloud.requests[before:]]
+    reads = sum("storage.objects" in one for one in seen)
+    what = "objects that a look at a running job reads"
+    yield Measure(what=what, value=reads, target=0, unit="", note=", ".join(seen))
 
 
 def bare(cloud: gputrain_emulator.Cloud) -> float:
@@ -155,6 +181,7 @@ def watched() -> tuple[float, float, float]:
 
 def measure() -> Iterator[Measure]:
     """Yield the figures."""
+    yield from calls()
     yield Measure(what="writes of 16 VMs to those of 1", value=writes(16) / writes(1), target=1.0)
     with gputrain_emulator.start(wall_clock=True) as cloud:
         generous(cloud)

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -72,3 +73,12 @@ def timed_s(call: Callable[[], object], *, times: int = 1) -> float:
     for _ in range(times):
         call()
     return (time.perf_counter() - begin) / times
+
+
+def calls_of_a_submit(seen: Sequence[Any]) -> Iterator[Measure]:
+    """Requests that an emulator saw, when code was submitted again: the record and the job are written."""
+    reads = [one.method for one in seen if one.verb in ("GET", "HEAD")]
+    writes = [one.method for one in seen if one.verb not in ("GET", "HEAD")]
+    what = "of a submit of unchanged code"
+    yield Measure(what=f"writes {what}", value=len(writes), target=2, unit="", note=", ".join(writes))
+    yield Measure(what=f"reads {what}", value=len(reads), target=6, unit="", note=", ".join(reads))

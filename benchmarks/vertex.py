@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from measure import Measure, medians, python_s
+from measure import Measure, calls_of_a_submit, medians, python_s
 
 import gputrain_emulator
 from gputrain import GputrainError, Job, Trainer, VertexAI
@@ -33,7 +33,7 @@ url, script = {url!r}, {script!r}
 OURS = """
 from gputrain import Trainer, VertexAI
 from gputrain.gcp import Api, Endpoints
-everywhere = Endpoints(**{api.value: url for api in Api})
+everywhere = Endpoints(**{api.value: url for api in Api if api is not Api.AIPLATFORM_GRPC})
 backend = VertexAI("my-project", "us-central1", bucket="gs://my-bucket", endpoints=everywhere,
                    credentials=Credentials(token="x"))
 Trainer(backend).submit(script, gpu="L4:1")
@@ -83,12 +83,7 @@ def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]
     trainer.submit(script, gpu="L4:1")
     start = len(cloud.requests)
     trainer.submit(script, gpu="L4:1")
-    calls = [one.method for one in cloud.requests[start:]]
-    writes = calls.count("aiplatform.customJobs.create")
-    yield Measure(what="writes of a submit of unchanged code", value=writes, target=1, unit="")
-    yield Measure(what="reads of it", value=len(calls) - writes, target=6, unit="", note=", ".join(calls))
-    uploads = sum("insert" in one for one in calls)
-    yield Measure(what="uploads of it", value=uploads, target=0, unit="")
+    yield from calls_of_a_submit(cloud.requests[start:])
     spec = TrainingSpec(script=script, gpu="L4:1")
     plan = trainer.plan(spec)
     body = backend.render(spec, plan.candidates[0], "bare-1", backend.stage(spec, "bare-1")).body
@@ -135,7 +130,8 @@ from gputrain import Trainer, VertexAI
 from gputrain.gcp import Api, Endpoints
 url, token, uris, rounds, each_s = json.load(sys.stdin)
 seconds = [1e9]
-backend = VertexAI("my-project", "us-central1", endpoints=Endpoints(**{api.value: url for api in Api}),
+everywhere = Endpoints(**{api.value: url for api in Api if api is not Api.AIPLATFORM_GRPC})
+backend = VertexAI("my-project", "us-central1", endpoints=everywhere,
                    credentials=Credentials(token=token), now=lambda: seconds[0])
 trainer = Trainer(backend)
 trainer.attach(uris[0])

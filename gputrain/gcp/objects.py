@@ -61,7 +61,7 @@ class Objects:
             return None
         updated, seen_at = moment_of_header(reply.headers.get("Last-Modified")), self._date(reply)
         generation = int(reply.headers["x-goog-generation"])
-        if updated is None:  # the JSON API does not promise that header
+        if updated is None:  # sent with media (seen in an answer of 2026-08-13), but on no page of Google's
             info = self.stat(name, policy=policy)
             if info is None or info.generation != generation:
                 return self.read(name, most_bytes=most_bytes, policy=policy)  # it has changed in between

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from functools import cache
 
@@ -11,11 +10,15 @@ import attrs
 from gputrain.entrypoint import zipapp
 from gputrain.errors import RequestError
 from gputrain.gcp import Access, Objects
+from gputrain.gcp.shared import Kept
 from gputrain.spec import TrainingSpec
 from gputrain.staging.archive import Archive, pack
 from gputrain.staging.bucket import BucketPrefix, Progress, check_bucket, check_owner
 from gputrain.staging.source import resolve
 from gputrain.staging.upload import upload
+
+MOST_PACKED = 100
+"""Archives that wait to be sent at once: more than submit side by side, and a plan packs without sending."""
 
 
 @attrs.frozen(kw_only=True)
@@ -35,9 +38,8 @@ class Parcels:
     def __init__(self, access: Access, progress: Progress | None = None) -> None:
         self._access = access
         self._progress = {} if progress is None else {"progress": progress}
-        self._lock = threading.Lock()
-        self._packed: dict[str, Archive] = {}
-        self._sent: dict[str, int] = {}
+        self._packed: Kept[str, Archive] = Kept(most=MOST_PACKED)
+        self._sent: Kept[str, int] = Kept()
 
     def pack(self, spec: TrainingSpec, bucket: BucketPrefix, home: str) -> Parcel:
         """Check the bucket and pack the code; nothing is written.
@@ -56,8 +58,7 @@ class Parcels:
         made = {name: text.encode() for name, text in source.made_files.items()}
         archive = pack(source.folder, made={**made, **_companions()})
         name = bucket.object_name("code", archive.name)
-        with self._lock:
-            self._packed[name] = archive
+        self._packed.put(name, archive)
         return Parcel(location=f"gs://{bucket.name}/{name}", sha256=archive.sha256, argv=source.argv)
 
     def send(self, bucket: BucketPrefix, object_name: str) -> int:
@@ -68,15 +69,12 @@ class Parcels:
         Raises:
             RequestError: it was never packed here, and the bucket has none of that name.
         """
-        with self._lock:
-            archive, sent = self._packed.get(object_name), self._sent.get(object_name)
+        archive, sent = self._packed.get(object_name), self._sent.get(object_name)
         if archive is None:
             return self._there(bucket, object_name) if sent is None else sent
         generation = upload(self._access, bucket, object_name, archive.data, **self._progress)
-        with self._lock:
-            self._sent[object_name] = generation
-            self._packed.pop(object_name, None)
-        return generation
+        self._packed.drop(object_name)
+        return self._sent.put(object_name, generation)
 
     def _there(self, bucket: BucketPrefix, object_name: str) -> int:
         """The generation of code that another process has sent."""

@@ -59,3 +59,28 @@ class Locks:
             return BucketPrefix(name=str(order["bucket"])), str(order["lock"])
         except (MissingError, LookupError, ValueError, TypeError):  # deleted, or no job of ours
             return None
+
+
+class Restarts:
+    """How often jobs were started again: Vertex AI does not tell, but locks do, and so does a look.
+
+    It counts what its looks see, and reads the lock where others may have seen more: first and last.
+    """
+
+    def __init__(self, locks: Locks) -> None:
+        self._locks = locks
+        self._known: Kept[str, tuple[int, bool]] = Kept()
+
+    def of(self, seen: SeenJob) -> int:
+        """0 for a job in its first run, one more for each restart."""
+        if not seen.may_restart:
+            return 0
+        count, ran = self._known.get(seen.resource) or (None, False)
+        runs = seen.state == "JOB_STATE_RUNNING"
+        if seen.started_at is None:
+            count, runs = 0, True  # the run to come is the first
+        elif count is None or seen.has_ended:
+            count = max(count or 0, self._locks.of(seen).restarts)
+        elif runs and not ran:
+            count += 1
+        return self._known.put(seen.resource, (count, runs))[0]

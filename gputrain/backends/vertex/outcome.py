@@ -10,8 +10,7 @@ import attrs
 from gputrain import causes
 from gputrain.backends.results import first_cause, silence
 from gputrain.backends.vertex import diagnosis, logs
-from gputrain.backends.vertex.locks import Locks
-from gputrain.backends.vertex.restarts import Restarts
+from gputrain.backends.vertex.locks import Locks, Restarts
 from gputrain.backends.vertex.states import SeenJob, state_of
 from gputrain.entrypoint import contract
 from gputrain.errors import AccessError
@@ -29,7 +28,7 @@ class JobEnds:
     def __init__(self, access: Access, locks: Locks) -> None:
         self._access = access
         self._locks = locks
-        self._restarts = Restarts(locks.of)
+        self._restarts = Restarts(locks)
         self._ends: Kept[str, Observation] = Kept()
         self._ended_since: Kept[str, float] = Kept()
         self._last: Kept[str, tuple[SeenJob, Observation]] = Kept(idle_s=120.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from gputrain.backends.base import JobRef
@@ -22,9 +21,8 @@ class Whereabouts:
         self.jobs = jobs
         self._regions = regions
         self._holder = holder
-        self._lock = threading.Lock()
         self._resources: Kept[str, str] = Kept()
-        self._doubled: set[str] = set()
+        self._doubled: Kept[str, bool] = Kept()
 
     def note(self, name: str, resource: str) -> None:
         """The job of that name is this one now."""
@@ -45,14 +43,13 @@ class Whereabouts:
         if not found:
             raise lost(ref)
         seen = once.effective(found, self._holder) or max(found, key=lambda one: str(one.created_at))
-        with self._lock:
-            (self._doubled.add if once.extras(found, seen) else self._doubled.discard)(ref.name)
+        self._doubled.put(ref.name, bool(once.extras(found, seen)))
         self.note(ref.name, seen.resource)
         return seen
 
     def is_doubled(self, name: str) -> bool:
         """Whether other jobs of the id were seen to go on beside the one that counts."""
-        return name in self._doubled
+        return bool(self._doubled.get(name))
 
     def find(self, name: str) -> list[SeenJob]:
         """Jobs of ours in these regions, newest first; those whose id starts with ``name``."""

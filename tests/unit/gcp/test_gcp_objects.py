@@ -34,6 +34,13 @@ def test_what_is_written_is_read(objects):
     assert objects.stat("a/b c").metadata["zone"] == "us-east1-b"
 
 
+def test_an_object_and_its_age_are_one_call(cloud, objects):
+    objects.write("a", b"1", if_generation=0)
+    before = len(cloud.requests)
+    assert objects.read("a").age_s == 0
+    assert [one.verb for one in cloud.requests[before:]] == ["GET"]
+
+
 def test_what_is_not_there_is_none(objects):
     assert (objects.read("a"), objects.read_json("a"), objects.stat("a")) == (None, None, None)
 

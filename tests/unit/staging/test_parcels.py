@@ -1,12 +1,14 @@
 """Code on its way: packed without a write, sent once, and not kept in memory after that."""
 
+from pathlib import Path
+
 import pytest
 
 import gputrain_emulator
 from gputrain.gcp import Access
 from gputrain.spec import TrainingSpec
 from gputrain.staging.bucket import BucketPrefix
-from gputrain.staging.parcels import Parcels
+from gputrain.staging.parcels import MOST_PACKED, Parcels
 from gputrain_emulator.storage import Storage
 
 BUCKET = BucketPrefix(name="my-bucket", prefix="team/")
@@ -49,7 +51,7 @@ def test_packing_writes_nothing_and_names_the_code_by_its_content(cloud, parcels
 def test_code_is_sent_once_and_then_let_go(cloud, parcels, spec):
     name = name_of(parcels.pack(spec, BUCKET, "us-central1"))
     first = parcels.send(BUCKET, name)
-    assert not parcels._packed
+    assert not parcels._packed.items()
     assert parcels.send(BUCKET, name) == first
     parcels.pack(spec, BUCKET, "us-central1")
     assert parcels.send(BUCKET, name) == first
@@ -63,3 +65,11 @@ def test_code_that_was_removed_meanwhile_is_sent_again(cloud, parcels, spec):
     parcels.pack(spec, BUCKET, "us-central1")
     assert parcels.send(BUCKET, name) > first
     assert uploads(cloud) == 2
+
+
+def test_code_that_is_packed_and_never_sent_is_not_kept_for_good(parcels, spec):
+    for number in range(MOST_PACKED + 20):
+        Path(spec.script).write_text(f"print({number})\n")
+        last = parcels.pack(spec, BUCKET, "us-central1")
+    assert len(parcels._packed.items()) == MOST_PACKED
+    assert parcels.send(BUCKET, name_of(last)) > 0
