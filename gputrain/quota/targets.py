@@ -70,8 +70,8 @@ def explained(error: GputrainError, readings: Sequence[Reading]) -> GputrainErro
         "limit": min(limits, default=None) if error.limit is None else error.limit,
         "where": error.where or same[0].where,
     }
-    _, (kind, what, words_of_it) = error.__reduce__()  # as it would pickle: all that it was made of
-    told: GputrainError = kind(what, **{**words_of_it, **known})
+    same_again, _ = error.__reduce__()  # as it would pickle: all that it was made of
+    told: GputrainError = same_again(**known)
     told.__cause__, told.__traceback__ = error.__cause__, error.__traceback__
     return told
 
