@@ -10,6 +10,7 @@ from typing import Any
 from google.api_core.client_options import ClientOptions
 
 from gputrain.gcp.addresses import is_channel_here
+from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.wire import guard, token_request
 
 _HEADER = "authorization"
@@ -27,8 +28,20 @@ def make(kind: Any, address: str, transport: str, credentials: Any) -> Any:
     options = ClientOptions(api_endpoint=address)
     made = kind(credentials=credentials, transport=transport, client_options=options)
     if transport == "rest":
-        guard(made.transport._session)  # they give no other way to it (google-api-core 2.44, 2026-11-22)
+        session = made.transport._session  # they give no other way to it (google-api-core 2.44, 2026-11-22)
+        guard(session)
+        session.hooks["response"].append(_check)
     return made
+
+
+def _check(response: Any, *_: Any, **__: Any) -> None:
+    """Refuse a body that protobuf takes for an empty message, such as ``[]``: a job, or a list, of nothing."""
+    if response.status_code < 300 and not response.content.lstrip().startswith(b"{"):
+        raise UnclearError(
+            "the answer is not what was asked for",
+            why=f"a JSON object was due, {response.text[:40]!r} came",
+            fix="check what stands between this machine and Google: a proxy may answer for it",
+        )
 
 
 def _channel_of_this_machine(address: str, credentials: Any) -> Any:

@@ -6,16 +6,16 @@ import pytest
 from google.cloud.compute_v1 import ImagesClient
 
 from gputrain.errors import ProviderError
-from gputrain.gcp import Access
-from gputrain.retry import LOOK
+from gputrain.gcp import Access, UnclearError
+from gputrain.retry import LOOK, ONCE
 from tests.unit.gcp.answering import Token
 
 
-def look(access, server):
+def look(access, server, policy=LOOK):
     client = access.client(ImagesClient, server.url)
     asked = {"project": "p", "image": "mine"}
     return access.tried(
-        lambda: client.get(request=asked, timeout=LOOK.call_s, retry=None), action="look", policy=LOOK
+        lambda: client.get(request=asked, timeout=policy.call_s, retry=None), action="look", policy=policy
     )
 
 
@@ -44,3 +44,22 @@ def test_a_client_follows_no_redirect(serve):
     with pytest.raises(ProviderError):
         look(Access(project="p", credentials=Token("ours")), server)
     assert (len(server.requests), elsewhere.requests) == (1, [])
+
+
+BODIES = {
+    "a web page": b"<html>Sign in to the network</html>",
+    "half of it": b'{"name": "mi',
+    "a list": b"[]",
+    "a text": b'"ok"',
+    "nothing": b"",
+    "too deep": b"[" * 100_000,
+    "an object in a list": b' [{"name": "mine"}]',
+    "twice": b'{"name": "mine"}{"name": "mine"}',
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_body_that_is_no_json_object_is_unclear_to_a_client_too(serve, body):
+    server = serve(lambda _: (200, body, {"Content-Type": "application/json"}))
+    with pytest.raises(UnclearError):
+        look(Access(project="p", credentials=Token("ours")), server, ONCE)
