@@ -28,8 +28,9 @@ engine:  ## as root, on Debian: the engine, registry and userland that tests/con
 bench: $(VENV)/installed  ## the numbers we hold ourselves to, beside their targets
 	$(PYTHON) benchmarks/run.py
 
-soak: $(VENV)/installed  ## the long laws
+soak: $(VENV)/installed  ## the long laws; SEEDS=10000 schedules at its end
 	$(PYTHON) -m pytest -m soak --timeout 3600
+	$(PYTHON) -m tests.simulation --seeds 0:$(or $(SEEDS),10000)
 
 test-frameworks: .venv-frameworks/installed  ## Lightning and accelerate scripts, unedited
 	.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks

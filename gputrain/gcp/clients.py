@@ -35,7 +35,7 @@ def make(kind: Any, address: str, transport: str, credentials: Any) -> Any:
 
 
 def _check(response: Any, *_: Any, **__: Any) -> None:
-    """Refuse a body that protobuf takes for an empty message, such as ``[]``: a job, or a list, of nothing."""
+    """Refuse a body that protobuf takes for an empty message, as it takes ``[]``."""
     if response.status_code < 300 and not response.content.lstrip().startswith(b"{"):
         raise UnclearError(
             "the answer is not what was asked for",

@@ -14,7 +14,6 @@ from gputrain_emulator.compute import (
     operations,
     places,
     reservations,
-    templates,
 )
 from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute
@@ -35,5 +34,4 @@ __all__ = [
     "operations",
     "places",
     "reservations",
-    "templates",
 ]

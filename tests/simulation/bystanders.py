@@ -1,0 +1,59 @@
+"""What others own in the same project: VMs and objects that bear the same job's name, and are not ours."""
+
+import json
+
+from gputrain_emulator.exchanges import Request
+
+ZONE = "us-central1-c"
+OBJECTS = {
+    ("other-bucket", "team/records/{job}.json"): b'{"theirs": 1}',
+    ("my-bucket", "records/{job}.json"): b'{"theirs": 2}',
+    ("my-bucket", "team2/jobs/{job}/cancel"): b"theirs",
+}
+
+
+class Bystanders:
+    """Made before the first client comes."""
+
+    def __init__(self, cloud, job_id, token):
+        self.cloud, self.job_id, self.token = cloud, job_id, token
+        labels = {"gputrain-job": job_id, "gputrain-gang": "0000feed", "gputrain-home": "0123456789ab"}
+        self.names = []
+        for name, theirs in (("theirs-1", labels), ("theirs-2", {})):
+            self._insert(name, theirs)
+        cloud.clock.advance(30)
+        for (bucket, name), body in OBJECTS.items():
+            target = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name.format(job=job_id)}"
+            self.ask("POST", target, body)
+
+    def own(self, vm):
+        return vm.name in self.names
+
+    def ask(self, verb, target, body=b""):
+        headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json"}
+        reply = self.cloud.dispatcher.handle(
+            Request(verb=verb, target=target, headers=headers, body=body)
+        ).reply
+        assert reply.status == 200, reply
+        return reply
+
+    def harmed(self):
+        """What is not as it was."""
+        there = {vm.name for vm in self.cloud.compute.vms.values() if vm.status == "RUNNING"}
+        found = [name for name in self.names if name not in there]
+        for (bucket, name), body in OBJECTS.items():
+            named = name.format(job=self.job_id)
+            objects = self.cloud.storage.objects
+            if not objects.exists(bucket, named) or objects.get(bucket, named).content.size != len(body):
+                found.append(named)
+        return found
+
+    def _insert(self, name, labels):
+        image = "projects/debian-cloud/global/images/family/debian-12"
+        body = {
+            "name": name, "labels": labels, "machineType": f"zones/{ZONE}/machineTypes/n1-standard-1",
+            "disks": [{"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": image}}],
+            "networkInterfaces": [{"network": "global/networks/default"}],
+        }  # fmt: skip
+        self.ask("POST", f"/compute/v1/projects/my-project/zones/{ZONE}/instances", json.dumps(body).encode())
+        self.names.append(name)

@@ -1,0 +1,95 @@
+"""What must hold after every schedule."""
+
+from tests.simulation.turns import Process, Turns
+
+LAWS = (
+    "one job a key", "nothing bills unseen", "a cancel ends all", "others are untouched",
+    "errors are ours", "no wait beyond its bound", "what is told is true", "the bill ends",
+    "the simulation holds",
+)  # fmt: skip
+
+
+HALTED = ("TERMINATED", "STOPPED", "SUSPENDED")
+"""Of these only the disk bills: whoever waits for the job removes it, a clean-up, or Google at the limit."""
+
+
+def billable(world, *, and_disks=False):
+    """What of the job costs money now, by the nonce of its ask."""
+    found = {}
+    for vm in world.cloud.compute.vms.values():
+        labels = vm.resource.get("labels", {})
+        is_ours = labels.get("gputrain-job") == world.job_id and not world.bystanders.own(vm)
+        if is_ours and (and_disks or vm.status not in HALTED):
+            found.setdefault(labels.get("gputrain-gang"), []).append(f"{vm.zone}/{vm.name} {vm.status}")
+    for job in world.cloud.vertex.jobs.values():
+        if job.document["displayName"] == world.job_id and job.life.ended is None:
+            nonce = job.document.get("labels", {}).get("gputrain-gang")
+            found.setdefault(nonce, []).append(f"{job.region}/{job.id} {job.life.state.name}")
+    return found
+
+
+def judge_at_rest(world):
+    """With every client gone, and all that was under way come to an end."""
+    truth = world.truth
+    if world.turns.broken:
+        truth.violate("no wait beyond its bound", world.turns.broken[-1500:])
+    for error in world.cloud.dispatcher.failures:
+        truth.violate("the simulation holds", f"the emulator: {error!r}")
+    there = billable(world)
+    if len(there) > 1:
+        truth.violate("one job a key", f"{there}")
+    _judge_cancels(world, there)
+    if there:
+        _judge_seen(world, there)
+    for name in world.bystanders.harmed():
+        truth.violate("others are untouched", f"{name} is gone or changed")
+
+
+def _judge_cancels(world, there):
+    for act in world.truth.acts:
+        if act.name == "cancel" and not act.error and there:
+            world.truth.violate("a cancel ends all", f"it returned, and there is {there}")
+
+
+def _judge_seen(world, there):
+    """A fresh process that looks sees a living job for what bills."""
+    from tests.simulation.clients import new_trainer
+
+    seen = []
+    world.turns = turns = Turns(world.cloud.clock, world.dice_of("auditor"))
+    process = Process(turns, "auditor", dice=world.dice_of("auditor"))
+    world.wire.lag = None
+    world.cloud.settings(list_lag_s=0.0)
+
+    def look():
+        from tests.simulation import substitutes
+
+        substitutes.turns = turns
+        trainer = new_trainer(world.cloud, process, world.token, world.schedule.backends)
+        seen.extend((job.ref.name, job.state) for job in trainer.jobs())
+
+    from tests.simulation import substitutes
+
+    substitutes.turns = turns
+    turns.spawn(process, look, "main")
+    turns.run()
+    if turns.broken:
+        world.truth.violate("the simulation holds", turns.broken[-1500:])
+    if not any(name == world.job_id and not state.is_terminal for name, state in seen):
+        world.truth.violate("nothing bills unseen", f"{there}, and jobs() shows {seen}")
+
+
+def judge_after(world):
+    """Once every limit is over."""
+    there = billable(world, and_disks=True)
+    if there:
+        world.truth.violate("the bill ends", f"{there}")
+
+
+def judge_told(world):
+    """Every state that was told was true at some moment since it was asked."""
+    from tests.simulation.told import is_true
+
+    for told in world.truth.told:
+        if not is_true(world, told):
+            world.truth.violate("what is told is true", f"{told}")

@@ -1,0 +1,146 @@
+"""Faults planted back into gputrain's source as it is loaded, to see that the laws see them.
+
+    python -m tests.simulation --plant "a clear that trusts a list" --seeds 0:2000
+
+Nothing is written: a module's text is changed on its way from the file to the interpreter.
+"""
+
+import importlib.machinery
+import sys
+from pathlib import Path
+
+import attrs
+
+ROOT = Path(__file__).parents[2]
+
+
+@attrs.frozen(kw_only=True)
+class Plant:
+    """One fault: a text of a module's, and what stands there instead."""
+
+    name: str
+    module: str
+    text: str
+    instead: str
+
+    @property
+    def path(self):
+        return ROOT / f"{self.module.replace('.', '/')}.py"
+
+    def planted(self, source):
+        """The module's source with the fault; LookupError where the text is not there, once."""
+        if source.count(self.text) != 1:
+            raise LookupError(
+                f"{self.name}: {self.module} holds {source.count(self.text)} times {self.text!r}"
+            )
+        return source.replace(self.text, self.instead)
+
+
+PLANTS = (
+    Plant(
+        name="a clear that trusts a list",
+        module="gputrain.backends.compute.gang",
+        text="        singly = (self.calls.instance(gang.zone, name) for name in gang.names"
+        " if name not in listed)\n",
+        instead="        singly = ()\n"
+        "        found = self.calls.instances(gang.zone, f'labels.{LABEL_GANG}={gang.nonce}').items\n"
+        "        listed = {str(vm['name']): vm for vm in found if gang.owns(vm)}\n",
+    ),
+    Plant(
+        name="a record removed although nobody knows",
+        module="gputrain.trainer.placing",
+        text="        if reason is not Reason.UNCLEAR:",
+        instead="        if True:",
+    ),
+    Plant(
+        name="a cancel that lets others start it again",
+        module="gputrain.backends.compute.backend",
+        text="        over = ended(self._board, ref.name, CANCELLED) or record\n",
+        instead="        over = record\n",
+    ),
+    Plant(
+        name="two machines' clocks compared",
+        module="gputrain.records.bucket",
+        text="age_s=stored.age_s",
+        instead="age_s=self._access.now() - at",
+    ),
+    Plant(
+        name="no waiting for a job whose answer was lost",
+        module="gputrain.backends.vertex.once",
+        text="made is not None or waited >= SETTLE_S",
+        instead="True",
+    ),
+    Plant(
+        name="a turn taken at once",
+        module="gputrain.trainer.placing",
+        text="turn_s = TURN_S if asked.settles_s else 0.0",
+        instead="turn_s = 0.0",
+    ),
+    Plant(
+        name="a clean-up that takes what others own",
+        module="gputrain.backends.compute.cleanup",
+        text='f"{ours()} AND labels.{LABEL_HOME}={home}"',
+        instead="ours()",
+    ),
+    Plant(
+        name="a delete that was refused counts as done",
+        module="gputrain.backends.compute.gang",
+        text="                except (RequestError, TransientError) as error:  # noqa: PERF203  # on its way out, or the service is away\n                    refused: GputrainError = error\n",  # noqa: E501
+        instead="                except GputrainError:\n                    del left[name]\n",
+    ),
+    Plant(
+        name="a list of nothing is a job",
+        module="gputrain.gcp.clients",
+        text='        session.hooks["response"].append(_check)\n',
+        instead="",
+    ),
+    Plant(
+        name="a create without a limit",
+        module="gputrain.backends.compute.render",
+        text='        "maxRunDuration": {"seconds": str(limit_s)},\n',
+        instead="",
+    ),
+    Plant(
+        name="a Ctrl-C that forgets and does not withdraw",
+        module="gputrain.trainer.climb",
+        text="            self._clear(backend, request)\n            self._forget()\n",
+        instead="            self._forget()\n",
+    ),
+    Plant(
+        name="VMs that never come are waited for",
+        module="gputrain.backends.compute.gang",
+        text="if waited_s > (SETTLE_S if vms else COME_S):",
+        instead="if False:",
+    ),
+)
+
+
+class Finder:
+    """Finds the one module of a plant, and plants."""
+
+    def __init__(self, plant):
+        self._plant = plant
+
+    def find_spec(self, name, path=None, target=None):  # noqa: ARG002  # as it is called
+        if name != self._plant.module:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, path)
+        found.loader = Loader(name, found.origin, self._plant)
+        return found
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    """Loads a module from its changed text."""
+
+    def __init__(self, name, path, plant):
+        super().__init__(name, path)
+        self._plant = plant
+
+    def get_code(self, fullname):
+        return compile(self._plant.planted(self.get_source(fullname)), self.path, "exec")
+
+
+def plant(name):
+    """Load gputrain with that fault; before the first of it is loaded."""
+    chosen = next(one for one in PLANTS if one.name == name)
+    sys.meta_path.insert(0, Finder(chosen))

@@ -1,0 +1,207 @@
+"""Time, threads, dice and the network of gputrain, taken from the simulation while a client runs.
+
+gputrain's modules get these in the place of the standard library's, by the import statement itself: no line
+of gputrain is changed, and none is forgotten. Outside of a simulated client they are what they stand for.
+"""
+
+import builtins
+import concurrent.futures
+import random
+import secrets
+import threading
+import time
+import types
+import uuid
+
+import requests.adapters
+
+turns = None
+"""The schedule that runs now."""
+carry = None
+"""Takes a prepared request to where it goes: ``carry(process, request, timeout_s)``."""
+
+
+def _process():
+    return None if turns is None or turns.current is None else turns.current.process
+
+
+def _is_ours():
+    return turns is not None and turns.current is not None
+
+
+def _of(real, **own):
+    """A module that is as the real one, but for what is told."""
+    made = types.ModuleType(real.__name__)
+    made.__dict__.update({name: value for name, value in vars(real).items() if not name.startswith("__")})
+    made.__dict__.update(own)
+    return made
+
+
+def _sleep(seconds):
+    if not _is_ours():
+        return time.sleep(seconds)
+    return turns.pause(turns.clock.now() + max(0.0, seconds))
+
+
+def _choice(name):
+    real = getattr(random, name)
+    return lambda *a: getattr(_process().dice, name)(*a) if _is_ours() else real(*a)
+
+
+def _token_hex(size=32):
+    return f"{_process().dice.getrandbits(8 * size):0{2 * size}x}" if _is_ours() else secrets.token_hex(size)
+
+
+def _uuid4():
+    return uuid.UUID(int=_process().dice.getrandbits(128), version=4) if _is_ours() else uuid.uuid4()
+
+
+class Lock:
+    """A lock that gives the turn away while it is held by another."""
+
+    def __init__(self):
+        self._holder, self._depth = None, 0
+
+    def acquire(self, blocking=True, timeout=-1):
+        me = turns.current if _is_ours() else None
+        if self._depth and not (self._is_reentrant and self._holder is me):
+            if not blocking or me is None:
+                return False
+            until = turns.clock.now() + timeout if timeout >= 0 else float("inf")
+            while self._depth:
+                turns.pause(until, lambda: not self._depth)
+                if self._depth and turns.clock.now() >= until:
+                    return False
+        self._holder, self._depth = me, self._depth + 1
+        return True
+
+    def release(self):
+        self._depth -= 1
+
+    def locked(self):
+        return self._depth > 0
+
+    __enter__ = acquire
+    _is_reentrant = False
+
+    def __exit__(self, *_):
+        self.release()
+
+
+class RLock(Lock):
+    """The same, but for whoever holds it already."""
+
+    _is_reentrant = True
+
+
+class Event:
+    """An event that is waited for in the emulator's time."""
+
+    def __init__(self):
+        self._is_set = False
+
+    def is_set(self):
+        return self._is_set
+
+    def set(self):
+        self._is_set = True
+
+    def clear(self):
+        self._is_set = False
+
+    def wait(self, timeout=None):
+        if not self._is_set and _is_ours():
+            until = float("inf") if timeout is None else turns.clock.now() + timeout
+            turns.pause(until, lambda: self._is_set)
+        return self._is_set
+
+
+class Thread:
+    """A task of the process that starts it."""
+
+    def __init__(self, group=None, target=None, name="thread", args=(), kwargs=None, *, daemon=None):  # noqa: ARG002
+        self._work = lambda: target(*args, **(kwargs or {}))
+        self._name = name
+        self._task = None
+
+    def start(self):
+        if not _is_ours():
+            raise RuntimeError("outside of a simulated client nothing of gputrain's starts a thread")
+        self._task = turns.spawn(_process(), self._work, self._name)
+
+    def join(self, timeout=None):
+        until = float("inf") if timeout is None else turns.clock.now() + timeout
+        turns.pause(until, lambda: self._task.is_over)
+
+
+class Pool:
+    """Of `ThreadPoolExecutor`, what gputrain uses."""
+
+    def __init__(self, max_workers=None):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def map(self, call, *arguments):
+        found, tasks = {}, []
+
+        def work(number, one):
+            try:
+                found[number] = (call(*one), None)
+            except BaseException as error:  # noqa: BLE001  # raised where the answer is taken
+                found[number] = (None, error)
+
+        for number, one in enumerate(zip(*arguments)):
+            tasks.append(turns.spawn(_process(), lambda n=number, o=one: work(n, o), f"pool {number}"))
+        for task in tasks:
+            while not task.is_over:
+                turns.pause(float("inf"), lambda task=task: task.is_over)
+        for number in range(len(tasks)):
+            value, error = found[number]
+            if error is not None:
+                raise error
+            yield value
+
+
+class Adapter(requests.adapters.HTTPAdapter):
+    """An adapter that hands each request to the simulated wire."""
+
+    def send(self, request, stream=False, timeout=None, **rest):
+        if not _is_ours():
+            return super().send(request, stream=stream, timeout=timeout, **rest)
+        seconds = max(timeout) if isinstance(timeout, tuple) else timeout
+        return carry(_process(), request, seconds)
+
+
+SUBSTITUTES = {
+    "time": _of(
+        time,
+        time=lambda: _process().now() if _is_ours() else time.time(),
+        monotonic=lambda: turns.clock.now() if _is_ours() else time.monotonic(),
+        perf_counter=lambda: turns.clock.now() if _is_ours() else time.perf_counter(),
+        sleep=_sleep,
+    ),
+    "threading": _of(threading, Lock=Lock, RLock=RLock, Event=Event, Thread=Thread),
+    "random": _of(random, **{name: _choice(name) for name in ("random", "uniform", "choice", "randrange")}),
+    "secrets": _of(secrets, token_hex=_token_hex),
+    "uuid": _of(uuid, uuid4=_uuid4),
+    "concurrent.futures": _of(concurrent.futures, ThreadPoolExecutor=Pool),
+    "requests.adapters": _of(requests.adapters, HTTPAdapter=Adapter),
+}
+
+
+def install():
+    """From now on what is imported of gputrain gets the substitutes; before the first of it."""
+    real = builtins.__import__
+
+    def imported(name, globals=None, locals=None, fromlist=(), level=0):  # noqa: A002  # as it is called
+        asker = (globals or {}).get("__name__", "").partition(".")[0]
+        if asker == "gputrain" and not level and name in SUBSTITUTES and (fromlist or "." not in name):
+            return SUBSTITUTES[name]
+        return real(name, globals, locals, fromlist, level)
+
+    builtins.__import__ = imported

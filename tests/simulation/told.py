@@ -1,0 +1,43 @@
+"""Whether a state that a client was told was true at some moment of its call."""
+
+FRESH_S = 3.0
+"""Looks of many jobs are shared: an answer may be so old."""
+
+LATE_S = 31.0
+"""How late a guest's last word may come: until then it runs for all that anybody knows."""
+
+
+def is_true(world, told):
+    """Judged from who trained when, and from what was asked for."""
+    since = told.asked_at - FRESH_S - world.schedule.lag_s - _views(world)
+    if told.state == "running":
+        since -= LATE_S
+    until = told.told_at
+    trained = [one for one in world.truth.trained(told.job_id) if one.since <= until]
+    if told.state == "succeeded":
+        return any(one.code == 0 and one.until <= until for one in trained)
+    if told.state == "running":
+        return any(one.until >= since for one in trained) or _stops(world, since, until)
+    if told.state in ("stopping", "cancelled"):
+        was_asked = any(
+            act.name in ("cancel", "submit") and act.began_at <= until for act in world.truth.acts
+        ) or any(one.process.is_dead for one in world.clients)
+        was_deleted = any(one.kind == "delete" for one in world.schedule.happenings)
+        return (was_asked or was_deleted) and (told.state == "stopping" or _rests(trained, since, until))
+    return _rests(trained, since, until)
+
+
+def _views(world):
+    return 60.0 if any(one.kind == "sees" for one in world.schedule.mishaps) else 0.0
+
+
+def _rests(trained, since, until):
+    """Whether at some moment of the time not every rank ran."""
+    moments = [since, until, *(one.until for one in trained if since <= one.until <= until)]
+    return any(not any(one.since <= moment < one.until for one in trained) for moment in moments)
+
+
+def _stops(world, since, until):
+    """Whether its VMs were on their way out: what they ran a moment ago is what is told."""
+    events = ("preempt", "stop", "delete", "host-error", "time-limit")
+    return any(row.event in events and since - 200 <= row.time <= until for row in world.cloud.ledger.rows)

@@ -1,0 +1,122 @@
+"""One schedule, lived: the clouds, the guests and the clients, from the first request to the last bill."""
+
+import random
+
+from gputrain_emulator.fault_names import named
+from tests.simulation import substitutes
+from tests.simulation.bystanders import Bystanders
+from tests.simulation.clients import Client, job_id_of
+from tests.simulation.cloud import new_cloud
+from tests.simulation.guests import Guests
+from tests.simulation.laws import judge_after, judge_at_rest, judge_told
+from tests.simulation.truth import Truth
+from tests.simulation.turns import Turns
+from tests.simulation.wire import Wire
+
+SETTLES_S = 1500.0
+"""After the last client has ended: guests that wait for a peer, and VMs on their way out, come to an end."""
+
+MACHINE = "g2-standard-4"
+NEVER_S = 30 * 86400.0
+
+
+class World:
+    """What one schedule needs."""
+
+    def __init__(self, schedule, script):
+        self.schedule = schedule
+        self.cloud = cloud = new_cloud()
+        self.truth = Truth(cloud.clock)
+        self.turns = Turns(cloud.clock, self.dice_of("turns"))
+        self.wire = Wire(cloud, self.dice_of("wire"), schedule.quota)
+        self.token = cloud.world.callers.issue(cloud.owner)
+        self.uris = []
+        self.spec = _spec(schedule, script)
+        self.job_id = job_id_of(self.spec)
+        self._arrange()
+        self.guests = Guests(cloud, self.truth, schedule.seed, schedule.ends)
+        cloud.attach(self.guests)
+        self.bystanders = Bystanders(cloud, self.job_id, self.token)
+        self.clients = [Client(self, plan) for plan in schedule.clients]
+
+    def dice_of(self, name):
+        return random.Random(f"{self.schedule.seed} {name}")
+
+    def _arrange(self):
+        cloud, schedule = self.cloud, self.schedule
+        for bucket in ("my-bucket", "other-bucket"):
+            cloud.add_bucket(bucket)
+        cloud.settings(
+            provision_s=2.0, staging_s=3.0, rollback_s=15.0 if schedule.rolls_back else NEVER_S,
+            list_lag_s=schedule.lag_s,
+        )  # fmt: skip
+        for metric in ("NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
+            cloud.quota(metric, schedule.quota)
+        for metric in (
+            "custom_model_training_nvidia_l4_gpus",
+            "custom_model_training_preemptible_nvidia_l4_gpus",
+        ):
+            cloud.vertex.set_limit(metric, schedule.quota, region="*")
+        for zone, count in schedule.stock:
+            cloud.stock(zone, MACHINE, count)
+        for one in schedule.mishaps:
+            self.wire.mishaps.setdefault((one.client, one.number), []).append(one)
+        self.wire.lag = named("lag", seconds=schedule.lag_s) if schedule.lag_s else None
+
+    def live(self):
+        """Run it to its end; the violations."""
+        substitutes.turns, substitutes.carry = self.turns, self.wire.carry
+        began_at = self.cloud.clock.now()
+        try:
+            for client in self.clients:
+                client.start()
+            for one in self.schedule.happenings:
+                self.cloud.clock.at(began_at + one.at_s, lambda one=one: self._happen(one))
+            self.turns.run()
+            self.cloud.clock.advance(SETTLES_S)
+            judge_told(self)
+            judge_at_rest(self)
+            self.cloud.clock.advance(self.schedule.limit_s + SETTLES_S)
+            judge_after(self)
+        finally:
+            substitutes.turns = None
+            self.cloud.close()
+        return self.truth.violations
+
+    def _happen(self, one):
+        """Something befalls somebody."""
+        client = next((client for client in self.clients if client.plan.name == one.client), None)
+        if one.kind == "kill":
+            client.process.kill()
+        elif one.kind == "ctrl-c":
+            client.process.interrupt()
+        elif one.kind == "clock jumps":
+            client.process.clock_off_s += one.seconds
+        else:
+            self._strike(one)
+
+    def _strike(self, one):
+        """A machine is taken, lost, or deleted by a person."""
+        kinds = {"preempt": ("SPOT",)}.get(one.kind, ("SPOT", "STANDARD"))
+        vms = [
+            vm for vm in self.cloud.compute.vms.values() if vm.model in kinds and not self.bystanders.own(vm)
+        ]
+        if not vms:
+            return
+        vm = sorted(vms, key=lambda vm: vm.name)[int(one.pick * len(vms))]
+        if one.kind == "preempt":
+            self.cloud.preempt(vm.path, to_stock=True)
+        elif one.kind == "host error":
+            self.cloud.host_error(vm.path)
+        else:
+            self.bystanders.ask("DELETE", f"/compute/v1/{vm.path}")
+
+
+def _spec(schedule, script):
+    spec = {
+        "script": script, "gpu": "L4:1", "num_nodes": schedule.nodes, "provisioning_model": schedule.model,
+        "max_run_duration": f"{schedule.limit_s}s", "max_restarts": schedule.restarts,
+    }  # fmt: skip
+    if schedule.wait_s:
+        spec["max_wait_duration"] = f"{schedule.wait_s}s"
+    return spec
