@@ -32,10 +32,11 @@ if TYPE_CHECKING:
         RequestError as RequestError,
         Scope as Scope,
         SpecError as SpecError,
+        StoppedError as StoppedError,
         TransientError as TransientError,
         UnknownGpuError as UnknownGpuError,
     )
-    from gputrain.job import Job as Job
+    from gputrain.job import Job as Job, JobEvent as JobEvent
     from gputrain.lifecycle import State as State
     from gputrain.planning import (
         Attempt as Attempt,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         Refusal as Refusal,
     )
     from gputrain.preflight import Check as Check, Checks as Checks
+    from gputrain.records import ConflictError as ConflictError
     from gputrain.spec import TrainingSpec as TrainingSpec
     from gputrain.trainer import PlannedJob as PlannedJob, Trainer as Trainer, attach as attach
 
@@ -54,17 +56,18 @@ _ROOMS = {
         GputrainError JobError JobFailedError JobLostError
         JobTimeoutError NoFitError NoPlacementError OrgPolicyError
         PermissionDeniedError ProviderError QuotaExceededError RequestError
-        Scope SpecError TransientError UnknownGpuError
+        Scope SpecError StoppedError TransientError UnknownGpuError
     """,
     "catalog": "ProvisioningModel",
     "lifecycle": "State",
+    "records": "ConflictError",
     "spec": "TrainingSpec",
     "planning": "Attempt Candidate Ledger Plan Refusal",
     "preflight": "Check Checks",
     "backends.local": "Local",
     "backends.compute": "ComputeEngine",
     "backends.vertex": "VertexAI",
-    "job": "Job",
+    "job": "Job JobEvent",
     "trainer": "PlannedJob Trainer attach",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}

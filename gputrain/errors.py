@@ -19,7 +19,8 @@
     ├─ JobError                look into the job
     │  ├─ JobFailedError       (kind, rank, exit code, traceback, last lines)
     │  ├─ JobLostError
-    │  └─ JobTimeoutError
+    │  ├─ JobTimeoutError
+    │  └─ StoppedError
     └─ ProviderError           unknown answer (raw code and body)
 
 Each pickles and carries ``what`` happened, ``why``, a ``fix`` for today and the provider's ``raw`` payload;
@@ -40,11 +41,7 @@ from gputrain.terminal import safe
 
 
 class Scope(enum.Enum):
-    """How far an error reaches: everything that shares its fate with the call that met it.
-
-    >>> CapacityError("no H100 left").scope
-    <Scope.ZONE: 'zone'>
-    """
+    """How far an error reaches: everything that shares its fate with the call that met it."""
 
     CALL = "call"
     """This call alone: the next one may go through."""
@@ -66,7 +63,6 @@ class GputrainError(Exception):
     ``kind`` is a stable word for the case, the anchor of its entry on the page of errors. ``scope`` says
     how far it reaches; ``retryable`` that the same call may succeed by itself later, if it may be
     repeated at all; ``try_elsewhere`` that another place of the same project may do better now.
-    A class has its own, and a case may know better.
 
     Args:
         what: one sentence saying what happened.
@@ -212,10 +208,7 @@ class QuotaExceededError(AccessError):
 
 
 class CapacityError(GputrainError):
-    """No machines left at ``place``; ``zones_available`` holds the zones the provider names instead.
-
-    ``is_lasting`` is true where the place never has them: waiting does not help there.
-    """
+    """No machines at ``place``, or never any (``is_lasting``); the provider names ``zones_available``."""
 
     kind = "stockout"
     scope = Scope.ZONE
@@ -289,6 +282,12 @@ class JobTimeoutError(JobError):
     """The client's wait ended before the job did; the job goes on."""
 
     kind = "job_timeout"
+
+
+class StoppedError(JobError):
+    """The client was told to stop waiting; the job goes on, if there is one."""
+
+    kind = "stopped"
 
 
 class ProviderError(GputrainError):

@@ -14,8 +14,8 @@ from typing import Any
 import attrs
 
 
-class State(enum.Enum):
-    """Where a job stands.
+class State(str, enum.Enum):
+    """Where a job stands; each is also its own text: ``job.state == "succeeded"``.
 
     ::
 
@@ -33,6 +33,9 @@ class State(enum.Enum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     EXPIRED = "expired"
+
+    def __str__(self) -> str:
+        return self.value
 
     @property
     def is_terminal(self) -> bool:

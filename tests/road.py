@@ -13,7 +13,8 @@ from gputrain.planning.plan import Plan
 from gputrain.records import Ask, Code, Record
 from gputrain.records.record import spec_of
 from gputrain.trainer.claim import Boards, Claim
-from gputrain.trainer.climb import Memory, Surroundings
+from gputrain.trainer.climb import Surroundings
+from gputrain.trainer.memory import Memory
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
 from gputrain.trainer.ways import way_of

@@ -34,7 +34,7 @@ STEPS = st.one_of(
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    """One cloud; each example sweeps it first."""
+    """One cloud; each example clears it first."""
     with gputrain_emulator.start(rate_limits=False) as running:
         yield running
 
@@ -79,7 +79,7 @@ def take(cloud: Cloud, step: tuple[Any, ...]) -> None:
                 getattr(endings, kind)(cloud.compute, vm)
 
 
-def sweep(cloud: Cloud) -> None:
+def clear(cloud: Cloud) -> None:
     cloud.clock.advance(600)
     for _, _, name in list(cloud.compute.vms):
         ask(cloud, "DELETE", f"/instances/{name}")
@@ -115,11 +115,11 @@ def check(cloud: Cloud) -> None:
 @given(steps=st.lists(STEPS, max_size=14))
 @example(steps=[("insert", "a", "DELETE"), ("expire", "a"), ("maintain", "a")])
 def test_the_books_agree_with_the_world(cloud: Cloud, steps: list[tuple[Any, ...]]) -> None:
-    sweep(cloud)
+    clear(cloud)
     for step in steps:
         take(cloud, step)
         check(cloud)
-    sweep(cloud)
+    clear(cloud)
     check(cloud)
     assert cloud.compute.vms == {}
     unfinished = [o.document["operationType"] for o in cloud.compute.operations.values() if not o.done]

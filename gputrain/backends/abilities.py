@@ -33,7 +33,7 @@ def members(protocol: type) -> frozenset[str]:
     """The names that a protocol asks for.
 
     >>> sorted(members(CleansUp))
-    ['orphans', 'sweep']
+    ['clean_up', 'orphans']
     """
     return frozenset(name for name in vars(protocol) if not name.startswith("_"))
 

@@ -41,13 +41,14 @@ class JobRef:
     backend: str
     project: str
     place: str
-    """A zone or region; for `Local`, the folder that holds its jobs."""
+    """A zone or region; for `Local`, the folder that holds its jobs, or nothing for the usual one."""
     name: str
 
     @property
     def uri(self) -> str:
         """The name as one string that any process can attach to."""
-        parts = (self.backend, self.project, self.place, self.name)
+        where = (self.project, self.place) if self.place else ()
+        parts = (self.backend, *where, self.name)
         return _SCHEME + "/".join(quote(part, safe="") for part in parts)
 
     @classmethod
@@ -55,16 +56,18 @@ class JobRef:
         """Read a ``gputrain://`` name.
 
         Raises:
-            SpecError: it has not the form ``gputrain://backend/project/place/name``.
+            SpecError: it has not the form ``gputrain://backend/project/place/name``, or for a job in the
+                usual folder of this machine ``gputrain://local/name``.
         """
         parts = [unquote(part) for part in uri.removeprefix(_SCHEME).split("/")]
-        if not uri.startswith(_SCHEME) or len(parts) != 4 or not all(parts):
+        if not uri.startswith(_SCHEME) or len(parts) not in (2, 4) or not all(parts):
             form = "gputrain://backend/project/place/name"
             fault = Fault(
                 field="uri", value=repr(uri), allowed=f"the form {form}", fix="copy it from job.uri"
             )
             raise SpecError(f"{uri!r} names no job: it must have the form {form}", faults=(fault,))
-        backend, project, place, name = parts
+        backend, name = parts[0], parts[-1]
+        project, place = parts[1:-1] or ("", "")
         return cls(backend=backend, project=project, place=place, name=name)
 
     def __str__(self) -> str:
@@ -236,8 +239,8 @@ class CleansUp(Protocol):
         """What bears our label and has no living job."""
 
     @abstractmethod
-    def sweep(self) -> tuple[Orphan, ...]:
-        """Remove the orphans; those that were asked to go."""
+    def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:
+        """Remove the orphans, or those of them that somebody has seen; those that were asked to go."""
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 ::
 
-    gputrain gpus | quotas | plan | doctor | submit | jobs | logs | cancel | sweep
+    gputrain gpus | quotas | plan | doctor | submit | jobs | logs | cancel | clean-up
 
 There is no logic here: a command reads its words, makes one call and shows what came back, as a table or,
 with ``--json``, as one JSON document. What an exit status means is in `Exit`.

@@ -11,7 +11,7 @@ from gputrain.backends.base import JobRef
 from gputrain.cli import documents, settings
 from gputrain.cli.exits import Exit
 from gputrain.cli.parser import PAIRS, SPEC_FLAGS
-from gputrain.cli.screen import say, show, tell, tell_line
+from gputrain.cli.screen import confirmed, say, show, tell, tell_line
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
 from gputrain.spec.gpu import parse_gpu
@@ -78,11 +78,11 @@ def _doctor(options: argparse.Namespace) -> Exit:
 def _submit(options: argparse.Namespace) -> Exit:
     job = _trainer(options).submit(idempotency_key=options.idempotency_key, **_spec(options))
     if options.detach:
-        _show(options, job.table, documents.of_job(job))
+        _show(options, job.table, job.to_dict())
         return Exit.OK
     if options.json:
         job.wait(progress="none")
-        tell(documents.of_job(job))
+        tell(job.to_dict())
         return Exit.OK if job.state.value == "succeeded" else Exit.JOB
     sys.stderr.write(f"{job.uri}\n")
     job.wait(progress=None if sys.stderr.isatty() else "plain")
@@ -93,7 +93,7 @@ def _submit(options: argparse.Namespace) -> Exit:
 
 def _jobs(options: argparse.Namespace) -> Exit:
     jobs = _trainer(options).jobs(name=options.name)
-    _show(options, jobs.table, {"jobs": [documents.of_job(job) for job in jobs]})
+    _show(options, jobs.table, {"jobs": [job.to_dict() for job in jobs]})
     return Exit.OK
 
 
@@ -112,15 +112,21 @@ def _logs(options: argparse.Namespace) -> Exit:
 def _cancel(options: argparse.Namespace) -> Exit:
     job = _job(options)
     job.cancel()
-    _show(options, job.table, documents.of_job(job))
+    _show(options, job.table, job.to_dict())
     return Exit.OK
 
 
-def _sweep(options: argparse.Namespace) -> Exit:
+def _clean_up(options: argparse.Namespace) -> Exit:
+    """Show what is left behind; it goes once a person who has seen it, or ``--yes``, says so."""
     trainer = _trainer(options)
-    found = trainer.orphans() if options.dry_run else trainer.sweep()
-    title = "Would be removed" if options.dry_run else "Removed"
-    _show(options, _orphans(found, title), documents.of_orphans(found, removed=not options.dry_run))
+    found = trainer.orphans()
+    if not options.yes and not options.json:
+        show(_orphans(found, "Would be removed"))
+        if not found or not confirmed(f"Remove {len(found)}?", "gputrain clean-up --yes"):
+            return Exit.OK
+    removes = options.yes or not options.json
+    gone = trainer.clean_up(found) if removes else found
+    _show(options, _orphans(gone, "Removed"), documents.of_orphans(gone, removed=removes))
     return Exit.OK
 
 
@@ -191,5 +197,5 @@ _COMMANDS = {
     "jobs": _jobs,
     "logs": _logs,
     "cancel": _cancel,
-    "sweep": _sweep,
+    "clean-up": _clean_up,
 }

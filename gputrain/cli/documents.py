@@ -13,7 +13,6 @@ import attrs
 from gputrain.backends.base import LogLine
 from gputrain.catalog import Gpu, Service, Shape
 from gputrain.errors import GputrainError, SpecError
-from gputrain.job import Job
 from gputrain.preflight import Checks
 from gputrain.quota import Quotas
 
@@ -78,30 +77,6 @@ def of_checks(checks: Checks) -> Json:
     return {"is_ok": checks.is_ok, "checks": found}
 
 
-def of_job(job: Job) -> Json:
-    """``gputrain submit`` and ``cancel``, and each of ``jobs``."""
-    ref, duration = job.ref, job.duration
-    return {
-        "uri": ref.uri,
-        "name": ref.name,
-        "backend": ref.backend,
-        "project": ref.project,
-        "place": ref.place,
-        "state": job.state.value,
-        "duration_s": duration.total_seconds() if duration else None,
-        "cost_usd": job.cost_usd,
-        "attempts": [
-            {
-                "backend": one.candidate.backend,
-                "place": one.candidate.place,
-                "at": one.at.isoformat(),
-                "answer": one.answer,
-            }
-            for one in job.attempts
-        ],
-    }
-
-
 def of_line(line: LogLine) -> Json:
     """Each line of ``gputrain logs``."""
     return {
@@ -114,7 +89,7 @@ def of_line(line: LogLine) -> Json:
 
 
 def of_orphans(orphans: Iterable[Any], *, removed: bool) -> Json:
-    """``gputrain sweep``."""
+    """``gputrain clean-up``."""
     found = [
         {
             "name": one.name,

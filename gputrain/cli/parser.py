@@ -99,8 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     cancel = add("cancel", "ask a job to stop; twice is once", places)
     for one in (logs, cancel):
         one.add_argument("job", help="the job's uri, or its name")
-    sweep = add("sweep", "remove what bears our label and has no living job", places)
-    sweep.add_argument("--dry-run", action="store_true", help="only say what would go")
+    clean_up = add("clean-up", "show what has no living job, and ask to remove it", places)
+    clean_up.add_argument("--yes", action="store_true", help="remove it without asking")
     return parser
 
 

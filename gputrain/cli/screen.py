@@ -27,6 +27,16 @@ def say(text: str) -> None:
     sys.stdout.write(f"{safe(text)}\n")
 
 
+def confirmed(question: str, otherwise: str) -> bool:
+    """Whether a person at a terminal says yes; where nobody sits there, it is told what does it unasked."""
+    if not sys.stdin.isatty():
+        sys.stderr.write(f"nothing was removed; {otherwise} does so without asking\n")
+        return False
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def tell(document: Mapping[str, Any]) -> None:
     """A JSON document."""
     _write(json.dumps(document, indent=2, ensure_ascii=False))

@@ -9,6 +9,7 @@ import attrs
 from gputrain.backends.base import Backend, JobRef
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Ledger
+from gputrain.records import Record
 
 
 class Placement(Protocol):
@@ -56,6 +57,10 @@ class Going(Protocol):
         """End it, and have nobody start it again."""
         ...
 
+    def record(self) -> Record | None:
+        """What was asked for the job; None where nobody here keeps it, or may read it."""
+        ...
+
 
 class Stays:
     """For a handle that was made with nobody who could start the job again."""
@@ -74,3 +79,7 @@ class Stays:
     def cancel(self, ref: JobRef, backend: Backend) -> None:
         """The backend ends it."""
         backend.cancel(ref)
+
+    def record(self) -> Record | None:
+        """None."""
+        return None

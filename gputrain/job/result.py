@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
 
 import attrs
 
@@ -17,18 +19,32 @@ from gputrain.spec import format_duration
 from gputrain.tables import Table
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, slots=False)
 class Result:
     """How a job ended well."""
 
     uri: str
     state: State
     duration: timedelta | None
-    metrics: Metrics = attrs.field(repr=False)
     cost_usd: float | None
     """US dollars at the dated price; None: unknown."""
     attempt: int
     """0 where it was never restarted."""
+    read: Callable[[], Metrics] = attrs.field(repr=False, eq=False)
+    """Reads what the script reported; `metrics` calls it once."""
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """What the script reported, read when it is first wanted."""
+        return self.read()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {name: getattr(self, name) for name in attrs.fields_dict(Result) if name != "read"}
+        return _with_metrics, (fields, self.metrics)
+
+
+def _with_metrics(fields: Mapping[str, Any], metrics: Metrics) -> Result:
+    return Result(**fields, read=lambda: metrics)
 
 
 def told(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -10,28 +11,41 @@ import attrs
 
 from gputrain import view
 from gputrain.backends.base import JobRef
-from gputrain.errors import JobTimeoutError, TransientError
+from gputrain.errors import JobTimeoutError, StoppedError, TransientError
 from gputrain.job.logs import Page
-from gputrain.lifecycle import Observation, State
+from gputrain.job.pace import BLIND_FOR_AT_MOST_S, pause_s
+from gputrain.job.watcher import WATCHER, Watchable
+from gputrain.lifecycle import State
 
-BLIND_FOR_AT_MOST_S = 300.0
-"""How long every look may fail, one after the other, before `Job.wait` gives up."""
+STOP_WITHIN_S = 0.05
+"""How soon a waiting ends that is told to stop."""
 
 
-class Watched(Protocol):
+class StopEvent(Protocol):
+    """What ends a waiting: a `threading.Event`."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+def pausing(stop: StopEvent) -> Callable[[float], None]:
+    """A sleep that ends, with StoppedError, as soon as the event is set."""
+
+    def pause(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise StoppedError("the waiting was stopped", fix="wait again whenever you like")
+
+    return pause
+
+
+class Watched(Watchable, Protocol):
     """What watching needs of a job."""
 
     ref: JobRef
 
     @property
     def uri(self) -> str: ...
-
-    @property
-    def state(self) -> State: ...
-
-    def refresh(self) -> Observation: ...
-
-    def supervise(self) -> bool: ...
 
 
 @attrs.frozen
@@ -42,8 +56,9 @@ class JobWatch:
     news: Callable[[], Iterator[Page]]
     """Log lines that nobody has watched yet, a page at a time."""
     snapshot: Callable[[], view.Snapshot]
-    poll_s: Callable[[], float]
     sleep: Callable[[float], None]
+    looked: Callable[[], None] | None = None
+    """Called after each look."""
 
     def to_the_end(self, shown: view.View, limit_s: float | None) -> State:
         """Wait for the end; the answer is the terminal state.
@@ -55,9 +70,11 @@ class JobWatch:
         started = last_sight = time.monotonic()
         is_seen = not isinstance(shown, view.Quiet)
         while True:
-            pause = self.poll_s()
+            pause = pause_s(self.job.poll_s, time.monotonic() - started)
             try:
                 self.job.refresh()
+                if self.looked is not None:
+                    self.looked()
                 self.job.supervise()
                 for lines in self.news() if is_seen else ():
                     shown.lines(lines)
@@ -73,6 +90,36 @@ class JobWatch:
             if limit_s is not None and time.monotonic() - started > limit_s:
                 raise self._too_long(limit_s)
             self.sleep(pause if limit_s is None else min(pause, limit_s))
+
+    def aside(self, stop: StopEvent, limit_s: float | None) -> State:
+        """As `to_the_end` in silence, with the looks in the thread that all share.
+
+        Raises:
+            StoppedError: the event was set first.
+        """
+        started, over = time.monotonic(), threading.Event()
+        errors: list[Exception] = []
+
+        def tell(error: Exception | None) -> None:
+            if error is not None:
+                errors.append(error)
+            elif self.looked is not None:
+                self.looked()
+            if error is not None or self.job.state.is_terminal:
+                over.set()
+
+        drop = WATCHER.watch(self.job, tell)
+        try:
+            while not over.wait(STOP_WITHIN_S):
+                if stop.is_set():
+                    self.sleep(0.0)
+                if limit_s is not None and time.monotonic() - started > limit_s:
+                    raise self._too_long(limit_s)
+        finally:
+            drop()
+        if errors:
+            raise errors[0]
+        return self.job.state
 
     def _too_long(self, limit_s: float) -> JobTimeoutError:
         uri = self.job.uri

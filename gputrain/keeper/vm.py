@@ -255,7 +255,7 @@ def remove_self(node: ThisVm, goes_down: bool) -> None:
         call("DELETE", url % (job["compute"], job["project"], job["zone"], node.name))
         time.sleep(0 if goes_down else BUTTON_S)
     except OSError as error:
-        node.say(f"this VM may not delete itself ({error}): it is powered off, and swept later", "WARNING")
+        node.say(f"this VM may not delete itself ({error}): it is powered off, and removed later", "WARNING")
     subprocess.call(["poweroff"])
 
 

@@ -7,6 +7,7 @@ its own. What a record says of accounts, networks and images is there to be comp
 
 from gputrain.records.board import Board, Entry, MemoryBoard, OvertakenError, ended
 from gputrain.records.bucket import BucketBoard
+from gputrain.records.compare import ConflictError, check_same
 from gputrain.records.folder import FolderBoard
 from gputrain.records.reader import RecordError, read_record
 from gputrain.records.record import CANCELLED, MADE, Ask, Code, Record, Way
@@ -18,6 +19,7 @@ __all__ = [
     "Board",
     "BucketBoard",
     "Code",
+    "ConflictError",
     "Entry",
     "FolderBoard",
     "MemoryBoard",
@@ -25,6 +27,7 @@ __all__ = [
     "Record",
     "RecordError",
     "Way",
+    "check_same",
     "ended",
     "read_record",
 ]

@@ -68,7 +68,8 @@ class Board(Protocol):
 
 
 def dated(record: Record, at: float) -> Record:
-    """The record whose latest ask bears the time at which it was written."""
+    """The record that, as its latest ask, bears the time at which it was written."""
+    record = record if record.created_at else attrs.evolve(record, created_at=at)
     last = record.last
     if last is None or last.at:
         return record

@@ -67,6 +67,7 @@ def _record(job_id: str, content: bytes) -> Record:
         asks=_all(fields["asks"], _ask, MOST_NAMES),
         used_s=_whole(fields["used_s"]),
         used_usd=_number(fields["used_usd"]),
+        created_at=_number(fields["created_at"]),
         waiting_since=_number(fields["waiting_since"]),
         over=_matching(_WORD)(fields["over"]),
         settings={
@@ -99,6 +100,7 @@ def _ask(value: object) -> Ask:
         at=_number(fields["at"]),
         answer=_matching(_WORD)(fields["answer"]),
         scope=_matching(_WORD)(fields["scope"]),
+        said=_text(fields["said"]),
     )
 
 

@@ -64,6 +64,8 @@ class Ask:
     """The word of what came of it; empty: it was accepted, is on its way, or nobody lived to write it."""
     scope: str = ""
     """How far a refusal reaches."""
+    said: str = ""
+    """The answer for people, in one line."""
 
 
 @attrs.frozen(kw_only=True)
@@ -93,6 +95,8 @@ class Record:
     """Seconds that the attempts before the present one ran."""
     used_usd: float = 0.0
     """What they cost, at their dated prices."""
+    created_at: float = 0.0
+    """When it was first written, by the clock of whoever keeps the board; 0: not yet."""
     waiting_since: float = 0.0
     """When the first place had no room for the present attempt, by the board's clock; 0: none has."""
     over: str = ""
@@ -156,10 +160,11 @@ class Record:
         kept = sorted([*made, *others], key=told.index)
         return attrs.evolve(self, asks=(*kept, ask), **changes)
 
-    def answered(self, answer: str, scope: str = "") -> Record:
+    def answered(self, answer: str, scope: str = "", said: str = "") -> Record:
         """The record with what came of the latest ask."""
         *before, last = self.asks
-        return attrs.evolve(self, asks=(*before, attrs.evolve(last, answer=answer, scope=scope)))
+        told = attrs.evolve(last, answer=answer, scope=scope, said=said)
+        return attrs.evolve(self, asks=(*before, told))
 
     def spent(self, seconds: int) -> Record:
         """The record after the present attempt ran so long."""

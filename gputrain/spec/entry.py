@@ -34,8 +34,12 @@ def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
 
 
 def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:
-    """``bert-x1y2z``: the job's name and a suffix, random or drawn from the key; fit for an instance."""
-    title = spec.name or re.sub(r"[^a-z0-9]+", "-", spec.title.rpartition("/")[2].removesuffix(".py").lower())
+    """``bert-x1y2z``: the job's name and a suffix, random or drawn from the key; fit for an instance.
+
+    Without a name, a key's own words are the name: whatever is submitted under one key has one id.
+    """
+    words = spec.title.rpartition("/")[2].removesuffix(".py") if idempotency_key is None else idempotency_key
+    title = spec.name or re.sub(r"[^a-z0-9]+", "-", words.lower())
     stem = title.strip("-")[:49].strip("-")
     if not stem or not stem[0].isalpha():
         stem = f"job-{stem}".strip("-")[:49]

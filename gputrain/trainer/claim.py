@@ -137,10 +137,10 @@ class Claim:
                 there = board.read(self._job_id)
                 board.write(attrs.evolve(record, generation=there.generation if there else 0))
 
-    def answer(self, answer: str, scope: str = "") -> None:
+    def answer(self, answer: str, scope: str = "", said: str = "") -> None:
         """Keep in mind what was answered; it is written with what follows."""
         if self.record is not None and self.record.is_open:
-            self.record = self.record.answered(answer, scope)
+            self.record = self.record.answered(answer, scope, said)
 
     def is_ours(self) -> bool:
         """Whether our ask still stands: nobody has asked elsewhere, nobody has ended the job.

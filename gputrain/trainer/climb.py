@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -14,7 +13,7 @@ import attrs
 from gputrain.backends.base import Backend, Bundle, Completes, JobRef, Request
 from gputrain.errors import GputrainError, JobLostError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
-from gputrain.planning import Attempt, Blocks, Candidate, Ladder, Ledger
+from gputrain.planning import Attempt, Candidate, Ladder, Ledger
 from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Step, Try
 from gputrain.records import Ask, Code, OvertakenError, Record
@@ -22,6 +21,7 @@ from gputrain.records.record import spec_of
 from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.claim import Boards, Claim
+from gputrain.trainer.memory import Memory
 from gputrain.trainer.staged import Staged
 from gputrain.trainer.ways import way_of
 
@@ -29,24 +29,6 @@ log = logging.getLogger("gputrain")
 
 LATE_S = 4.0
 LATE_EVERY_S = 2.0
-
-
-class Memory:
-    """What the submits of one trainer learn from each other: where there was no room. Shared by threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._blocks = Blocks()
-
-    @property
-    def blocks(self) -> Blocks:
-        """The places that come last for now."""
-        return self._blocks
-
-    def learn(self, attempt: Attempt) -> None:
-        """Take in one answer."""
-        with self._lock:
-            self._blocks = self._blocks.after(attempt)
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +55,12 @@ class Surroundings:
     sleep: Callable[[float], None]
     monotonic: Callable[[], float] = time.monotonic
     """A clock that nobody sets, in seconds."""
+    rest: Callable[[float], None] | None = None
+    """How to wait while nothing is being made; as ``sleep`` unless somebody may want to stop it."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait for room, or for another process. Raises StoppedError where somebody wants it to end."""
+        (self.rest or self.sleep)(seconds)
 
 
 class Climb:
@@ -137,6 +125,11 @@ class Climb:
 
     def _step(self) -> Step:
         return self.ladder.step(self._around.now(), self._around.memory.blocks)
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether nobody knows what came of the latest ask."""
+        return self._pending is not None
 
     def _try(self, step: Try) -> Placed | None:
         if step.not_before is not None:
@@ -226,7 +219,7 @@ class Climb:
             self._pending = (candidate, request)
             return
         self._pending = None
-        self._claim.answer(attempt.outcome.value, attempt.scope.value)
+        self._claim.answer(attempt.outcome.value, attempt.scope.value, attempt.answer)
 
     def _note(self, attempt: Attempt) -> None:
         place = f"{attempt.candidate.backend} {attempt.candidate.place}"
@@ -237,7 +230,7 @@ class Climb:
     def _sleep_until(self, when: datetime) -> None:
         pause_s = (when - self._around.now()).total_seconds()
         try:
-            self._around.sleep(max(0.0, pause_s))
+            self._around.wait(max(0.0, pause_s))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"submit was interrupted while it waited; {self._so_far}") from None
 

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from gputrain.backends.base import Backend, JobRef
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Any
+
+import attrs
+
+from gputrain.backends.base import Backend
+from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
+from gputrain.lifecycle import State
 from gputrain.tables import Shown, Table
-from gputrain.trainer.road import Road
+from gputrain.trainer.road import by_name
+
+READERS = 8
+"""Records that are read side by side."""
+_COLUMNS = ("name", "state", "place", "runs on", "started", "running for", "cost $")
 
 
 class JobList(Shown, list[Job]):
@@ -14,11 +27,13 @@ class JobList(Shown, list[Job]):
     @property
     def table(self) -> Table:
         """One row a job."""
-        rows = [
-            (job.ref.name, job.ref.backend, job.state.value, str(job.duration or "").split(".")[0])
-            for job in self
-        ]
-        return Table(title="Jobs", columns=("name", "backend", "state", "running for"), rows=rows)
+        _read(self)
+        return Table(title="Jobs", columns=_COLUMNS, rows=map(_row, self), right=("cost $",))
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Each job as `Job.to_dict` tells it."""
+        _read(self)
+        return [job.to_dict() for job in self]
 
 
 def attach(uri: str, *, backend: Backend | None = None) -> Job:
@@ -32,9 +47,67 @@ def attach(uri: str, *, backend: Backend | None = None) -> Job:
         SpecError: the uri names no job, or a backend that is not installed; it says what to install.
         JobLostError: the job cannot be found.
     """
-    ref = JobRef.parse(uri)
-    if backend is None:
-        from gputrain.backends import registry
+    job = by_name(uri, backend)
+    job.refresh()
+    return job
 
-        backend = registry.of_ref(ref)
-    return Road({backend.name: backend}).taken_up(ref, backend)
+
+@attrs.frozen(kw_only=True)
+class JobFilter:
+    """Which jobs a list is to hold."""
+
+    states: frozenset[str]
+    """Empty: all."""
+    labels: Mapping[str, str]
+    since: datetime | None
+
+    def of(self, jobs: Iterable[Job]) -> JobList:
+        """Those of the jobs, in their order. Only where labels or a time are asked for, records are read."""
+        found = JobList(job for job in jobs if not self.states or job.state.value in self.states)
+        if self.labels or self.since is not None:
+            _read(found)
+        return JobList(
+            job
+            for job in found
+            if self.labels.items() <= job.labels.items()
+            and (self.since is None or (job.created_at is not None and job.created_at >= self.since))
+        )
+
+
+def wanted(
+    state: State | str | Iterable[State | str] | None,
+    labels: Mapping[str, str] | None,
+    since: datetime | timedelta | None,
+    now: datetime,
+) -> JobFilter:
+    """What a caller asks for, checked. Raises SpecError where there is no such state."""
+    states = (state,) if isinstance(state, str) else tuple(state or ())
+    known = [one.value for one in State]
+    for one in states:
+        if one not in known:
+            fault = Fault(field="state", value=repr(one), allowed=f"one of {', '.join(known)}", fix="")
+            raise SpecError(f"there is no state {one!r}; there are {', '.join(known)}", faults=(fault,))
+    at = now - since if isinstance(since, timedelta) else since
+    if at is not None and at.tzinfo is None:
+        at = at.astimezone()
+    return JobFilter(states=frozenset(map(str, states)), labels=labels or {}, since=at)
+
+
+def _read(jobs: JobList) -> None:
+    """Read the jobs' records, several at a time; each is kept by its handle."""
+    if len(jobs) > 1:
+        with ThreadPoolExecutor(max_workers=READERS) as pool:
+            list(pool.map(lambda job: job.spec, jobs))
+
+
+def _row(job: Job) -> tuple[str, ...]:
+    place = job.candidate.place if job.candidate else job.ref.place
+    return (
+        job.id,
+        job.state.value,
+        f"{job.ref.backend} {place}".strip(),
+        job.candidate.gpus if job.candidate else "",
+        f"{job.started_at:%Y-%m-%d %H:%M}" if job.started_at else "",
+        str(job.duration or "").split(".")[0],
+        "" if job.cost_usd is None else f"{job.cost_usd:,.2f}",
+    )

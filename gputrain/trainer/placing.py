@@ -6,11 +6,11 @@ import logging
 
 from gputrain.backends.base import Request
 from gputrain.backends.recorder import Recorder
-from gputrain.errors import CapacityError, GputrainError, RequestError
+from gputrain.errors import CapacityError, GputrainError, RequestError, StoppedError
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, Plan
 from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import GiveUp, StopReason
-from gputrain.records import CANCELLED, OvertakenError, Record
+from gputrain.records import CANCELLED, OvertakenError, Record, check_same
 from gputrain.trainer.again import again
 from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb, Placed, Surroundings
@@ -41,7 +41,9 @@ class Placing:
             is_new: the id was drawn just now, so that nobody else can know it.
 
         Raises:
+            ConflictError: the key is that of a job with another spec.
             NoPlacementError, QuotaExceededError: no place takes it.
+            StoppedError: it was to stop while it waited; no job was made.
             AccessError, RequestError, TransientError: as the only place that was tried answers.
             KeyboardInterrupt: Ctrl-C: what was being made is withdrawn; the message says so.
         """
@@ -64,7 +66,12 @@ class Placing:
         climb = Climb(
             around, self._claim, plan.spec, ladder, self.staged, job_id=self._job_id, shared=self._shared
         )
-        outcome = climb.run()
+        try:
+            outcome = climb.run()
+        except StoppedError:  # between two places, where nothing is being made
+            if not climb.is_unclear:
+                self._forget()
+            raise
         if isinstance(outcome, Placed):
             return outcome
         reason = outcome.reason if isinstance(outcome, GiveUp) else StopReason.NOWHERE_LEFT
@@ -83,6 +90,8 @@ class Placing:
         self._shared = None
         while True:
             record, listed = self._claim.read(), self._listed()
+            if record is not None:
+                check_same(record, self._plan.spec)
             if listed is not None or record is None or record.last is None:
                 return listed
             if record.is_made or record.over == CANCELLED:
@@ -102,7 +111,7 @@ class Placing:
             # Its age by its own clock alone: who is alive keeps it young, and ours may run ahead of it.
             if record.age_s >= asked.turn_s and self._goes_on(record, asked):
                 return None
-            self._around.sleep(LOOK_EVERY_S)
+            self._around.wait(LOOK_EVERY_S)
 
     def _goes_on(self, record: Record, asked: Recorder) -> bool:
         """Whether nobody needs to be waited for: the ask is repeated as it is, or is old and was cleared."""

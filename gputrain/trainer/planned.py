@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from gputrain.job import Job
+from gputrain.job.watch import StopEvent
 from gputrain.planning import Candidate, GcloudJob, Plan, Refusal
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
@@ -36,7 +37,7 @@ class PlannedJob:
         """The plan as data, as old as it is now."""
         return attrs.evolve(self._plan, shown_at=self._road.now())
 
-    def submit(self, *, idempotency_key: str | None = None) -> Job:
+    def submit(self, *, idempotency_key: str | None = None, stop: StopEvent | None = None) -> Job:
         """Start the job on the best candidate that has room. Twice is once: it is the same job.
 
         A stale plan reads the facts of its candidates anew first; the order of choices stays what it was
@@ -44,6 +45,7 @@ class PlannedJob:
 
         Args:
             idempotency_key: as for `Trainer.submit`: the same job for the same key, in any process.
+            stop: as for `Trainer.submit`.
 
         Raises:
             NoFitError: no candidate is left; it carries the refusals.
@@ -52,7 +54,7 @@ class PlannedJob:
             AccessError, RequestError, TransientError: as the only place that was tried answers.
         """
         job_id = self._job_id if idempotency_key is None else make_job_id(self.spec, idempotency_key)
-        return self._road.submit(self._plan, job_id, is_new=False)
+        return self._road.submit(self._plan, job_id, is_new=False, stop=stop)
 
     @property
     def requests(self) -> tuple[Mapping[str, Any], ...]:

@@ -115,6 +115,10 @@ class Restart:
                 backend, ref = self._around.backends[last.way.backend], there.name_of(record)
         backend.cancel(ref)
 
+    def record(self) -> Record | None:
+        """What was asked for the job, as it is written now."""
+        return self._read()
+
     def _keeps(self) -> bool:
         return any(self._around.boards.of(name) is not None for name in self._around.backends)
 

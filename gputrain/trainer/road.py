@@ -10,13 +10,17 @@ from typing import Any
 
 import attrs
 
+from gputrain.backends import registry
 from gputrain.backends.base import Backend, JobRef, SpeaksGcloud
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
+from gputrain.job.watch import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
+from gputrain.spans import span
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.claim import Boards
-from gputrain.trainer.climb import Memory, Surroundings
+from gputrain.trainer.climb import Surroundings
+from gputrain.trainer.memory import Memory
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
 
@@ -37,10 +41,14 @@ class Road:
             now=now, sleep=sleep,
         )  # fmt: skip
 
+    def named(self, ref: JobRef, backend: Backend) -> Job:
+        """The job of that name, not looked at yet."""
+        restart = Restart(self._around, ref.name)
+        return Job(ref, backend, going=restart, named=by_name, now=self.now, sleep=self._around.sleep)
+
     def taken_up(self, ref: JobRef, backend: Backend) -> Job:
         """The job of that name, looked at once."""
-        restart = Restart(self._around, ref.name)
-        job = Job(ref, backend, going=restart, now=self.now, sleep=self._around.sleep)
+        job = self.named(ref, backend)
         job.refresh()
         return job
 
@@ -70,16 +78,22 @@ class Road:
         bundle = backend.stage(plan.spec, job_id)
         return backend.to_gcloud(backend.render(plan.spec, best, job_id, bundle))
 
-    def submit(self, plan: Plan, job_id: str, *, is_new: bool) -> Job:
+    def submit(self, plan: Plan, job_id: str, *, is_new: bool, stop: StopEvent | None = None) -> Job:
         """The job of that id, found or made at the first place that takes it.
 
         Args:
             is_new: the id was drawn just now, so that nobody else can know it.
+            stop: ends the waiting for room.
         """
+        with span("gputrain.submit", {"gputrain.job.id": job_id}):
+            return self._submit(plan, job_id, is_new=is_new, stop=stop)
+
+    def _submit(self, plan: Plan, job_id: str, *, is_new: bool, stop: StopEvent | None) -> Job:
         plan.check_fits()
         if plan.is_stale(self.now()):
             plan = attrs.evolve(plan, candidates=self._read_anew(plan.candidates), made_at=self.now())
-        placing = Placing(self._around, plan, job_id)
+        around = self._around if stop is None else attrs.evolve(self._around, rest=pausing(stop))
+        placing = Placing(around, plan, job_id)
         placed = placing.submit(is_new=is_new)
         return Job(
             placed.ref,
@@ -87,6 +101,7 @@ class Road:
             candidate=placed.candidate,
             attempts=placed.attempts,
             going=Restart(self._around, job_id, placing.staged),
+            named=by_name,
             now=self.now,
             sleep=self._around.sleep,
         )
@@ -108,3 +123,10 @@ class Road:
             with ThreadPoolExecutor(max_workers=len(asks)) as pool:
                 found = list(pool.map(lambda ask: ask[0].availability(ask[1]), asks))
         return {candidate: fact for facts in found for candidate, fact in facts.items()}
+
+
+def by_name(uri: str, backend: Backend | None = None) -> Job:
+    """The job of a name, not looked at yet; its backend is made from the name unless given."""
+    ref = JobRef.parse(uri)
+    backend = backend or registry.of_ref(ref)
+    return Road({backend.name: backend}).named(ref, backend)

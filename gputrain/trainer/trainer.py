@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
 from gputrain.errors import Fault, GputrainError, JobLostError, ProviderError, SpecError
 from gputrain.job import Job, Result
+from gputrain.job.events import Listener
+from gputrain.job.watch import StopEvent
+from gputrain.lifecycle import State
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.trainer.choice import chosen
-from gputrain.trainer.found import JobList
+from gputrain.trainer.found import JobList, wanted
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.quotas import read as read_quotas
 from gputrain.trainer.road import Road
+from gputrain.trainer.roll import Roll
 
 if TYPE_CHECKING:
     from gputrain.preflight import Checks
@@ -51,6 +55,7 @@ class Trainer:
 
             backends = registry.find("local")()
         self._backends = chosen(backends)
+        self._rolls: list[Roll] = []
         self._road = Road(self._backends, now, sleep)
 
     def plan(self, entry: Entry | None = None, **fields: Any) -> PlannedJob:
@@ -118,7 +123,15 @@ class Trainer:
             provisioning_model=provisioning_model, region=region,
         )  # fmt: skip
 
-    def submit(self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Job:
+    def submit(
+        self,
+        entry: Entry | None = None,
+        *,
+        idempotency_key: str | None = None,
+        stop: StopEvent | None = None,
+        on_change: Listener | None = None,
+        **fields: Any,
+    ) -> Job:
         """Start a job at the first place of the plan that takes it.
 
         A place that is out of stock sends it to the next, those first that Google names; a regional quota
@@ -128,11 +141,16 @@ class Trainer:
 
         Args:
             entry: as for `plan`.
-            idempotency_key: any text; submitting twice with the same key gives the same job.
+            idempotency_key: any text; submitting twice with the same key gives the same job. It counts
+                within the ``name``, where one is given.
+            stop: a `threading.Event` that ends the waiting for room.
+            on_change: told of each change of the job from now on, as by `Job.watch`.
             **fields: fields of `TrainingSpec`.
 
         Raises:
             SpecError: with all faults of the spec, before anything is touched.
+            ConflictError: the key is that of a job with another spec.
+            StoppedError: ``stop`` was set while it waited; no job was made.
             NoFitError: nothing on offer has that shape; it names what exists.
             NoPlacementError: no place took it; it carries the ledger of attempts.
             QuotaExceededError: every quota is too small, and nothing was tried; or as below.
@@ -140,7 +158,27 @@ class Trainer:
         """
         spec = make_spec(entry, fields)
         job_id = make_job_id(spec, idempotency_key)
-        return self._road.submit(self._road.plan(spec), job_id, is_new=idempotency_key is None)
+        job = self._road.submit(self._road.plan(spec), job_id, is_new=idempotency_key is None, stop=stop)
+        for roll in self._rolls:
+            roll.add(job)
+        if on_change is not None:
+            job.watch(on_change)
+        return job
+
+    def watch(self, listener: Listener) -> Roll:
+        """Tell a listener of each change of every job: those that live, and all that come, by whomever.
+
+        It is called from a thread of ours, with one `JobEvent` at a time; what it raises is logged.
+        ``close()`` ends it, and so does the end of this process.
+        """
+        roll = Roll(self._named, listener)
+        self._rolls.append(roll)
+        return roll
+
+    def _named(self) -> Iterator[Job]:
+        for backend in self._backends.values():
+            for ref in backend.find():
+                yield self._road.named(ref, backend)
 
     def run(self, entry: Entry | None = None, *, progress: str | None = None, **fields: Any) -> Result:
         """Submit, show and wait; as `submit`, `Job.wait` and `Job.result` one after the other.
@@ -162,8 +200,26 @@ class Trainer:
         ref = JobRef.parse(uri)
         return self._road.taken_up(ref, self._backend(ref.backend))
 
-    def jobs(self, *, name: str = "") -> JobList:
-        """Jobs that exist on these backends, newest first; those whose name starts with ``name``."""
+    def jobs(
+        self,
+        *,
+        name: str = "",
+        state: State | str | Iterable[State | str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | timedelta | None = None,
+    ) -> JobList:
+        """Jobs that exist on these backends, newest first; it shows itself as a table.
+
+        Args:
+            name: how their ids begin.
+            state: in one of these states.
+            labels: with all of these labels in their spec.
+            since: made since then; a timedelta counts back from now.
+
+        Raises:
+            SpecError: there is no such state.
+        """
+        asked = wanted(state, labels, since, self._road.now())
         found = []
         for backend in self._backends.values():
             for ref in backend.find(name=name):
@@ -171,7 +227,7 @@ class Trainer:
                     found.append(self._road.taken_up(ref, backend))
                 except (JobLostError, ProviderError) as error:  # noqa: PERF203  # one that cannot be read hides no other
                     log.warning("%s is left out: %s", ref.uri, error)
-        return JobList(found)
+        return asked.of(found)
 
     def supervise(self) -> JobList:
         """Start every interrupted job again that may be; those that were. A service calls it now and then."""
@@ -188,9 +244,13 @@ class Trainer:
         """What bears our label and has no living job, with what it costs; nothing is removed."""
         return tuple(one for backend in self._tidy for one in backend.orphans())
 
-    def sweep(self) -> tuple[Orphan, ...]:
-        """Remove the `orphans`; what was removed."""
-        return tuple(one for backend in self._tidy for one in backend.sweep())
+    def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:
+        """Remove the `orphans`; what was removed.
+
+        Args:
+            only: of what a person has seen; what has become an orphan since is left. All unless given.
+        """
+        return tuple(one for backend in self._tidy for one in backend.clean_up(only))
 
     @property
     def _tidy(self) -> list[CleansUp]:

@@ -13,7 +13,7 @@ EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 
 FLOORS = (
     ("terminal",),
-    ("errors", "secrets", "tables", "times", "entrypoint"),
+    ("errors", "secrets", "tables", "times", "spans", "entrypoint"),
     ("faults",),
     ("fields",),
     ("catalog", "lifecycle", "retry", "ddp", "keeper"),
@@ -39,6 +39,7 @@ FLOORS = (
 OUTSIDE = {
     "errors": {"attrs"},
     "tables": {"attrs", "rich"},
+    "spans": {"opentelemetry"},
     "entrypoint": {"torch"},
     "ddp": {"torch", "numpy"},
     "keeper": set(),

@@ -28,10 +28,10 @@ def test_a_misspelt_ability_is_a_stray():
         def orphan(self):
             return ()
 
-        def sweep(self):
+        def clean_up(self):
             return ()
 
-    assert strays(Slurm()) == ("orphan", "sweep")
+    assert strays(Slurm()) == ("clean_up", "orphan")
     assert not isinstance(Slurm(), CleansUp)
 
 

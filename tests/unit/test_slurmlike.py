@@ -115,7 +115,7 @@ def test_what_is_left_of_a_killed_batch_process_is_found_and_removed(slurm, scri
     assert job.wait(timeout=PATIENCE_S) is State.FAILED
     (orphan,) = trainer.orphans()
     assert (orphan.job_id, orphan.place) == (job.ref.name, "cpu")
-    assert trainer.sweep() == (orphan,)
+    assert trainer.clean_up() == (orphan,)
     until(lambda: trainer.orphans() == ())
 
 
@@ -130,8 +130,8 @@ def test_the_command_line_knows_it(slurm, script, elsewhere, tmp_path):
     assert "rank 0 of 1" in logs.stdout, logs.stderr
     listed = elsewhere("-m", "gputrain", "jobs", "--json", "--backend", "slurm")
     assert [one["uri"] for one in json.loads(listed.stdout)["jobs"]] == [uri]
-    swept = elsewhere("-m", "gputrain", "sweep", "--json")
-    assert json.loads(swept.stdout) == {"removed": True, "orphans": []}
+    cleaned = elsewhere("-m", "gputrain", "clean-up", "--yes", "--json")
+    assert json.loads(cleaned.stdout) == {"removed": True, "orphans": []}
 
 
 def test_the_command_line_says_where_to_say_what_it_lacks(elsewhere):

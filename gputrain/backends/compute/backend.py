@@ -269,9 +269,11 @@ class ComputeEngine(Backend):
         home = home_of(self._settings.project, self._settings.bucket)
         return cleanup.orphans(self._calls, self._board, self._looks, home)
 
-    def sweep(self) -> tuple[Orphan, ...]:
-        """Delete the `orphans`; those that were asked to go."""
-        return tuple(one for one in self.orphans() if self._gangs.delete(one.place, one.name))
+    def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:
+        """Delete the `orphans`, or those of them that were seen before; those that were asked to go."""
+        seen = None if only is None else {(one.place, one.name) for one in only}
+        found = (one for one in self.orphans() if seen is None or (one.place, one.name) in seen)
+        return tuple(one for one in found if self._gangs.delete(one.place, one.name))
 
     def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
         """The command with which a person gets to a node, through Identity-Aware Proxy."""

@@ -46,7 +46,7 @@ def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan
     for job_id, vms in by_job.items():
         try:
             needed = _needed(board, looks, job_id)
-        except GputrainError as error:  # what cannot be judged is not swept
+        except GputrainError as error:  # what cannot be judged is not removed
             log.warning("%s could not be looked at: %s", job_id, error.what)
             continue
         unneeded = (vm for vm in vms if needed is None or not _is_of(needed, vm))

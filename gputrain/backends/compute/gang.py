@@ -260,7 +260,9 @@ class Gangs:
 def _left_behind(gang: VmNames, left: Mapping[str, Json], refused: GputrainError | None) -> GputrainError:
     """The error for VMs that stay; the permission that is lacking says more than we could."""
     names = ", ".join(sorted(left))
-    fix = f"gcloud compute instances delete {' '.join(sorted(left))} --zone {gang.zone}; or trainer.sweep()"
+    fix = (
+        f"gcloud compute instances delete {' '.join(sorted(left))} --zone {gang.zone}; or trainer.clean_up()"
+    )
     return LeftBehindError(
         f"{len(left)} of {len(gang.names)} VMs of {gang.job_id} in {gang.zone} could not be deleted: {names}",
         why="they are on their way out and do not go" if refused is None else str(refused.what),

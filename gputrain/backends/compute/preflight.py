@@ -53,7 +53,7 @@ NEEDS: tuple[Need, ...] = (
         on=On.ACCOUNT,
     ),
 )
-"""Every permission that submitting, watching, stopping and sweeping needs; a test takes each one away.
+"""Every permission that submitting, watching, stopping and cleaning up needs; a test takes each one away.
 
 Source of the roles: Google's IAM reference by general knowledge, not re-read.
 """

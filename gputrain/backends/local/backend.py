@@ -63,7 +63,7 @@ class Local(Backend):
     @classmethod
     def for_ref(cls, ref: JobRef, **arguments: Any) -> Local:
         """The backend that a job's name speaks of."""
-        return cls(root=ref.place, **arguments)
+        return cls(root=ref.place or None, **arguments)
 
     @property
     def poll_s(self) -> float:
@@ -129,7 +129,7 @@ class Local(Backend):
             PermissionDeniedError: the folder of jobs cannot be written, or the job's is not ours alone.
             CapacityError: its disk is full.
         """
-        start.create(request.ref.place, request.ref.name, request.body)
+        start.create(str(self._root), request.ref.name, request.body)
         return request.ref
 
     def recorder(self) -> FolderRecorder:
@@ -169,6 +169,8 @@ class Local(Backend):
         )
 
     def _ref(self, job_id: str) -> JobRef:
+        if self._root == _default_root():  # a short name, for what most people have most of
+            return JobRef(backend=self.name, project="", place="", name=job_id)
         return JobRef(backend=self.name, project=_host(), place=str(self._root), name=job_id)
 
 
@@ -186,9 +188,13 @@ def _host() -> str:
 
 def _folder_of(ref: JobRef) -> str:
     """The job's folder; the name came from a string, so it must name one folder and nothing above it."""
-    path = os.path.join(ref.place, ref.name)
+    path = os.path.join(ref.place or _default_root(), ref.name)
     if not _NAME.fullmatch(ref.name) or not os.path.exists(os.path.join(path, folder.ORDER)):
-        here = "" if ref.project == _host() else f"; it was started on {ref.project}, and this is {_host()}"
+        here = (
+            ""
+            if ref.project in ("", _host())
+            else f"; it was started on {ref.project}, and this is {_host()}"
+        )
         raise JobLostError(
             f"there is no job {ref.name}",
             why=f"{path} is not a job's folder{here}",

@@ -104,17 +104,20 @@ def test_the_same_key_gives_the_same_job(cloud, read, script):
     assert read(*words)[1]["uri"] == read(*words)[1]["uri"]
 
 
-def test_sweep_removes_what_no_job_needs_and_only_says_so_when_asked(cloud, run, read, script):
+def test_what_no_job_needs_is_shown_and_removed_once_that_is_said(cloud, run, read, script):
     script()
     _, job = read("submit", *SPEC, "--detach")
     vm = cloud.compute.find_vm(f"{job['name']}-0-0")
     cloud.power_off(vm.name)
     cloud.clock.advance(300)
-    _, would = read("sweep", "--dry-run")
+    _, would = read("clean-up")
     assert (would["removed"], [one["name"] for one in would["orphans"]]) == (False, [vm.name])
-    assert vm.name in run("sweep")[1]
+    status, out, err = run("clean-up")
+    assert (status, "--yes" in err) == (0, True)
+    assert "Would be removed" in out
+    assert vm.name in run("clean-up", "--yes")[1]
     cloud.clock.advance(300)
-    assert read("sweep")[1] == {"removed": True, "orphans": []}
+    assert read("clean-up", "--yes")[1] == {"removed": True, "orphans": []}
 
 
 def test_a_local_job_streams_its_log_and_ends_with_0(run, script):

@@ -170,7 +170,7 @@ def test_words_that_are_no_command_exit_2(words):
 
 def test_an_api_that_is_off_exits_3(cloud, run):
     cloud.enable_api("compute", enabled=False)
-    status, _, err = run("sweep", "--dry-run")
+    status, _, err = run("clean-up")
     assert status == 3
     assert "gcloud services enable compute.googleapis.com --project" in err
 

@@ -308,10 +308,10 @@ def test_a_list_that_lags_behind_a_new_gang_ends_no_job(cloud, make, code):
 
 
 @pytest.mark.parametrize("row", ["C37", "C37a", "C37b"])
-def test_nothing_is_swept_after_half_a_list(cloud, road, row):
+def test_nothing_is_cleaned_after_half_a_list(cloud, road, row):
     cloud.fail("compute.instances.aggregatedList", row, times=None)
     with pytest.raises(TransientError) as caught:
-        Trainer(road.backend).sweep()
+        Trainer(road.backend).clean_up()
     assert (caught.value.kind, caught.value.why) == ("incomplete_list", ROWS[row].code)
 
 

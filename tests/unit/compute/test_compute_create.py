@@ -300,8 +300,8 @@ def test_the_same_names_in_another_zone_are_another_gang(cloud, make, code):
     backend._calls.end_of("us-central1-b", operation)
     assert vms(cloud) == ["bert-1-0-0", "bert-1-0-0", "bert-1-0-1", "bert-1-0-1"]
     assert make().observe(ref).raw["nodes"][0]["status"] == "RUNNING"
-    swept = make().sweep()
-    assert {(one.place, one.name) for one in swept} == {
+    cleaned = make().clean_up()
+    assert {(one.place, one.name) for one in cleaned} == {
         ("us-central1-b", "bert-1-0-0"), ("us-central1-b", "bert-1-0-1"),
     }  # fmt: skip
     cloud.clock.advance(300)

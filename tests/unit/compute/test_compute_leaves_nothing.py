@@ -38,12 +38,12 @@ def room(cloud):
 
 
 @pytest.mark.parametrize("bucket", ["gs://other-bucket", "gs://my-bucket/team"])
-def test_a_sweep_leaves_the_gangs_of_another_bucket_or_prefix_alone(cloud, make, code, bucket):
+def test_a_clean_up_leaves_the_gangs_of_another_bucket_or_prefix_alone(cloud, make, code, bucket):
     cloud.add_bucket("other-bucket", location="us-central1")
     Road(make()).submit(spec(code), job_id="alice-1")
     cloud.clock.advance(120)
     bob = Trainer(make(bucket=bucket))
-    assert bob.orphans() == bob.sweep() == ()
+    assert bob.orphans() == bob.clean_up() == ()
     assert len(vms(cloud)) == 4
 
 
@@ -147,12 +147,12 @@ def test_a_vm_without_our_labels_is_never_deleted(cloud, make, code):
     for vm in cloud.compute.vms.values():
         vm.resource["labels"] = {"team": "other"}
     make().cancel(ref)
-    Trainer(make()).sweep()
+    Trainer(make()).clean_up()
     cloud.clock.advance(120)
     assert vms(cloud) == ["bert-1-0-0"]
 
 
-def test_one_bad_record_hides_no_other_job_and_stops_no_sweep(cloud, make, code):
+def test_one_bad_record_hides_no_other_job_and_stops_no_clean_up(cloud, make, code):
     Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
     Road(make()).submit(spec(code, num_nodes=1), job_id="gpt-1")
     cloud.world.part(Storage).objects.delete("my-bucket", "records/gpt-1.json")

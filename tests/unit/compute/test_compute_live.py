@@ -91,7 +91,7 @@ def test_a_vm_that_boots_twice_does_not_train_twice(cloud, road, spec):
     wait_until(lambda: not cloud.compute.vms)
 
 
-def test_a_vm_that_may_not_delete_itself_powers_off_and_is_swept(cloud, road, spec):
+def test_a_vm_that_may_not_delete_itself_powers_off_and_is_cleaned(cloud, road, spec):
     buckets = {
         "storage.objects.create",
         "storage.objects.get",
@@ -104,7 +104,7 @@ def test_a_vm_that_may_not_delete_itself_powers_off_and_is_swept(cloud, road, sp
     (orphan,) = road.backend.orphans()
     assert (orphan.name, orphan.place, orphan.job_id) == ("stays-1-0-0", "us-central1-a", "stays-1")
     assert orphan.price.usd_h > 0
-    assert road.backend.sweep() == (orphan,)
+    assert road.backend.clean_up() == (orphan,)
     wait_until(lambda: not cloud.compute.vms)
     assert road.end(ref).state is State.SUCCEEDED
 
@@ -137,7 +137,7 @@ def test_a_gang_that_comes_second_does_nothing(cloud, road, spec):
 def test_a_living_job_is_no_orphan(cloud, road, spec):
     ref = road.submit(spec(WAIT))
     road.until_said(ref, "waiting")
-    assert road.backend.sweep() == ()
+    assert road.backend.clean_up() == ()
     assert road.backend.observe(ref).state is State.RUNNING
     line = Trainer(road.backend).attach(ref.uri).ssh_command()
     assert line.endswith("-0-0 --project my-project --zone us-central1-a --tunnel-through-iap")

@@ -23,7 +23,7 @@ SPARE = {
 
 
 def story(cloud, backend, code):
-    """What people do with a backend, from the first submit to the sweep."""
+    """What people do with a backend, from the first submit to the cleaning up."""
     road = Road(backend)
     spec = TrainingSpec(script=code, gpu="L4:1", provisioning_model="spot", max_run_duration="1h")
     ref = road.submit(spec, job_id="bert-1")
@@ -40,7 +40,7 @@ def story(cloud, backend, code):
         supervised(backend, ref)
     backend.cancel(ref)
     if backend.name == "compute":
-        backend.sweep()
+        backend.clean_up()
     else:  # that it waits for room is written into its record
         cloud.clock.advance(200)
         cloud.vertex.set_stock("g2-standard-4", 0, region="us-central1")

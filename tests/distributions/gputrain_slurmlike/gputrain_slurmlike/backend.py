@@ -205,9 +205,9 @@ class Slurm(Backend):
             for pid in self._left(ref)
         )
 
-    def sweep(self) -> tuple[Orphan, ...]:
-        """End them; their ranks end with them."""
-        found = self.orphans()
+    def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:
+        """End them, or those of them that were seen before; their ranks end with them."""
+        found = tuple(one for one in self.orphans() if only is None or one in only)
         for one in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(one.name), signal.SIGTERM)

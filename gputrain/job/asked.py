@@ -1,0 +1,115 @@
+"""What was asked for a job, as its record tells in any process."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from fractions import Fraction
+from functools import cached_property
+
+from gputrain.catalog import Price, ProvisioningModel
+from gputrain.errors import AccessError, RequestError, SpecError
+from gputrain.planning import Attempt, Candidate, Ledger, Outcome
+from gputrain.records import MADE, Ask, Record, RecordError
+from gputrain.spec import TrainingSpec
+
+log = logging.getLogger("gputrain")
+
+_COUNT = re.compile(r"\d{1,4}(?:/[1-9]\d{0,3})?")
+_OUTCOMES = {one.value: one for one in Outcome}
+_SAID = {"": "accepted", MADE: "made there"}
+
+
+class AskedFor:
+    """What one job's record says, read when it is first wanted; nothing where there is none to read."""
+
+    def __init__(self, read: Callable[[], Record | None]) -> None:
+        self._read = read
+
+    @cached_property
+    def _record(self) -> Record | None:
+        try:
+            return self._read()
+        except (AccessError, RequestError, RecordError) as error:  # whoever may watch need not read records
+            log.info("the record of a job could not be read: %s", error.what)
+            return None
+
+    @cached_property
+    def spec(self) -> TrainingSpec | None:
+        """As the record has it."""
+        try:
+            return None if self._record is None else self._record.training_spec
+        except SpecError:  # of a release that is newer
+            return None
+
+    @cached_property
+    def candidate(self) -> Candidate | None:
+        """Where it was asked for last."""
+        ledger = self.attempts
+        return ledger[-1].candidate if ledger and ledger[-1].outcome is Outcome.ACCEPTED else None
+
+    @cached_property
+    def attempts(self) -> Ledger:
+        """Every place that was asked."""
+        if self._record is None or self.spec is None:
+            return Ledger()
+        try:
+            return ledger_of(self._record, self.spec)
+        except ValueError:  # words of a release that is newer
+            return Ledger()
+
+    @cached_property
+    def created_at(self) -> datetime | None:
+        """When it was first written down."""
+        at = 0.0 if self._record is None else self._record.created_at
+        return moment(at) if at else None
+
+
+def candidate_of(ask: Ask, spec: TrainingSpec) -> Candidate:
+    """Where an ask would have the job, at the price of that day.
+
+    Raises:
+        ValueError: a word of it is none of ours.
+    """
+    way = ask.way
+    if not _COUNT.fullmatch(way.gpu_count):
+        raise ValueError(f"{way.gpu_count[:20]!r} is no count of GPUs")
+    count = Fraction(way.gpu_count)
+    model = ProvisioningModel(way.model) if way.model else None
+    price = None if ask.price_usd_h is None else ask.price_usd_h / spec.num_nodes
+    limit = spec.max_run_duration
+    if spec.max_cost is not None and ask.price_usd_h:
+        limit = min(limit, timedelta(seconds=int(spec.max_cost / ask.price_usd_h * 3600)))
+    return Candidate(
+        backend=way.backend,
+        gpu=way.gpu or None,
+        gpu_count=int(count) if count.denominator == 1 else count,
+        machine_type=way.machine_type,
+        place=way.place,
+        region=way.region,
+        provisioning_model=model,
+        num_nodes=spec.num_nodes,
+        nproc_per_node=spec.nproc_per_node or max(1, int(count)),
+        price=None if price is None else Price(usd_h=price, source="the record of the job", date=""),
+        max_run_duration=limit,
+    )
+
+
+def ledger_of(record: Record, spec: TrainingSpec) -> Ledger:
+    """Every place that a record knows to have been asked, and what it answered. Raises as `candidate_of`."""
+    return Ledger(
+        Attempt(
+            candidate=candidate_of(ask, spec),
+            at=moment(ask.at),
+            outcome=Outcome.ACCEPTED if ask.answer in _SAID else _OUTCOMES.get(ask.answer, Outcome.UNCLEAR),
+            answer=_SAID.get(ask.answer) or ask.said or ask.answer,
+        )
+        for ask in record.asks
+    )
+
+
+def moment(seconds: float) -> datetime:
+    """Seconds since 1970 as a time in UTC."""
+    return datetime.fromtimestamp(0, timezone.utc) + timedelta(seconds=seconds)

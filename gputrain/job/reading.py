@@ -1,0 +1,138 @@
+"""What a handle reads of its job: log lines, and what the script reported among them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from itertools import chain
+
+from gputrain import view
+from gputrain.backends.base import Backend, JobRef, LogLine
+from gputrain.errors import GputrainError
+from gputrain.job.facts import Facts
+from gputrain.job.going import Going
+from gputrain.job.logs import LineFilter, LogReader, Page, last_of, pattern
+from gputrain.job.result import silent_for
+from gputrain.job.watch import StopEvent
+from gputrain.lifecycle import Observation
+from gputrain.metrics import Metrics, Reports
+from gputrain.planning import Candidate, Ledger
+
+log = logging.getLogger("gputrain")
+
+
+class LogReading(Facts):
+    """The part of a `Job` that reads."""
+
+    def __init__(
+        self,
+        ref: JobRef,
+        backend: Backend,
+        candidate: Candidate | None,
+        attempts: Ledger,
+        going: Going,
+        now: Callable[[], datetime],
+        sleep: Callable[[float], None],
+    ) -> None:
+        super().__init__(ref, candidate, attempts, going, now)
+        self._backend = backend
+        self._sleep = sleep
+        self._reading = threading.Lock()
+        self._watched = LogReader()
+        self._reports = Reports()
+
+    def refresh(self) -> Observation:
+        """Look at the job once."""
+        raise NotImplementedError
+
+    @property
+    def poll_s(self) -> float:
+        """Seconds between two looks."""
+        return self._backend.poll_s
+
+    @property
+    def platform(self) -> str:
+        """What is looked at with this job: its platform, in its project."""
+        return f"{self.ref.backend} {self.ref.project}"
+
+    def logs(
+        self,
+        *,
+        rank: int | None = None,
+        since: datetime | timedelta | None = None,
+        tail: int | None = None,
+        grep: str | None = None,
+        follow: bool = False,
+        stop: StopEvent | None = None,
+    ) -> Iterator[LogLine]:
+        """Log lines, oldest first, none twice; read as they are asked for, however long the log is.
+
+        Args:
+            rank: only this rank's lines; all ranks and agents unless said.
+            since: only lines from then on; a timedelta counts back from now.
+            tail: only the last so many of the lines that the others leave.
+            grep: only lines in which this regular expression is found.
+            follow: go on until the job has ended.
+            stop: a `threading.Event` that ends the following.
+
+        Raises:
+            RequestError: ``grep`` is no regular expression.
+        """
+        wanted = LineFilter(
+            rank=rank,
+            since=self.now() - since if isinstance(since, timedelta) else since,
+            grep=None if grep is None else pattern(grep),
+        )
+        reader = LogReader()
+        if tail is None:
+            return wanted.of(self._lines(reader, follow, stop))
+        so_far = last_of(wanted.of(self._lines(reader, follow=False)), tail)
+        return chain(so_far, wanted.of(self._lines(reader, follow, stop))) if follow else so_far
+
+    def _lines(self, reader: LogReader, follow: bool, stop: StopEvent | None = None) -> Iterator[LogLine]:
+        while True:
+            if not self._state.is_terminal:
+                self.refresh()
+            ended = self._state.is_terminal  # judged before reading, so that the last lines are read too
+            for lines in reader.pages(self._backend, self.ref):
+                yield from lines
+            if ended or not follow or (stop is not None and stop.is_set()):
+                return
+            (self._sleep if stop is None else stop.wait)(self.poll_s)
+
+    def metrics(self) -> Metrics:
+        """What the script reported so far with ``session.report``; a long course is kept thin."""
+        for _ in self._news():
+            pass
+        return self._reports.metrics
+
+    def _silence(self) -> timedelta | None:
+        """How long it had been silent when it ended; None where its log cannot be read."""
+        try:
+            return silent_for(self.logs(), self._seen.ended_at)
+        except GputrainError as error:
+            log.info("the log of %s could not be read: %s", self.uri, error.what)
+            return None
+
+    def _news(self) -> Iterator[Page]:
+        """Log lines that nobody has watched yet; their reports are kept, the lines are not."""
+        pages = self._watched.pages(self._backend, self.ref)
+        while True:
+            with self._reading:
+                lines = next(pages, None)
+                if lines is None:
+                    return
+                self._reports.add(line.message for line in lines)
+            yield lines
+
+    def _snapshot(self) -> view.Snapshot:
+        return view.Snapshot(
+            title=self.ref.name,
+            state=self._state,
+            elapsed=self.duration or timedelta(0),
+            detail=self._seen.detail,
+            metrics=self._reports.metrics,
+            cost_usd=self.cost_usd,
+        )

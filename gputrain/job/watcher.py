@@ -1,0 +1,172 @@
+"""One thread that looks at every job somebody waits for without a thread of his own.
+
+::
+
+    future = job.future(); await job; job.watch(callback)      a thousand of them: one thread, shared looks
+
+It is a daemon and holds no job: whoever stops watching, or ends the process, stops nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from gputrain.errors import TransientError
+from gputrain.job.pace import BLIND_FOR_AT_MOST_S, pause_s
+from gputrain.lifecycle import State
+
+log = logging.getLogger("gputrain")
+
+MOST_BUSY = 0.2
+"""The share of a core that looking may take, however many jobs are watched."""
+
+Tell = Callable[[Exception | None], None]
+"""Called after each look; with an error it is the last call."""
+
+
+class Watchable(Protocol):
+    """What the watcher needs of a job."""
+
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def platform(self) -> str: ...
+
+    @property
+    def poll_s(self) -> float: ...
+
+    def refresh(self) -> object: ...
+
+    def supervise(self) -> bool: ...
+
+
+@attrs.define(eq=False)
+class _Watch:
+    job: Watchable
+    tell: Tell
+    since: float
+    seen_at: float
+    due: float = 0.0
+    is_mending: bool = False
+
+
+class Watcher:
+    """Looks at jobs in turn, those that are due."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._clear()
+        os.register_at_fork(after_in_child=self._clear)  # the thread stays behind, and so do its watches
+
+    def _clear(self) -> None:
+        self._changed = threading.Condition()
+        self._mending = threading.Lock()
+        self._watches: dict[int, _Watch] = {}
+        self._thread: threading.Thread | None = None
+        self._blind: dict[str, tuple[float, TransientError]] = {}
+
+    def watch(self, job: Watchable, tell: Tell) -> Callable[[], None]:
+        """Look at a job until it has ended; what is returned ends the watching earlier."""
+        now = time.monotonic()
+        with self._changed:
+            number = next(self._numbers)
+            self._watches[number] = _Watch(job, tell, since=now, seen_at=now)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="gputrain watches jobs", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return lambda: self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        with self._changed:
+            self._watches.pop(number, None)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._watches:
+                    self._thread = None
+                    return
+                now = time.monotonic()
+                due = [(number, one) for number, one in self._watches.items() if one.due <= now]
+                if not due:
+                    self._changed.wait(max(0.001, min(one.due for one in self._watches.values()) - now))
+                    continue
+            for number, one in due:
+                if number in self._watches:
+                    self._look(number, one)
+            time.sleep((time.monotonic() - now) * (1 / MOST_BUSY - 1) if len(due) > 1 else 0.0)
+
+    def _look(self, number: int, one: _Watch) -> None:
+        now, platform = time.monotonic(), one.job.platform
+        pause = pause_s(one.job.poll_s, now - one.since)
+        until, blind = self._blind.get(platform, (0.0, None))
+        try:
+            if blind is not None and now < until:  # one platform, one failing call: the others wait with it
+                raise blind
+            if not one.is_mending:
+                one.job.refresh()
+                self._supervise(one)
+        except TransientError as error:
+            if error is not blind:
+                self._blind[platform] = (time.monotonic() + max(pause, error.retry_after_s or 0.0), error)
+            one.due = self._blind[platform][0]
+            if now - one.seen_at > BLIND_FOR_AT_MOST_S:
+                self._end(number, one, error)
+            return
+        except Exception as error:  # noqa: BLE001  # told to whoever waits: one bad job must not end the thread
+            self._end(number, one, error)
+            return
+        self._blind.pop(platform, None)
+        one.seen_at = time.monotonic()
+        one.due = one.seen_at + pause
+        if one.job.state.is_terminal:
+            self._end(number, one, None)
+        else:
+            _tell(one, None)
+
+    def _supervise(self, one: _Watch) -> None:
+        """What a job may need after a look; to start it again may take long, and is done aside."""
+        if one.job.state is not State.INTERRUPTED:
+            one.job.supervise()
+            return
+        one.is_mending = True
+        threading.Thread(target=self._mend, args=(one,), name="gputrain restarts a job", daemon=True).start()
+
+    def _mend(self, one: _Watch) -> None:
+        with self._mending:
+            try:
+                one.job.supervise()
+            except Exception as error:  # noqa: BLE001  # the next look tells what came of it
+                log.warning("a job could not be looked after: %s", error)
+            finally:
+                one.is_mending = False
+
+    def _end(self, number: int, one: _Watch, error: Exception | None) -> None:
+        with self._changed:
+            is_wanted = self._watches.pop(number, None) is not None
+        if error is not None:
+            log.warning("a job is not watched any more: %s", error)
+        if is_wanted:
+            _tell(one, error)
+
+
+def _tell(one: _Watch, error: Exception | None) -> None:
+    try:
+        one.tell(error)
+    except Exception:
+        log.exception("a listener failed; the job is watched on")
+
+
+WATCHER = Watcher()
+"""The process's own: many handles, one thread."""

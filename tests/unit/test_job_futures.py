@@ -1,0 +1,206 @@
+"""Jobs as futures, awaited and told: one thread for all of them, and nobody's stop is anybody else's."""
+
+import asyncio
+import concurrent.futures
+import json
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from gputrain import JobEvent, JobFailedError, JobTimeoutError, Local, State, StoppedError, Trainer
+
+LASTS = "import time, sys\nprint('up', flush=True)\ntime.sleep(float(sys.argv[1]))\n"
+
+
+@pytest.fixture
+def trainer():
+    return Trainer(Local(gpus=0))
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text):
+        path = tmp_path / f"train{len(list(tmp_path.iterdir()))}.py"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def long(trainer, script):
+    """A job that goes on for a minute unless it is ended."""
+    job = trainer.submit(script(LASTS), args=["60"])
+    yield job
+    job.cancel()
+    job.wait(timeout=30)
+
+
+def test_a_future_gives_the_result_or_its_error_each_time_anew(trainer, script):
+    path = script("import sys\nif sys.argv[1] == '1': raise ValueError('of the script')\n")
+    jobs = [trainer.submit(path, args=[str(number)]) for number in range(3)]
+    futures = {job.future(): job for job in jobs}
+    done = list(concurrent.futures.as_completed(futures, timeout=60))
+    assert len(done) == 3
+    errors = [futures[one].future().exception(timeout=10) for one in done]
+    assert [type(one) for one in errors].count(JobFailedError) == 1
+    assert jobs[0].future().result(timeout=10).uri == jobs[0].uri
+    first, second = jobs[1].future().exception(), jobs[1].future().exception()
+    assert first is not second
+    assert "of the script" in first.traceback
+
+
+def test_cancelling_one_future_touches_nobody_else(long):
+    mine, other = long.future(), long.future()
+    assert mine.cancel()
+    assert concurrent.futures.wait([mine], timeout=5).done == {mine}
+    time.sleep(0.2)
+    assert not other.done()
+    assert long.refresh().state is State.RUNNING or long.state is State.PROVISIONING
+    assert other.cancel()
+
+
+def test_an_await_that_is_cancelled_leaves_the_job_alone(long):
+    async def watched():
+        began = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(long, timeout=0.3)
+        return time.monotonic() - began
+
+    assert asyncio.run(watched()) < 3
+    assert not long.refresh().state.is_terminal
+
+
+def test_jobs_are_gathered_in_an_event_loop(trainer, script):
+    async def all_of_them():
+        path = script("import sys; sys.exit(int(sys.argv[1]))")
+        jobs = [trainer.submit(path, args=[str(code)]) for code in (0, 3)]
+        return await asyncio.gather(*jobs, return_exceptions=True)
+
+    well, badly = asyncio.run(all_of_them())
+    assert well.state == "succeeded"
+    assert (type(badly), badly.exit_code) == (JobFailedError, 3)
+    assert pickle.loads(pickle.dumps(well)).metrics.count == 0
+
+
+def test_many_who_wait_share_one_thread(long):
+    before = threading.active_count()
+    futures = [long.future() for _ in range(1000)]
+    time.sleep(0.3)
+    assert threading.active_count() <= before + 1
+    for one in futures:
+        one.cancel()
+    until = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.05)
+    assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize("call", ["wait", "result"])
+def test_a_stop_ends_the_waiting_at_once_and_never_the_job(long, call):
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    began = time.monotonic()
+    with pytest.raises(StoppedError):
+        getattr(long, call)(stop=stop)
+    assert time.monotonic() - began < 3
+    assert not long.refresh().state.is_terminal
+
+
+def test_a_stop_ends_the_following_of_a_log(long):
+    stop, lines = threading.Event(), []
+    for line in long.logs(follow=True, stop=stop):
+        lines.append(line.message)
+        stop.set()
+    assert "up" in lines
+
+
+def test_a_stop_that_nobody_sets_changes_nothing(trainer, script, long):
+    assert trainer.submit(script("print(1)")).wait(timeout=60, stop=threading.Event()) is State.SUCCEEDED
+    with pytest.raises(JobTimeoutError):
+        long.wait(timeout=0.2, stop=threading.Event())
+
+
+def test_a_process_that_awaits_ends_at_once(long, tmp_path):
+    (tmp_path / "job").write_bytes(pickle.dumps(long))
+    code = "import pickle, sys; future = pickle.load(open(sys.argv[1], 'rb')).future(); print('bye')"
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "job")], capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (0, "bye\n"), done.stderr
+    assert time.monotonic() - began < 20
+    assert not long.refresh().state.is_terminal
+
+
+def test_a_forked_child_watches_for_itself(long):
+    future = long.future()
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if isinstance(long.future().exception(timeout=1), Exception) else 1)
+        except concurrent.futures.TimeoutError:
+            os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    future.cancel()
+
+
+def test_each_change_is_told_as_a_small_event(trainer, script):
+    told = []
+    job = trainer.submit(script("raise KeyError('of the script')"), on_change=told.append)
+    heard = []
+    assert job.wait(timeout=60, on_change=heard.append) is State.FAILED
+    until = time.monotonic() + 10
+    while not (told and told[-1].state.is_terminal) and time.monotonic() < until:
+        time.sleep(0.02)
+    for events in (told, heard):
+        assert all(isinstance(one, JobEvent) for one in events)
+        assert [one.kind for one in events] == ["seen", *["state"] * (len(events) - 1)]
+        document = json.loads(json.dumps(events[-1].to_dict()))
+        assert set(document) == {
+            "version", "kind", "uri", "id", "state", "place", "detail", "attempt", "cost_usd", "failure", "at"
+        }  # fmt: skip
+        assert (document["version"], document["state"], document["uri"]) == (1, "failed", job.uri)
+        assert "of the script" in document["failure"]["traceback"]
+
+
+def test_a_trainer_tells_of_all_jobs_that_live_and_that_come(trainer, script, long):
+    told = {}
+    old = trainer.submit(script("print(1)"))
+    old.wait(timeout=60)
+    watching = trainer.watch(lambda event: told.setdefault(event.id, []).append(event.state.value))
+    path = script("print(1)")
+    job = trainer.submit(path)
+    other = Trainer(Local(gpus=0)).submit(path)
+    job.wait(timeout=60)
+    until = time.monotonic() + 30
+    while not (told.get(job.id, [""])[-1] == "succeeded" and long.id in told):
+        assert time.monotonic() < until, told
+        time.sleep(0.05)
+    assert old.id not in told
+    watching.close()
+    other.wait(timeout=60)
+
+
+def test_a_listener_that_fails_ends_nothing(trainer, script, caplog):
+    def listener(event):
+        raise RuntimeError("of the listener")
+
+    job = trainer.submit(script("print(1)"), on_change=listener)
+    assert job.future().result(timeout=60).state == "succeeded"
+    assert "a listener failed" in caplog.text
+
+
+def test_a_change_is_logged_with_its_fields(trainer, script, caplog):
+    caplog.set_level(logging.INFO, logger="gputrain")
+    job = trainer.submit(script("print(1)"))
+    job.wait(timeout=60)
+    told = [one.gputrain for one in caplog.records if getattr(one, "gputrain", None)]
+    assert told[-1]["state"] == "succeeded"
+    assert told[-1]["uri"] == job.uri
