@@ -234,13 +234,20 @@ class Pace:
 
     Args:
         each_s: seconds of one call; with n streams each has its turn every n times that.
+        few: up to so many streams each have a turn whenever they ask.
         idle_s: a stream that has not asked for so long counts no more.
     """
 
     def __init__(
-        self, *, each_s: float, idle_s: float = 120.0, now: Callable[[], float] = time.monotonic
+        self,
+        *,
+        each_s: float,
+        few: int = 0,
+        idle_s: float = 120.0,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._each_s = each_s
+        self._few = few
         self._now = now
         self._lock = threading.Lock()
         self._taken_at: Kept[str, float] = Kept(idle_s=idle_s, now=now)
@@ -250,7 +257,7 @@ class Pace:
         with self._lock:
             now = self._now()
             taken = dict(self._taken_at.items())
-            pause_s = self._each_s * max(1, len(taken))
+            pause_s = self._each_s * max(1, len(taken)) if len(taken) > self._few or not self._few else 0.0
             if not is_continued and 0 <= now - taken.get(stream, float("-inf")) < pause_s:
                 return False
             self._taken_at.put(stream, now)

@@ -66,6 +66,7 @@ class Claim:
         self._monotonic = monotonic
         self._wrote_at: tuple[datetime, float] | None = None
         self._met: tuple[int, float] | None = None
+        self._known_at: datetime | None = None
         self.record: Record | None = None
 
     @property
@@ -91,9 +92,16 @@ class Claim:
                 return self.record
         return None
 
+    def is_younger(self, record: Record, seconds: float) -> bool:
+        """Whether a record that was read or written here is not so old yet, by this process's date."""
+        if self._known_at is None:
+            return False
+        since_s = (self._now() - self._known_at).total_seconds()
+        return 0 <= since_s < seconds - record.age_s  # a date that was set back says nothing
+
     def _aged(self, record: Record) -> Record:
         """The record, as old as it certainly is: a service whose clock stands keeps nobody waiting."""
-        now = self._monotonic()
+        now, self._known_at = self._monotonic(), self._now()
         if self._met is None or self._met[0] != record.generation:
             self._met = record.generation, now
         return attrs.evolve(record, age_s=max(record.age_s, now - self._met[1]))
@@ -124,7 +132,8 @@ class Claim:
     def write(self, record: Record) -> None:
         """Write the record as it should be now. Raises as `ask`."""
         self.record = self._home.write(attrs.evolve(record, home=self._home.name))
-        self._wrote_at = self._now(), self._monotonic()
+        self._known_at = self._now()
+        self._wrote_at = self._known_at, self._monotonic()
         self._copy()
 
     def _copy(self) -> None:

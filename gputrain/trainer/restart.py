@@ -84,6 +84,9 @@ class Restart:
             told: the ledger so far.
         """
         stays = Step(placed=None, attempts=told)
+        known = self._claim.record
+        if known is not None and not known.is_open and self._claim.is_younger(known, rest_s(known)):
+            return stays  # many wait for room: what is not due costs no call
         record = self._read()
         if record is None or record.over:
             return stays

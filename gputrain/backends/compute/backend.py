@@ -16,6 +16,7 @@ from gputrain.backends.compute.availability import ZoneAvailability
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.complete import Completion
 from gputrain.backends.compute.gang import Gangs
+from gputrain.backends.compute.glance import CALL_S, FEW, Glances
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, home_of
@@ -25,6 +26,7 @@ from gputrain.backends.compute.settings import read_settings
 from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api
 from gputrain.gcp.objects import Objects
+from gputrain.gcp.shared import Pace
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
@@ -123,6 +125,8 @@ class ComputeEngine(Backend):
         self._gangs = Gangs(calls=self._calls, bucket=home, stored=self._stored)
         self._recorder = VmRecorder(settings=self._settings, board=self._board, gangs=self._gangs)
         self._looks = Looks(self._calls, home, self._stored, self._settings.service_account)
+        self._glances = Glances(self._looks, now)
+        self._turns = Pace(each_s=CALL_S, few=FEW, now=now)
         self._remains = Remains(self._gangs, now)
         self._logs = Logs(calls=self._calls, bucket=home, stored=self._stored, now=now)
         self._parcels = Parcels(access, progress)
@@ -219,6 +223,7 @@ class ComputeEngine(Backend):
         """
         with self._facts.corrected():
             self._gangs.make(request.body)
+        self._glances.forget(request.ref.name)
         return request.ref
 
     def recorder(self) -> VmRecorder:
@@ -231,18 +236,20 @@ class ComputeEngine(Backend):
         Raises:
             JobLostError: there is no such job.
         """
-        return self._looks.undisturbed(ref.name) or self._looks.observe(self._recorder.known(ref))
+        return self._glances.look(ref.name, lambda: self._recorder.known(ref))[1]
 
     def tidy(self, ref: JobRef, seen: Observation) -> None:
         """End what is left of a gang that cannot go on, as a look saw it."""
-        if seen.raw.get("nodes") and seen.state is not State.RUNNING:
-            self._remains.end(VmNames.of(self._recorder.known(ref)), seen)
+        unneeded = [] if seen.state is State.RUNNING else self._remains.of(ref.name, seen)
+        if unneeded:
+            self._remains.end(VmNames.of(self._recorder.known(ref)), unneeded)
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
-        """Lines that all nodes wrote since ``cursor``. Raises as `observe`."""
-        record = self._recorder.known(ref)
-        state = self._looks.observe(record).state
-        is_over = state is State.INTERRUPTED or (state is not None and state.is_terminal)
+        """Lines that all nodes wrote since ``cursor``; of many jobs by turns. Raises as `observe`."""
+        record, seen = self._glances.look(ref.name, lambda: self._recorder.known(ref))
+        is_over = seen.state is State.INTERRUPTED or (seen.state is not None and seen.state.is_terminal)
+        if not is_over and not self._turns.take(ref.name):
+            return LogPage(lines=(), cursor=cursor)
         return self._logs.read(VmNames.of(record), cursor, is_over=is_over)
 
     def cancel(self, ref: JobRef) -> None:
@@ -258,6 +265,7 @@ class ComputeEngine(Backend):
         over = ended(self._board, ref.name, CANCELLED) or record
         cancel = JobObjects(bucket=self._settings.bucket, job_id=ref.name).cancel
         self._stored.write(cancel, b"cancelled", if_generation=None)
+        self._glances.forget(ref.name)
         self._gangs.end(VmNames.of(over))
 
     def orphans(self) -> tuple[Orphan, ...]:

@@ -21,7 +21,6 @@ from gputrain.backends.compute.official import Json
 from gputrain.backends.compute.watch import ZoneWatch
 from gputrain.gcp import LABEL_GANG
 from gputrain.gcp.objects import Objects
-from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import CANCELLED, Record
 from gputrain.records.record import SHORTEST_RESTART_S
@@ -41,11 +40,12 @@ BEFORE_S = 60.0
 """How far Cloud Storage's clock may be ahead of Compute Engine's."""
 
 LARGEST_STATUS = 1 << 20
-_PREPARING = frozenset({"PENDING", "PROVISIONING", "STAGING"})
+_AT_IT = ("running", "ended")
+PREPARING = frozenset({"PENDING", "PROVISIONING", "STAGING"})
 
 
 class Looks:
-    """What was seen of each job; a job that boots or runs undisturbed costs no call of its own."""
+    """Looks at jobs by their records; the VMs of a zone are listed for all jobs together."""
 
     def __init__(self, calls: Calls, bucket: BucketPrefix, stored: Objects, account: str) -> None:
         self._calls = calls
@@ -54,26 +54,6 @@ class Looks:
         self._account = account
         self._lock = threading.Lock()
         self._watches: dict[str, ZoneWatch] = {}
-        self._going: Kept[str, tuple[Record, Observation]] = Kept()
-        self._ended: Kept[str, Observation] = Kept()
-
-    def undisturbed(self, job_id: str) -> Observation | None:
-        """What was seen before, where nothing can have changed: it has ended, or its VMs are as they were."""
-        ended = self._ended.get(job_id)
-        if ended is not None:
-            return ended
-        known = self._going.get(job_id)
-        if known is None:
-            return None
-        record, seen = known
-        gang = VmNames.of(record)
-        listed, _ = self._watch(gang.zone).look()
-        vms = [listed.get(name, {}) for name in gang.names]
-        statuses = {vm.get("status") for vm in vms}
-        is_same = all(map(gang.owns, vms)) and statuses <= (
-            {"RUNNING"} if seen.state is State.RUNNING else _PREPARING
-        )
-        return seen if is_same else None
 
     def observe(self, record: Record) -> Observation:
         """The job as it is now, by its present record."""
@@ -89,14 +69,35 @@ class Looks:
             if not any(node.operations for node in nodes):
                 return _unplaced(record)
         is_over = all(node.is_over for node in nodes)
-        seen = self._ended_one(record, nodes) if is_over else _living(record, gang, nodes)
-        self._remember(record, seen, vms)
-        return seen
+        return self._ended_one(record, nodes) if is_over else _living(record, gang, nodes)
+
+    def statuses(self, record: Record) -> tuple[str, ...]:
+        """Of the VMs of a record's latest ask, as one list tells of all in the zone; none where none is."""
+        if record.last is None or not record.is_open:
+            return ()
+        gang = VmNames.of(record)
+        listed, _ = self._watch(gang.zone).look()
+        vms = (listed.get(name, {}) for name in gang.names)
+        return tuple(str(vm.get("status", "")) if gang.owns(vm) else "" for vm in vms)
+
+    def booted(self, record: Record, seen: Observation) -> Observation:
+        """The job with what guests that boot have said since; those that train are not asked again, nor any
+        behind the first that has nothing new to say."""
+        gang, nodes = VmNames.of(record), reports_of(seen)
+        objects = JobObjects(bucket=self._bucket, job_id=gang.job_id)
+        for rank, node in enumerate(nodes):
+            if node.phase in _AT_IT:
+                continue
+            document = self._document(objects.status(gang.attempt, rank))
+            if document == node.document:
+                break
+            nodes[rank] = attrs.evolve(node, document=document)
+        return _living(record, gang, tuple(nodes))
 
     def nodes(self, gang: VmNames, vms: Mapping[str, Json]) -> tuple[VmReport, ...]:
         """Each VM's state, and the document its guest wrote last."""
         statuses = [str(vms.get(name, {}).get("status", "")) for name in gang.names]
-        if set(statuses) <= _PREPARING:  # no guest has a word to say yet
+        if set(statuses) <= PREPARING:  # no guest has a word to say yet
             return tuple(VmReport(rank=rank, status=status) for rank, status in enumerate(statuses))
         objects = JobObjects(bucket=self._bucket, job_id=gang.job_id)
         found = []
@@ -186,15 +187,6 @@ class Looks:
         with self._lock:
             return self._watches.setdefault(zone, ZoneWatch(self._calls, zone))
 
-    def _remember(self, record: Record, seen: Observation, vms: Mapping[str, Json]) -> None:
-        self._going.drop(record.job_id)
-        statuses = {vm.get("status") for vm in vms.values()}
-        is_going = seen.state is State.RUNNING or (statuses <= _PREPARING and len(vms) > 0)
-        if is_going and not record.over:
-            self._going.put(record.job_id, (record, seen))
-        elif seen.state is not None and seen.state.is_terminal:
-            self._ended.put(record.job_id, seen)
-
 
 def ran(record: Record, nodes: tuple[VmReport, ...]) -> int:
     """Seconds that an attempt has taken of the time limit: rather too many than too few.
@@ -223,9 +215,7 @@ def _living(record: Record, gang: VmNames, nodes: tuple[VmReport, ...]) -> Obser
         state = State.RUNNING
     elif "PENDING" in statuses:
         state = State.QUEUED
-    elif statuses & {*_PREPARING, "REPAIRING"} or not all(
-        node.phase in ("running", "ended") for node in nodes
-    ):
+    elif statuses & {*PREPARING, "REPAIRING"} or not all(node.phase in _AT_IT for node in nodes):
         state = State.PROVISIONING
     else:
         state = State.RUNNING
@@ -268,6 +258,14 @@ def _observation(record: Record, nodes: tuple[VmReport, ...], **seen: Any) -> Ob
         },
         **seen,
     )
+
+
+def reports_of(seen: Observation) -> list[VmReport]:
+    """The VMs that a look saw."""
+    return [
+        VmReport(rank=rank, status=one["status"], document=one["document"])
+        for rank, one in enumerate(seen.raw.get("nodes", ()))
+    ]
 
 
 def _is_anothers(vm: Json, gang: VmNames, document: Mapping[str, Any] | None) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from gputrain.backends.compute.causes import HALTED, VmReport, is_half
 from gputrain.backends.compute.gang import Gangs
+from gputrain.backends.compute.look import reports_of
 from gputrain.backends.compute.names import VmNames
 from gputrain.errors import GputrainError
 from gputrain.gcp.shared import Kept
@@ -35,40 +36,34 @@ class Remains:
         self._lock = threading.Lock()
         self._since: Kept[tuple[str, str], float] = Kept()
 
-    def end(self, gang: VmNames, seen: Observation) -> None:
-        """Delete what nobody needs any more of a job that was looked at.
+    def of(self, job_id: str, seen: Observation) -> list[VmReport]:
+        """What nobody needs any more of a job that was looked at.
 
         That is: VMs of a job that is over which Google has only halted, whose disks bill; what still runs of
         one that was cancelled; and what runs of a gang that cannot go on, once it had its time to save.
         """
-        nodes = nodes_of(seen)
+        nodes = reports_of(seen)
         if seen.state is not None and seen.state.is_terminal:
-            self._remove(gang, [node for node in nodes if node.status in HALTED])
-        elif seen.state is State.STOPPING:  # a cancel whose deletes were refused, or whose caller died
-            self._remove(gang, [node for node in nodes if node.status and node.status != "STOPPING"])
-        elif is_half(nodes) and self._left_s(gang, nodes) <= 0:
-            self._remove(gang, [one for one in nodes if not one.is_over and one.status != "STOPPING"])
+            return [node for node in nodes if node.status in HALTED]
+        if seen.state is State.STOPPING:  # a cancel whose deletes were refused, or whose caller died
+            return [node for node in nodes if node.status and node.status != "STOPPING"]
+        if is_half(nodes) and self._left_s((job_id, seen.ask), nodes) <= 0:
+            return [one for one in nodes if not one.is_over and one.status != "STOPPING"]
+        return []
 
-    def _left_s(self, gang: VmNames, nodes: Sequence[VmReport]) -> float:
-        """Seconds until the rest of a half gang is ended, counted from when this process first saw it."""
-        key, now = (gang.job_id, gang.nonce), self._now()
-        with self._lock:
-            since = self._since.get(key)
-            since = self._since.put(key, now) if since is None else since
-        has_started = all(node.phase in ("running", "ended") for node in nodes)
-        return since + (STARTED_S if has_started else UNSTARTED_S) - now
-
-    def _remove(self, gang: VmNames, nodes: Sequence[VmReport]) -> None:
+    def end(self, gang: VmNames, nodes: Sequence[VmReport]) -> None:
+        """Delete VMs of a gang, as far as that can be done now."""
         for node in nodes:
             try:
                 self._gangs.remove(gang, gang.names[node.rank])
             except GputrainError as error:  # noqa: PERF203  # one who may only look leaves it to others
                 log.info("could not delete %s: %s", gang.names[node.rank], error)
 
-
-def nodes_of(seen: Observation) -> list[VmReport]:
-    """The nodes that a look saw."""
-    return [
-        VmReport(rank=rank, status=one["status"], document=one["document"])
-        for rank, one in enumerate(seen.raw.get("nodes", ()))
-    ]
+    def _left_s(self, key: tuple[str, str], nodes: Sequence[VmReport]) -> float:
+        """Seconds until the rest of a half gang is ended, counted from when this process first saw it."""
+        now = self._now()
+        with self._lock:
+            since = self._since.get(key)
+            since = self._since.put(key, now) if since is None else since
+        has_started = all(node.phase in ("running", "ended") for node in nodes)
+        return since + (STARTED_S if has_started else UNSTARTED_S) - now

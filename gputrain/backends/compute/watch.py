@@ -13,9 +13,11 @@ from gputrain.gcp.shared import Shared
 
 _Seen = tuple[Mapping[str, Json], bool]
 
+FEW = 4
 FRESH_S = 0.5
-PAGE_COSTS_S = 2.0
-"""500 VMs on a page, and a page in each 2 s is 30 calls a minute: half of what 1,000 VMs may cost."""
+PAGE_COSTS_S = 3.0
+"""500 VMs on a page, and a page in each 3 s is 20 calls a minute and zone: with what jobs of a region ask for
+themselves, at most a call a second, watching stays below 150 a minute."""
 
 
 class ZoneWatch:
@@ -41,4 +43,4 @@ class ZoneWatch:
 
 def _fresh_s(seen: _Seen) -> float:
     found = len(seen[0])
-    return FRESH_S if found < 100 else PAGE_COSTS_S * -(-found // 500)
+    return FRESH_S if found <= FEW else PAGE_COSTS_S * -(-found // 500)

@@ -312,7 +312,8 @@ def test_nothing_is_cleaned_after_half_a_list(cloud, road, row):
     cloud.fail("compute.instances.aggregatedList", row, times=None)
     with pytest.raises(TransientError) as caught:
         Trainer(road.backend).clean_up()
-    assert (caught.value.kind, caught.value.why) == ("incomplete_list", ROWS[row].code)
+    assert caught.value.kind == "incomplete_list"
+    assert ROWS[row].code in caught.value.why
 
 
 def test_the_rest_of_a_half_dead_gang_goes_within_a_minute_and_the_whole_starts_again(cloud, make, code):

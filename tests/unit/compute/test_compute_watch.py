@@ -1,0 +1,101 @@
+"""Watching many VM jobs costs few calls, in every phase of their lives, and tells of each in time."""
+
+import json
+
+import pytest
+
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
+from gputrain_emulator.clock import zulu_time
+from tests.road import Road
+
+JOBS = 24
+MINUTES = 3
+MOST_A_MINUTE = 150
+
+
+@pytest.fixture
+def road(cloud, make, code):
+    cloud.compute.settings.quotas = False
+    for metric in ("NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
+        cloud.quota(metric, 10_000)
+    return Road(make())
+
+
+@pytest.fixture
+def watchers(cloud, road, make, code):
+    """Handles of many jobs in one process, as `Job.wait` has them."""
+    spec = TrainingSpec(
+        script=code, gpu="L4:1", machine_type="g2-standard-4", provisioning_model="spot", max_restarts=1,
+        max_run_duration="3h", max_wait_duration="2h",
+    )  # fmt: skip
+    refs = [road.submit(spec, job_id=f"job-{number}") for number in range(JOBS)]
+    trainer = Trainer(make(), sleep=cloud.clock.advance)
+    return [trainer.attach(ref.uri) for ref in refs]
+
+
+def watch(cloud, jobs, minutes=MINUTES):
+    """Look at each every 5 s, as `wait` does; requests a minute, all together."""
+    start, began = len(cloud.requests), cloud.clock.now()
+    while cloud.clock.now() - began < minutes * 60:
+        for job in jobs:
+            job.refresh()
+            job.supervise()
+        cloud.clock.advance(5)
+    return (len(cloud.requests) - start) / minutes
+
+
+def say(cloud, backend, ref, **document):
+    backend._access.post(
+        f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o", action="say what a guest says",
+        params={"uploadType": "media", "name": f"jobs/{ref.name}/attempt-0/status-0.json"},
+        data=json.dumps(document).encode(),
+    )  # fmt: skip
+
+
+def test_many_jobs_whose_guests_have_not_reported_cost_few_calls_and_are_seen_to_run(cloud, road, watchers):
+    cloud.clock.advance(120)
+    assert watch(cloud, watchers, 1) <= MOST_A_MINUTE + JOBS  # each is looked at anew once
+    assert watch(cloud, watchers) <= MOST_A_MINUTE
+    assert {job.state for job in watchers} == {State.PROVISIONING}
+    for job in watchers:
+        say(cloud, road.backend, job.ref, phase="running", running_at=zulu_time(cloud.clock.now()))
+    assert watch(cloud, watchers, 2) <= MOST_A_MINUTE
+    assert {job.state for job in watchers} == {State.RUNNING}
+
+
+def test_many_jobs_that_are_interrupted_and_wait_for_room_cost_few_calls(cloud, watchers):
+    cloud.clock.advance(120)
+    watch(cloud, watchers, 1)
+    for job in watchers:
+        cloud.preempt(f"{job.ref.name}-0-0")
+    cloud.clock.advance(120)
+    for zone in "abcf":
+        cloud.stock(f"us-central1-{zone}", "g2-standard-4", 0)
+    watch(cloud, watchers, 12)  # each asks every zone again, in rounds that grow rare
+    assert watch(cloud, watchers) <= MOST_A_MINUTE
+    assert {job.state for job in watchers} == {State.INTERRUPTED}
+
+
+def test_many_jobs_that_are_being_cancelled_cost_few_calls_and_are_seen_to_end(cloud, make, watchers):
+    cloud.clock.advance(120)
+    watch(cloud, watchers, 1)
+    cloud.compute.settings.delete_s = 400.0
+    for job in watchers:
+        make().cancel(job.ref)
+    watch(cloud, watchers, 1)
+    assert watch(cloud, watchers, 4) <= MOST_A_MINUTE
+    cloud.clock.advance(400)
+    watch(cloud, watchers, 1)
+    assert {job.state for job in watchers} == {State.CANCELLED}
+
+
+def test_one_job_among_few_is_seen_to_run_at_the_next_look(cloud, road, make, code):
+    ref = road.submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"), job_id="bert-1")
+    job = Trainer(make()).attach(ref.uri)
+    cloud.clock.advance(120)
+    assert job.refresh().state is State.PROVISIONING
+    say(cloud, road.backend, ref, phase="running", running_at=zulu_time(cloud.clock.now()))
+    cloud.clock.advance(5)
+    assert job.refresh().state is State.RUNNING
