@@ -1,7 +1,11 @@
-"""What a spec asks of the node agents, in their own variables: the same on every platform."""
+"""What a spec asks of what runs there, the same on every platform: the node agents, loader and prelude."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from gputrain.backends.base import Bundle
 from gputrain.entrypoint import contract
 from gputrain.spec import TrainingSpec
 
@@ -14,3 +18,23 @@ def of_agents(spec: TrainingSpec) -> dict[str, str]:
     if spec.hang_timeout is not None:
         asked[contract.HANG_TIMEOUT] = f"{spec.hang_timeout.total_seconds():g}"
     return asked
+
+
+def of_code(spec: TrainingSpec, bundle: Bundle, bucket: str, addresses: Mapping[str, str]) -> dict[str, Any]:
+    """What the loader and the prelude are told.
+
+    Args:
+        bucket: the name of the one that the code lies in.
+        addresses: of Cloud Storage and Secret Manager.
+    """
+    return {
+        "storage": addresses["storage"],
+        "secretmanager": addresses["secretmanager"],
+        "bucket": bucket,
+        "object": bundle.location.removeprefix(f"gs://{bucket}/"),
+        "sha256": bundle.sha256,
+        "generation": bundle.generation,
+        "argv": list(bundle.argv),
+        "requirements": list(spec.requirements),
+        "secrets": dict(spec.secrets),
+    }

@@ -1,16 +1,25 @@
-"""What Google Cloud asks of a spec, whichever of its services runs the job. Pure."""
+"""What Google Cloud asks of a spec and tells of a candidate, whichever of its services runs the job."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
-from gputrain.planning import Limit
+from gputrain import catalog
+from gputrain.catalog import Service, Shape
+from gputrain.gcp import Access, reservations
+from gputrain.gcp.shared import Found
+from gputrain.planning import Candidate, Limit
+from gputrain.quota.book import in_short
 from gputrain.spec import TrainingSpec
 
 MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 SECRET = re.compile(r"secret://projects/[^/\s]+/secrets/[^/\s]+/versions/(?:\d+|latest)")
+RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 MOST_LABELS = 56
 """64 are allowed on a resource; the rest is for our own."""
 
@@ -21,6 +30,12 @@ def _has_other_labels(spec: TrainingSpec) -> bool:
 
 
 LIMITS = (
+    Limit(
+        field="gpu",
+        asks=lambda spec: not spec.gpu and spec.machine_type is None,
+        why="it runs on machines with GPUs, and none is named",
+        fix="gpu='L4:1'; or use Local for CPU ranks",
+    ),
     Limit(
         field="machine_type",
         asks=lambda spec: spec.machine_type is not None and not MACHINE_TYPE.fullmatch(spec.machine_type),
@@ -47,3 +62,51 @@ LIMITS = (
         fix="store it there and give secret://projects/P/secrets/S/versions/V",
     ),
 )
+
+
+def folders_kept(why: str, *kept: str) -> tuple[Limit, ...]:
+    """The limits that a job's folders begin as those that outlive its machines do; why others do not."""
+    return tuple(
+        Limit(
+            field=field,
+            asks=lambda spec, field=field: not (getattr(spec, field) or kept[0]).startswith(kept),  # type: ignore[misc]
+            why=why,
+            fix=f"{field}='gs://my-bucket/...', or leave it out",
+        )
+        for field in ("checkpoint_dir", "output_dir")
+    )
+
+
+def shape_of(one: Candidate, service: Service) -> Shape:
+    """The catalog's row for a candidate: the one fact that machine and accelerator are written from."""
+    return _shape_of(one.gpu, one.gpu_count, one.machine_type, service)
+
+
+@lru_cache(maxsize=1024)
+def _shape_of(gpu: str | None, count: Any, machine_type: str, service: Service) -> Shape:
+    return catalog.shapes(gpu, count, machine_type=machine_type, service=service)[0]
+
+
+def reservation_questions(access: Access, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
+    """What to ask about the reservations that candidates name, for `Access.looks`."""
+    names = dict.fromkeys(one.reservation for one in wanted if one.reservation)
+    return {
+        _reserved(name): lambda name=name: reservations.read(access, name)  # type: ignore[misc]
+        for name in names
+    }
+
+
+def in_reservation(one: Candidate, shape: Shape, zone: str, found: Mapping[str, Found]) -> tuple[str, str]:
+    """Why the reservation named does not carry the job in a zone, and what is not known of it."""
+    if not one.reservation:
+        return "", ""
+    told = found[_reserved(one.reservation)]
+    if told.value is None:
+        why = in_short(told.error) if told.error else "the list is not whole"
+        return "", f"{_reserved(one.reservation)}: {why}"
+    attached = (shape.gpu.accelerator_type, shape.api_gpu_count) if shape.is_attached else None
+    return reservations.judged(told.value, one.reservation, zone, one.machine_type, attached, one.num_nodes)
+
+
+def _reserved(name: str) -> str:
+    return f"reservation {name}"

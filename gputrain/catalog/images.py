@@ -78,7 +78,7 @@ def cuda_of(image: str) -> str | None:
 
 def _too_old(image: str, gpu: Gpu) -> ImageFault | None:
     cuda = cuda_of(image)
-    if cuda is None or _release(cuda) >= _release(gpu.min_cuda):
+    if cuda is None or release(cuda) >= release(gpu.min_cuda):
         return None
     return ImageFault(
         what=f"CUDA {cuda} cannot run on {gpu.kind}",
@@ -91,13 +91,13 @@ def _too_new(image: str, gpu: Gpu) -> ImageFault | None:
     cuda = cuda_of(image)
     if cuda is None:
         return None
-    if gpu.cuda_dropped_in and _release(cuda) >= _release(gpu.cuda_dropped_in):
+    if gpu.cuda_dropped_in and release(cuda) >= release(gpu.cuda_dropped_in):
         return ImageFault(
             what=f"CUDA {cuda} cannot run on {gpu.kind}",
             why=f"{gpu.kind} is {gpu.sm}, which CUDA {gpu.cuda_dropped_in} dropped",
             fix=f"Take an image built with a CUDA before {gpu.cuda_dropped_in}",
         )
-    if gpu.torch_dropped_in and _release(cuda) >= _release(gpu.torch_dropped_in):
+    if gpu.torch_dropped_in and release(cuda) >= release(gpu.torch_dropped_in):
         return ImageFault(
             what=f"PyTorch built for CUDA {cuda} may not run on {gpu.kind}",
             why=f"PyTorch's own wheels leave {gpu.sm} out from CUDA {gpu.torch_dropped_in} on",
@@ -143,5 +143,6 @@ def _wrong_device(image: str) -> ImageFault | None:
     )
 
 
-def _release(words: str) -> tuple[int, ...]:
+def release(words: str) -> tuple[int, ...]:
+    """A version as numbers, so that 12.10 comes after 12.9."""
     return tuple(int(part) for part in words.split("."))

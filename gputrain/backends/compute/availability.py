@@ -7,17 +7,16 @@ few seconds. What is not answered is unknown, and the catalog's dated table stan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import attrs
 
 from gputrain import catalog
 from gputrain.backends.compute import advice
-from gputrain.backends.compute.offers import shape_of
+from gputrain.backends.google import in_reservation, reservation_questions, shape_of
 from gputrain.catalog import ProvisioningModel, Service, Shape, region_of
 from gputrain.catalog.places import listed_in
-from gputrain.gcp import Access, reservations
+from gputrain.gcp import Access
 from gputrain.gcp.places import InZones, aggregated
 from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Fact
@@ -47,15 +46,12 @@ class ZoneAvailability:
 
     def _questions(self, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
         access = self._access
-        asked: dict[str, Callable[[], Any]] = {}
+        asked = reservation_questions(access, wanted)
         for one in wanted:
-            if _shape(one).is_attached:
+            if shape_of(one, Service.COMPUTE).is_attached:
                 asked[_ACCELERATORS] = lambda: _accelerators(access)
             else:
                 asked[_MACHINES] = lambda: _machines(access)
-            if one.reservation:
-                name = one.reservation
-                asked[_reserved(name)] = lambda name=name: reservations.read(access, name)  # type: ignore[misc]
         if self._has_advice:
             asked |= self._advice(wanted)
         return asked
@@ -64,17 +60,19 @@ class ZoneAvailability:
         asked: dict[str, Callable[[], Any]] = {}
         for one in wanted:
             if one.provisioning_model in advice.MODELS and len(asked) < advice.MOST:
-                asked[advice.key(one)] = lambda one=one: advice.ask(self._access, one, _shape(one))  # type: ignore[misc]
+                asked[advice.key(one)] = lambda one=one: advice.ask(  # type: ignore[misc]
+                    self._access, one, shape_of(one, Service.COMPUTE)
+                )
         return asked
 
     def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
-        shape = _shape(one)
+        shape = shape_of(one, Service.COMPUTE)
         model = one.provisioning_model or ProvisioningModel.STANDARD
         standing = book.standing(
             shape, one.num_nodes, model, region_of(one.place), is_reserved=bool(one.reservation)
         )
         machine = _look(shape, one.place, found)
-        held_why, held_note = _in_reservation(one, shape, found)
+        held_why, held_note = in_reservation(one, shape, one.place, found)
         advised = found.get(advice.key(one)) if one.provisioning_model in advice.MODELS else None
         return Fact(
             verdict=standing.verdict,
@@ -110,30 +108,11 @@ def _look(shape: Shape, zone: str, found: Mapping[str, Found]) -> _Look:
     names = told.value.names(zone) if isinstance(told.value, InZones) else None
     if names is None:
         why = in_short(told.error) if told.error else f"{zone} is left out"
-        return _Look(
-            told_by=_table(shape.gpu.kind, shape.gpu_count, shape.machine_type),
-            unread={f"{key}.aggregatedList": why},
-        )
+        dated = listed_in(shape)
+        table = f"the catalog's table of zones ({dated.key}, {dated.dated})"
+        return _Look(told_by=table, unread={f"{key}.aggregatedList": why})
     by = f"{key}.aggregatedList, {told.read_at:%Y-%m-%d %H:%M} UTC"
     return _Look(told_by=by, absent_why="" if name in names else f"{zone} has no {name} ({by})")
-
-
-def _in_reservation(one: Candidate, shape: Shape, found: Mapping[str, Found]) -> tuple[str, str]:
-    """Why the reservation named does not carry the job, and what is not known of it."""
-    if not one.reservation:
-        return "", ""
-    told = found[_reserved(one.reservation)]
-    if told.value is None:
-        why = in_short(told.error) if told.error else "the list is not whole"
-        return "", f"reservation {one.reservation}: {why}"
-    attached = (shape.gpu.accelerator_type, shape.api_gpu_count) if shape.is_attached else None
-    return reservations.judged(
-        told.value, one.reservation, one.place, one.machine_type, attached, one.num_nodes
-    )
-
-
-def _reserved(name: str) -> str:
-    return f"reservation {name}"
 
 
 def _machines(access: Access) -> InZones:
@@ -149,18 +128,3 @@ def _machines(access: Access) -> InZones:
 def _accelerators(access: Access) -> InZones:
     """Every NVIDIA GPU, by zone: what can be attached to N1 machines there."""
     return aggregated(access, _ACCELERATORS, fields="name", wanted='name eq "nvidia-.*"')
-
-
-@lru_cache(maxsize=1024)
-def _table(gpu: str, count: object, machine_type: str) -> str:
-    told = listed_in(_shape_of(gpu, count, machine_type))
-    return f"the catalog's table of zones ({told.key}, {told.dated})"
-
-
-@lru_cache(maxsize=1024)
-def _shape_of(gpu: str | None, count: object, machine_type: str) -> Shape:
-    return shape_of(gpu, count, machine_type)
-
-
-def _shape(one: Candidate) -> Shape:
-    return _shape_of(one.gpu, one.gpu_count, one.machine_type)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gputrain.backends.asked import of_agents
+from gputrain.backends.asked import of_agents, of_code
 from gputrain.backends.base import Bundle
 from gputrain.backends.compute.names import JobObjects
-from gputrain.backends.compute.offers import shape_of
 from gputrain.backends.compute.settings import ComputeSettings
+from gputrain.backends.google import shape_of
+from gputrain.catalog import Service
 from gputrain.entrypoint import contract
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import BucketPrefix
 
 SCHEMA = 1
 
@@ -36,7 +36,7 @@ def job(
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
     """The document that the guest reads. Nothing in it is a secret: whoever may see the VM may read it."""
-    shape = shape_of(candidate.gpu, candidate.gpu_count, candidate.machine_type)
+    shape = shape_of(candidate, Service.COMPUTE)
     bucket = settings.bucket
     objects = JobObjects(bucket=bucket, job_id=job_id)
     return {
@@ -57,7 +57,7 @@ def job(
         "cancel": objects.cancel,
         "checkpoints": spec.checkpoint_dir or bucket.uri("jobs", job_id, "checkpoints"),
         "output": spec.output_dir or bucket.uri("jobs", job_id, "output"),
-        "order": _code(spec, bundle, bucket, addresses),
+        "order": of_code(spec, bundle, bucket.name, addresses),
         "env": {
             contract.JOIN_TIMEOUT: str(settings.driver_wait_s + JOIN_S),
             **spec.env,
@@ -66,21 +66,4 @@ def job(
             contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
             **of_agents(spec),
         },
-    }
-
-
-def _code(
-    spec: TrainingSpec, bundle: Bundle, bucket: BucketPrefix, addresses: Mapping[str, str]
-) -> dict[str, Any]:
-    """What the loader and the prelude of every backend are told."""
-    return {
-        "storage": addresses["storage"],
-        "secretmanager": addresses["secretmanager"],
-        "bucket": bucket.name,
-        "object": bundle.location.removeprefix(f"gs://{bucket.name}/"),
-        "sha256": bundle.sha256,
-        "generation": bundle.generation,
-        "argv": list(bundle.argv),
-        "requirements": list(spec.requirements),
-        "secrets": dict(spec.secrets),
     }

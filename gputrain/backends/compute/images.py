@@ -6,6 +6,7 @@ import attrs
 
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.catalog import Shape
+from gputrain.catalog.images import release
 from gputrain.errors import Fault, SpecError
 
 INSTALL_DRIVER = "install-nvidia-driver"
@@ -19,7 +20,6 @@ class ImageFamily:
     project: str
     name: str
     cuda: str
-    driver: int
     cpu_architecture: str = "x86_64"
     has_torch: bool = True
 
@@ -32,15 +32,15 @@ class ImageFamily:
 FAMILIES: tuple[ImageFamily, ...] = (
     ImageFamily(
         project="deeplearning-platform-release", name="pytorch-2-9-cu129-ubuntu-2404-nvidia-580",
-        cuda="12.9", driver=580,
+        cuda="12.9",
     ),
     ImageFamily(
         project="deeplearning-platform-release", name="pytorch-2-7-cu128-ubuntu-2204-nvidia-570",
-        cuda="12.8", driver=570,
+        cuda="12.8",
     ),
     ImageFamily(
         project="ubuntu-os-accelerator-images", name="ubuntu-accelerator-2404-arm64-with-nvidia-580",
-        cuda="12.9", driver=580, cpu_architecture="arm64", has_torch=False,
+        cuda="12.9", cpu_architecture="arm64", has_torch=False,
     ),
 )  # fmt: skip
 """In order of preference. All Debian families are deprecated; 2-7 gets no more patches and ends 2027-04-13.
@@ -87,12 +87,8 @@ def path_of(settings: ComputeSettings) -> str:
 
 
 def _suits(family: ImageFamily, shape: Shape, *, native: bool) -> bool:
-    gpu, cuda = shape.gpu, _release(family.cuda)
-    if family.cpu_architecture != shape.machine.cpu_architecture or cuda < _release(gpu.min_cuda):
+    gpu, cuda = shape.gpu, release(family.cuda)
+    if family.cpu_architecture != shape.machine.cpu_architecture or cuda < release(gpu.min_cuda):
         return False
     dropped_in = gpu.torch_dropped_in if native else gpu.cuda_dropped_in
-    return (family.has_torch or not native) and (not dropped_in or cuda < _release(dropped_in))
-
-
-def _release(words: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in words.split("."))
+    return (family.has_torch or not native) and (not dropped_in or cuda < release(dropped_in))

@@ -8,9 +8,9 @@ from gputrain import catalog
 from gputrain.backends.compute import networks
 from gputrain.backends.compute.names import NAME
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.backends.google import LIMITS as OF_GOOGLE
+from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept
 from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape
-from gputrain.planning import Limit, Offer, Supply
+from gputrain.planning import Offer, Supply
 from gputrain.spec import TrainingSpec
 
 LONGEST_FLEX_START = timedelta(seconds=FLEX_START_LONGEST_RUN_S)
@@ -29,12 +29,6 @@ def supply(settings: ComputeSettings) -> Supply:
         find_gpu=catalog.find,
         regions=tuple(settings.regions),
     )
-
-
-def shape_of(gpu: str | None, count: object, machine_type: str) -> Shape:
-    """The catalog's row for a candidate: the one fact that a machine is written from."""
-    found = catalog.shapes(gpu, count, machine_type=machine_type, service=Service.COMPUTE)  # type: ignore[arg-type]  # a count of ours
-    return found[0]
 
 
 def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
@@ -62,10 +56,6 @@ def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
     )
 
 
-def _is_a_folder_of_this_machine(path: str | None) -> bool:
-    return path is not None and not path.startswith("gs://")
-
-
 def _refuses(spec: TrainingSpec, model: ProvisioningModel | None) -> tuple[str, str] | None:
     """What flex-start cannot give; docs/design/decisions/ says why a gang has none."""
     if model is not ProvisioningModel.FLEX_START:
@@ -81,20 +71,4 @@ def _refuses(spec: TrainingSpec, model: ProvisioningModel | None) -> tuple[str, 
     return None
 
 
-LIMITS = (
-    Limit(
-        field="gpu",
-        asks=lambda spec: not spec.gpu and spec.machine_type is None,
-        why="it runs on machines with GPUs, and none is named",
-        fix="gpu='L4:1'; or use Local for CPU ranks",
-    ),
-    *(
-        Limit(
-            field=field,
-            asks=lambda spec, field=field: _is_a_folder_of_this_machine(getattr(spec, field)),  # type: ignore[misc]
-            why="a folder of a VM is gone when the VM is",
-            fix=f"{field}='gs://my-bucket/...', or leave it out",
-        )
-        for field in ("checkpoint_dir", "output_dir")
-    ),
-)
+LIMITS = folders_kept("a folder of a VM is gone when the VM is", "gs://")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gputrain.backends.compute import images, networks, offers
+from gputrain.backends.compute import images, networks
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import NAME, vm_names
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.catalog import Shape, region_of
+from gputrain.backends.google import shape_of
+from gputrain.catalog import Service, Shape, region_of
 from gputrain.errors import SpecError
 from gputrain.gcp import LABEL_JOB, Access, label_value
 from gputrain.gcp.ways_out import commands, read_ways_out
 from gputrain.planning import Candidate
-from gputrain.preflight import Check, Checks, Finding, Question, examine
+from gputrain.preflight import Check, Checks, Finding, Question
 from gputrain.preflight.examine import PATIENCE
+from gputrain.preflight.google import NEEDS as OF_GOOGLE, find, look, network
 from gputrain.preflight.images import image
-from gputrain.preflight.networks import find, network
-from gputrain.preflight.permissions import Need, On, permissions
-from gputrain.preflight.places import account, bucket, code
-from gputrain.preflight.project import CLOUD_QUOTAS, NeededApi, apis, credentials, project
+from gputrain.preflight.permissions import Need, On
+from gputrain.preflight.project import NeededApi
 from gputrain.spec import TrainingSpec
 
 _ADMIN = "roles/compute.instanceAdmin.v1"
@@ -37,21 +37,8 @@ NEEDS: tuple[Need, ...] = (
     Need(permission="compute.subnetworks.use", call="put the VMs into the network", role=_ADMIN),
     Need(permission="compute.zoneOperations.get", call="see how making the VMs goes", role=_ADMIN),
     Need(permission="compute.zoneOperations.list", call="see why a VM ended", role=_ADMIN),
-    Need(
-        permission="storage.buckets.list",
-        call="see that the bucket is ours",
-        role="roles/storage.bucketViewer",
-    ),
-    Need(permission="storage.objects.create", call="send the code", role=_OBJECTS, on=On.BUCKET),
-    Need(permission="storage.objects.get", call="read how a job stands", role=_OBJECTS, on=On.BUCKET),
     Need(permission="storage.objects.list", call="find jobs", role=_OBJECTS, on=On.BUCKET),
-    Need(permission="storage.objects.delete", call="note how a job goes on", role=_OBJECTS, on=On.BUCKET),
-    Need(
-        permission="iam.serviceAccounts.actAs",
-        call="run VMs as that account",
-        role="roles/iam.serviceAccountUser",
-        on=On.ACCOUNT,
-    ),
+    *OF_GOOGLE,
 )
 """Every permission that submitting, watching, stopping and cleaning up needs; a test takes each one away.
 
@@ -66,7 +53,6 @@ _PLANS = tuple(
         ("compute.machineTypes.list", "tell which zones have a machine", _VIEWER),
         ("compute.acceleratorTypes.list", "tell which zones have a GPU", _VIEWER),
         ("compute.routers.list", "see whether VMs reach the internet", _VIEWER),
-        ("cloudquotas.quotas.get", "tell the quotas of H100 and newer", "roles/cloudquotas.viewer"),
     )
 )
 """What planning reads; without one, something stays unknown."""
@@ -81,12 +67,7 @@ _EXTERNAL = Need(
     permission="compute.subnetworks.useExternalIp", call="give the VMs external addresses", role=_ADMIN
 )
 
-_APIS = (
-    NeededApi(name="compute.googleapis.com", purpose="make VMs"),
-    NeededApi(name="storage.googleapis.com", purpose="bring the code to them"),
-    CLOUD_QUOTAS,
-)
-_SECRETS = NeededApi(name="secretmanager.googleapis.com", purpose="resolve the spec's secrets")
+_APIS = (NeededApi(name="compute.googleapis.com", purpose="make VMs"),)
 
 
 def preflight(
@@ -98,23 +79,17 @@ def preflight(
 ) -> Checks:
     """What a job would need; with a spec, also its code, its images on each machine, and its VMs' names."""
     access = calls.access
-    secrets = (_SECRETS,) if spec is not None and spec.secrets else ()
     regions = tuple(dict.fromkeys(region_of(one.place) for one in candidates)) or settings.regions
-    asked = permissions(
-        access, _needs(settings), bucket=settings.bucket.name, account=settings.service_account
-    )
-    things = (
-        apis(access, (*_APIS, *secrets)),
-        *asked,
-        bucket(access, settings.bucket, settings.home),
-        account(access, settings.service_account),
+    more = (
         *_networks(access, settings, spec, regions),
-        *code(spec, installed=False),
         *_boot_images(access, settings, spec, candidates),
         *_container(access, spec, candidates),
         *_names(calls, candidates, job_id),
     )
-    return examine(NAME, (credentials(access),), (project(access),), things)
+    return look(
+        NAME, access, of=_APIS, needs=_needs(settings), home=settings.bucket, region=settings.home,
+        runs_as=settings.service_account, spec=spec, more=more,
+    )  # fmt: skip
 
 
 def _needs(settings: ComputeSettings) -> tuple[Need, ...]:
@@ -268,6 +243,4 @@ def _zone(vm: dict[str, object]) -> str:
 
 
 def _shapes(candidates: Sequence[Candidate]) -> tuple[Shape, ...]:
-    return tuple(
-        dict.fromkeys(offers.shape_of(one.gpu, one.gpu_count, one.machine_type) for one in candidates)
-    )
+    return tuple(dict.fromkeys(shape_of(one, Service.COMPUTE) for one in candidates))

@@ -15,9 +15,9 @@ from typing import Any
 from gputrain.backends.base import Bundle
 from gputrain.backends.compute import document, images, networks
 from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, home_of, vm_names
-from gputrain.backends.compute.offers import shape_of
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.catalog import CompactPlacement, ProvisioningModel, Shape
+from gputrain.backends.google import RESERVATION_KEY, shape_of
+from gputrain.catalog import CompactPlacement, ProvisioningModel, Service, Shape
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import LABEL_GANG, our_labels
 from gputrain.keeper import texts
@@ -41,7 +41,6 @@ LONGEST_QUEUE_S = 7200
 SPOT_NOTICE_S = 120
 """Between the metadata server's word and the power button, for Spot VMs. Source: release notes 2026-09-30."""
 
-RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 JOB_KEY = "gputrain-job"
 KEEPER_KEY = "gputrain-keeper"
@@ -147,7 +146,7 @@ def _instance(properties: Mapping[str, Any], name: str, body: Mapping[str, Any])
 def _properties(
     spec: TrainingSpec, candidate: Candidate, job_id: str, settings: ComputeSettings
 ) -> dict[str, Any]:
-    shape = shape_of(candidate.gpu, candidate.gpu_count, candidate.machine_type)
+    shape = shape_of(candidate, Service.COMPUTE)
     properties: dict[str, Any] = {
         "description": f"gputrain job {job_id}",
         "machineType": shape.machine_type,

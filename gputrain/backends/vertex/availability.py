@@ -6,17 +6,16 @@ catalog's dated table stands, the latter is met when the job is made. Compute En
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from gputrain import catalog
-from gputrain.catalog import ProvisioningModel, Service, Shape
+from gputrain.backends.google import in_reservation, reservation_questions, shape_of
+from gputrain.catalog import ProvisioningModel, Service
 from gputrain.catalog.places import listed_in
-from gputrain.gcp import Access, reservations
+from gputrain.gcp import Access
 from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Fact
-from gputrain.quota.book import Book, in_short
+from gputrain.quota.book import Book
 from gputrain.quota.reader import Reader
 
 
@@ -32,53 +31,25 @@ class RegionAvailability:
         """A fact for every candidate."""
         if not wanted:
             return {}
-        found = self._access.looks.ask({**self._reader.questions(), **self._reservations(wanted)})
+        found = self._access.looks.ask(
+            {**self._reader.questions(), **reservation_questions(self._access, wanted)}
+        )
         book = self._reader.book(found)
         return {one: _fact(one, book, found) for one in wanted}
-
-    def _reservations(self, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
-        names = dict.fromkeys(one.reservation for one in wanted if one.reservation)
-        return {
-            _reserved(name): lambda name=name: reservations.read(self._access, name)  # type: ignore[misc]
-            for name in names
-        }
 
 
 def _fact(one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
     model = one.provisioning_model or ProvisioningModel.STANDARD
-    shape, table = _known(one.gpu, one.gpu_count, one.machine_type)
+    shape = shape_of(one, Service.VERTEX)
     standing = book.standing(shape, one.num_nodes, model, one.place, is_reserved=bool(one.reservation))
-    absent_why, held_note = _in_reservation(one, shape, found)
+    zone = one.reservation.split("/")[3] if one.reservation else ""
+    absent_why, held_note = in_reservation(one, shape, zone, found)
+    if zone and catalog.region_of(zone) != one.place:
+        absent_why, held_note = f"reservation {one.reservation} is in {zone}", ""
     return Fact(
         verdict=standing.verdict,
         readings=standing.readings,
         absent_why=absent_why,
-        availability=table,
+        availability=f"the catalog's table of Vertex AI's regions ({listed_in(shape, Service.VERTEX).dated})",
         note="; ".join(filter(None, [standing.note, held_note])),
     )
-
-
-@lru_cache(maxsize=1024)
-def _known(gpu: str | None, count: Any, machine_type: str) -> tuple[Shape, str]:
-    """The catalog's row for a candidate, and where its places were read."""
-    shape = catalog.shapes(gpu, count, machine_type=machine_type, service=Service.VERTEX)[0]
-    dated = listed_in(shape, Service.VERTEX).dated
-    return shape, f"the catalog's table of Vertex AI's regions ({dated})"
-
-
-def _in_reservation(one: Candidate, shape: Shape, found: Mapping[str, Found]) -> tuple[str, str]:
-    """Why the reservation named does not carry the job, and what is not known of it."""
-    if not one.reservation:
-        return "", ""
-    told = found[_reserved(one.reservation)]
-    if told.value is None:
-        return "", f"reservation: {in_short(told.error) if told.error else 'the list is not whole'}"
-    attached = (shape.gpu.accelerator_type, shape.api_gpu_count) if shape.is_attached else None
-    zone = one.reservation.split("/")[3]
-    if catalog.region_of(zone) != one.place:
-        return f"reservation {one.reservation} is in {zone}", ""
-    return reservations.judged(told.value, one.reservation, zone, one.machine_type, attached, one.num_nodes)
-
-
-def _reserved(name: str) -> str:
-    return f"reservation {name}"

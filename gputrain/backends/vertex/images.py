@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from gputrain.catalog import Shape, image_faults
+from gputrain.catalog.images import release
 from gputrain.errors import Fault, SpecError
 
 
@@ -41,13 +42,9 @@ def choose(image: str | None, shape: Shape) -> str:
         return image
     for one in PREBUILT:
         fits_cpu = shape.machine.cpu_architecture == "x86_64"
-        if fits_cpu and _release(one.cuda) >= _release(shape.gpu.min_cuda):
+        if fits_cpu and release(one.cuda) >= release(shape.gpu.min_cuda):
             return one.uri
     allowed = f"an image with CUDA {shape.gpu.min_cuda} or newer for {shape.machine.cpu_architecture}"
     fix = "image='REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE@sha256:...'"
     missing = Fault(field="image", value="None", allowed=allowed, fix=fix)
     raise SpecError(f"no prebuilt container runs {shape.gpu.kind}: {missing}", faults=(missing,))
-
-
-def _release(words: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in words.split("."))

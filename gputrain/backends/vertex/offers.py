@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 
 from gputrain import catalog
-from gputrain.backends.google import LIMITS as OF_GOOGLE
+from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept
 from gputrain.catalog import Price, ProvisioningModel, Service, Shape
 from gputrain.planning import Limit, Offer, Supply
 from gputrain.spec import TrainingSpec
@@ -50,17 +50,7 @@ def _too_long_for_flex_start(spec: TrainingSpec) -> bool:
     return ProvisioningModel.FLEX_START in spec.provisioning_model and spec.max_run_duration > FLEX_START_MOST
 
 
-def _is_a_folder_of_this_machine(path: str | None) -> bool:
-    return path is not None and not path.startswith(("gs://", "/gcs/"))
-
-
 LIMITS = (
-    Limit(
-        field="gpu",
-        asks=lambda spec: not spec.gpu and spec.machine_type is None,
-        why="it runs on machines with GPUs, and none is named",
-        fix="gpu='L4:1'; or use Local for CPU ranks",
-    ),
     Limit(
         field="reservation",
         asks=lambda spec: spec.reservation is not None and not _RESERVATION.fullmatch(spec.reservation),
@@ -85,13 +75,5 @@ LIMITS = (
         why="a container takes 100 variables, some of which are not yours",
         fix=f"at most {_ENV_MOST} in env and secrets together",
     ),
-    *(
-        Limit(
-            field=field,
-            asks=lambda spec, field=field: _is_a_folder_of_this_machine(getattr(spec, field)),  # type: ignore[misc]
-            why="a folder of the container is gone when it ends",
-            fix=f"{field}='gs://my-bucket/...', or leave it out",
-        )
-        for field in ("checkpoint_dir", "output_dir")
-    ),
+    *folders_kept("a folder of the container is gone when it ends", "gs://", "/gcs/"),
 )

@@ -8,13 +8,13 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from gputrain import catalog
-from gputrain.backends.asked import of_agents
+from gputrain.backends.asked import of_agents, of_code
 from gputrain.backends.base import Bundle
+from gputrain.backends.google import RESERVATION_KEY, shape_of
 from gputrain.backends.vertex import images
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import LABEL_REGION
-from gputrain.catalog import ProvisioningModel, Service, Shape
+from gputrain.catalog import ProvisioningModel, Service
 from gputrain.entrypoint import contract
 from gputrain.gcp import LABEL_GANG, our_labels
 from gputrain.keeper import texts
@@ -22,8 +22,6 @@ from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import STRATEGIES
 from gputrain.staging.bucket import BucketPrefix
-
-RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
 
 def custom_job(
@@ -121,16 +119,8 @@ def _pools(
     return pools
 
 
-def shape_of(candidate: Candidate) -> Shape:
-    """The catalog's row for a candidate: the one fact that machine and accelerator are written from."""
-    found = catalog.shapes(
-        candidate.gpu, candidate.gpu_count, machine_type=candidate.machine_type, service=Service.VERTEX
-    )
-    return found[0]
-
-
 def _machine(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
-    shape = shape_of(candidate)
+    shape = shape_of(candidate, Service.VERTEX)
     machine: dict[str, Any] = {
         "machineType": shape.machine_type,
         "acceleratorType": shape.gpu.vertex_accelerator_type,
@@ -147,7 +137,7 @@ def _machine(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
 
 
 def _disk(candidate: Candidate, settings: VertexSettings) -> dict[str, Any]:
-    sold = shape_of(candidate).machine.boot_disk_types
+    sold = shape_of(candidate, Service.VERTEX).machine.boot_disk_types
     kind = settings.disk_type or ("pd-ssd" if "pd-ssd" in sold else "hyperdisk-balanced")
     return {"bootDiskType": kind, "bootDiskSizeGb": settings.disk_gib}
 
@@ -162,20 +152,10 @@ def _container(
 ) -> dict[str, Any]:
     bucket = settings.bucket
     assert bucket is not None  # the code was staged into it
-    order = {
-        **addresses,
-        "bucket": bucket.name,
-        "object": bundle.location.partition(f"gs://{bucket.name}/")[2],
-        "sha256": bundle.sha256,
-        "generation": bundle.generation,
-        "lock": lock_of(bucket, job_id),
-        "argv": list(bundle.argv),
-        "requirements": list(spec.requirements),
-        "secrets": dict(spec.secrets),
-    }
+    order = {**of_code(spec, bundle, bucket.name, addresses), "lock": lock_of(bucket, job_id)}
     env = {**spec.env, **_environment(spec, candidate, job_id, bucket)}
     return {
-        "imageUri": images.choose(spec.image, shape_of(candidate)),
+        "imageUri": images.choose(spec.image, shape_of(candidate, Service.VERTEX)),
         "command": ["python3", "-c", loader()],
         "args": [json.dumps(order, sort_keys=True)],
         "env": [{"name": name, "value": env[name]} for name in sorted(env)],
