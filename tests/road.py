@@ -4,7 +4,7 @@ import secrets
 import time
 from datetime import datetime, timezone
 
-from gputrain.backends.base import Completes
+from gputrain.backends.base import Completes, SendsCode
 from gputrain.errors import CapacityError, GputrainError, NoPlacementError
 from gputrain.gcp import UnclearError
 from gputrain.lifecycle import State
@@ -61,6 +61,8 @@ class Road:
             code=Code(location=bundle.location, argv=bundle.argv, sha256=bundle.sha256),
         )  # fmt: skip
         request = self.backend.complete(request) if isinstance(self.backend, Completes) else request
+        if isinstance(self.backend, SendsCode):
+            self.backend.send(bundle)
         claim.ask(record, Ask(way=way_of(request.candidate), attempt=0, names=request.names, nonce=NONCE))
         try:
             return self.backend.create(request)

@@ -9,6 +9,7 @@ from gputrain.backends.base import (
     Completes,
     OpensShells,
     Preflights,
+    SendsCode,
     SpeaksGcloud,
     TellsQuotas,
     Tidies,
@@ -18,6 +19,7 @@ from gputrain.backends.recorder import KeepsRecords
 ABILITIES: tuple[type, ...] = (
     Attaches,
     Completes,
+    SendsCode,
     KeepsRecords,
     Tidies,
     CleansUp,

@@ -33,7 +33,6 @@ def of_code(spec: TrainingSpec, bundle: Bundle, bucket: str, addresses: Mapping[
         "bucket": bucket,
         "object": bundle.location.removeprefix(f"gs://{bucket}/"),
         "sha256": bundle.sha256,
-        "generation": bundle.generation,
         "argv": list(bundle.argv),
         "requirements": list(spec.requirements),
         "secrets": dict(spec.secrets),

@@ -61,10 +61,8 @@ class JobRef:
         """
         parts = [unquote(part) for part in uri.removeprefix(_SCHEME).split("/")]
         if not uri.startswith(_SCHEME) or len(parts) not in (2, 4) or not all(parts):
-            form = "gputrain://backend/project/place/name"
-            fault = Fault(
-                field="uri", value=repr(uri), allowed=f"the form {form}", fix="copy it from job.uri"
-            )
+            form, fix = "gputrain://backend/project/place/name", "copy it from job.uri"
+            fault = Fault(field="uri", value=repr(uri), allowed=f"the form {form}", fix=fix)
             raise SpecError(f"{uri!r} names no job: it must have the form {form}", faults=(fault,))
         backend, name = parts[0], parts[-1]
         project, place = parts[1:-1] or ("", "")
@@ -83,17 +81,18 @@ class Bundle:
     argv: tuple[str, ...]
     """What follows ``--`` on the entrypoint's command line: ``train.py --lr 3e-4``, ``-m pkg.train``..."""
     sha256: str = ""
-    generation: int = 0
+    content: bytes = attrs.field(default=b"", eq=False, repr=False)
+    """What is to lie there, until it was sent; empty where there is nothing to send."""
 
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """What a backend would send to start one job: pure data, looked at in golden tests."""
+    """What a backend sends to start one job: pure data, looked at in golden tests."""
 
     ref: JobRef
     candidate: Candidate
     body: Mapping[str, Any]
-    """JSON types only."""
+    """JSON types only; of a backend that completes its requests, a draft until then."""
     names: tuple[str, ...] = ()
     """What it would make, by name: known before it is asked for."""
 
@@ -157,7 +156,7 @@ class Backend(Protocol):
 
     @abstractmethod
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:
-        """Bring the code where the job will find it."""
+        """Find the code, and say where the job will find it. It writes nothing."""
 
     @abstractmethod
     def render(
@@ -214,11 +213,20 @@ class Attaches(Protocol):
 
 @runtime_checkable
 class Completes(Protocol):
-    """Its requests hold what only the cloud knows: what an image is today, the generation of the code."""
+    """Its requests hold what only the cloud knows: what an image is today."""
 
     @abstractmethod
     def complete(self, request: Request) -> Request:
-        """The request as it is sent, checked; the code is sent first."""
+        """The request as it is sent, checked. It reads, and changes nothing."""
+
+
+@runtime_checkable
+class SendsCode(Protocol):
+    """Its jobs find their code where it was put for them."""
+
+    @abstractmethod
+    def send(self, bundle: Bundle) -> None:
+        """See that it is there; what is missing is sent. Raises RequestError where there is none to send."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""What Google Cloud asks of a spec and tells of a candidate, whichever of its services runs the job."""
+"""What Google services have in common: asks of a spec, facts of a candidate, how code travels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from functools import lru_cache
 from typing import Any
 
 from gputrain import catalog
+from gputrain.backends.base import Bundle
 from gputrain.catalog import Service, Shape
 from gputrain.gcp import Access, reservations
 from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Limit
 from gputrain.quota.book import in_short
 from gputrain.spec import TrainingSpec
+from gputrain.staging import parcels
+from gputrain.staging.bucket import BucketPrefix
 
 MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -22,6 +25,12 @@ SECRET = re.compile(r"secret://projects/[^/\s]+/secrets/[^/\s]+/versions/(?:\d+|
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 MOST_LABELS = 56
 """64 are allowed on a resource; the rest is for our own."""
+
+
+def packed(access: Access, spec: TrainingSpec, bucket: BucketPrefix, home: str) -> Bundle:
+    """The bundle of code that travels through a bucket. As of `parcels.pack`."""
+    found = parcels.pack(access, spec, bucket, home)
+    return Bundle(location=found.location, argv=found.argv, sha256=found.sha256, content=found.content)
 
 
 def _has_other_labels(spec: TrainingSpec) -> bool:

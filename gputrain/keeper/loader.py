@@ -2,7 +2,7 @@
 """Starts a job in its container: fetch the code, prove that it is the code, unpack it, go on there.
 
 The text of `cloud` and of this module is the container's command, ``python3 -c TEXT JSON``; Python 3.7 is
-enough for it. Nothing is unpacked or run before the generation and the sha256 are what was submitted.
+enough for it. Nothing is unpacked or run before the sha256 is what was submitted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRELUDE = (
 
 def fetch(job: dict[str, str]) -> bytes:
     try:
-        data = Bucket(job["storage"], job["bucket"]).get(job["object"], job["generation"])
+        data = Bucket(job["storage"], job["bucket"]).get(job["object"])
     except CallFailed as error:
         sys.exit("gputrain: cannot fetch the code: %s" % error)
     if data is None:

@@ -10,84 +10,73 @@ import attrs
 from gputrain.entrypoint import zipapp
 from gputrain.errors import RequestError
 from gputrain.gcp import Access, Objects
-from gputrain.gcp.shared import Kept
 from gputrain.spec import TrainingSpec
-from gputrain.staging.archive import Archive, pack
+from gputrain.staging import archive
 from gputrain.staging.bucket import BucketPrefix, Progress, check_bucket, check_owner
 from gputrain.staging.source import resolve
-from gputrain.staging.upload import upload
-
-MOST_PACKED = 100
-"""Archives that wait to be sent at once: more than submit side by side, and a plan packs without sending."""
+from gputrain.staging.upload import silence, upload
 
 
 @attrs.frozen(kw_only=True)
 class Parcel:
-    """Code that is packed and not yet sent."""
+    """Code that is packed and not yet sent, together with the node agent."""
 
     location: str
     """The ``gs://`` object that will hold it, named by its content."""
     sha256: str
     argv: tuple[str, ...]
     """What follows ``--`` on the entrypoint's command line."""
+    content: bytes = attrs.field(repr=False)
 
 
-class Parcels:
-    """Packs code together with the node agent, and sends it where the bucket lacks it."""
+def pack(access: Access, spec: TrainingSpec, bucket: BucketPrefix, home: str) -> Parcel:
+    """Check the bucket and pack the code; nothing is written.
 
-    def __init__(self, access: Access, progress: Progress | None = None) -> None:
-        self._access = access
-        self._progress = {} if progress is None else {"progress": progress}
-        self._packed: Kept[str, Archive] = Kept(most=MOST_PACKED)
-        self._sent: Kept[str, int] = Kept()
+    Args:
+        access: whose bucket.
+        spec: whose code.
+        bucket: where it will go.
+        home: the region that the bucket must lie in.
 
-    def pack(self, spec: TrainingSpec, bucket: BucketPrefix, home: str) -> Parcel:
-        """Check the bucket and pack the code; nothing is written.
+    Raises:
+        SpecError: the entry is not there, or something in its folder cannot travel.
+        RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
+    """
+    source = resolve(spec, installed=False)
+    check_bucket(access, bucket, home)
+    made = {name: text.encode() for name, text in source.made_files.items()}
+    packed = archive.pack(source.folder, made={**made, **_companions()})
+    location = bucket.uri("code", packed.name)
+    return Parcel(location=location, sha256=packed.sha256, argv=source.argv, content=packed.data)
 
-        Args:
-            spec: whose code.
-            bucket: where it will go.
-            home: the region that the bucket must lie in.
 
-        Raises:
-            SpecError: the entry is not there, or something in its folder cannot travel.
-            RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
-        """
-        source = resolve(spec, installed=False)
-        check_bucket(self._access, bucket, home)
-        made = {name: text.encode() for name, text in source.made_files.items()}
-        archive = pack(source.folder, made={**made, **_companions()})
-        name = bucket.object_name("code", archive.name)
-        self._packed.put(name, archive)
-        return Parcel(location=f"gs://{bucket.name}/{name}", sha256=archive.sha256, argv=source.argv)
+def send(
+    access: Access, bucket: BucketPrefix, location: str, content: bytes, *, progress: Progress | None = None
+) -> None:
+    """See that code lies where jobs will fetch it; it is sent where the bucket lacks it.
 
-    def send(self, bucket: BucketPrefix, object_name: str) -> int:
-        """The generation of the object with the code, which is sent first where the bucket lacks it.
+    Args:
+        access: whose bucket.
+        bucket: the bucket; `pack` has checked it where there is content.
+        location: the ``gs://`` object, named by its content.
+        content: the packed code; empty for code that another process has sent.
+        progress: called with the bytes sent and the total.
 
-        What was sent is not kept in memory; packing it again looks again whether it is still there.
-
-        Raises:
-            RequestError: it was never packed here, and the bucket has none of that name.
-        """
-        archive, sent = self._packed.get(object_name), self._sent.get(object_name)
-        if archive is None:
-            return self._there(bucket, object_name) if sent is None else sent
-        generation = upload(self._access, bucket, object_name, archive.data, **self._progress)
-        self._packed.drop(object_name)
-        return self._sent.put(object_name, generation)
-
-    def _there(self, bucket: BucketPrefix, object_name: str) -> int:
-        """The generation of code that another process has sent."""
-        check_owner(self._access, bucket)
-        found = Objects(self._access, bucket.name).stat(object_name)
-        if found is None:
-            raise RequestError(
-                f"gs://{bucket.name}/{object_name} is not there",
-                why="it was sent by another process, or into another bucket",
-                fix="submit again, under the same key, where the code is",
-                try_elsewhere=True,
-            )
-        return found.generation
+    Raises:
+        RequestError: there is none to send, and the bucket has none of that name.
+    """
+    name = location.removeprefix(f"gs://{bucket.name}/")
+    if content:
+        upload(access, bucket, name, content, progress=progress or silence)
+        return
+    check_owner(access, bucket)
+    if Objects(access, bucket.name).stat(name) is None:
+        raise RequestError(
+            f"{location} is not there",
+            why="it was sent by another process, or into another bucket",
+            fix="submit again, under the same key, where the code is",
+            try_elsewhere=True,
+        )
 
 
 @cache

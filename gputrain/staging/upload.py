@@ -18,12 +18,12 @@ AT_ONCE_BYTES = 8 * 1024**2
 CONTENT_TYPE = "application/gzip"
 
 
-def _silence(_sent: int, _total: int) -> None:
-    return None
+def silence(_sent: int, _total: int) -> None:
+    """For whom progress means nothing."""
 
 
 def upload(
-    access: Access, bucket: BucketPrefix, name: str, data: bytes, *, progress: Progress = _silence
+    access: Access, bucket: BucketPrefix, name: str, data: bytes, *, progress: Progress = silence
 ) -> int:
     """Put ``data`` where no object is yet; unchanged content is not sent again.
 

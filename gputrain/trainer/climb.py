@@ -10,7 +10,7 @@ from datetime import datetime
 
 import attrs
 
-from gputrain.backends.base import Backend, Bundle, Completes, JobRef, Request
+from gputrain.backends.base import Backend, Bundle, JobRef, Request
 from gputrain.errors import GputrainError, JobLostError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger
@@ -22,7 +22,7 @@ from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.claim import Boards, Claim
 from gputrain.trainer.memory import Memory
-from gputrain.trainer.staged import Staged
+from gputrain.trainer.staged import Staged, whole
 from gputrain.trainer.ways import way_of
 
 log = logging.getLogger("gputrain")
@@ -164,11 +164,11 @@ class Climb:
         recorder = self._around.boards.recorder(backend.name)
         bundle = self._staged.on(backend, recorder, self._claim.record)
         nonce = secrets.token_hex(6)
-        request = backend.render(
-            self._spec, candidate, self._job_id, bundle, attempt=self._attempt, nonce=nonce
+        # Images are looked up and the code is sent first: once the ask is written, its age begins.
+        request = whole(
+            backend, self._spec, candidate, self._job_id, bundle, attempt=self._attempt, nonce=nonce
         )
-        # The code is sent and images are looked up first: once the ask is written, its age begins.
-        request = backend.complete(request) if isinstance(backend, Completes) else request
+        self._staged.send(backend)
         record = self._claim.record or self._first(bundle)
         if recorder is not None:
             record = attrs.evolve(record, settings={**record.settings, backend.name: recorder.choices})

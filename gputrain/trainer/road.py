@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends import registry
-from gputrain.backends.base import Backend, JobRef, SpeaksGcloud
+from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
 from gputrain.job.watch import StopEvent, pausing
@@ -23,6 +23,10 @@ from gputrain.trainer.climb import Surroundings
 from gputrain.trainer.memory import Memory
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
+from gputrain.trainer.staged import whole
+
+NONCE_TO_COME = "drawn-when-it-is-asked"
+"""What a plan shows in the place of a nonce: all of a request that is not known before a place is asked."""
 
 
 class Road:
@@ -65,7 +69,7 @@ class Road:
         best = plan.best
         backend = self._backends[best.backend]
         bundle = backend.stage(plan.spec, job_id)
-        return (backend.render(plan.spec, best, job_id, bundle).body,)
+        return (whole(backend, plan.spec, best, job_id, bundle, nonce=NONCE_TO_COME).body,)
 
     def gcloud(self, plan: Plan, job_id: str) -> GcloudJob:
         """The best candidate's job in gcloud's words. Errors as of `PlannedJob.to_gcloud`."""
@@ -76,7 +80,10 @@ class Road:
             fault = Fault(field="backend", value=repr(best.backend), allowed="one with such jobs", fix=fix)
             raise SpecError(f"gcloud makes no jobs of {best.backend}: {fault}", faults=(fault,))
         bundle = backend.stage(plan.spec, job_id)
-        return backend.to_gcloud(backend.render(plan.spec, best, job_id, bundle))
+        request = whole(backend, plan.spec, best, job_id, bundle)
+        if isinstance(backend, SendsCode):
+            backend.send(bundle)
+        return backend.to_gcloud(request)
 
     def submit(self, plan: Plan, job_id: str, *, is_new: bool, stop: StopEvent | None = None) -> Job:
         """The job of that id, found or made at the first place that takes it.

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from gputrain.backends.base import Backend, Bundle
+import attrs
+
+from gputrain.backends.base import Backend, Bundle, Completes, Request, SendsCode
 from gputrain.backends.recorder import Recorder
 from gputrain.errors import RequestError
+from gputrain.planning import Candidate
 from gputrain.records import Record
 from gputrain.spec import TrainingSpec
+
+
+def whole(
+    backend: Backend,
+    spec: TrainingSpec,
+    one: Candidate,
+    job_id: str,
+    bundle: Bundle,
+    *,
+    attempt: int = 0,
+    nonce: str = "",
+) -> Request:
+    """The request as it is sent: the backend's draft, completed where it completes. Nothing is changed."""
+    draft = backend.render(spec, one, job_id, bundle, attempt=attempt, nonce=nonce)
+    return backend.complete(draft) if isinstance(backend, Completes) else draft
 
 
 class Staged:
@@ -21,6 +39,7 @@ class Staged:
         self._job_id = job_id
         self._spec = spec
         self._bundles: dict[str, Bundle] = {}
+        self._sent: set[str] = set()
 
     def on(self, backend: Backend, recorder: Recorder | None, record: Record | None) -> Bundle:
         """The bundle for a backend.
@@ -32,6 +51,18 @@ class Staged:
         if backend.name not in self._bundles:
             self._bundles[backend.name] = self._made(backend, recorder, record)
         return self._bundles[backend.name]
+
+    def send(self, backend: Backend) -> None:
+        """See that the bundle is where the backend's jobs fetch it; once, and then let its content go.
+
+        Raises:
+            RequestError, AccessError: it cannot be sent, or was to be there and is not.
+        """
+        name = backend.name
+        if isinstance(backend, SendsCode) and name not in self._sent:
+            backend.send(self._bundles[name])
+            self._bundles[name] = attrs.evolve(self._bundles[name], content=b"")
+            self._sent.add(name)
 
     def _made(self, backend: Backend, recorder: Recorder | None, record: Record | None) -> Bundle:
         if self._spec is not None:

@@ -31,11 +31,12 @@ def interfaces(compute: Compute, project: str, region: str, wanted: list[Json]) 
 
 def _interface(compute: Compute, project: str, region: str, nic: Json, index: int) -> Json:
     field = f"resource.networkInterfaces[{index}]"
-    network = in_project(nic.get("network") or "global/networks/default", project)
-    subnetwork = in_project(
-        nic.get("subnetwork") or f"regions/{region}/subnetworks/{network.rpartition('/')[2]}", project
-    )
+    network = nic.get("network") or ""
+    named = nic.get("subnetwork") or f"regions/{region}/subnetworks/{network.rpartition('/')[2] or 'default'}"
+    subnetwork = in_project(named, project)
     below = _subnetwork(compute, subnetwork)
+    # A subnetwork says by itself which network it is of.
+    network = in_project(network or (below or {}).get("network", "global/networks/default"), project)
     if _network(compute, network) is None:
         raise refusals.invalid(
             f"{field}.network", nic.get("network", ""), "The referenced network resource cannot be found."

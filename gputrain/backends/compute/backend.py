@@ -14,7 +14,7 @@ from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Orphan, Req
 from gputrain.backends.compute import cleanup, offers, preflight, render
 from gputrain.backends.compute.availability import ZoneAvailability
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.complete import Completion
+from gputrain.backends.compute.complete import completed
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.glance import CALL_S, FEW, Glances
 from gputrain.backends.compute.logs import Logs
@@ -23,6 +23,7 @@ from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames,
 from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.remains import Remains
 from gputrain.backends.compute.settings import read_settings
+from gputrain.backends.google import packed
 from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api
 from gputrain.gcp.objects import Objects
@@ -33,8 +34,8 @@ from gputrain.preflight import Checks
 from gputrain.quota import Quotas
 from gputrain.records import CANCELLED, BucketBoard, ended
 from gputrain.spec import GpuRequest, TrainingSpec
+from gputrain.staging import parcels
 from gputrain.staging.bucket import Progress
-from gputrain.staging.parcels import Parcels
 
 
 class ComputeEngine(Backend):
@@ -129,8 +130,7 @@ class ComputeEngine(Backend):
         self._turns = Pace(each_s=CALL_S, few=FEW, now=now)
         self._remains = Remains(self._gangs, now)
         self._logs = Logs(calls=self._calls, bucket=home, stored=self._stored, now=now)
-        self._parcels = Parcels(access, progress)
-        self._completion = Completion(calls=self._calls, parcels=self._parcels, settings=self._settings)
+        self._progress = progress
         self._facts = ZoneAvailability(access, self._settings.regions, capacity_advice=capacity_advice)
 
     def __repr__(self) -> str:
@@ -175,14 +175,18 @@ class ComputeEngine(Backend):
         return preflight.preflight(self._calls, self._settings, spec, wanted, job_id)
 
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
-        """Pack the code; it is sent when the job is created, and only if the bucket does not have it.
+        """Pack the code; it is sent when the job is submitted, and only if the bucket does not have it.
 
         Raises:
             SpecError: something in the folder cannot travel.
             RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
         """
-        parcel = self._parcels.pack(spec, self._settings.bucket, self._settings.home)
-        return Bundle(location=parcel.location, argv=parcel.argv, sha256=parcel.sha256)
+        return packed(self._access, spec, self._settings.bucket, self._settings.home)
+
+    def send(self, bundle: Bundle) -> None:
+        """Put the code into the bucket, where it lacks it; RequestError where there is none to put."""
+        where, content = bundle.location, bundle.content
+        parcels.send(self._access, self._settings.bucket, where, content, progress=self._progress)
 
     def render(
         self,
@@ -194,7 +198,7 @@ class ComputeEngine(Backend):
         attempt: int = 0,
         nonce: str = "",
     ) -> Request:
-        """The VMs that would be made. Pure."""
+        """A draft of the VMs that would be made. Pure."""
         apis = {"storage": Api.STORAGE, "compute": Api.COMPUTE, "secretmanager": Api.SECRETMANAGER}
         addresses = {name: self._access.url(api) for name, api in apis.items()}
         body = render.body(
@@ -205,13 +209,13 @@ class ComputeEngine(Backend):
         return Request(ref=ref, candidate=candidate, body=body, names=tuple(body["job"]["names"]))
 
     def complete(self, request: Request) -> Request:
-        """The request with what only the cloud knows: the code's generation, what the images are today.
+        """The request as it is sent: with what the images are today.
 
         Raises:
             NoWayOutError: the VMs would reach nothing.
-            RequestError, AccessError: an image is not there, or the code cannot be sent.
+            RequestError, AccessError: an image is not there.
         """
-        return attrs.evolve(request, body=self._completion.of(request.body))
+        return attrs.evolve(request, body=completed(self._calls, self._settings, request.body))
 
     def create(self, request: Request) -> JobRef:
         """Make the gang, all of it or none.
@@ -222,7 +226,7 @@ class ComputeEngine(Backend):
             TransientError: no answer came; ask again with the same request.
         """
         with self._facts.corrected():
-            self._gangs.make(request.body)
+            self._gangs.make(request)
         self._glances.forget(request.ref.name)
         return request.ref
 

@@ -17,11 +17,10 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
-from gputrain.backends.compute import render
+from gputrain.backends.base import Request
 from gputrain.backends.compute.calls import Calls, errors_of, raise_first
 from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.official import Json
@@ -60,17 +59,17 @@ class Gangs:
     bucket: BucketPrefix
     stored: Objects
 
-    def make(self, body: Mapping[str, Any]) -> None:
+    def make(self, request: Request) -> None:
         """Ask for the VMs, and wait until all of them are there, or none.
 
         Raises:
             CapacityError: the zone has no room; nothing is left of the try.
             AccessError, RequestError: as Compute Engine answers; nothing is left either.
             LeftBehindError: something may be.
-            TransientError: nobody knows what was done: ask again with the same body.
+            TransientError: nobody knows what was done: ask again with the same request.
         """
-        gang = VmNames.to_be(body)
-        method, resource = render.call(body)
+        gang = VmNames.to_be(request)
+        method, resource = request.body["method"], request.body["resource"]
         # One ask is one request, however often it is sent: Google does it once.
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{gang.job_id} {gang.nonce}"))
         try:
@@ -78,7 +77,7 @@ class Gangs:
         except PreconditionError as error:
             self._taken(gang, method, resource, error)
             return
-        if body["queue_s"]:
+        if method == "insert":  # it waits in Google's queue
             self._arrived(gang)
         else:
             self._follow(gang, operation)

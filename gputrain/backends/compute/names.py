@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.base import JobRef
+from gputrain.backends.base import JobRef, Request
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import LABEL_GANG, LABEL_JOB, label_value
 from gputrain.records import Record
@@ -78,12 +78,13 @@ class VmNames:
         )
 
     @classmethod
-    def to_be(cls, body: Mapping[str, Any]) -> VmNames:
-        """The one that a request would make."""
-        told, labels = body["job"], body["properties"]["labels"]
+    def to_be(cls, request: Request) -> VmNames:
+        """The one that a completed request would make."""
+        resource = request.body["resource"]
+        labels = resource.get("instanceProperties", resource)["labels"]
         return cls(
-            job_id=told["job_id"], attempt=told["attempt"], zone=body["zone"],
-            names=tuple(told["names"]), nonce=labels[LABEL_GANG],
+            job_id=request.ref.name, attempt=int(labels[LABEL_ATTEMPT]), zone=request.body["zone"],
+            names=request.names, nonce=labels[LABEL_GANG],
         )  # fmt: skip
 
     def owns(self, vm: Mapping[str, Any]) -> bool:

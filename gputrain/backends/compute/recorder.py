@@ -49,7 +49,7 @@ class VmRecorder:
         return {name: str(getattr(self.settings, name)) for name in _CHOICES}
 
     def code(self, code: Code) -> Bundle | None:
-        """The code of that hash in this backend's own bucket; to complete a request sees that it is there."""
+        """The code of that hash in this backend's own bucket; to send it sees that it is there."""
         if not code.sha256:
             return None
         location = self.settings.bucket.uri("code", f"{code.sha256}.tar.gz")

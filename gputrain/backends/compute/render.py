@@ -92,22 +92,25 @@ def body(
     }
 
 
-def call(body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The method and the JSON of the one write that makes a gang.
+def call(draft: Mapping[str, Any]) -> dict[str, Any]:
+    """The one write that makes a gang: its zone, the method of Compute Engine's ``instances``, and its JSON.
 
     Args:
-        body: what the function of that name returned, with what only the cloud knows.
+        draft: what `body` returned, with what only the cloud knows.
     """
-    names = body["job"]["names"]
-    properties = {**body["properties"], "metadata": {"items": _metadata(body["job"])}}
-    if body["queue_s"]:
-        return "insert", _instance(properties, names[0], body)
-    return "bulkInsert", {
-        "count": str(len(names)),
-        "minCount": str(len(names)),
-        "instanceProperties": properties,
-        "perInstanceProperties": {name: {} for name in names},
-    }
+    names = draft["job"]["names"]
+    properties = {**draft["properties"], "metadata": {"items": _metadata(draft["job"])}}
+    if draft["queue_s"]:
+        method, resource = "insert", _instance(properties, names[0], draft)
+    else:
+        method = "bulkInsert"
+        resource = {
+            "count": str(len(names)),
+            "minCount": str(len(names)),
+            "instanceProperties": properties,
+            "perInstanceProperties": {name: {} for name in names},
+        }
+    return {"zone": draft["zone"], "method": method, "resource": resource}
 
 
 _startup, _keeper = cache(texts.startup), cache(texts.vm)

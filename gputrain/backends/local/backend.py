@@ -99,12 +99,21 @@ class Local(Backend):
         return preflight.preflight(self._root, self._gpus, spec)
 
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # the code stays where it lies
-        """Find the code, which runs where it lies; only a function is written down, beside the jobs.
+        """Find the code, which runs where it lies; only a function is to be written down, beside the jobs.
 
         Raises:
             SpecError: a file, folder, module or program is not there, or a function cannot travel.
         """
         return start.stage(staging.resolve(spec, installed=True), self._root)
+
+    def send(self, bundle: Bundle) -> None:
+        """Write down the function that was staged.
+
+        Raises:
+            PermissionDeniedError: the folder of jobs cannot be written.
+            CapacityError: its disk is full.
+        """
+        start.send(bundle, self._root)
 
     def render(
         self,

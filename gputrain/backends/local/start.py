@@ -42,16 +42,23 @@ _AGENT = _MAIN.format("gputrain.entrypoint.__main__")
 
 
 def stage(source: CodeSource, root: Path) -> Bundle:
-    """The code as it lies; a function's script is written beside the jobs, under a name of its content."""
+    """The code as it lies; a function's script will lie beside the jobs, under a name of its content."""
     if not source.made_files:
         return Bundle(location=source.folder, argv=source.argv)
     name, text = next(iter(source.made_files.items()))
     digest = hashlib.sha256(text.encode()).hexdigest()
     path = root / _FUNCTIONS / digest[:16] / name
-    with explained(str(root)):
-        make_private(path.parent)
-        folder.write_whole(str(path), text.encode())
-    return Bundle(location=source.folder, argv=(str(path), *source.argv[1:]), sha256=digest)
+    argv = (str(path), *source.argv[1:])
+    return Bundle(location=source.folder, argv=argv, sha256=digest, content=text.encode())
+
+
+def send(bundle: Bundle, root: Path) -> None:
+    """Write a function's script; other code lies where it is."""
+    if bundle.content:
+        path = Path(bundle.argv[0])
+        with explained(str(root)):
+            make_private(path.parent)
+            folder.write_whole(str(path), bundle.content)
 
 
 def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:

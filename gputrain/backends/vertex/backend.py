@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
+from gputrain.backends.google import packed
 from gputrain.backends.vertex import logs, offers, once, preflight, render
 from gputrain.backends.vertex.availability import RegionAvailability
-from gputrain.backends.vertex.code import Codes
 from gputrain.backends.vertex.gcloud import to_gcloud
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.locks import Locks
@@ -24,6 +24,7 @@ from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.backends.vertex.whereabouts import Whereabouts, lost
 from gputrain.gcp import LABEL_GANG, Access, Api, MissingError
+from gputrain.gcp.registry import pinned
 from gputrain.gcp.shared import Pace, Shared
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
@@ -32,6 +33,7 @@ from gputrain.quota import Quotas
 from gputrain.records import BucketBoard
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.spec.gcloud import read_config
+from gputrain.staging import parcels
 from gputrain.staging.bucket import Progress
 
 MOVED_S = 5.0
@@ -100,7 +102,7 @@ class VertexAI(Backend):
         reach = {} if endpoints is None else {"endpoints": endpoints}
         self._access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
         self._jobs = JobService(access=self._access, transport=self._settings.transport)
-        self._code = Codes(self._access, self._settings, progress)
+        self._progress = progress
         self._locks = Locks(self._jobs, self._settings.bucket)
         self._outcome = JobEnds(self._access, self._locks)
         self._lock = threading.Lock()
@@ -168,13 +170,22 @@ class VertexAI(Backend):
         return preflight.preflight(self._access, self._settings, spec, wanted)
 
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
-        """Pack the code; it is sent when the job is created, and only if the bucket does not have it.
+        """Pack the code; it is sent when the job is submitted, and only if the bucket does not have it.
 
         Raises:
             SpecError: no bucket was named, or something in the folder cannot travel.
             RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
         """
-        return self._code.pack(spec)
+        return packed(self._access, spec, self._settings.code_bucket, self._settings.home)
+
+    def send(self, bundle: Bundle) -> None:
+        """Put the code into the bucket, where it lacks it.
+
+        Raises:
+            RequestError, AccessError: the code cannot be sent, or there is none to send.
+        """
+        bucket = self._settings.code_bucket
+        parcels.send(self._access, bucket, bundle.location, bundle.content, progress=self._progress)
 
     def render(
         self,
@@ -186,38 +197,24 @@ class VertexAI(Backend):
         attempt: int = 0,  # noqa: ARG002  # Vertex AI starts interrupted jobs again, and counts itself
         nonce: str = "",
     ) -> Request:
-        """The custom job that would be made. Pure."""
+        """A draft of the custom job that would be made. Pure."""
         apis = {"storage": Api.STORAGE, "secretmanager": Api.SECRETMANAGER}
         addresses = {name: self._access.url(api) for name, api in apis.items()}
         job = render.custom_job(
             spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses, nonce=nonce
         )
-        return Request(
-            ref=self._ref(candidate.place, job_id),
-            candidate=candidate,
-            body={
-                "parent": f"projects/{self._settings.project}/locations/{candidate.place}",
-                "customJob": job,
-            },
-            names=(job_id,),
-        )
+        parent = f"projects/{self._settings.project}/locations/{candidate.place}"
+        ref, body = self._ref(candidate.place, job_id), {"parent": parent, "customJob": job}
+        return Request(ref=ref, candidate=candidate, body=body, names=(job_id,))
 
     def complete(self, request: Request) -> Request:
-        """The request with what only the cloud knows: the generation of its code, its image by digest.
-
-        Raises:
-            RequestError, AccessError: the code cannot be sent.
-        """
-        body = {**request.body, "customJob": self._code.sent(request.body["customJob"])}
+        """The request as it is sent: with its image by digest."""
+        body = render.with_images(request.body, lambda image: pinned(self._access, image))
         return attrs.evolve(request, body=body)
 
     def to_gcloud(self, request: Request) -> GcloudJob:
-        """The job as a file and a command for gcloud. The code is sent, so that both work as they stand.
-
-        Raises:
-            AccessError, RequestError: the bucket does not take the code.
-        """
-        return to_gcloud(self.complete(request).body)
+        """The job as a file and a command for gcloud."""
+        return to_gcloud(request.body)
 
     def create(self, request: Request) -> JobRef:
         """Make the job. Vertex AI may say only later that a region has no machines; a look then says so.

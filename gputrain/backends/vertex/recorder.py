@@ -53,7 +53,7 @@ class CustomJobRecorder:
         return {name: str(getattr(self.settings, name)) for name in _CHOICES}
 
     def code(self, code: Code) -> Bundle | None:
-        """The code of that hash in this backend's own bucket; to complete a request sees that it is there."""
+        """The code of that hash in this backend's own bucket; to send it sees that it is there."""
         bucket = self.settings.bucket
         if bucket is None or not code.sha256:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -66,6 +66,20 @@ def custom_job(
     if settings.kms_key is not None:
         body["encryptionSpec"] = {"kmsKeyName": settings.kms_key}
     return body
+
+
+def with_images(body: Mapping[str, Any], known: Callable[[str], str]) -> dict[str, Any]:
+    """The body with the trainers' images as they are known today; the reduction server's is Google's own."""
+    job = body["customJob"]
+    pools = [_with_image(pool, known) for pool in job["jobSpec"]["workerPoolSpecs"]]
+    return {**body, "customJob": {**job, "jobSpec": {**job["jobSpec"], "workerPoolSpecs": pools}}}
+
+
+def _with_image(pool: Mapping[str, Any], known: Callable[[str], str]) -> Mapping[str, Any]:
+    container = pool["containerSpec"]
+    if "args" not in container:
+        return pool
+    return {**pool, "containerSpec": {**container, "imageUri": known(container["imageUri"])}}
 
 
 def _region_labels(settings: VertexSettings) -> dict[str, str]:

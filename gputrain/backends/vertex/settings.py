@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from gputrain import fields
+from gputrain.errors import Fault, SpecError
 from gputrain.faults import FaultCollector
 from gputrain.fields import Field, matching
 from gputrain.staging.bucket import BucketPrefix
@@ -57,6 +58,15 @@ class VertexSettings:
     def home(self) -> str:
         """The region that the bucket lies in: the first one."""
         return self.regions[0]
+
+    @property
+    def code_bucket(self) -> BucketPrefix:
+        """The bucket, which a submit needs. SpecError where none was named."""
+        if self.bucket is None:
+            fix = "VertexAI(..., bucket='gs://my-bucket')"
+            fault = Fault(field="bucket", value="None", allowed="a bucket of your project", fix=fix)
+            raise SpecError(f"code travels through a bucket, and none is named: {fault}", faults=(fault,))
+        return self.bucket
 
 
 _REGIONS = Field(

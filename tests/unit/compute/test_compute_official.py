@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gputrain_emulator
-from gputrain.backends.compute import ComputeEngine, render
+from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.official import message, plain
 from gputrain.errors import RequestError, TransientError
@@ -23,8 +23,12 @@ ZONE = "us-central1-a"
 
 
 def order(name):
-    body = json.loads((GOLDEN / f"{name}.json").read_text())
-    return render.call(body)
+    """The method and the body of a golden file, whose job document is spread out for its readers."""
+    sent = json.loads((GOLDEN / f"{name}.json").read_text())
+    resource = sent["resource"]
+    for item in resource.get("instanceProperties", resource)["metadata"]["items"]:
+        item["value"] = item["value"] if isinstance(item["value"], str) else json.dumps(item["value"])
+    return sent["method"], resource
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.json")))
@@ -55,9 +59,8 @@ def test_what_arrives_is_what_was_completed(cloud, road, code):
     spec = TrainingSpec(script=code, gpu="L4:1", num_nodes=2, max_run_duration="1h")
     request = road.backend.complete(road.request(spec, job_id="bert-1"))
     road.backend.create(request)
-    _, shown = render.call(request.body)
     (sent,) = [one for one in cloud.requests if one.method == "compute.instances.bulkInsert"]
-    assert _numbers_as_text(json.loads(sent.body)) == _numbers_as_text(shown)
+    assert _numbers_as_text(json.loads(sent.body)) == _numbers_as_text(request.body["resource"])
 
 
 def test_the_client_repeats_nothing_by_itself(cloud, make):

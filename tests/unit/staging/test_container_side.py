@@ -67,10 +67,10 @@ class World:
     def put(self, data):
         sha = hashlib.sha256(data).hexdigest()
         name = f"code/{sha}.tar.gz"
-        generation = upload(self.access, BUCKET, name, data)
+        upload(self.access, BUCKET, name, data)
         return {
             "storage": self.cloud.endpoints.storage, "secretmanager": "http://127.0.0.1:1",
-            "bucket": "my-bucket", "object": name, "sha256": sha, "generation": generation,
+            "bucket": "my-bucket", "object": name, "sha256": sha,
             "argv": ["train.py", "--lr", "$(id)"],
         }  # fmt: skip
 
@@ -108,11 +108,15 @@ def test_code_of_another_hash_is_never_unpacked_or_run(world, code):
     assert "agent" not in output
 
 
-def test_code_of_another_generation_is_not_fetched(world, code):
+def test_code_that_was_exchanged_under_its_name_is_never_unpacked_or_run(world, code):
     order = world.stage(code)
-    status, output = world.run({**order, "generation": order["generation"] + 1})
+    (code / "train.py").write_text("print('theirs')")
+    other = pack(str(code)).data
+    Objects(world.access, BUCKET.name).write(order["object"], other, if_generation=None)
+    status, output = world.run(order)
     assert status == 1
-    assert "cannot fetch" in output
+    assert "not what was submitted" in output
+    assert "agent" not in output
 
 
 @pytest.mark.parametrize("name", ["/etc/evil", "../evil", "a/../../evil", "./a", "a//b"])

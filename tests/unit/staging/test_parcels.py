@@ -1,14 +1,13 @@
-"""Code on its way: packed without a write, sent once, and not kept in memory after that."""
-
-from pathlib import Path
+"""Code on its way: packed without a write, and sent where it is missing."""
 
 import pytest
 
 import gputrain_emulator
+from gputrain.errors import RequestError
 from gputrain.gcp import Access
 from gputrain.spec import TrainingSpec
+from gputrain.staging import parcels
 from gputrain.staging.bucket import BucketPrefix
-from gputrain.staging.parcels import MOST_PACKED, Parcels
 from gputrain_emulator.storage import Storage
 
 BUCKET = BucketPrefix(name="my-bucket", prefix="team/")
@@ -22,54 +21,40 @@ def cloud():
 
 
 @pytest.fixture
-def parcels(cloud):
-    access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
-    return Parcels(access)
+def access(cloud):
+    return Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
 
 
 @pytest.fixture
-def spec(tmp_path):
+def parcel(access, tmp_path):
     (tmp_path / "train.py").write_text("pass\n")
-    return TrainingSpec(script=str(tmp_path / "train.py"))
-
-
-def name_of(parcel):
-    return parcel.location.removeprefix("gs://my-bucket/")
+    spec = TrainingSpec(script=str(tmp_path / "train.py"))
+    found = parcels.pack(access, spec, BUCKET, "us-central1")
+    assert found == parcels.pack(access, spec, BUCKET, "us-central1")
+    return found
 
 
 def uploads(cloud):
     return sum(one.method == "storage.objects.insert" for one in cloud.requests)
 
 
-def test_packing_writes_nothing_and_names_the_code_by_its_content(cloud, parcels, spec):
-    parcel = parcels.pack(spec, BUCKET, "us-central1")
-    assert parcel == parcels.pack(spec, BUCKET, "us-central1")
+def test_packing_writes_nothing_and_names_the_code_by_its_content(cloud, parcel):
     assert parcel.location == f"gs://my-bucket/team/code/{parcel.sha256}.tar.gz"
     assert uploads(cloud) == 0
 
 
-def test_code_is_sent_once_and_then_let_go(cloud, parcels, spec):
-    name = name_of(parcels.pack(spec, BUCKET, "us-central1"))
-    first = parcels.send(BUCKET, name)
-    assert not parcels._packed.items()
-    assert parcels.send(BUCKET, name) == first
-    parcels.pack(spec, BUCKET, "us-central1")
-    assert parcels.send(BUCKET, name) == first
+def test_code_that_is_there_is_not_sent_again(cloud, access, parcel):
+    for _ in range(3):
+        parcels.send(access, BUCKET, parcel.location, parcel.content)
+    parcels.send(access, BUCKET, parcel.location, b"")
     assert uploads(cloud) == 1
 
 
-def test_code_that_was_removed_meanwhile_is_sent_again(cloud, parcels, spec):
-    name = name_of(parcels.pack(spec, BUCKET, "us-central1"))
-    first = parcels.send(BUCKET, name)
+def test_code_that_was_removed_meanwhile_is_sent_again_where_there_is_some(cloud, access, parcel):
+    parcels.send(access, BUCKET, parcel.location, parcel.content)
+    name = parcel.location.removeprefix("gs://my-bucket/")
     cloud.world.part(Storage).objects.delete("my-bucket", name)
-    parcels.pack(spec, BUCKET, "us-central1")
-    assert parcels.send(BUCKET, name) > first
+    with pytest.raises(RequestError, match="is not there"):
+        parcels.send(access, BUCKET, parcel.location, b"")
+    parcels.send(access, BUCKET, parcel.location, parcel.content)
     assert uploads(cloud) == 2
-
-
-def test_code_that_is_packed_and_never_sent_is_not_kept_for_good(parcels, spec):
-    for number in range(MOST_PACKED + 20):
-        Path(spec.script).write_text(f"print({number})\n")
-        last = parcels.pack(spec, BUCKET, "us-central1")
-    assert len(parcels._packed.items()) == MOST_PACKED
-    assert parcels.send(BUCKET, name_of(last)) > 0

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import gputrain_emulator
 from emulator.tests.discovery import Exchange, validate
 from gputrain.backends.base import Bundle
 from gputrain.backends.vertex import ReductionServer, VertexAI, render
+from gputrain.backends.vertex.images import PREBUILT
 from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
+from gputrain_emulator.registry import Registry
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "vertex"
 BUNDLE = Bundle(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", "--lr", "3e-4"), sha256="abc")
@@ -55,9 +58,26 @@ def rendered(settings, fields, region="us-central1"):
     return backend.render(spec, found[0], "train-x1y2", BUNDLE).body
 
 
+@pytest.fixture(scope="module")
+def cloud():
+    with gputrain_emulator.start() as running:
+        running.world.part(Registry).add(PREBUILT[0].uri, ("linux/amd64",))
+        yield running
+
+
+def completed(cloud, settings, fields):
+    """What is sent."""
+    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
+    backend = VertexAI(**{**PLAIN, **settings, **reach})
+    spec = TrainingSpec(script="train.py", **fields)
+    one = next(one for one in candidates(spec, [backend.supply]).candidates if one.place == PLAIN["region"])
+    body = backend.complete(backend.render(spec, one, "train-x1y2", BUNDLE, nonce="0123456789ab")).body
+    return json.loads(json.dumps(body).replace(cloud.endpoints.storage, "https://emulated"))
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_the_request_is_as_it_was_read_in_review(case):
-    body = rendered(*CASES[case])
+def test_the_request_that_is_sent_is_as_it_was_read_in_review(cloud, case):
+    body = completed(cloud, *CASES[case])
     text = json.dumps(body, indent=2, sort_keys=True).replace(
         json.dumps(render.loader())[1:-1], "<loader.py>"
     )
