@@ -287,7 +287,7 @@ class JobTimeoutError(JobError):
 class StoppedError(JobError):
     """The client was told to stop waiting; the job goes on, if there is one."""
 
-    kind = "stopped"
+    kind = "wait_stopped"
 
 
 class ProviderError(GputrainError):

@@ -12,7 +12,7 @@ from gputrain.errors import SpecError
 from gputrain.staging.archive import pack
 from gputrain.staging.survey import survey
 
-KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\n-----END PRIVATE KEY-----\n"
+KEY = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq{'hkiG9w0BAQEF' * 4}\n-----END PRIVATE KEY-----\n"
 PLANTED = (
     ".env", ".env.local", "app/.env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".aws/credentials",
     ".config/gcloud/application_default_credentials.json", ".kube/config", ".ssh/id_rsa", "id_ed25519",
@@ -79,9 +79,7 @@ def test_a_small_file_with_a_key_is_refused_by_name(tmp_path, text):
 
 
 def test_code_that_speaks_of_keys_is_no_key(tmp_path):
-    words = (
-        ".sk-toggleable__content-label sk-estimator-doc-link\nkey = os.environ['API_KEY']\nhttps://a@b.c/d"
-    )
+    words = "-----BEGIN PRIVATE KEY-----\n.sk-toggleable__content-label sk-estimator-doc-link\nkey = os.environ['API_KEY']\nhttps://a@b.c/d"
     assert "train.py" in travelling(write(tmp_path, {"train.py": words}))
 
 
