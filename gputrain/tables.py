@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -157,14 +157,18 @@ class Shown:
         """Each field and its value; empty ones are left out, values inside it spread out."""
         return Table(title=type(self).__name__, columns=("field", "value"), rows=_of_fields(self))
 
+    def _parts(self) -> Sequence[Table]:
+        """The tables that are shown, one below the other."""
+        return (self.table,)
+
     def __str__(self) -> str:
-        return str(self.table)
+        return "\n\n".join(map(str, self._parts()))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return self.table._repr_mimebundle_()
+        return {"text/plain": str(self), "text/html": "".join(part._repr_html_() for part in self._parts())}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield self.table
+        yield from self._parts()
 
 
 def _of_fields(value: Any, prefix: str = "") -> Iterator[tuple[str, object]]:

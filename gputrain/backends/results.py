@@ -1,16 +1,19 @@
-"""From the result document that every agent writes to a `Failure`: the same on every platform."""
+"""What node agents write, the same on every platform: lines of a log, and a result, read as a `Failure`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from gputrain import causes
+from gputrain.backends.base import LogLine
 from gputrain.causes import Cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure
 from gputrain.spec import format_duration
+from gputrain.times import moment_of
 
 KINDS: Mapping[str, Cause] = {
     contract.EXCEPTION: causes.EXCEPTION,
@@ -76,3 +79,25 @@ def _kind(cause: Mapping[str, Any]) -> str:
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def read_line(text: str, node_rank: int) -> LogLine:
+    """One line of an agent's log; text that is no JSON object is a message as it stands.
+
+    >>> read_line('{"message": "loading", "rank": 3, "severity": "INFO"}', node_rank=1).rank
+    3
+    """
+    try:
+        fields = json.loads(text) if text.startswith("{") else None
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        return LogLine(message=text, node_rank=node_rank)
+    rank = fields.get("rank")
+    return LogLine(
+        message=str(fields.get("message", text)),
+        rank=rank if isinstance(rank, int) else None,
+        node_rank=node_rank,
+        severity=str(fields.get("severity", "INFO")).upper(),
+        time=moment_of(fields.get("time")),
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import attrs
 
@@ -20,7 +19,7 @@ from gputrain.errors import (
 from gputrain.planning.candidates import Candidate
 from gputrain.planning.figures import figures
 from gputrain.quota import deciding, explained
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 
 PROJECT_WIDE = frozenset({"GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS"})
 """Quotas of all regions together. Source: compute v1 Quota.Metric, read 2026-11-20."""
@@ -155,7 +154,7 @@ def need_of(candidate: Candidate) -> float:
     return float(candidate.gpu_count * candidate.num_nodes)
 
 
-class Ledger(tuple[Attempt, ...]):
+class Ledger(Shown, tuple[Attempt, ...]):
     """Attempts, oldest first. It shows itself as a table: in a terminal, in a notebook, and by ``print``."""
 
     __slots__ = ()
@@ -188,15 +187,6 @@ class Ledger(tuple[Attempt, ...]):
             return "nothing was tried"
         tries = len(self.tries)
         return f"{tries} {'try' if tries == 1 else 'tries'} on {self[0].at:%Y-%m-%d}, times in UTC"
-
-    def __str__(self) -> str:
-        return str(self.table)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return self.table._repr_mimebundle_()
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield self.table
 
 
 _COLUMNS = ("at", "backend", "place", "runs on", "model", "answer")

@@ -14,7 +14,7 @@ from gputrain.planning.explain import explain
 from gputrain.planning.ladder import is_open
 from gputrain.planning.warnings import warnings
 from gputrain.spec import TrainingSpec, format_duration
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 
 STALE_AFTER = timedelta(minutes=10)
 SHOWN_CANDIDATES = 12
@@ -23,7 +23,7 @@ LONGEST_FIX = 100
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class Plan(Shown):
     """Every way the spec could run, best first, and why each other one was refused: data, and nothing else.
 
     ``trainer.plan`` hands it over together with what can start it: it is the ``plan`` of a `PlannedJob`.
@@ -143,15 +143,6 @@ class Plan:
         warned = Table(title="Warnings", columns=("what to know",), rows=[(one,) for one in self.warnings])
         parts = (self.table, warned, self.refusal_table)
         return tuple(part for part in parts if part.rows) or (self.table,)
-
-    def __str__(self) -> str:
-        return "\n\n".join(str(part) for part in self._parts())
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": "".join(part._repr_html_() for part in self._parts())}
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield from self._parts()
 
 
 def _row(number: int, one: Candidate) -> tuple[str, ...]:

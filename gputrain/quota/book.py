@@ -12,7 +12,7 @@ from gputrain.errors import ApiDisabledError, AuthError, GputrainError, Permissi
 from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.shared import Found
 from gputrain.quota import infos
-from gputrain.quota.counts import Count, counts
+from gputrain.quota.targets import Count, counts
 from gputrain.quota.values import EVERYWHERE, LimitSource, Reading, Standing
 
 Figures = tuple["float | None", "float | None"]

@@ -37,8 +37,6 @@ class Archive:
     sha256: str
     files: int
     """How many files are in it."""
-    content_bytes: int
-    """Their size before compression."""
 
     @property
     def name(self) -> str:
@@ -71,22 +69,19 @@ def pack(
     seen = survey(folder)
     found = {one.path: one for one in seen.files if one.path not in made}
     _check_size(seen, max_bytes)
-    buffer, total, secrets = io.BytesIO(), 0, []
+    buffer, secrets = io.BytesIO(), []
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         for path in sorted({*found, *made}):
             content, is_program = (made[path], False) if path in made else _read(found[path].full)
-            total += len(content)
             if path in found and not found[path].is_asked_for and (form := _secret_in(content)):
                 secrets.append((path, form))
             tar.addfile(_entry(path, len(content), is_program), io.BytesIO(content))
     _check_secrets(seen.folder, secrets)
     data = buffer.getvalue()
-    return Archive(
-        data=data, sha256=hashlib.sha256(data).hexdigest(), files=len(found) + len(made), content_bytes=total
-    )
+    return Archive(data=data, sha256=hashlib.sha256(data).hexdigest(), files=len(found) + len(made))
 
 
 def _entry(path: str, size: int, is_program: bool) -> tarfile.TarInfo:

@@ -9,7 +9,7 @@ import attrs
 
 from gputrain.errors import Fault, SpecError
 from gputrain.staging.ignore import OWN_FILE, IgnoreRules, above
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 
 MAX_FILES = 20_000
 _SHOWN = 50
@@ -43,7 +43,7 @@ class Behind:
 
 
 @attrs.frozen(kw_only=True)
-class Survey:
+class Survey(Shown):
     """A folder of code, sorted into what travels and what stays behind."""
 
     folder: str
@@ -84,12 +84,6 @@ class Survey:
             right=("size",),
             caption=f"and {hidden:,} more" if hidden else "",
         )
-
-    def __str__(self) -> str:
-        return str(self.table)
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return self.table._repr_mimebundle_()
 
 
 def survey(folder: str) -> Survey:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -12,11 +12,11 @@ from gputrain.job.watch import StopEvent
 from gputrain.planning import Candidate, GcloudJob, Plan, Refusal
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 from gputrain.trainer.road import Road
 
 
-class PlannedJob:
+class PlannedJob(Shown):
     """What ``trainer.plan`` gives: a `Plan` to look at, and the job that `submit` makes of it.
 
     Nothing has been created or uploaded. A pickled copy is the `Plan` alone: all that can be looked at.
@@ -118,14 +118,8 @@ class PlannedJob:
     def __repr__(self) -> str:
         return f"PlannedJob({self._plan!r}, job_id={self._job_id!r})"
 
-    def __str__(self) -> str:
-        return str(self.plan)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return self.plan._repr_mimebundle_()
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        return self.plan.__rich_console__(console, options)
+    def _parts(self) -> Sequence[Table]:
+        return self.plan._parts()
 
 
 def _data(plan: Plan) -> Plan:

@@ -16,7 +16,7 @@ import attrs
 from gputrain.backends.base import LogLine, LogPage
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import JobObjects, VmNames
-from gputrain.backends.lines import read_line
+from gputrain.backends.results import read_line
 from gputrain.gcp import MissingError
 from gputrain.gcp.objects import Objects
 from gputrain.staging.bucket import BucketPrefix
