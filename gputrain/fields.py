@@ -57,8 +57,11 @@ def text(value: Any) -> str:
 
 
 def path(value: Any) -> str:
-    """A path, as text or as an object."""
-    return text(os.fspath(value) if isinstance(value, os.PathLike) else value)
+    """A path, as text or as an object; an object folds the slashes of a place in a bucket, so it is none."""
+    found = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if found is not value and isinstance(found, str) and found.startswith("gs:"):
+        raise ValueError("a path object cannot hold it")
+    return text(found)
 
 
 def matching(pattern: str | re.Pattern[str]) -> Callable[[Any], str]:

@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO, get_args
 
 import attrs
 
@@ -22,7 +22,8 @@ from gputrain.metrics import Metrics, sparkline
 from gputrain.spec import format_duration
 from gputrain.terminal import safe
 
-PROGRESS = ("auto", "rich", "plain", "none")
+ProgressWord = Literal["auto", "rich", "plain", "none"]
+PROGRESS: tuple[str, ...] = get_args(ProgressWord)
 _NOTEBOOK_LINES = 20
 _COLOURS = {State.SUCCEEDED: "green", State.FAILED: "red", State.CANCELLED: "yellow", State.EXPIRED: "red"}
 

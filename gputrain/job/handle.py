@@ -27,6 +27,7 @@ from gputrain.job.watch import JobWatch, StopEvent, pausing
 from gputrain.lifecycle import Observation, State, advance
 from gputrain.planning import Candidate, Ledger
 from gputrain.planning.attempts import moved
+from gputrain.spec.durations import seconds_of
 
 log = logging.getLogger("gputrain")
 
@@ -111,16 +112,16 @@ class Job(LogReading):
 
     def wait(
         self,
-        timeout: float | timedelta | None = None,
+        timeout: float | str | timedelta | None = None,
         *,
-        progress: str | None = None,
+        progress: view.ProgressWord | None = None,
         stop: StopEvent | None = None,
         on_change: Listener | None = None,
     ) -> State:
         """Wait for the end, showing logs, metrics and cost while it comes.
 
         Args:
-            timeout: seconds (or a timedelta) after which to stop waiting; the job goes on.
+            timeout: seconds (``"2h"``, or a timedelta) after which to stop waiting; the job goes on.
             progress: ``auto`` (rich text in a terminal, html in a notebook, otherwise nothing), ``rich``,
                 ``plain`` or ``none``; ``$GPUTRAIN_PROGRESS`` sets it for a whole process.
             stop: a `threading.Event`; once it is set, the waiting ends at once.
@@ -134,7 +135,7 @@ class Job(LogReading):
             StoppedError: ``stop`` was set first; the job goes on.
             KeyboardInterrupt: Ctrl-C: the watching ends, the job does not; the message says how to attach.
         """
-        limit_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        limit_s = None if timeout is None else seconds_of(timeout)
         shown = view.choose(progress)
         sleep = self._sleep if stop is None else pausing(stop)
         looked = None if on_change is None else Changes(self, self.now).telling(on_change)
@@ -149,7 +150,9 @@ class Job(LogReading):
         finally:
             shown.close()
 
-    def result(self, timeout: float | timedelta | None = None, *, stop: StopEvent | None = None) -> Result:
+    def result(
+        self, timeout: float | str | timedelta | None = None, *, stop: StopEvent | None = None
+    ) -> Result:
         """Wait for the end in silence and return how it went.
 
         Raises:

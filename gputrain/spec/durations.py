@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+from gputrain.errors import Fault, SpecError
+
 _UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
@@ -29,6 +31,27 @@ def parse_duration(value: str | timedelta) -> timedelta:
     if duration <= timedelta(0) or duration.microseconds:
         raise ValueError(f"{value!r} is not a positive whole number of seconds")
     return duration
+
+
+def seconds_of(value: float | str | timedelta, field: str = "timeout") -> float:
+    """The seconds that a number, a text or a timedelta says.
+
+    Raises:
+        SpecError: the text says no duration.
+
+    >>> seconds_of("2m"), seconds_of(0.5)
+    (120.0, 0.5)
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if not isinstance(value, str):
+        return float(value)
+    try:
+        return parse_duration(value).total_seconds()
+    except ValueError:
+        fix = f"{field}='90m', seconds or a timedelta"
+        fault = Fault(field=field, value=repr(value), allowed="a duration", fix=fix)
+        raise SpecError(f"{fault}", faults=(fault,)) from None
 
 
 def format_duration(duration: timedelta) -> str:

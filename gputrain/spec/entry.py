@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -12,16 +13,16 @@ from gputrain.errors import Fault, SpecError
 from gputrain.spec.training import TrainingSpec
 from gputrain.spec.words import EntryKind
 
-Entry = str | Sequence[str] | Callable[[], object] | TrainingSpec
+Entry = str | os.PathLike[str] | Sequence[str] | Callable[[], object] | TrainingSpec
 
 
 def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
-    """The spec that an entry and fields say: a text is a script, a list a command, a callable a function."""
+    """The spec that an entry and fields say: a path is a script, a list a command, a callable a function."""
     if isinstance(entry, TrainingSpec):
         return entry.replace(**fields) if fields else entry
     if entry is None:
         return TrainingSpec(**fields)
-    kind = EntryKind.SCRIPT if isinstance(entry, str) else EntryKind.COMMAND
+    kind = EntryKind.SCRIPT if isinstance(entry, (str, os.PathLike)) else EntryKind.COMMAND
     if callable(entry):
         kind = EntryKind.FUNCTION
     given = [one.value for one in EntryKind if fields.get(one.value) is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +11,20 @@ import attrs
 
 from gputrain.catalog import ProvisioningModel
 from gputrain.faults import FaultCollector
-from gputrain.fields import Field, many, matching, number, one_of, read, text, texts, whole, words, yes_or_no
+from gputrain.fields import (
+    Field,
+    many,
+    matching,
+    number,
+    one_of,
+    path,
+    read,
+    text,
+    texts,
+    whole,
+    words,
+    yes_or_no,
+)
 from gputrain.spec import checks
 from gputrain.spec.durations import parse_duration
 from gputrain.spec.gpu import parse_gpus
@@ -39,10 +53,10 @@ def _command(value: Any) -> tuple[str, ...]:
 
 
 def _requirements(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        if not value.endswith(".txt"):
+    if isinstance(value, (str, os.PathLike)):
+        if not path(value).endswith(".txt"):
             raise ValueError
-        return ("-r", value)
+        return ("-r", path(value))
     found = texts(value)
     if found[:1] == ("-r",) and len(found) == 2:
         return found
@@ -62,12 +76,12 @@ def _ladder(value: Any) -> tuple[ProvisioningModel, ...]:
     return () if value is None else many(one_of(ProvisioningModel), or_one=True)(value)
 
 
-_PATH = Field(text, "a path as text", "give a path, or leave it out")
+_PATH = Field(path, "a path", "give a path, or leave it out; a place in a bucket as text: 'gs://...'")
 _DURATION = Field(
     parse_duration, "a positive duration", "write '90m', '12h', '1d', '1h30m', or give a timedelta"
 )
 _ROWS = {
-    "script": Field(text, "the path of a Python file", "script='train.py'"),
+    "script": Field(path, "the path of a Python file", "script='train.py'"),
     "module": Field(matching(MODULE), "a module's dotted name", "module='package.train'"),
     "command": Field(
         _command, "a program and its arguments, each as text", "command=['python3', 'train.py']"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import enum
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -18,7 +18,11 @@ from gputrain.secrets import HIDDEN, looks_secret, redact
 from gputrain.spec import read
 from gputrain.spec.durations import format_duration
 from gputrain.spec.gpu import GpuRequest
+from gputrain.spec.typed import DEFAULTS, NAMES, SpecFields
 from gputrain.spec.words import EntryKind, Launcher
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def _hide(env: Mapping[str, str]) -> str:
@@ -110,48 +114,16 @@ class TrainingSpec:
     name: str | None
     launcher: Launcher
 
-    def __init__(
-        self,
-        *,
-        script: str | None = None,
-        module: str | None = None,
-        command: Sequence[str] | None = None,
-        function: Callable[[], object] | None = None,
-        args: Sequence[str] = (),
-        gpu: str | int | GpuRequest | Sequence[str | int | GpuRequest] | None = None,
-        num_nodes: int = 1,
-        nproc_per_node: int | None = None,
-        provisioning_model: str | ProvisioningModel | Sequence[str | ProvisioningModel] | None = None,
-        reservation: str | None = None,
-        machine_type: str | None = None,
-        image: str | None = None,
-        env: Mapping[str, str] | None = None,
-        secrets: Mapping[str, str] | None = None,
-        source_dir: str | None = None,
-        requirements: str | Sequence[str] = (),
-        checkpoint_dir: str | None = None,
-        output_dir: str | None = None,
-        keep_outputs: bool = False,
-        max_run_duration: str | timedelta = "1d",
-        max_wait_duration: str | timedelta | None = None,
-        hang_timeout: str | timedelta | None = None,
-        max_cost: float | None = None,
-        max_restarts: int = 0,
-        labels: Mapping[str, str] | None = None,
-        name: str | None = None,
-        launcher: str | Launcher | None = None,
-        **unknown: object,
-    ) -> None:
-        given = {key: value for key, value in locals().items() if key not in ("self", "unknown", "__class__")}
+    def __init__(self, **fields: Unpack[SpecFields]) -> None:
         faults = FaultCollector("the spec")
-        for key in unknown:
-            near = difflib.get_close_matches(key, [field.name for field in attrs.fields(type(self))], n=1)
-            faults.add(
-                key, unknown[key], "no such field", f"did you mean {near[0]}?" if near else "leave it out"
-            )
-        fields = read.fields(given, faults)
+        unknown = {key: value for key, value in fields.items() if key not in NAMES}
+        for key, value in unknown.items():
+            near = difflib.get_close_matches(key, NAMES, n=1)
+            faults.add(key, value, "no such field", f"did you mean {near[0]}?" if near else "leave it out")
+        given = {name: fields.get(name, DEFAULTS.get(name)) for name in NAMES}
+        result = read.fields(given, faults)
         faults.raise_if_any()
-        self.__attrs_init__(**fields)
+        self.__attrs_init__(**result)
         _warn_of_secrets(self)
 
     @property
@@ -177,7 +149,7 @@ class TrainingSpec:
         """How long a platform that queues jobs may let it wait: ``max_wait_duration``, or a day."""
         return timedelta(days=1) if self.max_wait_duration is None else self.max_wait_duration
 
-    def replace(self, **changes: Any) -> TrainingSpec:
+    def replace(self, **changes: Unpack[SpecFields]) -> TrainingSpec:
         """This spec with some fields changed, checked anew as a whole."""
         return TrainingSpec(**{**self._fields(), **changes})
 

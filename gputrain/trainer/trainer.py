@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
 from gputrain.errors import Fault, GputrainError, JobLostError, ProviderError, SpecError
@@ -16,6 +16,7 @@ from gputrain.job.watch import StopEvent
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id, make_spec
+from gputrain.spec.typed import Model, SpecFields
 from gputrain.trainer.choice import chosen
 from gputrain.trainer.found import JobList, wanted
 from gputrain.trainer.planned import PlannedJob
@@ -24,7 +25,10 @@ from gputrain.trainer.road import Road
 from gputrain.trainer.roll import Roll
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from gputrain.preflight import Checks
+    from gputrain.view import ProgressWord
 
 
 log = logging.getLogger("gputrain")
@@ -58,11 +62,11 @@ class Trainer:
         self._rolls: list[Roll] = []
         self._road = Road(self._backends, now, sleep)
 
-    def plan(self, entry: Entry | None = None, **fields: Any) -> PlannedJob:
+    def plan(self, entry: Entry | None = None, **fields: Unpack[SpecFields]) -> PlannedJob:
         """Every way the spec could run, best first, and why the others cannot; nothing is created.
 
         Args:
-            entry: a script (``"train.py"``), a function, a command (a list), or a whole `TrainingSpec`.
+            entry: a script (a path), a function, a command (a list), or a whole `TrainingSpec`.
             **fields: fields of `TrainingSpec`.
 
         Raises:
@@ -72,7 +76,7 @@ class Trainer:
         return PlannedJob(self._road.plan(spec), self._road, make_job_id(spec, None))
 
     def doctor(
-        self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Any
+        self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Unpack[SpecFields]
     ) -> Checks:
         """Look at all that jobs need, before one is made: every fault at once, with what mends it.
 
@@ -101,7 +105,7 @@ class Trainer:
         gpu: str | Sequence[str] | None = None,
         *,
         num_nodes: int = 1,
-        provisioning_model: str | Sequence[str] | None = None,
+        provisioning_model: Model | Sequence[Model] | None = None,
         region: str | Sequence[str] | None = None,
     ) -> Quotas:
         """What the project's quotas carry, by GPU, provisioning model and region; it shows itself as a table.
@@ -130,7 +134,7 @@ class Trainer:
         idempotency_key: str | None = None,
         stop: StopEvent | None = None,
         on_change: Listener | None = None,
-        **fields: Any,
+        **fields: Unpack[SpecFields],
     ) -> Job:
         """Start a job at the first place of the plan that takes it.
 
@@ -180,13 +184,20 @@ class Trainer:
             for ref in backend.find():
                 yield self._road.named(ref, backend)
 
-    def run(self, entry: Entry | None = None, *, progress: str | None = None, **fields: Any) -> Result:
+    def run(
+        self,
+        entry: Entry | None = None,
+        *,
+        progress: ProgressWord | None = None,
+        idempotency_key: str | None = None,
+        **fields: Unpack[SpecFields],
+    ) -> Result:
         """Submit, show and wait; as `submit`, `Job.wait` and `Job.result` one after the other.
 
         Raises:
             JobFailedError: with the first failing rank's own traceback.
         """
-        job = self.submit(entry, **fields)
+        job = self.submit(entry, idempotency_key=idempotency_key, **fields)
         job.wait(progress=progress)
         return job.result()
 

@@ -17,7 +17,10 @@ STRICT = {"typeCheckingMode": "strict", "enableTypeIgnoreComments": True}
 """The same for both, whose defaults differ."""
 
 GOOD = """
-from gputrain import ComputeEngine, Local, Trainer, VertexAI
+from datetime import timedelta
+from pathlib import Path
+
+from gputrain import ComputeEngine, Local, ProvisioningModel, Trainer, TrainingSpec, VertexAI
 
 here = Local()
 there = VertexAI("my-project", "us-central1", bucket="gs://b-1")
@@ -26,6 +29,11 @@ for trainer in (Trainer(here), Trainer(there), Trainer(vms), Trainer([there, vms
     job = trainer.submit("train.py", gpu="L4:1")
     print(job.wait(), job.cost_usd, [one.name for one in trainer.orphans()])
 mine = [there, vms]
+TrainingSpec(script=Path("train.py"), requirements=Path("requirements.txt"), launcher="none")
+spec = TrainingSpec(command=["python3", "t.py"], gpu=["H100:2", 2], provisioning_model=["spot", "standard"])
+Trainer(here).plan(spec.replace(max_run_duration=timedelta(1)), provisioning_model=ProvisioningModel.SPOT)
+Trainer(here).submit(Path("train.py"), source_dir=Path("."), max_wait_duration="2h").wait("90m")
+Trainer(here).run("train.py", idempotency_key="monday", progress="plain", max_cost=2)
 Trainer(mine)
 """
 BAD = {
@@ -34,6 +42,17 @@ BAD = {
     "Trainer([Local(), 7])": "a number",
     "Trainer(Local()).orphans()[0].zone": "a field that is not there",
     "VertexAI('p', nodes=2)": "an argument that is not there",
+    "Trainer().plan('train.py', gpus='L4:1')": "a misspelt field",
+    "Trainer().submit('train.py', num_node=2)": "another",
+    "Trainer().run('train.py', max_costs=1)": "another",
+    "Trainer().doctor('train.py', provisioning_models='spot')": "another",
+    "TrainingSpec(scirpt='train.py')": "another",
+    "TrainingSpec(script='train.py').replace(gpu_count=2)": "another",
+    "Trainer().submit('train.py', num_nodes='2')": "a field of another type",
+    "Trainer().submit('train.py', provisioning_model='sopt')": "a word that is none",
+    "Trainer().submit('train.py', launcher='mpirun')": "another",
+    "Trainer().quotas('L4:1', provisioning_model='on-demand')": "another",
+    "Trainer().run('train.py', progress='loud')": "another",
 }
 
 
@@ -83,7 +102,9 @@ def test_a_type_checker_takes_what_users_write(checker, users):
 
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
 def test_a_type_checker_refuses_what_would_be_refused_when_it_runs(checker, users):
-    path = users("from gputrain import Local, Trainer, VertexAI\n" + "".join(f"{one}\n" for one in BAD))
+    path = users(
+        "from gputrain import Local, Trainer, TrainingSpec, VertexAI\n" + "".join(f"{one}\n" for one in BAD)
+    )
     done = checker(path)
     told = {
         int(line.partition(f"{path.name}:")[2].split(":")[0])

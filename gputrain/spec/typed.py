@@ -1,0 +1,63 @@
+"""The fields of a spec by name and type, as editors and type checkers see them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Literal, TypedDict
+
+from gputrain.catalog import ProvisioningModel
+from gputrain.spec.gpu import GpuRequest
+from gputrain.spec.words import Launcher
+
+FilePath = str | os.PathLike[str]
+Duration = str | timedelta
+"""``"90m"``, ``"12h"``, or a timedelta."""
+Gpu = str | int | GpuRequest
+Model = ProvisioningModel | Literal["standard", "spot", "flex-start", "reservation-bound"]
+LauncherWord = Launcher | Literal["torchrun-env", "tensorflow", "none"]
+
+
+class SpecFields(TypedDict, total=False):
+    """What `TrainingSpec` is made of, for those who hand its fields on; a test holds both equal."""
+
+    script: FilePath | None
+    module: str | None
+    command: Sequence[str] | None
+    function: Callable[[], object] | None
+    args: Sequence[str]
+    gpu: Gpu | Sequence[Gpu] | None
+    num_nodes: int
+    nproc_per_node: int | None
+    provisioning_model: Model | Sequence[Model] | None
+    reservation: str | None
+    machine_type: str | None
+    image: str | None
+    env: Mapping[str, str] | None
+    secrets: Mapping[str, str] | None
+    source_dir: FilePath | None
+    requirements: FilePath | Sequence[str]
+    checkpoint_dir: FilePath | None
+    output_dir: FilePath | None
+    keep_outputs: bool
+    max_run_duration: Duration
+    max_wait_duration: Duration | None
+    hang_timeout: Duration | None
+    max_cost: float | None
+    max_restarts: int
+    labels: Mapping[str, str] | None
+    name: str | None
+    launcher: LauncherWord | None
+
+
+NAMES = tuple(SpecFields.__annotations__)
+DEFAULTS: SpecFields = {
+    "args": (),
+    "num_nodes": 1,
+    "requirements": (),
+    "keep_outputs": False,
+    "max_run_duration": "1d",
+    "max_restarts": 0,
+}
+"""All others are None."""
