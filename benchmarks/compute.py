@@ -175,8 +175,8 @@ def watched() -> tuple[float, float, float]:
                 cloud.clock.advance(backend.poll_s)
                 list(pool.map(backend.observe, refs))
         minute = cloud.requests[before:]
-        look = minute[: len(minute) // int(60 / backend.poll_s)]
-        return float(len(minute)), float(len(look)), sum(len(one.reply) for one in look) / 1024
+        looks = sum("pageToken" not in one.query for one in minute)
+        return float(len(minute)), len(minute) / looks, sum(len(one.reply) for one in minute) / looks / 1024
 
 
 def measure() -> Iterator[Measure]:

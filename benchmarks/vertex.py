@@ -25,6 +25,7 @@ WATCHED = 1000
 THREADS = 64
 ROUNDS = 9
 REGION = "us-central1"
+IMAGE = "pytorch-gpu.2-4.py310"
 START = """
 from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
@@ -98,7 +99,9 @@ def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]
         session, storage = backend._access._session(), cloud.endpoints.storage
         session.get(f"{storage}/storage/v1/b", params={"project": cloud.project, "prefix": "my-bucket"})
         session.get(f"{storage}/storage/v1/b/my-bucket/o", params={"prefix": "code/"})
-        backend._jobs.list(REGION, 'labels.gputrain-job="bare-1"')
+        session.head(f"{cloud.endpoints.registry}/v2/vertex-ai/training/{IMAGE}/manifests/latest")
+        upload = f"{storage}/upload/storage/v1/b/my-bucket/o"
+        session.post(upload, params={"uploadType": "media", "name": "records/bare"}, data=b"{}")
         backend._jobs.create(REGION, body["customJob"])
         return time.perf_counter() - began
 

@@ -165,7 +165,9 @@ class Shown:
         return "\n\n".join(map(str, self._parts()))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": "".join(part._repr_html_() for part in self._parts())}
+        parts = self._parts()
+        plain, html_ = "\n\n".join(map(str, parts)), "".join(part._repr_html_() for part in parts)
+        return {"text/plain": plain, "text/html": html_}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from self._parts()

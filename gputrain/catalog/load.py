@@ -4,15 +4,13 @@ that win over them.
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import cache
 
 from . import user_file
 from .sources import SOURCES, Source
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .user_file import UserFile
+from .user_file import UserFile
 
 _DATA = os.path.join(os.path.dirname(__file__), "data")
 
@@ -37,8 +35,6 @@ def sound(file: str) -> UserFile | None:
     try:
         return user_file.read(file)
     except (OSError, ValueError) as error:
-        import logging
-
         logging.getLogger("gputrain").warning(
             "the catalog's own tables are used, and %s is left aside: %s. "
             "Write it again (python -m gputrain.refresh) or remove it.", file, error,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 
+from gputrain.errors import UnknownGpuError
+
+from .cards import ANY_CONSUMER_CARD, CONSUMER_WORDS, NOT_SOLD, NotSold
 from .gpu import BY_KIND, GPUS, Gpu
 from .provisioning import Stage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gputrain.errors import UnknownGpuError
-
-    from .cards import NotSold
-
 
 LONGEST_NAME = 100
 """A longer text is no name; nothing is done with it but to say so."""
@@ -48,8 +45,6 @@ def not_sold(name: str) -> NotSold | None:
     >>> not_sold("GeForce RTX 4090").nearest
     ('L4', 'A100-40GB')
     """
-    from .cards import ANY_CONSUMER_CARD, CONSUMER_WORDS, NOT_SOLD, NotSold
-
     asked = plain(name[:LONGEST_NAME])
     if asked in _by_name():
         return None
@@ -98,8 +93,6 @@ def _strip(name: str, *words: str) -> str:
 
 
 def _unknown(name: object) -> UnknownGpuError:
-    from gputrain.errors import UnknownGpuError
-
     if not isinstance(name, str) or not plain(name[:LONGEST_NAME]):
         return UnknownGpuError(
             f"{repr(name)[:60]} is not the name of a GPU",
@@ -146,8 +139,6 @@ def _sold_kinds() -> tuple[str, ...]:
 
 def _nearest(name: str) -> tuple[str, ...]:
     """Kinds whose names look most like the one asked for, at most three."""
-    from difflib import get_close_matches
-
     names = _by_name()
     asked = plain(name[:60])
     alike = get_close_matches(asked, names, n=6, cutoff=0.5)

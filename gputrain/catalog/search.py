@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from .places import regions
 from .pricing import costs_at_most
 from .provisioning import ProvisioningModel, Service
 from .shape import Shape, Shapes, carrying
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 
 def shapes(

@@ -10,11 +10,11 @@ from __future__ import annotations
 import binascii
 import os
 
+import attrs
+
 from .sources import SOURCES
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Rows = tuple[tuple[str, ...], ...]
+Rows = tuple[tuple[str, ...], ...]
 
 _MAGIC = "gputrain-catalog"
 FORMAT = "1"
@@ -26,14 +26,14 @@ LISTS = ("machine-regions", "machine-zones", "gpu-regions", "gpu-zones")
 """The lists of ``places`` that a refresh replaces; the others are not in any API."""
 
 
+@attrs.frozen(kw_only=True)
 class UserFile:
     """What a sound file holds: rows as in the built-in tables, and the documents they name."""
 
-    def __init__(self, *, read_on: str, sources: Rows, places: Rows, prices: Rows) -> None:
-        self.read_on = read_on
-        self.sources = sources
-        self.places = places
-        self.prices = prices
+    read_on: str
+    sources: Rows
+    places: Rows
+    prices: Rows
 
     @property
     def lists(self) -> frozenset[str]:
@@ -109,12 +109,10 @@ def parsed(text: str) -> UserFile:
         if len(row) != _CELLS.get(table, -1):
             raise ValueError(f"it has a row that is none: {line[:60]!r}")
         tables[table].append(tuple(row))
-    file = UserFile(read_on=read_on, **{_ATTRIBUTES[name]: tuple(rows) for name, rows in tables.items()})
+    sources, places, prices = (tuple(rows) for rows in tables.values())
+    file = UserFile(read_on=read_on, sources=sources, places=places, prices=prices)
     _check(file)
     return file
-
-
-_ATTRIBUTES = {"source": "sources", "places": "places", "prices": "prices"}
 
 
 def _check(file: UserFile) -> None:
