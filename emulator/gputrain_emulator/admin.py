@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gputrain_emulator.accounts import Accounts
 from gputrain_emulator.call import Reply
+from gputrain_emulator.compute import images
 from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.exchanges import Request
@@ -62,6 +64,22 @@ def _instances(cloud: Cloud) -> Any:
         return {vm.path: vm.status for vm in cloud.compute.vms.values()}
 
 
+def _add_vm_image(cloud: Cloud, project: str, name: str, family: str, size_gb: int = 10) -> Any:
+    with cloud.world.lock:
+        if project not in cloud.world.projects:
+            cloud.add_project(project)
+        images.add_image(cloud.compute, project, name, family, int(size_gb))
+    return {"image": f"projects/{project}/global/images/{name}"}
+
+
+def _service_account(cloud: Cloud, email: str, exists: bool = True, disabled: bool = False) -> Any:
+    with cloud.world.lock:
+        accounts = cloud.world.part(Accounts)
+        (accounts.missing.discard if exists else accounts.missing.add)(email)
+        (accounts.disabled.add if disabled else accounts.disabled.discard)(email)
+    return {"email": email, "exists": exists, "disabled": disabled}
+
+
 def _verb(name: str) -> Callable[..., Any]:
     def run(cloud: Cloud, **arguments: Any) -> Any:
         getattr(cloud, name)(**arguments)
@@ -75,6 +93,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "ledger": _ledger,
     "fail": _fail,
     "instances": _instances,
+    "add_vm_image": _add_vm_image,
+    "service_account": _service_account,
     **{
         name: _verb(name)
         for name in ("quota", "stock", "offer", "price", "preempt", "host_error", "maintenance", "power_off")
@@ -92,7 +112,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
         )
     },
 }
-"""Each takes the arguments of the ``Cloud`` method of its name."""
+"""Each takes the arguments of the ``Cloud`` method of its name, where there is one."""
 
 
 def run_command(cloud: Cloud, command: str, arguments: dict[str, Any]) -> Any:

@@ -11,6 +11,9 @@ from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.exchanges import Request, unwrapped
 
+PATHS = frozenset(["/batch", "/batch/compute/v1", "/batch/storage/v1"])
+"""The ``batchPath`` of the services' discovery documents."""
+
 MAX_PARTS = 1000
 """Calls in one batch (developers.google.com/compute batching: 1,000)."""
 

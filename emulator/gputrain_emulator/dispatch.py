@@ -110,7 +110,7 @@ class Dispatcher:
             result = self.run(call)
             reply = result if isinstance(result, Reply) else Reply(body=result)
             wire, reply = self.after(method.id, who.email, reply)
-            return wire, partial.render(reply, query)
+            return wire, partial.render(reply, query, method.response)
 
     def before(self, method_id: str, caller: str) -> Reply | None:
         """Strike with the faults that come before any work; a reply replaces the work."""
@@ -160,6 +160,7 @@ class Dispatcher:
         request: Request,
         who: world.Caller,
     ) -> Call:
+        partial.check_form(method, query)
         host = request.headers.get("host", "")
         call = Call(
             world=self.world,

@@ -12,35 +12,19 @@ from typing import Any
 
 from google_crc32c import value as crc32c
 
+from gputrain_emulator.accounts import Accounts
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import EPOCH, zulu_time
 from gputrain_emulator.errors import ApiError, Style, error_info
 from gputrain_emulator.routes import Service
 from gputrain_emulator.shapes import read
-from gputrain_emulator.world import Project, World, api_disabled, unknown_project
+from gputrain_emulator.world import Project, api_disabled, unknown_project
 
 MAX_PERMISSIONS = 100
 
 RESOURCE_MANAGER = Service(name="cloudresourcemanager", style=Style.PLATFORM)
 IAM = Service(name="iam", style=Style.PLATFORM)
 SECRETS = Service(name="secretmanager", style=Style.PLATFORM)
-
-
-class Accounts:
-    """Service accounts that do not exist or are switched off, and secrets that exist."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.missing: set[str] = set()
-        self.disabled: set[str] = set()
-        self.secrets: dict[tuple[str, str], list[bytes]] = {}
-
-    def add_secret(self, name: str, data: bytes, *, project: str = "") -> None:
-        """One more version of a secret."""
-        owner = self.world.find_project(project) if project else next(iter(self.world.projects.values()))
-        if owner is None:
-            raise LookupError(f"no such project: {project}")
-        self.secrets.setdefault((owner.id, name), []).append(data)
 
 
 @RESOURCE_MANAGER.route(
@@ -147,7 +131,7 @@ def access_secret(call: Call) -> dict[str, Any]:
     project, secret, version = call.owner, call.params["secret"], call.params["version"]
     versions = call.world.part(Accounts).secrets.get((project.id, secret), [])
     number = str(len(versions)) if version == "latest" else version
-    if not number.isdigit() or not 1 <= int(number) <= len(versions):
+    if not number.isdecimal() or not 1 <= int(number) <= len(versions):
         name = f"projects/{project.number}/secrets/{secret}/versions/{version}"
         raise ApiError(404, f"Secret Version [{name}] not found.")
     data = versions[int(number) - 1]

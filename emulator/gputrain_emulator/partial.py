@@ -1,4 +1,4 @@
-"""Replies as the client asked for them: ``fields=`` partial responses and JSON on the wire."""
+"""Replies as the client asked for them: ``fields=`` partial responses, enums as numbers, JSON on the wire."""
 
 from __future__ import annotations
 
@@ -6,18 +6,72 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from gputrain_emulator import messages
 from gputrain_emulator.call import Reply
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.routes import Method
 
 Tree = dict[str, "Tree"]
 
 _compact = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps makes one a call
 
 
-def render(reply: Reply, query: Mapping[str, list[str]]) -> Reply:
-    """``reply`` with its body as bytes, cut down to ``fields`` when the query names them."""
+def check_form(method: Method, query: Mapping[str, list[str]]) -> None:
+    """Raises ApiError where the answer is wanted in a form that there is not, or that is not made here."""
+    if not query:
+        return
+    alt = (query.get("$alt") or query.get("alt") or [""])[-1]
+    if alt.partition(";")[0] not in ("", "json") and not (alt == "media" and method.service == "storage"):
+        if alt in ("proto", "media", "atom", "csv"):
+            raise ApiError(501, f"Answers with alt={alt} are not implemented by this emulator.")
+        raise ApiError(400, f"Invalid value '{alt[:80]}' for alt.", reason="invalidParameter")
+    if query.get("callback") or query.get("$callback"):
+        raise ApiError(501, "Answers that call back (JSONP) are not implemented by this emulator.")
+    mask = (query.get("fields") or query.get("$fields") or [""])[-1]
+    if mask and alt != "media":
+        check_shape(mask)
+        if method.response:
+            check_tree(messages.message(method.response), parse(mask))
+
+
+def check_shape(mask: str) -> None:
+    """400 for a selection that is not well-formed."""
+    if mask.count("(") != mask.count(")") or mask.endswith((",", "(", "/")):
+        raise no_selection(mask)
+
+
+def check_tree(message: messages.Message, tree: Tree) -> None:
+    """400 for a selection that names what the message has not."""
+    for name, inner in tree.items():
+        if name == "*":
+            continue
+        field = message.by_name.get(name)
+        if field is None or (inner and field.kind not in ("message", "map")):
+            raise no_selection(name)
+        is_open = field.kind == "map" or field.type.startswith("google.protobuf.")
+        if inner and not is_open:
+            check_tree(field.message, inner)
+
+
+def no_selection(what: str) -> ApiError:
+    """400 for a selection, in Google's words."""
+    return ApiError(400, f"Invalid field selection {what[:200]}", reason="invalidParameter")
+
+
+def render(reply: Reply, query: Mapping[str, list[str]], message: str = "") -> Reply:
+    """``reply`` with its body as bytes, cut down to ``fields`` when the query names them.
+
+    Enums become numbers where the query wants that and the type of the document is known.
+    """
     if not isinstance(reply.body, dict):
         return reply
     document: Any = reply.body
+    if (
+        message
+        and reply.status < 300
+        and "enum-encoding=int" in query.get("$alt", query.get("alt", [""]))[-1]
+    ):
+        document = _numbered(messages.message(message), document)
     masks = query.get("fields") or query.get("$fields")
     if masks and reply.status < 300 and masks[-1] not in ("", "*"):
         document = _pick(document, parse(masks[-1]))
@@ -26,6 +80,23 @@ def render(reply: Reply, query: Mapping[str, list[str]]) -> Reply:
     return Reply(
         status=reply.status, body=text.encode(), content_type=reply.content_type, headers=reply.headers
     )
+
+
+def _numbered(message: messages.Message, document: Any) -> Any:
+    """The document with its enums as their numbers."""
+    if not isinstance(document, dict) or message.name.startswith("google.protobuf."):
+        return document
+    return {key: _number(message.by_name.get(key), value) for key, value in document.items()}
+
+
+def _number(field: messages.Field | None, value: Any) -> Any:
+    if field is None:
+        return value
+    if isinstance(value, list):
+        return [_number(field, item) for item in value]
+    if field.kind == "enum":
+        return field.enum.get(value, value)
+    return _numbered(field.message, value) if field.kind == "message" else value
 
 
 def parse(mask: str) -> Tree:

@@ -20,8 +20,13 @@ DEFAULTS = {
     "CPUS": 2400.0,
     "PREEMPTIBLE_CPUS": 2400.0,
     "INSTANCES": 6000.0,
+    "A2_CPUS": 2400.0,
+    "IN_USE_ADDRESSES": 6000.0,
     "DISKS_TOTAL_GB": 1_000_000.0,
     "SSD_TOTAL_GB": 1_000_000.0,
+    "HDB_TOTAL_GB": 1_000_000.0,
+    "LOCAL_SSD_TOTAL_GB": 1_000_000.0,
+    "PREEMPTIBLE_LOCAL_SSD_GB": 1_000_000.0,
     "aiplatform.googleapis.com/custom_model_training_cpus": 2400.0,
     "aiplatform.googleapis.com/custom_model_training_preemptible_cpus": 2400.0,
 }
@@ -80,8 +85,11 @@ class Quotas:
         return self._usage.get(key, 0.0)
 
     def exceeded(self, needs: Iterable[tuple[Key, float]]) -> Exceeded | None:
-        """The first quota that ``needs`` would break."""
+        """The first quota that ``needs`` would break, all of them together."""
+        total: dict[Key, float] = {}
         for key, need in needs:
+            total[key] = total.get(key, 0.0) + need
+        for key, need in total.items():
             if self.usage(key) + need > self.limit(key):
                 return Exceeded(key=key, limit=self.limit(key), usage=self.usage(key), need=need)
         return None
@@ -101,7 +109,8 @@ def vm_needs(
     """What one VM counts against, in the order Google checks it: the region's metrics, then the project's.
 
     Spot and flex-start count against the preemptible metrics. Accelerator-optimized machines need no CPU
-    quota, N1 and E2 do (Google's text at second hand, read 2026-11-20).
+    quota, N1 and E2 do (Google's text at second hand, read 2026-11-20); A2 on demand counts in A2_CPUS, as
+    projects with a small one have met.
     """
     preemptible = provisioning_model in ("SPOT", "FLEX_START")
     needs: list[tuple[Key, float]] = []
@@ -118,6 +127,8 @@ def vm_needs(
         metric = "PREEMPTIBLE_CPUS" if preemptible else "CPUS"
         needs.append((Key(project=project, metric=metric, region=region), machine.vcpus))
         needs.append((Key(project=project, metric="CPUS_ALL_REGIONS", region=GLOBAL), machine.vcpus))
+    if machine.family == "a2" and not preemptible:
+        needs.append((Key(project=project, metric="A2_CPUS", region=region), machine.vcpus))
     needs.append((Key(project=project, metric="INSTANCES", region=region), 1))
     if accelerator:
         needs.append((Key(project=project, metric="GPUS_ALL_REGIONS", region=GLOBAL), gpus))

@@ -43,6 +43,8 @@ class Method:
     """Name of the request's field that the body fills; ``*`` for the whole request; None for no body."""
     request: str = ""
     """Name of the request message; empty for routes written by hand, which are handed the raw body."""
+    response: str = ""
+    """Name of the response message; empty for routes written by hand."""
     query: frozenset[str] | None = None
     """Query parameters a hand-written route knows; None means it looks for itself."""
     max_body: int = MAX_JSON_BODY
@@ -120,8 +122,9 @@ class Service:
                     template=path,
                     body=body or None,
                     request=request,
+                    response=response,
                 )
-                for service, id_, verb, path, body, request in tables.rows("routes.tsv")
+                for service, id_, verb, path, body, request, response in tables.rows("routes.tsv")
                 if service == self.name
             )
 

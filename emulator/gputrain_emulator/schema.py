@@ -219,7 +219,7 @@ def _number(kind: str, value: Any, at: str, problems: Problems) -> Any:
 
 
 def _enum(field: Field, value: Any, at: str, problems: Problems) -> Any:
-    if isinstance(value, str) and value.lstrip("-").isdigit():
+    if isinstance(value, str) and re.fullmatch("-?[0-9]{1,10}", value):
         value = int(value)
     if isinstance(value, str) and value in field.enum:
         return value

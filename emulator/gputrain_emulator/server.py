@@ -130,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
         path = request.target.partition("?")[0]
         if path.startswith("/_emulator/"):
             return Outcome(reply=admin.answer(self.server.dispatcher, request))
-        if path.startswith("/batch/") and request.verb == "POST":
+        if path in batch.PATHS and request.verb == "POST":
             return Outcome(reply=batch.answer(self.server.dispatcher, request))
         return self.server.dispatcher.handle(request)
 
@@ -165,7 +165,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _counted(self, limit: int) -> bytes:
         text = self.headers["Content-Length"]
-        if not (text.isascii() and text.isdigit()):  # isdigit alone takes a superscript, which int does not
+        if not re.fullmatch("[0-9]{1,18}", text):  # isdigit takes a superscript, which int does not
             raise ApiError(400, "Invalid Content-Length.")
         if int(text) > limit:
             raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")

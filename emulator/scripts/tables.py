@@ -5,7 +5,8 @@ answered for the first time; ``emulator/tests/test_tables.py`` fails until then.
 google-cloud-aiplatform and google-api-python-client.
 
 - ``routes.tsv``: the methods of the two clients that are answered, from their generated REST transports.
-- ``messages.tsv``, ``enums.tsv``: what the methods that are answered read, from the clients' descriptors.
+- ``messages.tsv``, ``enums.tsv``: what these methods read and tell, from the clients' descriptors.
+- ``services.tsv``: the names of Google's APIs.
 - ``unserved.tsv``: every other path of Google's discovery documents, all versions: 501 instead of 404.
 """
 
@@ -50,12 +51,13 @@ def tables() -> dict[str, str]:
     answered = {id_ for service in services.all_services() for id_ in service.handlers}
     every = [row for name, package in CLIENTS.items() for row in client_routes(name, package)]
     ours = [row for row in every if row[1] in answered]
-    messages, enums = described([row[5] for row in ours if row[5] is not None])
-    lines = ["\t".join([*row[:5], row[5].full_name if row[5] else ""]) for row in ours]
+    messages, enums = described([message for row in ours for message in row[5:] if message is not None])
+    lines = ["\t".join([*row[:5], *(one.full_name if one else "" for one in row[5:])]) for row in ours]
     return {
-        "routes.tsv": _file("service\tid\tverb\tpath\tbody\trequest", lines),
+        "routes.tsv": _file("service\tid\tverb\tpath\tbody\trequest\tresponse", lines),
         "messages.tsv": _file("message\tfields: NAME[=JSON]:[*]KIND[@TYPE][|ONEOF]", messages),
         "enums.tsv": _file("enum\tNAME=NUMBER", enums),
+        "services.tsv": _file("service", sorted(set(hosts()))),
         "unserved.tsv": _file("versions\tid\tverb\tpath", unserved(ours)),
     }
 
@@ -65,8 +67,8 @@ def _file(columns: str, lines: list[str]) -> str:
     return head + "".join(f"{line}\n" for line in lines)
 
 
-def client_routes(service: str, package: str) -> Iterator[tuple[str, str, str, str, str, Any]]:
-    """Service, id, verb, path, body's field and request's descriptor of each method; a path counts once."""
+def client_routes(service: str, package: str) -> Iterator[tuple[str, str, str, str, str, Any, Any]]:
+    """Service, id, verb, path, body's field, both descriptors of each method; a path counts once."""
     seen: set[tuple[str, str]] = set()
     home = importlib.import_module(f"{package}.services")
     for module in sorted(pkgutil.iter_modules(home.__path__), key=lambda found: found.name):
@@ -77,13 +79,14 @@ def client_routes(service: str, package: str) -> Iterator[tuple[str, str, str, s
             for rpc, stub in vars(cls).items():
                 if not (isinstance(stub, type) and hasattr(stub, "_get_http_options")):
                     continue
-                request = _descriptor(stub.__call__.__annotations__.get("request"))
+                told = stub.__call__.__annotations__
+                request, response = _descriptor(told.get("request")), _descriptor(told.get("return"))
                 for option in stub._get_http_options():
                     path = (option["method"].upper(), option["uri"])
                     if path not in seen:
                         seen.add(path)
                         id_ = _method_id(service, name.removesuffix("RestTransport"), rpc[1:], option["uri"])
-                        yield service, id_, *path, option.get("body") or "", request
+                        yield service, id_, *path, option.get("body") or "", request, response
 
 
 def _descriptor(message: Any) -> Any:
@@ -152,7 +155,7 @@ def _camel(name: str) -> str:
     return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-def unserved(rows: list[tuple[str, str, str, str, str, Any]]) -> list[str]:
+def unserved(rows: list[tuple[str, str, str, str, str, Any, Any]]) -> list[str]:
     """Versions, id, verb and path of what Google's documents have and no route of ours."""
     routes = Routes([])
     for service in services.all_services():
@@ -174,6 +177,15 @@ def _is_known(routes: Routes, verb: str, path: str) -> bool:
     except ApiError:
         return False
     return True
+
+
+def hosts() -> Iterator[str]:
+    """``compute`` of ``compute.googleapis.com``, for every API that Google describes."""
+    for place in (files("googleapiclient.discovery_cache") / "documents").iterdir():
+        host = json.loads(place.read_text()).get("rootUrl", "").removeprefix("https://").rstrip("/")
+        if host.count(".") == 2 and host.endswith(".googleapis.com"):
+            yield host.partition(".")[0]
+    yield "cloudquotas"  # described nowhere in the package
 
 
 def documented() -> Iterator[tuple[str, str, str, str]]:

@@ -16,7 +16,7 @@ from google.oauth2.credentials import Credentials
 
 import gputrain_emulator
 from gputrain_emulator import Cloud, oauth
-from gputrain_emulator.iam import Accounts
+from gputrain_emulator.accounts import Accounts
 
 JWT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 

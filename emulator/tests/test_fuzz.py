@@ -137,5 +137,5 @@ def test_no_filter_makes_it_stumble(cloud: Cloud, text: str) -> None:
 @FUZZ
 @given(mask=st.text(alphabet="items(name,id)/*k", max_size=20), token=st.text(max_size=8))
 def test_no_mask_and_no_token_makes_it_stumble(cloud: Cloud, mask: str, token: str) -> None:
-    assert ask(cloud, "GET", f"{URL}?fields={quote(mask)}") == 200
+    assert ask(cloud, "GET", f"{URL}?fields={quote(mask)}") in (200, 400)
     assert ask(cloud, "GET", f"{URL}?pageToken={quote(token)}") in (200, 400)

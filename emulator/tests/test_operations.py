@@ -9,7 +9,7 @@ from google.api_core import exceptions
 from google.cloud import compute_v1
 
 import gputrain_emulator
-from emulator.tests.compute import ZONE, Clients, P, cpu_vm
+from emulator.tests.compute import ZONE, Clients, P, boot_disk, cpu_vm
 from gputrain_emulator import Cloud
 
 DONE = compute_v1.Operation.Status.DONE
@@ -62,7 +62,12 @@ def test_each_scope_keeps_its_own_operations(clients: Clients) -> None:
     regional = clients.of("ResourcePolicies").insert_unary(
         project=P, region="us-central1", resource_policy_resource=policy
     )
-    template = compute_v1.InstanceTemplate(name="t", properties={"machine_type": "e2-standard-4"})
+    template = compute_v1.InstanceTemplate(
+        name="t",
+        properties=compute_v1.InstanceProperties(
+            machine_type="e2-standard-4", disks=[boot_disk()], network_interfaces=[{}]
+        ),
+    )
     in_all = clients.of("InstanceTemplates").insert_unary(project=P, instance_template_resource=template)
     regions, everywhere = clients.of("RegionOperations"), clients.of("GlobalOperations")
     assert regions.wait(project=P, region="us-central1", operation=regional.name).status == DONE

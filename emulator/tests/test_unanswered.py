@@ -55,7 +55,7 @@ def known(routes: Routes, verb: str, path: str) -> bool:
         ("GET", "/storage/v1/b/bucket/notificationConfigs", 501),
         ("POST", "/storage/v1/b/bucket/o/bulkRestore", 501),
         ("GET", "/v2/projects/my-project/sinks", 501),
-        ("POST", "/v1/projects/my-project/services:batchEnable", 501),
+        ("DELETE", "/v1/operations/x", 501),
         ("GET", "/storage/v1/b/bucket/nothing", 404),
         ("GET", "/storage/v3/b", 404),
         ("GET", "/v2/entries:nothing", 404),

@@ -119,7 +119,7 @@ def _start(token: str, name: str) -> int:
         kind, _, start = base64.urlsafe_b64decode(token.encode()).decode().partition(":")
     except ValueError:
         raise _invalid() from None
-    if kind != name or not start.isdigit():
+    if kind != name or not start.isdecimal():
         raise _invalid()
     return int(start)
 

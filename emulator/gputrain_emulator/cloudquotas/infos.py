@@ -34,6 +34,12 @@ class Quota:
         return self.counted if "/" in self.counted else f"{self.service}/{self.counted.lower()}"
 
 
+_REGIONAL = (
+    "INSTANCES", "A2_CPUS", "IN_USE_ADDRESSES", "DISKS_TOTAL_GB", "SSD_TOTAL_GB", "HDB_TOTAL_GB",
+    "LOCAL_SSD_TOTAL_GB", "PREEMPTIBLE_LOCAL_SSD_GB",
+)  # fmt: skip
+
+
 @functools.cache
 def quotas() -> Mapping[tuple[str, str], Quota]:
     """All quotas by (service, id)."""
@@ -42,6 +48,10 @@ def quotas() -> Mapping[tuple[str, str], Quota]:
         Quota(id="CPUS-ALL-REGIONS-per-project", service=COMPUTE, counted="CPUS_ALL_REGIONS", dimensions=()),
         Quota(id="CPUS-per-project-region", service=COMPUTE, counted="CPUS"),
         Quota(id="PREEMPTIBLE-CPUS-per-project-region", service=COMPUTE, counted="PREEMPTIBLE_CPUS"),
+        *(
+            Quota(id=f"{metric.replace('_', '-')}-per-project-region", service=COMPUTE, counted=metric)
+            for metric in _REGIONAL
+        ),
         Quota(id=FAMILY_ID, service=COMPUTE, counted=FAMILY_METRIC, dimensions=("region", "gpu_family")),
     ]
     cpus = f"{VERTEX}/custom_model_training_"

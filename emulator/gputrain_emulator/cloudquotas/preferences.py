@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from gputrain_emulator import facts
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.cloudquotas.infos import Quota, key_of, quotas
 from gputrain_emulator.errors import ApiError, bad_request
@@ -110,6 +111,10 @@ class Preferences:
         unknown = sorted(set(dimensions) - set(quota.dimensions))
         if unknown:
             raise ApiError(400, f"Quota {quota.id} has no dimension {', '.join(unknown)}.")
+        families = {row.gpu_family for row in facts.gpu_quotas().values() if row.gpu_family}
+        for axis, known in (("region", set(facts.regions())), ("gpu_family", families)):
+            if dimensions.get(axis, "") not in known | {""}:
+                raise ApiError(400, f"Dimension {axis} of quota {quota.id} has no value {dimensions[axis]}.")
         for other, kept in self.kept.items():
             same = (kept["service"], kept["quotaId"], kept.get("dimensions", {})) == (
                 quota.service,

@@ -137,7 +137,8 @@ def _kept(call: Call) -> dict[str, Any]:
     _global(call)
     found = call.world.part(Preferences).kept.get(_name(call))
     if found is None:
-        raise ApiError(404, f"Resource '{_name(call)}' was not found")
+        asked = call.path.partition("/projects/")[2]
+        raise ApiError(404, f"Resource 'projects/{asked}' was not found")
     return found
 
 

@@ -14,6 +14,7 @@ from gputrain_emulator.compute import (
     operations,
     places,
     reservations,
+    templates,
 )
 from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute
@@ -34,4 +35,5 @@ __all__ = [
     "operations",
     "places",
     "reservations",
+    "templates",
 ]

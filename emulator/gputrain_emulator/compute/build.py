@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputrain_emulator import facts
+from gputrain_emulator.accounts import Accounts
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import compute_time, parse_time
-from gputrain_emulator.compute import checks, disk_quota, images, networks, refusals, reserve
+from gputrain_emulator.compute import checks, disk_quota, disks, images, networks, refusals, reserve, rules
 from gputrain_emulator.compute.links import fingerprint, in_project, last, link, relative
 from gputrain_emulator.compute.state import Compute, Vm, VmKey
 from gputrain_emulator.quotas import vm_needs
@@ -28,6 +29,7 @@ def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at
     _refuse_taken_name(compute, (project, zone, name))
     checks.labels(properties.get("labels", {}), f"{at}.labels")
     checks.metadata(properties.get("metadata", {}), f"{at}.metadata")
+    rules.attachments(properties, call.world.clock.now(), at)
     machine = checks.machine_type(compute, properties.get("machineType", ""), zone, at, bare=bare)
     wanted = properties.get("guestAccelerators", [])
     kind, gpus = checks.accelerators(compute, project, zone, machine, wanted)
@@ -51,8 +53,9 @@ def build(call: Call, *, zone: str, name: str, properties: Mapping[str, Any], at
     )
     _times(vm, scheduling)
     reserve.choose(compute, vm, affinity)
-    disks = _disks(compute, vm, properties.get("disks", []), at)
-    vm.resource = _document(call, vm, properties, disks)
+    attached = _disks(compute, vm, properties.get("disks", []), at)
+    vm.resource = _document(call, vm, properties, attached)
+    vm.needs += disk_quota.of_attached(vm)
     return vm
 
 
@@ -100,6 +103,16 @@ def external_ip_violation(compute: Compute, vm: Vm, number: str) -> refusals.Ope
     return refusals.operation_error("CONDITION_NOT_MET", message, http_status=412)
 
 
+def missing_account(compute: Compute, vm: Vm) -> refusals.OperationError | None:
+    """How the creation of a VM ends whose service account does not exist."""
+    missing = compute.world.part(Accounts).missing
+    for account in vm.resource.get("serviceAccounts", ()):
+        if account.get("email") in missing:
+            message = f"The resource '{account['email']}' of type 'serviceAccount' was not found."
+            return refusals.operation_error("RESOURCE_NOT_FOUND", message, http_status=404)
+    return None
+
+
 def _policies(compute: Compute, project: str, zone: str, properties: Mapping[str, Any]) -> None:
     region = facts.region_of(zone)
     for url in properties.get("resourcePolicies", []):
@@ -126,37 +139,25 @@ def _times(vm: Vm, scheduling: Mapping[str, Any]) -> None:
     if "maxRunDuration" in scheduling:
         vm.max_run_s = float(scheduling["maxRunDuration"].get("seconds", 0))
     if "terminationTime" in scheduling:
-        try:
-            vm.termination_time = parse_time(scheduling["terminationTime"])
-        except ValueError:
-            wrong = scheduling["terminationTime"]
-            raise refusals.invalid(
-                "resource.scheduling.terminationTime", wrong, "Must be an RFC3339 time."
-            ) from None
+        vm.termination_time = parse_time(scheduling["terminationTime"])
     vm.action_at_expiry = scheduling.get("instanceTerminationAction", "STOP")
-    vm.restarts = bool(scheduling.get("automaticRestart", vm.model in ("STANDARD", "RESERVATION_BOUND")))
+    vm.restarts = bool(rules.scheduling(scheduling, bool(vm.gpus))["automaticRestart"])
 
 
 def _disks(compute: Compute, vm: Vm, wanted: list[Json], at: str) -> list[Json]:
-    if not any(disk.get("boot") for disk in wanted):
-        raise refusals.invalid(f"{at}.disks", "", "At least one boot disk must be specified.")
-    return [_disk(compute, vm, disk, index, at) for index, disk in enumerate(wanted)]
+    found = [_disk(compute, vm, disk, index, at) for index, disk in enumerate(wanted)]
+    sources = [disk["source"] for disk in found if "source" in disk]
+    for index, source in enumerate(sources):
+        if source in sources[:index]:
+            raise refusals.invalid(f"{at}.disks[{index}].source", source, "A disk can be attached once only.")
+    return found
 
 
 def _disk(compute: Compute, vm: Vm, disk: Json, index: int, at: str) -> Json:
-    attached = {
-        "kind": "compute#attachedDisk",
-        "type": "PERSISTENT",
-        "mode": "READ_WRITE",
-        "index": index,
-        "boot": False,
-        "autoDelete": False,
-        "deviceName": f"persistent-disk-{index}",
-        "interface": "SCSI",
-        **{key: value for key, value in disk.items() if key != "initializeParams"},
-    }
+    wanted = {key: value for key, value in disk.items() if key != "initializeParams"}
+    attached = rules.completed(wanted, index)
     if disk.get("type") == "SCRATCH":
-        return attached
+        return {**attached, "diskSizeGb": str(rules.LOCAL_SSD_GB)}
     params = disk.get("initializeParams")
     if params is None:
         source = in_project(disk.get("source", ""), vm.project)
@@ -191,13 +192,14 @@ def _new_disk(compute: Compute, vm: Vm, params: Json, index: int, boot: bool, at
     source = f"{vm.scope}/disks/{name}"
     if source in compute.resources["disks"]:
         raise refusals.already_exists(source)
-    return {"source": link(source), "diskSizeGb": str(size or 10), "_type": kind}
+    made = {"source": link(source), "diskSizeGb": str(size or 10), "_type": kind}
+    return {**made, "_image": image} if params.get("sourceImage") else made
 
 
 def place_disks(compute: Compute, vm: Vm) -> None:
     """Create the disks that come with the VM."""
     for disk in vm.resource["disks"]:
-        kind = disk.pop("_type", None)
+        kind, image = disk.pop("_type", None), disk.pop("_image", None)
         source = relative(disk.get("source", ""))
         if kind is None:
             if source:
@@ -207,13 +209,11 @@ def place_disks(compute: Compute, vm: Vm) -> None:
             "kind": "compute#disk",
             "id": compute.world.new_id(),
             "name": last(source),
-            "status": "READY",
-            "sizeGb": disk["diskSizeGb"],
-            "type": link(f"{vm.scope}/diskTypes/{kind}"),
             "zone": link(vm.scope),
             "selfLink": link(source),
             "users": [link(vm.path)],
             "creationTimestamp": vm.resource["creationTimestamp"],
+            **disks.document(f"{vm.scope}/diskTypes/{kind}", disk["diskSizeGb"], image),
         }
         compute.quotas.take(disk_quota.of_disk(compute.resources["disks"][source]))
         compute.world.ledger.write(
@@ -221,18 +221,11 @@ def place_disks(compute: Compute, vm: Vm) -> None:
         )
 
 
-def _document(call: Call, vm: Vm, properties: Mapping[str, Any], disks: list[Json]) -> Json:
+def _document(call: Call, vm: Vm, properties: Mapping[str, Any], attached: list[Json]) -> Json:
     compute = call.world.part(Compute)
     region = facts.region_of(vm.zone)
     metadata = {"kind": "compute#metadata", **properties.get("metadata", {})}
     labels = dict(properties.get("labels", {}))
-    scheduling = {
-        "provisioningModel": vm.model,
-        "preemptible": vm.model == "SPOT",
-        "automaticRestart": vm.restarts,
-        "onHostMaintenance": "TERMINATE" if vm.gpus or vm.model != "STANDARD" else "MIGRATE",
-        **properties.get("scheduling", {}),
-    }
     document = {
         **{
             key: value for key, value in properties.items() if key not in ("params", "sourceInstanceTemplate")
@@ -247,8 +240,8 @@ def _document(call: Call, vm: Vm, properties: Mapping[str, Any], disks: list[Jso
         "labels": labels,
         "labelFingerprint": fingerprint(labels),
         "metadata": {**metadata, "fingerprint": fingerprint(metadata.get("items", []))},
-        "scheduling": scheduling,
-        "disks": disks,
+        "scheduling": rules.scheduling(properties.get("scheduling", {}), bool(vm.gpus)),
+        "disks": attached,
         "networkInterfaces": networks.interfaces(
             compute, vm.project, region, properties.get("networkInterfaces", [])
         ),

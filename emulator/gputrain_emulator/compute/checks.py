@@ -82,6 +82,8 @@ def machine_type(compute: Compute, url: str, zone: str, at: str, *, bare: bool) 
     if not bare and segment(url, "zones") != zone:
         raise refusals.invalid(field, url, f"The resource must be in zone '{zone}'.")
     wanted = last(url)
+    if re.fullmatch(r"([a-z]\w*-)?custom-.*", wanted):
+        raise ApiError.unimplemented("compute.instances.insert of a custom machine type")
     if not compute.offered(wanted, zone):
         shown = url if bare else f"zones/{zone}/machineTypes/{wanted}"
         sentence = f"Machine type with name '{wanted}' does not exist in zone '{zone}'."

@@ -1,4 +1,4 @@
-"""What disks count against: gigabytes of a region, as long as they exist."""
+"""What disks and addresses count against, in their region."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from gputrain_emulator.compute.links import last, relative
 from gputrain_emulator.compute.state import Vm
 from gputrain_emulator.quotas import Key
 
-METRICS = {"pd-standard": "DISKS_TOTAL_GB", "pd-balanced": "SSD_TOTAL_GB", "pd-ssd": "SSD_TOTAL_GB"}
-"""Hyperdisks have quotas of their own, which are not emulated (docs.cloud.google.com/compute/resource-usage,
-read 2026-11-20)."""
+METRICS = {
+    "pd-standard": "DISKS_TOTAL_GB",
+    "pd-balanced": "SSD_TOTAL_GB",
+    "pd-ssd": "SSD_TOTAL_GB",
+    "hyperdisk-balanced": "HDB_TOTAL_GB",
+}
+"""Quota.Metric of compute v1; the other hyperdisks' quotas are not emulated
+(docs.cloud.google.com/compute/resource-usage, read 2026-11-20)."""
 
 Needs = tuple[tuple[Key, float], ...]
 
@@ -22,6 +27,24 @@ def of_new(vm: Vm) -> Needs:
         need
         for disk in vm.resource["disks"]
         for need in _needs(vm.project, vm.zone, disk.get("_type", ""), disk.get("diskSizeGb", 0))
+    )
+
+
+def of_attached(vm: Vm) -> Needs:
+    """What a VM takes as long as it is on, beside itself: local SSDs, and addresses outside."""
+    region, disks = facts.region_of(vm.zone), vm.resource["disks"]
+    is_spot = vm.model in ("SPOT", "FLEX_START")
+    scratch = "PREEMPTIBLE_LOCAL_SSD_GB" if is_spot else "LOCAL_SSD_TOTAL_GB"
+    counts = {
+        scratch: sum(float(disk["diskSizeGb"]) for disk in disks if disk["type"] == "SCRATCH"),
+        "IN_USE_ADDRESSES": sum(
+            len(nic.get("accessConfigs", ())) for nic in vm.resource["networkInterfaces"]
+        ),
+    }
+    return tuple(
+        (Key(project=vm.project, metric=metric, region=region), float(count))
+        for metric, count in counts.items()
+        if count
     )
 
 

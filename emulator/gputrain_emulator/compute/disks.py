@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import checks, disk_quota, documents, images, operations, refusals
-from gputrain_emulator.compute.links import last, link
+from gputrain_emulator.compute.links import fingerprint, last, link
 from gputrain_emulator.compute.operations import Operation, mutation
+from gputrain_emulator.compute.rules import DISK_TYPES, MAX_GB
 from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
-
-DISK_TYPES = ("hyperdisk-balanced", "pd-balanced", "pd-ssd", "pd-standard")
-MAX_GB = 65_536
-"""64 TiB, the largest disk (docs.cloud.google.com/compute/docs/disks, read 2026-11-20)."""
 
 
 def _free_gigabytes(call: Call, disk: Json) -> None:
@@ -42,30 +41,61 @@ def insert_disk(call: Call) -> Operation:
     """A disk, empty or from an image."""
     compute, scope = call.world.part(Compute), operations.scope_of(call)
     kind = last(call.body.get("type", "")) or "pd-standard"
-    if kind not in DISK_TYPES:
+    if kind not in DISK_TYPES or kind == "local-ssd":
         raise refusals.not_found(f"{scope}/diskTypes/{kind}")
-    source, smallest = {}, 1
+    labels = call.body.get("labels", {})
+    checks.labels(labels, "resource.labels")
+    image = None
     if call.body.get("sourceImage"):
         image = images.image(compute, call.body["sourceImage"], call.owner.id)
-        source = {"sourceImage": image["selfLink"], "sourceImageId": image["id"]}
-        smallest = int(image["diskSizeGb"])
-    size = int(call.body.get("sizeGb") or (smallest if source else 500))
+    smallest = int(image["diskSizeGb"]) if image else 1
+    size = int(call.body.get("sizeGb") or (smallest if image else 500))
     if not smallest <= size <= MAX_GB:
         sentence = f"Disk size must be between {smallest} GB and {MAX_GB} GB."
         raise refusals.invalid("resource.sizeGb", size, sentence)
-    made = {"sizeGb": str(size), "type": link(f"{scope}/diskTypes/{kind}"), **source}
+    made = document(f"{scope}/diskTypes/{kind}", str(size), image, labels)
     needs = disk_quota.of_disk({**made, "selfLink": link(f"{scope}/disks/new")})
     exceeded = compute.quotas.exceeded(needs)
     if exceeded is not None:
         raise refusals.quota_now(exceeded)
-    operation = documents.create(call, "disks", "disk", status="READY", **made)
+    operation = documents.create(call, "disks", "disk", **made)
     compute.quotas.take(needs)
     return operation
 
 
+def document(kind: str, size_gb: str, image: Json | None, labels: Mapping[str, str] | None = None) -> Json:
+    """What every disk shows, its names aside."""
+    made = {
+        "status": "READY",
+        "sizeGb": size_gb,
+        "type": link(kind),
+        "physicalBlockSizeBytes": "4096",
+        "labelFingerprint": fingerprint(labels or {}),
+    }
+    if image is None:
+        return made
+    source = {"sourceImage": image["selfLink"], "sourceImageId": image["id"]}
+    return {**made, **source, "architecture": image["architecture"]}
+
+
+_POLICIES = ("groupPlacementPolicy", "workloadPolicy")
+MOST_PLACED = 1500
+"""VMs of one compact placement policy (docs.cloud.google.com/compute/docs/instances, placement policies,
+read 2026-11-22)."""
+
+
 @mutation("compute.resourcePolicies.insert", permission="compute.resourcePolicies.create")
 def insert_policy(call: Call) -> Operation:
-    """A placement policy (or any other kind, kept as it is)."""
+    """A placement policy; other kinds are not carried out."""
+    given = [name for name in call.body if name.endswith("Policy")]
+    if len(given) != 1:
+        raise refusals.invalid("resource", "", "Exactly one kind of policy must be specified.")
+    if given[0] not in _POLICIES:
+        raise ApiError.unimplemented(f"compute.resourcePolicies.insert of a {given[0]}")
+    count = int(call.body[given[0]].get("vmCount", 1))
+    if not 1 <= count <= MOST_PLACED:
+        sentence = f"Must be between 1 and {MOST_PLACED}."
+        raise refusals.invalid(f"resource.{given[0]}.vmCount", count, sentence)
     return documents.create(call, "resourcePolicies", "resourcePolicy", status="READY")
 
 
@@ -89,7 +119,9 @@ def insert_reservation(call: Call) -> Operation:
     if free is not None:
         compute.stock[(zone, machine)] = free - count
     counted = {**specific, "count": str(count), "assuredCount": str(count), "inUseCount": "0"}
-    return documents.create(call, "reservations", "reservation", status="READY", specificReservation=counted)
+    more = {"specificReservationRequired": False, "shareSettings": {"shareType": "LOCAL"}, **call.body}
+    more |= {"status": "READY", "specificReservation": counted}
+    return documents.create(call, "reservations", "reservation", **more)
 
 
 @COMPUTE.method("compute.diskTypes.list", pool="compute.reads")

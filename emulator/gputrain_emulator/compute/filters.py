@@ -182,7 +182,7 @@ def _read_token(token: str) -> int:
         return 0
     try:
         kind, _, start = base64.urlsafe_b64decode(token.encode()).decode().partition(":")
-        if kind != "page" or not start.isdigit():
+        if kind != "page" or not start.isdecimal():
             raise ValueError
         return int(start)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Instance templates, managed instance groups and resize requests, as a flex-start gang needs them."""
+"""Managed instance groups and resize requests, as a flex-start gang needs them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,6 @@ from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
 REQUESTS = "instanceGroupManagerResizeRequests"
-
-documents.register("instanceTemplates", "instanceTemplate", "instance_template")
-
-
-@mutation("compute.instanceTemplates.insert", permission="compute.instanceTemplates.create")
-def insert_template(call: Call) -> Operation:
-    """A template; what is wrong with its properties shows when it is used."""
-    return documents.create(call, "instanceTemplates", "instanceTemplate")
 
 
 @mutation("compute.instanceGroupManagers.insert", permission="compute.instanceGroupManagers.create")

@@ -13,7 +13,7 @@ from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute
 
 FAMILIES = {
-    "debian-cloud": (r"debian-1[23](-arm64)?", 10),
+    "debian-cloud": (r"debian-1[123](-arm64)?", 10),
     "ubuntu-os-cloud": (r"ubuntu-(minimal-)?2[24]04-lts(-amd64|-arm64)?", 10),
     "ubuntu-os-accelerator-images": (r"ubuntu-accelerator-2[24]04-(amd64|arm64)-with-nvidia-\d+", 20),
     "cos-cloud": (r"cos(-arm64)?-(stable|beta|dev|\d+-lts)", 10),
@@ -27,6 +27,18 @@ FAMILIES = {
 """Image families by project: which names are taken for real, and the images' size in GB. Google renames its
 Deep Learning VM families with every CUDA and driver release, so the shape of a name is checked, not a list of
 them."""
+
+
+LISTED = {
+    "debian-cloud": ("debian-11", "debian-12", "debian-12-arm64", "debian-13"),
+    "ubuntu-os-cloud": ("ubuntu-2204-lts", "ubuntu-2404-lts-amd64", "ubuntu-2404-lts-arm64"),
+    "ubuntu-os-accelerator-images": ("ubuntu-accelerator-2404-amd64-with-nvidia-580",),
+    "cos-cloud": ("cos-stable", "cos-121-lts"),
+    "rocky-linux-cloud": ("rocky-linux-9", "rocky-linux-9-optimized-gcp"),
+    "rocky-linux-accelerator-cloud": ("rocky-linux-9-optimized-gcp-nvidia-latest",),
+    "deeplearning-platform-release": ("common-cu128-ubuntu-2204", "pytorch-2-7-cu128-ubuntu-2204"),
+}
+"""What a list of a publisher's images shows: some of those that are taken for real."""
 
 
 def family_image(compute: Compute, project: str, family: str) -> dict[str, Any]:
@@ -111,11 +123,12 @@ def get(call: Call) -> dict[str, Any]:
 
 @COMPUTE.method("compute.images.list", permission="-", pool="compute.reads", needs_api=False)
 def list_images(call: Call) -> dict[str, Any]:
-    """The images a project made itself."""
-    prefix = f"projects/{_owner(call, 'compute.images.list')}/global/images/"
-    items = [
-        d
-        for n, d in call.world.part(Compute).resources["images"].items()
-        if n.startswith(prefix) and "/family/" not in n
+    """The images a project made itself; of a publisher, some that it has."""
+    owner = _owner(call, "compute.images.list")
+    prefix = f"projects/{owner}/global/images/"
+    compute = call.world.part(Compute)
+    items = [family_image(compute, owner, family) for family in LISTED.get(owner, ())]
+    items += [
+        d for n, d in compute.resources["images"].items() if n.startswith(prefix) and "/family/" not in n
     ]
     return filters.listing("compute#imageList", prefix.rstrip("/"), items, call.query)

@@ -8,8 +8,8 @@ from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import build, checks, filters, lifecycle, operations, refusals
-from gputrain_emulator.compute.links import fingerprint
+from gputrain_emulator.compute import build, checks, disk_quota, filters, lifecycle, operations, refusals
+from gputrain_emulator.compute.links import fingerprint, last
 from gputrain_emulator.compute.operations import Operation, mutation
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.service import COMPUTE
@@ -28,8 +28,11 @@ def find_zone(call: Call) -> str:
 def find(call: Call) -> Vm:
     """The VM in the path; raises ApiError 404."""
     zone, name = find_zone(call), call.params["instance"]
-    vm = call.world.part(Compute).vms.get((call.owner.id, zone, name))
-    if vm is None:
+    vms = call.world.part(Compute).vms
+    vm = vms.get((call.owner.id, zone, name))
+    if vm is None and name.isdecimal():  # "or its unique numeric identifier", as the reference says
+        vm = next((one for one in vms.values() if one.id == name and one.zone == zone), None)
+    if vm is None or vm.project != call.owner.id:
         raise refusals.not_found(f"projects/{call.owner.id}/zones/{zone}/instances/{name}")
     return vm
 
@@ -45,7 +48,11 @@ def begin(call: Call, vm: Vm, kind: str, *, group: str = "") -> Operation:
 def launch(call: Call, vm: Vm, done: Callable[[OperationError | None], None]) -> None:
     """Put a built VM into the world; ``done`` hears how its creation ends."""
     compute = call.world.part(Compute)
-    ordered = operations.ordered_failure(call) or build.external_ip_violation(compute, vm, call.owner.number)
+    ordered = (
+        operations.ordered_failure(call)
+        or build.external_ip_violation(compute, vm, call.owner.number)
+        or build.missing_account(compute, vm)
+    )
     waits = vm.model == "FLEX_START" and vm.valid_for_s > 0 and ordered is None
     short = ordered if ordered or waits else lifecycle.admit(compute, vm)
     lifecycle.appear(compute, vm, "PENDING" if waits else "PROVISIONING")
@@ -63,15 +70,16 @@ def insert(call: Call) -> Operation:
     """One VM."""
     compute = call.world.part(Compute)
     properties, zone = call.body, find_zone(call)
-    if call.query.get("sourceInstanceTemplate"):
-        raise ApiError(
-            501, "sourceInstanceTemplate is not implemented by this emulator.", reason="notImplemented"
-        )
+    for name in ("sourceInstanceTemplate", "sourceMachineImage"):
+        if call.query.get(name) or properties.get(name):
+            raise ApiError.unimplemented(f"compute.instances.insert with a {name}")
+    if last(properties.get("zone", zone)) != zone:
+        raise refusals.invalid("resource.zone", properties["zone"], f"Must be the zone '{zone}' of the path.")
     vm = build.build(
         call, zone=zone, name=properties.get("name", ""), properties=properties, at="resource", bare=False
     )
     if compute.settings.quota_at_once:
-        exceeded = compute.quotas.exceeded(vm.needs)
+        exceeded = compute.quotas.exceeded((*vm.needs, *disk_quota.of_new(vm)))
         if exceeded is not None:
             raise refusals.quota_now(exceeded)
     operation = begin(call, vm, "insert")

@@ -167,8 +167,13 @@ def scope_of(call: Call) -> str:
 
 
 def _find(call: Call) -> Operation:
-    name = f"{scope_of(call)}/operations/{call.params['operation']}"
-    found = call.world.part(Compute).operations.get(name)
+    scope, wanted = scope_of(call), call.params["operation"]
+    name, known = f"{scope}/operations/{wanted}", call.world.part(Compute).operations
+    found = known.get(name)
+    if found is None and wanted.isdecimal():
+        found = next(
+            (one for one in known.values() if one.document["id"] == wanted and one.scope == scope), None
+        )
     if found is None:
         raise refusals.not_found(name)
     return found

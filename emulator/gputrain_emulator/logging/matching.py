@@ -163,7 +163,7 @@ def _field(path: tuple[str, ...]) -> str:
 
 
 def _severity(value: str) -> int | None:
-    if value.isdigit():
+    if value.isdecimal():
         return int(value)
     return SEVERITIES.get(value.upper())
 

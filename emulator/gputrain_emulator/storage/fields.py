@@ -82,8 +82,7 @@ def read_parameters(method: str, query: Mapping[str, list[str]]) -> dict[str, st
 
 def check_selection(method: str, mask: str) -> None:
     """400 for a `fields` that selects what the answer of `method` has not, or that is not well-formed."""
-    if mask.count("(") != mask.count(")") or mask.endswith((",", "(", "/")):
-        raise _no_selection(mask)
+    partial.check_shape(mask)
     message = _answers().get(method)
     if message is not None:
         _check_tree(message, partial.parse(mask))
@@ -95,15 +94,11 @@ def _check_tree(message: str, tree: partial.Tree) -> None:
         if name == "*":
             continue
         if field is None:
-            raise _no_selection(name)
+            raise partial.no_selection(name)
         if field.kind in _messages() and field.many != "map":
             _check_tree(field.kind, inner)
         elif inner and field.many != "map":
-            raise _no_selection(next(iter(inner)))
-
-
-def _no_selection(what: str) -> ApiError:
-    return invalid(f"Invalid field selection {what}", reason="invalidParameter")
+            raise partial.no_selection(next(iter(inner)))
 
 
 @functools.cache

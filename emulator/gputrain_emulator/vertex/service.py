@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gputrain_emulator import messages
+from gputrain_emulator import messages, partial
 from gputrain_emulator.call import Call
 from gputrain_emulator.clock import zulu_time
 from gputrain_emulator.errors import ApiError, Style, bad_request
@@ -66,13 +66,18 @@ def list_jobs(call: Call) -> dict[str, Any]:
     size = int(call.query.get("pageSize", 0))
     if size < 0:
         raise _refusal(listed(("page_size", "Must be greater than or equal to 0.")))
+    mask = call.query.get("readMask", "")
+    partial.check_tree(
+        messages.message("google.cloud.aiplatform.v1.CustomJob"),
+        partial.parse(mask.replace(" ", "").replace(".", "/")),
+    )
     seen = [
         job
         for job in call.world.part(Vertex).of(call.owner, region)
         if not (call.stale_s and job.life.created > now - call.stale_s) and wanted(job)
     ]
     jobs, token = page_of(seen, size, call.query.get("pageToken", ""))
-    shown = [picked(custom_job(job, now), call.query.get("readMask", "")) for job in jobs]
+    shown = [picked(custom_job(job, now), mask) for job in jobs]
     return {**({"customJobs": shown} if shown else {}), **({"nextPageToken": token} if token else {})}
 
 

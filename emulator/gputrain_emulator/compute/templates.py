@@ -1,0 +1,56 @@
+"""Instance templates: properties checked as an instance's are, but for what only a zone can tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gputrain_emulator import facts
+from gputrain_emulator.call import Call
+from gputrain_emulator.compute import checks, documents, refusals, rules
+from gputrain_emulator.compute.links import fingerprint
+from gputrain_emulator.compute.operations import Operation, mutation
+from gputrain_emulator.errors import ApiError
+
+Json = dict[str, Any]
+AT = "resource.properties"
+
+documents.register("instanceTemplates", "instanceTemplate", "instance_template")
+
+
+@mutation("compute.instanceTemplates.insert", permission="compute.instanceTemplates.create")
+def insert_template(call: Call) -> Operation:
+    """A template; whether a zone sells its machine shows when it is used."""
+    if call.body.get("sourceInstance"):
+        raise ApiError.unimplemented("compute.instanceTemplates.insert with a sourceInstance")
+    properties = call.body.get("properties", {})
+    machine = properties.get("machineType", "")
+    if not machine or "/" in machine:
+        sentence = "Must be the name of a machine type, as a template is of no zone."
+        raise refusals.invalid(f"{AT}.machineType", machine, sentence)
+    if not properties.get("networkInterfaces"):
+        raise refusals.invalid(f"{AT}.networkInterfaces", "", "At least one network interface is required.")
+    checks.labels(properties.get("labels", {}), f"{AT}.labels")
+    checks.metadata(properties.get("metadata", {}), f"{AT}.metadata")
+    rules.attachments(properties, call.world.clock.now(), AT)
+    return documents.create(call, "instanceTemplates", "instanceTemplate", properties=_completed(properties))
+
+
+def _completed(properties: Json) -> Json:
+    """The properties with what Google writes into them."""
+    known = facts.machines().get(properties["machineType"])
+    gpus = properties.get("guestAccelerators") or (known and known.gpus)
+    metadata = properties.get("metadata", {})
+    return {
+        **properties,
+        "disks": [rules.completed(disk, index) for index, disk in enumerate(properties["disks"])],
+        "metadata": {
+            "kind": "compute#metadata",
+            **metadata,
+            "fingerprint": fingerprint(metadata.get("items", [])),
+        },
+        "networkInterfaces": [
+            {"kind": "compute#networkInterface", "name": f"nic{index}", **nic}
+            for index, nic in enumerate(properties["networkInterfaces"])
+        ],
+        "scheduling": rules.scheduling(properties.get("scheduling", {}), bool(gpus)),
+    }

@@ -1,0 +1,229 @@
+"""Requests that clients of nobody here have sent, and the emulator once took or refused wrongly."""
+
+# ruff: noqa: E501 - one row a line
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gputrain_emulator import Cloud
+from gputrain_emulator.exchanges import Request
+
+COMPUTE = "/compute/v1/projects/my-project"
+ZONE = f"{COMPUTE}/zones/us-central1-a"
+REGION = f"{COMPUTE}/regions/us-central1"
+JOBS = "/v1/projects/my-project/locations/us-central1/customJobs"
+DEBIAN = "projects/debian-cloud/global/images/family/debian-12"
+BOOT = {"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": DEBIAN}}
+DATA = {"initializeParams": {"diskSizeGb": "10"}, "autoDelete": True}
+LOCAL = {
+    "type": "SCRATCH",
+    "autoDelete": True,
+    "initializeParams": {"diskType": "zones/us-central1-a/diskTypes/local-ssd"},
+}
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+
+def ask(cloud: Cloud, verb: str, target: str, body: Any = None) -> tuple[int, Any]:
+    data = b"" if body is None else json.dumps(body).encode()
+    reply = cloud.dispatcher.handle(Request(verb=verb, target=target, body=data)).reply
+    assert isinstance(reply.body, bytes)
+    return reply.status, json.loads(reply.body or b"null")
+
+
+def vm(**more: Any) -> dict[str, Any]:
+    machine = "zones/us-central1-a/machineTypes/n1-standard-4"
+    return {"name": "vm-1", "machineType": machine, "disks": [BOOT], "networkInterfaces": [{}], **more}
+
+
+def account(email: str = "default", scopes: tuple[str, ...] = (SCOPE,)) -> dict[str, Any]:
+    return {"email": email, "scopes": list(scopes)}
+
+
+REFUSED = {
+    "a tag that is no name": (vm(tags={"items": ["Bad Tag"]}), "Bad Tag"),
+    "a termination in the past": (vm(scheduling={"terminationTime": "2020-01-01T00:00:00Z", "instanceTerminationAction": "DELETE"}), "terminationTime"),
+    "a scope that is none": (vm(serviceAccounts=[account(scopes=("banana",))]), "banana"),
+    "two service accounts": (vm(serviceAccounts=[account(), account("a@my-project.iam.gserviceaccount.com")]), "service account"),
+    "two boot disks": (vm(disks=[BOOT, {**BOOT, "deviceName": "b"}]), "Boot disk"),
+    "a boot disk behind another": (vm(disks=[DATA, BOOT]), "Boot disk"),
+    "a local SSD that stays": (vm(disks=[BOOT, {**LOCAL, "autoDelete": False}]), "autoDelete"),
+    "one device name twice": (vm(disks=[{**BOOT, "deviceName": "x"}, {**DATA, "deviceName": "x"}]), "deviceName"),
+    "a host name of one word": (vm(hostname="bad"), "hostname"),
+    "a platform nobody makes": (vm(minCpuPlatform="Intel Banana"), "Intel Banana"),
+    "another zone inside": (vm(zone="us-central1-b"), "zone"),
+    "an address of elsewhere": (vm(networkInterfaces=[{"networkIP": "1.2.3.4"}]), "1.2.3.4"),
+    "two disks of one name": (vm(disks=[BOOT, {"autoDelete": True, "initializeParams": {"diskName": "vm-1"}}]), "vm-1"),
+    "a data disk nobody makes": (vm(disks=[BOOT, {"initializeParams": {"diskType": "zones/us-central1-a/diskTypes/pd-banana"}}]), "pd-banana"),
+    "a data disk that is too large": (vm(disks=[BOOT, {"initializeParams": {"diskSizeGb": "999999999"}}]), "diskSizeGb"),
+    "a disk of below nothing": (vm(disks=[BOOT, {"initializeParams": {"diskSizeGb": "-5"}}]), "diskSizeGb"),
+    "a disk name in capitals": (vm(disks=[{**BOOT, "initializeParams": {"sourceImage": DEBIAN, "diskName": "Big"}}]), "Big"),
+    "two kinds of accelerators": (vm(guestAccelerators=[{"acceleratorType": "zones/us-central1-a/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}] * 2, scheduling={"onHostMaintenance": "TERMINATE"}), "guestAccelerators"),
+    "a policy twice": (vm(resourcePolicies=["regions/us-central1/resourcePolicies/a"] * 2), "resourcePolicies"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_an_instance_that_google_refuses_is_refused(cloud: Cloud, what: str) -> None:
+    body, words = REFUSED[what]
+    status, told = ask(cloud, "POST", f"{ZONE}/instances", body)
+    assert (status, words in told["error"]["message"]) == (400, True), told
+    assert cloud.compute.vms == {}
+    gang = {
+        "count": "1",
+        "namePattern": "g-#",
+        "instanceProperties": {
+            key: value for key, value in body.items() if key not in ("name", "zone", "hostname")
+        },
+    }
+    gang["instanceProperties"]["machineType"] = "n1-standard-4"
+    if "zone" not in body and "hostname" not in body and what != "two disks of one name":
+        assert ask(cloud, "POST", f"{ZONE}/instances/bulkInsert", gang)[0] == 400
+
+
+TEMPLATE = {"machineType": "n1-standard-4", "disks": [BOOT], "networkInterfaces": [{}]}
+OTHERS = {
+    "a machine image": ("POST", f"{ZONE}/instances?sourceMachineImage=nope", vm(), 501),
+    "a machine to measure": ("POST", f"{ZONE}/instances", vm(machineType="zones/us-central1-a/machineTypes/custom-4-16384"), 501),
+    "a template without disks": ("POST", f"{COMPUTE}/global/instanceTemplates", {"name": "t", "properties": {**TEMPLATE, "disks": []}}, 400),
+    "a template with a machine's address": ("POST", f"{COMPUTE}/global/instanceTemplates", {"name": "t", "properties": {**TEMPLATE, "machineType": "zones/us-central1-a/machineTypes/n1-standard-4"}}, 400),
+    "a template without properties": ("POST", f"{COMPUTE}/global/instanceTemplates", {"name": "t"}, 400),
+    "a template without networks": ("POST", f"{COMPUTE}/global/instanceTemplates", {"name": "t", "properties": {**TEMPLATE, "networkInterfaces": []}}, 400),
+    "a template of an instance": ("POST", f"{COMPUTE}/global/instanceTemplates", {"name": "t", "sourceInstance": "zones/us-central1-a/instances/x"}, 501),
+    "a policy of nothing": ("POST", f"{REGION}/resourcePolicies", {"name": "p"}, 400),
+    "a policy for 99,999": ("POST", f"{REGION}/resourcePolicies", {"name": "p", "groupPlacementPolicy": {"collocation": "COLLOCATED", "vmCount": 99999}}, 400),
+    "a snapshot schedule": ("POST", f"{REGION}/resourcePolicies", {"name": "p", "snapshotSchedulePolicy": {}}, 501),
+    "a group with a size": ("POST", f"{ZONE}/instanceGroupManagers", {"name": "g", "instanceTemplate": "global/instanceTemplates/t", "targetSize": 3}, 501),
+    "a reservation of nothing": ("POST", f"{ZONE}/reservations", {"name": "r"}, 400),
+    "a selection of nothing": ("GET", f"{ZONE}/instances?fields=banana", None, 400),
+    "a selection left open": ("GET", f"{ZONE}/instances?fields=items(name", None, 400),
+    "a selection of a job": ("GET", f"{JOBS}?readMask=banana", None, 400),
+    "a tongue that is none": ("GET", f"{ZONE}?alt=banana", None, 400),
+    "a tongue not spoken": ("GET", f"{ZONE}?alt=proto", None, 501),
+    "a call back": ("GET", f"{ZONE}?callback=f", None, 501),
+    "a batch for nobody": ("POST", "/batch/anything", None, 404),
+    "a quota of no region": ("POST", "/v1/projects/my-project/locations/global/quotaPreferences?quotaPreferenceId=q", {"service": "compute.googleapis.com", "quotaId": "CPUS-per-project-region", "quotaConfig": {"preferredValue": "100000"}, "dimensions": {"region": "us-nope"}, "contactEmail": "a@b.c"}, 400),
+    "the images of Debian": ("GET", "/compute/v1/projects/debian-cloud/global/images", None, 200),
+    "an older Debian": ("GET", "/compute/v1/projects/debian-cloud/global/images/family/debian-11", None, 200),
+    "a service that Google has": ("POST", "/v1/projects/my-project/services/container.googleapis.com:enable", {}, 200),
+    "two services at once": ("POST", "/v1/projects/my-project/services:batchEnable", {"serviceIds": ["container.googleapis.com", "compute.googleapis.com"]}, 200),
+    "a service that nobody has": ("POST", "/v1/projects/my-project/services/banana.googleapis.com:enable", {}, 403),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_it_is_answered_as_google_does(cloud: Cloud, what: str) -> None:
+    verb, target, body, status = OTHERS[what]
+    found = ask(cloud, verb, target, body)
+    assert found[0] == status, found[1]
+
+
+def made(cloud: Cloud, **more: Any) -> Any:
+    status, told = ask(cloud, "POST", f"{ZONE}/instances", vm(**more))
+    assert status == 200, told
+    cloud.clock.advance(60)
+    return ask(cloud, "GET", f"{ZONE}/instances/vm-1")[1]
+
+
+def test_instances_and_operations_are_found_by_their_numbers(cloud: Cloud) -> None:
+    operation = ask(cloud, "POST", f"{ZONE}/instances", vm())[1]
+    cloud.clock.advance(60)
+    assert ask(cloud, "GET", f"{ZONE}/instances/{operation['targetId']}")[1]["name"] == "vm-1"
+    assert ask(cloud, "GET", f"{ZONE}/operations/{operation['id']}")[1]["name"] == operation["name"]
+    assert ask(cloud, "GET", f"{COMPUTE}/zones/us-central1-b/instances/{operation['targetId']}")[0] == 404
+
+
+def test_a_boot_disk_says_what_google_says_of_it(cloud: Cloud) -> None:
+    made(cloud)
+    disk = ask(cloud, "GET", f"{ZONE}/disks/vm-1")[1]
+    assert disk["physicalBlockSizeBytes"] == "4096"
+    assert disk["labelFingerprint"]
+    assert disk["sourceImage"].partition("/global/images/")[2].startswith("debian-12-v")
+    assert disk["sourceImageId"].isdecimal()
+
+
+def test_a_template_and_a_reservation_come_back_complete(cloud: Cloud) -> None:
+    template = {"name": "t", "properties": TEMPLATE}
+    assert ask(cloud, "POST", f"{COMPUTE}/global/instanceTemplates", template)[0] == 200
+    told = ask(cloud, "GET", f"{COMPUTE}/global/instanceTemplates/t")[1]["properties"]
+    assert (told["disks"][0]["deviceName"], told["disks"][0]["index"]) == ("persistent-disk-0", 0)
+    assert told["metadata"]["fingerprint"]
+    assert told["scheduling"]["onHostMaintenance"] == "MIGRATE"
+    specific = {"count": "1", "instanceProperties": {"machineType": "n1-standard-4"}}
+    assert (
+        ask(cloud, "POST", f"{ZONE}/reservations", {"name": "r", "specificReservation": specific})[0] == 200
+    )
+    kept = ask(cloud, "GET", f"{ZONE}/reservations/r")[1]
+    assert (kept["specificReservationRequired"], kept["shareSettings"]) == (False, {"shareType": "LOCAL"})
+
+
+CROWDED = {
+    "A2_CPUS": vm(machineType="zones/us-central1-a/machineTypes/a2-highgpu-1g", scheduling={"onHostMaintenance": "TERMINATE"}),
+    "IN_USE_ADDRESSES": vm(networkInterfaces=[{"accessConfigs": [{}]}]),
+    "LOCAL_SSD_TOTAL_GB": vm(disks=[BOOT, LOCAL]),
+    "PREEMPTIBLE_LOCAL_SSD_GB": vm(disks=[BOOT, LOCAL], scheduling={"provisioningModel": "SPOT"}),
+    "HDB_TOTAL_GB": vm(disks=[BOOT, {"autoDelete": True, "initializeParams": {"diskSizeGb": "20", "diskType": "zones/us-central1-a/diskTypes/hyperdisk-balanced"}}]),
+    "DISKS_TOTAL_GB": vm(disks=[BOOT, *({"autoDelete": True, "initializeParams": {"diskSizeGb": "6", "diskType": "zones/us-central1-a/diskTypes/pd-standard"}} for _ in range(2))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("metric", CROWDED)
+def test_what_a_vm_takes_counts_against_its_quota(cloud: Cloud, metric: str) -> None:
+    limit = 0 if metric == "IN_USE_ADDRESSES" else 11
+    cloud.quota(metric, limit)
+    operation = ask(cloud, "POST", f"{ZONE}/instances", CROWDED[metric])[1]
+    cloud.clock.advance(60)
+    told = ask(cloud, "GET", f"{ZONE}/operations/{operation['name']}")[1]
+    assert f"Quota '{metric}' exceeded" in told["error"]["errors"][0]["message"]
+    cloud.quota(metric, 1000)
+    cloud.clock.advance(1800)
+    used = ask(cloud, "POST", f"{ZONE}/instances", {**CROWDED[metric], "name": "vm-2"})
+    cloud.clock.advance(60)
+    assert used[0] == 200
+    quotas = {one["metric"]: one["usage"] for one in ask(cloud, "GET", REGION)[1]["quotas"]}
+    assert quotas[metric] > 0
+    ask(cloud, "DELETE", f"{ZONE}/instances/vm-2")
+    cloud.clock.advance(120)
+    quotas = {one["metric"]: one["usage"] for one in ask(cloud, "GET", REGION)[1]["quotas"]}
+    assert quotas[metric] == 0
+
+
+def test_enums_are_numbers_for_whoever_asks_for_them(cloud: Cloud) -> None:
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "containerSpec": {"imageUri": "gcr.io/p/i:1"},
+    }
+    body = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool]}}
+    job = ask(cloud, "POST", f"{JOBS}?$alt=json;enum-encoding=int", body)[1]
+    assert job["state"] == 2  # JOB_STATE_PENDING
+    listed = ask(cloud, "GET", f"{JOBS}?%24alt=json%3Benum-encoding%3Dint")[1]["customJobs"]
+    assert [one["state"] for one in listed] == [2]
+    assert ask(cloud, "GET", JOBS)[1]["customJobs"][0]["state"] == "JOB_STATE_PENDING"
+
+
+def test_images_and_missing_accounts_can_be_ordered_by_command(cloud: Cloud) -> None:
+    cloud.admin("add_vm_image", {"project": "dstack", "name": "dstack-1", "family": "dstack"})
+    made(
+        cloud, disks=[{**BOOT, "initializeParams": {"sourceImage": "projects/dstack/global/images/dstack-1"}}]
+    )
+    email = "gone@my-project.iam.gserviceaccount.com"
+    cloud.admin("service_account", {"email": email, "exists": False})
+    assert ask(cloud, "GET", f"/v1/projects/my-project/serviceAccounts/{email}")[0] == 404
+    operation = ask(
+        cloud, "POST", f"{ZONE}/instances", {**vm(serviceAccounts=[account(email)]), "name": "vm-2"}
+    )[1]
+    cloud.clock.advance(60)
+    told = ask(cloud, "GET", f"{ZONE}/operations/{operation['name']}")[1]
+    assert "of type 'serviceAccount' was not found" in told["error"]["errors"][0]["message"]
+
+
+def test_the_images_of_a_publisher_can_be_used(cloud: Cloud) -> None:
+    for publisher in ("debian-cloud", "deeplearning-platform-release", "cos-cloud"):
+        listed = ask(cloud, "GET", f"/compute/v1/projects/{publisher}/global/images")[1]["items"]
+        assert listed
+        for image in listed:
+            assert ask(cloud, "GET", image["selfLink"].removeprefix("https://www.googleapis.com"))[1] == image
