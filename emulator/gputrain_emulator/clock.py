@@ -28,7 +28,9 @@ def zulu_time(when: float) -> str:
 
 def parse_time(text: str) -> float:
     """Seconds since 1970 of an RFC 3339 time; raises ValueError for anything else."""
-    match = re.fullmatch(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(\.\d{1,9})?(.*)", text)
+    match = re.fullmatch(
+        r"([0-9]{4}-[0-9][0-9]-[0-9][0-9][Tt][0-9][0-9]:[0-9][0-9]:[0-9][0-9])(\.[0-9]{1,9})?(.*)", text
+    )
     if match is None:
         raise ValueError(f"{text!r} is not an RFC 3339 time")
     whole, fraction, zone = match.groups()

@@ -15,10 +15,11 @@ from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.endpoints import Endpoints
 from gputrain_emulator.exchanges import Seen
 from gputrain_emulator.faults import Fault, Order
+from gputrain_emulator.frames import require_loopback
 from gputrain_emulator.ledger import Ledger
 from gputrain_emulator.quotas import GLOBAL, GLOBAL_METRICS, Key as QuotaKey, Quotas
 from gputrain_emulator.runtime import Runtime
-from gputrain_emulator.server import Server, require_loopback
+from gputrain_emulator.server import Server
 from gputrain_emulator.world import Caller, World
 
 if TYPE_CHECKING:
@@ -81,10 +82,9 @@ class Cloud:
         self.clock.close()
         self.world.close()
 
-    # These two are loaded when first spoken to or asked for: a start pays for no service that nobody uses.
     @functools.cached_property
     def vertex(self) -> Vertex:
-        """Vertex AI: its jobs and settings."""
+        """Vertex AI: its jobs and settings; loaded when first asked for."""
         from gputrain_emulator.vertex import Vertex
 
         return self.world.part(Vertex)

@@ -7,6 +7,7 @@ v1 `versions.access`.
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from typing import Any
 
@@ -131,7 +132,7 @@ def access_secret(call: Call) -> dict[str, Any]:
     project, secret, version = call.owner, call.params["secret"], call.params["version"]
     versions = call.world.part(Accounts).secrets.get((project.id, secret), [])
     number = str(len(versions)) if version == "latest" else version
-    if not number.isdecimal() or not 1 <= int(number) <= len(versions):
+    if not re.fullmatch("[0-9]{1,9}", number) or not 1 <= int(number) <= len(versions):
         name = f"projects/{project.number}/secrets/{secret}/versions/{version}"
         raise ApiError(404, f"Secret Version [{name}] not found.")
     data = versions[int(number) - 1]
@@ -146,7 +147,7 @@ def _tested(call: Call) -> dict[str, Any]:
     if not asked or len(asked) > MAX_PERMISSIONS:
         raise ApiError(400, f"Between 1 and {MAX_PERMISSIONS} permissions are needed, got {len(asked)}.")
     for permission in asked:
-        if "*" in permission or permission.count(".") < 2:
+        if not re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9_-]+){2,}", permission):
             raise ApiError(400, f"Permission {permission} is not valid.")
     held = [permission for permission in asked if call.caller.may(permission)]
     return {"permissions": held} if held else {}

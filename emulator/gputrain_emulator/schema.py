@@ -36,8 +36,10 @@ _INT_RANGES = {
     "int64": (-(2**63), 2**63 - 1),
     "uint64": (0, 2**64 - 1),
 }
-_DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_DURATION = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,9})?s")
+_TIMESTAMP = re.compile(
+    r"[0-9]{4}-[0-9][0-9]-[0-9][0-9][Tt][0-9][0-9]:[0-9][0-9]:[0-9][0-9](\.[0-9]{1,9})?([Zz]|[+-][0-9][0-9]:[0-9][0-9])"
+)
 _FREE_FORM = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Any"))
 _SCALAR_MESSAGES = frozenset(f"google.protobuf.{name}" for name in ("Timestamp", "Duration", "FieldMask"))
 
@@ -201,7 +203,7 @@ def _scalar(field: Field, value: Any, at: str, problems: Problems) -> Any:
 def _integer(kind: str, value: Any, at: str, problems: Problems) -> Any:
     low, high = _INT_RANGES[kind]
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,20}", text) or not low <= int(text) <= high:
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,20}", text) or not low <= int(text) <= high:
         problems.append((at, _invalid(at, f"TYPE_{kind.upper()}", value)))
         return None
     return str(int(text)) if kind.endswith("64") else int(text)

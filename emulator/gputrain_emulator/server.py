@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import ipaddress
 import re
 import socket
 import threading
 import time
 import zlib
-from collections.abc import Mapping
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
-from gputrain_emulator import admin, batch
+from gputrain_emulator import admin, batch, frames
 from gputrain_emulator.call import Reply
 from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome
 from gputrain_emulator.errors import ApiError, Style
@@ -36,7 +34,7 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, dispatcher: Dispatcher, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        require_loopback(host)
+        frames.require_loopback(host)
         self.dispatcher = dispatcher
         self.connections: set[socket.socket] = set()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -119,10 +117,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, request: Request) -> Outcome:
         host = request.headers.get("host", "")
-        if not _is_ours(host):
+        if not frames.is_ours(host):
             error = ApiError(404, f"The host {host[:200]} is not served here.")
             return Outcome(reply=Reply(status=404, body=error.encoded(Style.PLATFORM)))
-        if _is_of_a_page(request.headers):
+        if frames.is_of_a_page(request.headers):
             # Before any route: a page on the web may send a POST to this machine without asking first.
             error = ApiError(403, "Requests of web pages are not answered here.")
             return Outcome(reply=Reply(status=403, body=error.encoded(Style.PLATFORM)))
@@ -140,8 +138,9 @@ class Handler(BaseHTTPRequestHandler):
         return _date(int(now if timestamp is None else timestamp))
 
     def _request(self) -> Request:
+        self.path = frames.target(self.headers, self.path)
         limit, body = MAX_JSON_BODY, b""
-        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+        if "Transfer-Encoding" in self.headers:
             limit = self._body_limit()
             body = self._chunks(limit)
         elif self.headers.get("Content-Length", "0") != "0":
@@ -246,38 +245,9 @@ def _unpacked(body: bytes, limit: int) -> bytes:
     return plain
 
 
-def require_loopback(host: str) -> None:
-    """Raises ValueError for an address that others than this machine could reach."""
-    if host != "localhost" and not _is_loopback(host):
-        raise ValueError(
-            f"the emulator binds to loopback only, not to {host}: it checks no keys and may run what comes"
-        )
-
-
 @functools.lru_cache(maxsize=64)
 def _date(when: int) -> str:
     return formatdate(when, usegmt=True)
-
-
-@functools.lru_cache(maxsize=64)
-def _is_ours(host: str) -> bool:
-    """Whether a Host header may be answered: a web page that points its own name at this machine may not."""
-    name = re.sub(r":\d+$", "", host).strip("[]").lower()
-    if not name or name == "localhost" or name == "metadata.google.internal":
-        return True
-    return name.endswith((".localhost", ".googleapis.com")) or _is_loopback(name)
-
-
-def _is_of_a_page(headers: Mapping[str, str]) -> bool:
-    """Whether a browser sends it for some page; no client of Google's sends either header."""
-    return "origin" in headers or headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _close(connection: socket.socket) -> None:

@@ -16,8 +16,10 @@ from typing import Any
 from gputrain_emulator import schema
 from gputrain_emulator.errors import ApiError, bad_request
 
-_INT64 = re.compile(r"-?\d{1,19}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_INT64 = re.compile(r"-?[0-9]{1,19}")
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9][0-9]-[0-9][0-9][Tt][0-9][0-9]:[0-9][0-9]:[0-9][0-9](\.[0-9]{1,9})?([Zz]|[+-][0-9][0-9]:[0-9][0-9])"
+)
 _MAX_DEPTH = 40
 
 
@@ -65,7 +67,7 @@ def integer(query: Mapping[str, Any], name: str, default: int) -> int:
     text = query.get(name, "")
     if text == "":
         return default
-    if not re.fullmatch(r"\d{1,9}", str(text)):
+    if not re.fullmatch(r"[0-9]{1,9}", str(text)):
         raise ApiError(400, f"Invalid value at '{name}' (TYPE_INT32), \"{text}\"", reason="badRequest")
     return int(text)
 
@@ -114,17 +116,17 @@ def _scalar(shape: Any, value: Any, at: str, problems: list[tuple[str, str]]) ->
                 return name
         kind = "TYPE_ENUM"
     elif shape is INT64:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        if isinstance(value, str) and _INT64.fullmatch(value):
-            return value
+        text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+        if _INT64.fullmatch(text) and -(2**63) <= int(text) < 2**63:
+            return text
         kind = "TYPE_INT64"
     elif shape is Time:
         if isinstance(value, str) and _TIME.fullmatch(value):
             return value
         kind = "type.googleapis.com/google.protobuf.Timestamp"
     else:
-        if isinstance(value, shape) and (shape is bool or not isinstance(value, bool)):
+        is_small = shape is not int or (isinstance(value, int) and -(2**31) <= value < 2**31)
+        if isinstance(value, shape) and (shape is bool or not isinstance(value, bool)) and is_small:
             return value
         kind = {str: "TYPE_STRING", bool: "TYPE_BOOL", int: "TYPE_INT32", float: "TYPE_DOUBLE"}[shape]
     problems.append((at, f"Invalid value at '{at}' ({kind}), {_shown(value)}"))

@@ -256,12 +256,22 @@ def test_its_address_is_the_one_it_listens_on(host: str) -> None:
     [
         (b"POST /token HTTP/1.1\r\nHost: localhost\r\nContent-Length: \xb2\r\n\r\n", b"400"),
         (b"POST /token HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1_0\r\n", b"400"),
+        (b"POST /token HTTP/1.1\r\nHost: a\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", b"400"),
+        (b"POST /token HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", b"400"),
+        (b"POST /token HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
+        (b"POST /token HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", b"400"),
+        (b"GET http://evil.example/compute/v1 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"404"),
+        (b"GET http://[/ HTTP/1.1\r\nHost: localhost\r\n\r\n", b"404"),
         (b"GET / HTTP/3.7\r\nHost: localhost\r\n\r\n", b"505"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"505"),
         (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
     ],
-    ids=["superscript length", "chunk of 1_0", "HTTP/3.7", "HTTP/2", "long line"],
-)
+    ids=[
+        "superscript length", "chunk of 1_0", "long length", "two lengths", "length and chunks",
+        "unknown coding", "two hosts", "another host", "half a host", "HTTP/3.7", "HTTP/2", "long line",
+    ],
+)  # fmt: skip
 def test_what_is_no_request_gets_a_status_line_and_google_words(
     cloud: Cloud, sent: bytes, status: bytes
 ) -> None:

@@ -227,3 +227,20 @@ def test_the_images_of_a_publisher_can_be_used(cloud: Cloud) -> None:
         assert listed
         for image in listed:
             assert ask(cloud, "GET", image["selfLink"].removeprefix("https://www.googleapis.com"))[1] == image
+
+
+def test_a_page_token_is_good_for_its_own_list_alone(cloud: Cloud) -> None:
+    for number in range(3):
+        assert ask(cloud, "POST", f"{ZONE}/instances", {**vm(), "name": f"vm-{number}"})[0] == 200
+    token = ask(cloud, "GET", f"{ZONE}/instances?maxResults=2")[1]["nextPageToken"]
+    rest = ask(cloud, "GET", f"{ZONE}/instances?maxResults=2&pageToken={token}")[1]["items"]
+    assert [one["name"] for one in rest] == ["vm-2"]
+    for other in (f"{ZONE}/disks?", f"{ZONE}/instances?filter=name=x&", f"{COMPUTE}/zones?"):
+        assert ask(cloud, "GET", f"{other}pageToken={token}")[0] == 400
+
+
+@pytest.mark.parametrize("pattern", ["(a%2B)%2Bb", "a*" * 12, "(", "[z-a]"])
+def test_a_pattern_that_would_keep_it_busy_is_refused(cloud: Cloud, pattern: str) -> None:
+    assert ask(cloud, "POST", f"{ZONE}/instances", {**vm(), "name": "a" * 60})[0] == 200
+    assert ask(cloud, "GET", f"{ZONE}/instances?filter=name%20eq%20%22{pattern}%22")[0] == 400
+    assert ask(cloud, "GET", f"{ZONE}/instances?filter=name%3D{'*a' * 30}*b")[0] == 200

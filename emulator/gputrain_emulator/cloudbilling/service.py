@@ -7,6 +7,7 @@ The address names no project: the API has to be on in the project that the calle
 from __future__ import annotations
 
 import base64
+import re
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -119,7 +120,7 @@ def _start(token: str, name: str) -> int:
         kind, _, start = base64.urlsafe_b64decode(token.encode()).decode().partition(":")
     except ValueError:
         raise _invalid() from None
-    if kind != name or not start.isdecimal():
+    if kind != name or not re.fullmatch("[0-9]{1,9}", start):
         raise _invalid()
     return int(start)
 

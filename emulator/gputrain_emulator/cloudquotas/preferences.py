@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,8 @@ SAFETY_CHECKS = ("QUOTA_DECREASE_BELOW_USAGE", "QUOTA_DECREASE_PERCENTAGE_TOO_HI
 _MAX_DECREASE = 0.10  # a larger cut needs QUOTA_DECREASE_PERCENTAGE_TOO_HIGH ignored
 
 UNLIMITED = float("inf")
+
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 class Preferences:
@@ -113,7 +116,7 @@ class Preferences:
             raise ApiError(400, f"Quota {quota.id} has no dimension {', '.join(unknown)}.")
         families = {row.gpu_family for row in facts.gpu_quotas().values() if row.gpu_family}
         for axis, known in (("region", set(facts.regions())), ("gpu_family", families)):
-            if dimensions.get(axis, "") not in known | {""}:
+            if axis in dimensions and dimensions[axis] not in known:
                 raise ApiError(400, f"Dimension {axis} of quota {quota.id} has no value {dimensions[axis]}.")
         for other, kept in self.kept.items():
             same = (kept["service"], kept["quotaId"], kept.get("dimensions", {})) == (
@@ -141,8 +144,10 @@ class Preferences:
         if wanted == -1 or wanted > here:
             if quota.id in self.ineligible:
                 raise _precondition(f"The quota cannot be increased: {self.ineligible[quota.id]}.")
-            if not wish.get("contactEmail"):
-                raise bad_request([("quota_preference.contact_email", "Required for a quota increase.")])
+            if not _EMAIL.fullmatch(wish.get("contactEmail", "")):
+                raise bad_request(
+                    [("quota_preference.contact_email", "Required for a quota increase, an e-mail address.")]
+                )
         elif wanted < book.usage(key) and SAFETY_CHECKS[0] not in ignored:
             raise _precondition(f"{SAFETY_CHECKS[0]}: the usage is {book.usage(key):g}.")
         elif wanted < here * (1 - _MAX_DECREASE) and SAFETY_CHECKS[1] not in ignored:

@@ -20,6 +20,8 @@ def capacity(call: Call) -> Json:
     body, region = call.body, call.params["region"]
     compute = call.world.part(Compute)
     size = int(body.get("size", 1))
+    if size < 1:
+        raise refusals.invalid("resource.size", size, "Must be greater than or equal to 1.")
     model = body.get("instanceProperties", {}).get("scheduling", {}).get("provisioningModel", "")
     if model not in ("SPOT", "FLEX_START"):
         raise refusals.invalid("resource.instanceProperties.scheduling.provisioningModel", model, "Must be SPOT or FLEX_START.")  # fmt: skip  # noqa: E501
@@ -33,6 +35,8 @@ def capacity(call: Call) -> Json:
             "resource.instanceFlexibilityPolicy", "", "At least one machine type is required."
         )
     allowed = {last(entry.get("zone", "")) for entry in body.get("distributionPolicy", {}).get("zones", [])}
+    for zone in allowed - {zone for zone in facts.zones() if facts.region_of(zone) == region}:
+        raise refusals.invalid("resource.distributionPolicy.zones", zone, f"Must be a zone of '{region}'.")
     places = [
         (zone, machine)
         for machine in machines

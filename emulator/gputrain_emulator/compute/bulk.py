@@ -165,7 +165,7 @@ def _names(compute: Compute, project: str, zone: str, body: Json) -> list[str]:
             "resource.namePattern", pattern, "Must contain one sequence of '#' at its end."
         )
     prefix, width = match.group(1), len(match.group(2))
-    taken = [int(n[len(prefix) :]) for (p, z, n) in compute.vms if (p, z) == (project, zone) and re.fullmatch(rf"{re.escape(prefix)}\d{{{width},}}", n)]  # fmt: skip  # noqa: E501
+    taken = [int(n[len(prefix) :]) for (p, z, n) in compute.vms if (p, z) == (project, zone) and re.fullmatch(rf"{re.escape(prefix)}[0-9]{{{width},}}", n)]  # fmt: skip  # noqa: E501
     first = max(taken, default=0) + 1
     names = [f"{prefix}{number:0{width}d}" for number in range(first, first + count)]
     checks.name(names[-1], "resource.namePattern")

@@ -125,11 +125,12 @@ def scheduling(value: Json, machine: facts.Machine, gpus: int, instance: str, at
         models = ", ".join(name for name, yes in sold.items() if yes)
         sentence = f"Machine type {machine.name} can be created only with the provisioning model: {models}."
         raise refusals.invalid(f"{field}.provisioningModel", model, sentence)
-    _limits(value, model, field)
+    run_limits(value, model, field)
     return str(model)
 
 
-def _limits(value: Json, model: str, field: str) -> None:
+def run_limits(value: Json, model: str, field: str) -> None:
+    """How long a VM may run, and what becomes of it then."""
     limited = "maxRunDuration" in value or "terminationTime" in value
     if "maxRunDuration" in value and "terminationTime" in value:
         raise refusals.invalid(field, "", "maxRunDuration and terminationTime cannot both be specified.")

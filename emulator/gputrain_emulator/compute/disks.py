@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import checks, disk_quota, documents, images, operations, refusals
+from gputrain_emulator.compute import checks, disk_quota, documents, images, operations, refusals, rules
 from gputrain_emulator.compute.links import fingerprint, last, link
 from gputrain_emulator.compute.operations import Operation, mutation
 from gputrain_emulator.compute.rules import DISK_TYPES, MAX_GB
@@ -78,6 +78,10 @@ def document(kind: str, size_gb: str, image: Json | None, labels: Mapping[str, s
     return {**made, **source, "architecture": image["architecture"]}
 
 
+_RESERVED = "resource.specificReservation.instanceProperties"
+MOST_RESERVED = 1000
+"""VMs of one reservation (docs.cloud.google.com/compute/docs/instances, reservations, read 2026-11-22)."""
+
 _POLICIES = ("groupPlacementPolicy", "workloadPolicy")
 MOST_PLACED = 1500
 """VMs of one compact placement policy (docs.cloud.google.com/compute/docs/instances, placement policies,
@@ -104,15 +108,17 @@ def insert_reservation(call: Call) -> Operation:
     """A reservation of VMs of one machine type; it takes their capacity at once."""
     specific = call.body.get("specificReservation", {})
     count = int(specific.get("count", 0))
-    machine = specific.get("instanceProperties", {}).get("machineType", "")
-    if count < 1:
-        raise refusals.invalid(
-            "resource.specificReservation.count", count, "Must be greater than or equal to 1."
-        )
+    properties = specific.get("instanceProperties", {})
+    machine = properties.get("machineType", "")
+    if not 1 <= count <= MOST_RESERVED:
+        sentence = f"Must be between 1 and {MOST_RESERVED}."
+        raise refusals.invalid("resource.specificReservation.count", count, sentence)
+    rules.platform(properties.get("minCpuPlatform", ""), f"{_RESERVED}.minCpuPlatform")
+    if "/" in machine:
+        raise refusals.invalid(f"{_RESERVED}.machineType", machine, "Must be the name of a machine type.")
     zone = call.params["zone"]
     compute = call.world.part(Compute)
-    at = "resource.specificReservation.instanceProperties"
-    checks.machine_type(compute, machine, zone, at, bare=True)
+    checks.machine_type(compute, machine, zone, _RESERVED, bare=True)
     free = compute.free(zone, machine)
     if free is not None and free < count:
         raise refusals.insufficient_capacity()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gputrain_emulator.compute import refusals
 from gputrain_emulator.compute.links import link
 from gputrain_emulator.errors import ApiError
+from gputrain_emulator.patterns import compiled, is_like
 
 Test = Callable[[Mapping[str, Any]], bool]
 
@@ -100,15 +103,14 @@ def _comparison(path: str, operator: str, value: str, reader: _Reader) -> Test:
     keys = path.split(".")
     if operator in ("eq", "ne"):
         try:
-            pattern = re.compile(value)
-        except re.error:
+            pattern = compiled(value)
+        except ValueError:
             raise reader.wrong() from None
         wanted = operator == "eq"
         return lambda resource: bool(pattern.fullmatch(_text(_field(resource, keys)))) is wanted
     if operator in ("=", "!="):
-        glob = re.compile(".*".join(re.escape(part) for part in value.split("*")), re.IGNORECASE)
-        wanted = operator == "="
-        return lambda resource: bool(glob.fullmatch(_text(_field(resource, keys)))) is wanted
+        wanted, low = operator == "=", value.lower()
+        return lambda resource: is_like(_text(_field(resource, keys)).lower(), low) is wanted
     if operator == ":":
         return lambda resource: _has(_field(resource, keys), value)
     return lambda resource: _ordered(_text(_field(resource, keys)), operator, value)
@@ -151,8 +153,13 @@ def _ordered(left: str, operator: str, right: str) -> bool:
     return bool({"<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[operator])
 
 
-def page(items: Sequence[dict[str, Any]], query: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """The page of ``items`` that ``query`` asks for, and the token of the next one ("" at the end)."""
+def page(
+    name: str, items: Sequence[dict[str, Any]], query: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], str]:
+    """The page of ``items`` that ``query`` asks for, and the token of the next one ("" at the end).
+
+    A token is good for the list called ``name`` with the same filter and order alone.
+    """
     test = compile_filter(query.get("filter", ""))
     size = int(query.get("maxResults", MAX_PAGE))
     if not 0 <= size <= MAX_PAGE:
@@ -167,22 +174,23 @@ def page(items: Sequence[dict[str, Any]], query: Mapping[str, Any]) -> tuple[lis
         chosen.sort(key=lambda item: str(item.get("name", "")))
     else:
         raise refusals.invalid("orderBy", order, "Only 'name' and 'creationTimestamp desc' are supported.")
-    start = _read_token(query.get("pageToken", ""))
+    asked = zlib.crc32(json.dumps([name, query.get("filter", ""), order]).encode())
+    start = _read_token(query.get("pageToken", ""), asked)
     size = size or MAX_PAGE
     following = start + size
-    return chosen[start:following], _token(following) if following < len(chosen) else ""
+    return chosen[start:following], _token(following, asked) if following < len(chosen) else ""
 
 
-def _token(start: int) -> str:
-    return base64.urlsafe_b64encode(f"page:{start}".encode()).decode()
+def _token(start: int, asked: int) -> str:
+    return base64.urlsafe_b64encode(f"{asked:08x}:{start}".encode()).decode()
 
 
-def _read_token(token: str) -> int:
+def _read_token(token: str, asked: int) -> int:
     if not token:
         return 0
     try:
         kind, _, start = base64.urlsafe_b64decode(token.encode()).decode().partition(":")
-        if kind != "page" or not start.isdecimal():
+        if kind != f"{asked:08x}" or not start.isdecimal():
             raise ValueError
         return int(start)
     except ValueError:
@@ -193,7 +201,7 @@ def listing(
     kind: str, name: str, items: Sequence[dict[str, Any]], query: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A list response of ``kind`` for the collection ``name``."""
-    chosen, token = page(items, query)
+    chosen, token = page(name, items, query)
     document: dict[str, Any] = {
         "kind": kind,
         "id": name,
@@ -216,7 +224,7 @@ def aggregated(
 ) -> dict[str, Any]:
     """``items`` by scope (``zones/us-central1-a``), with a warning for each empty scope."""
     where = {id(item): scope for scope, item in items}
-    chosen, token = page([item for _, item in items], query)
+    chosen, token = page(name, [item for _, item in items], query)
     by_scope: dict[str, dict[str, Any]] = {}
     for item in chosen:
         by_scope.setdefault(where[id(item)], {}).setdefault(collection, []).append(item)

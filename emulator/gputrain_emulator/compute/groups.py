@@ -22,6 +22,8 @@ from gputrain_emulator.compute.state import Compute, Vm
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
+MAX_BASE = 58
+"""Letters of a group's baseInstanceName (compute v1 reference, read 2026-11-22)."""
 REQUESTS = "instanceGroupManagerResizeRequests"
 
 
@@ -34,7 +36,13 @@ def insert_group(call: Call) -> Operation:
     template = in_project(call.body.get("instanceTemplate", ""), call.owner.id)
     if template not in call.world.part(Compute).resources["instanceTemplates"]:
         raise refusals.not_found(template)
-    return documents.create(call, "instanceGroupManagers", "instanceGroupManager", targetSize=0)
+    base = call.body.get("baseInstanceName") or call.body.get("name", "")
+    if not checks.NAME.fullmatch(base) or len(base) > MAX_BASE:
+        raise refusals.invalid(
+            "resource.baseInstanceName", base, f"Must be a name of 1 to {MAX_BASE} letters."
+        )
+    more = {"targetSize": 0, "baseInstanceName": base, "instanceTemplate": link(template)}
+    return documents.create(call, "instanceGroupManagers", "instanceGroupManager", **more)
 
 
 @COMPUTE.method("compute.instanceGroupManagers.get", pool="compute.reads")

@@ -15,12 +15,12 @@ from gputrain_emulator.compute.state import Compute
 FAMILIES = {
     "debian-cloud": (r"debian-1[123](-arm64)?", 10),
     "ubuntu-os-cloud": (r"ubuntu-(minimal-)?2[24]04-lts(-amd64|-arm64)?", 10),
-    "ubuntu-os-accelerator-images": (r"ubuntu-accelerator-2[24]04-(amd64|arm64)-with-nvidia-\d+", 20),
-    "cos-cloud": (r"cos(-arm64)?-(stable|beta|dev|\d+-lts)", 10),
+    "ubuntu-os-accelerator-images": (r"ubuntu-accelerator-2[24]04-(amd64|arm64)-with-nvidia-[0-9]+", 20),
+    "cos-cloud": (r"cos(-arm64)?-(stable|beta|dev|[0-9]+-lts)", 10),
     "rocky-linux-cloud": (r"rocky-linux-[89](-optimized-gcp)?", 20),
-    "rocky-linux-accelerator-cloud": (r"rocky-linux-[89]-optimized-gcp-nvidia-(latest|\d+)", 20),
+    "rocky-linux-accelerator-cloud": (r"rocky-linux-[89]-optimized-gcp-nvidia-(latest|[0-9]+)", 20),
     "deeplearning-platform-release": (
-        r"(common|pytorch|tf|tf2)(-[a-z0-9]+)*-(cu\d+|gpu|cpu)(-[a-z0-9]+)*",
+        r"(common|pytorch|tf|tf2)(-[a-z0-9]+)*-(cu[0-9]+|gpu|cpu)(-[a-z0-9]+)*",
         50,
     ),
 }
@@ -72,7 +72,7 @@ def named_image(compute: Compute, project: str, name: str) -> dict[str, Any]:
     if path in compute.resources["images"]:
         return compute.resources["images"][path]
     pattern, size = FAMILIES.get(project, (r"(?!)", 0))
-    match = re.fullmatch(rf"({pattern})-v\d{{8}}", name)
+    match = re.fullmatch(rf"({pattern})-v[0-9]{{8}}", name)
     if match is None:
         raise refusals.not_found(path)
     return _document(project, name, match.group(1), size)

@@ -12,7 +12,7 @@ from typing import Any
 
 from gputrain_emulator.clock import parse_time
 from gputrain_emulator.compute import refusals
-from gputrain_emulator.compute.checks import NAME
+from gputrain_emulator.compute.checks import NAME, labels
 from gputrain_emulator.compute.links import last
 
 Json = dict[str, Any]
@@ -34,7 +34,9 @@ PLATFORMS = frozenset(
 _SCOPE = re.compile(r"https://www\.googleapis\.com/auth/[a-z0-9._-]+|https://mail\.google\.com/")
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _HOST = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+")
-MAX_TAGS = 64
+_EMAIL = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+\.[a-z]+")
+_DEVICE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+MAX_TAGS, MAX_DESCRIPTION = 64, 2048
 
 
 def attachments(properties: Mapping[str, Any], now: float, at: str) -> None:
@@ -42,9 +44,10 @@ def attachments(properties: Mapping[str, Any], now: float, at: str) -> None:
     _tags(properties.get("tags", {}).get("items", []), at)
     _accounts(properties.get("serviceAccounts", []), at)
     _disks(properties.get("disks", []), at)
-    platform = properties.get("minCpuPlatform", "")
-    if platform and platform not in PLATFORMS:
-        raise refusals.invalid(f"{at}.minCpuPlatform", platform, "No such CPU platform.")
+    platform(properties.get("minCpuPlatform", ""), f"{at}.minCpuPlatform")
+    if len(properties.get("description", "")) > MAX_DESCRIPTION:
+        sentence = f"Must be at most {MAX_DESCRIPTION} characters."
+        raise refusals.invalid(f"{at}.description", "...", sentence)
     host = properties.get("hostname", "")
     if host and not _HOST.fullmatch(host):
         raise refusals.invalid(f"{at}.hostname", host, f"Must be a match of regex '{_HOST.pattern}'")
@@ -53,6 +56,12 @@ def attachments(properties: Mapping[str, Any], now: float, at: str) -> None:
         if count > most:
             raise refusals.invalid(f"{at}.{name}", count, f"At most {most} may be given.")
     _termination(properties.get("scheduling", {}).get("terminationTime", ""), now, at)
+
+
+def platform(value: str, field: str) -> None:
+    """400 for a minimal CPU platform that nobody makes."""
+    if value and value not in PLATFORMS:
+        raise refusals.invalid(field, value, "No such CPU platform.")
 
 
 def _tags(items: list[str], at: str) -> None:
@@ -69,6 +78,9 @@ def _accounts(accounts: list[Json], at: str) -> None:
         sentence = "Only one service account may be given."
         raise refusals.invalid(f"{at}.serviceAccounts", len(accounts), sentence)
     for account in accounts:
+        email = account.get("email", "")
+        if email not in ("", "default") and not _EMAIL.fullmatch(email):
+            raise refusals.invalid(f"{at}.serviceAccounts[0].email", email, "Must be an e-mail address.")
         for index, scope in enumerate(account.get("scopes", [])):
             if not _SCOPE.fullmatch(scope):
                 raise refusals.invalid(f"{at}.serviceAccounts[0].scopes[{index}]", scope, "No such scope.")
@@ -96,6 +108,9 @@ def _disks(disks: list[Json], at: str) -> None:
             sentence = "Boot disk must be the first disk attached to the instance, and the only one."
             raise refusals.invalid(f"{field}.boot", str(bool(disk.get("boot"))).lower(), sentence)
         device = disk.get("deviceName") or device_name(disk, index)
+        if not _DEVICE.fullmatch(device):
+            sentence = f"Must be a match of regex '{_DEVICE.pattern}'"
+            raise refusals.invalid(f"{field}.deviceName", device, sentence)
         if device in devices:
             raise refusals.invalid(f"{field}.deviceName", device, "Another disk has this deviceName.")
         devices.add(device)
@@ -104,6 +119,8 @@ def _disks(disks: list[Json], at: str) -> None:
                 raise refusals.invalid(f"{field}.autoDelete", "false", "Local SSDs must be auto-deleted.")
         elif "initializeParams" in disk:
             _new_disk(disk["initializeParams"], f"{field}.initializeParams")
+        elif not disk.get("source"):
+            raise refusals.invalid(field, "", "A disk needs a source or initializeParams.")
 
 
 def device_name(disk: Json, index: int) -> str:
@@ -146,6 +163,7 @@ def scheduling(wanted: Mapping[str, Any], has_gpus: bool) -> Json:
 
 
 def _new_disk(params: Json, field: str) -> None:
+    labels(params.get("labels", {}), f"{field}.labels")
     kind = last(params.get("diskType", ""))
     if kind and (kind not in DISK_TYPES or kind == "local-ssd"):
         sentence = "The referenced diskType resource cannot be found."

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
-from gputrain_emulator.compute import checks, documents, refusals, rules
+from gputrain_emulator.compute import checks, documents, images, refusals, rules
 from gputrain_emulator.compute.links import fingerprint
 from gputrain_emulator.compute.operations import Operation, mutation
+from gputrain_emulator.compute.state import Compute
 from gputrain_emulator.errors import ApiError
 
 Json = dict[str, Any]
@@ -32,6 +34,25 @@ def insert_template(call: Call) -> Operation:
     checks.labels(properties.get("labels", {}), f"{AT}.labels")
     checks.metadata(properties.get("metadata", {}), f"{AT}.metadata")
     rules.attachments(properties, call.world.clock.now(), AT)
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", machine):
+        raise refusals.invalid(f"{AT}.machineType", machine, "Must be the name of a machine type.")
+    wanted = properties.get("scheduling", {})
+    if (
+        "maxRunDuration" in wanted or rules.model_of(wanted) != "FLEX_START"
+    ):  # a resize request brings its own
+        checks.run_limits(wanted, rules.model_of(wanted), f"{AT}.scheduling")
+    for accelerator in properties.get("guestAccelerators", []):
+        if not accelerator.get("acceleratorType") or int(accelerator.get("acceleratorCount", 0)) < 1:
+            raise refusals.invalid(
+                f"{AT}.guestAccelerators[0]", "", "Needs a type and a count of at least 1."
+            )
+    for disk in properties["disks"]:
+        image = disk.get("initializeParams", {}).get("sourceImage", "")
+        if image:
+            images.image(call.world.part(Compute), image, call.owner.id)
+        elif disk.get("boot") and not disk.get("source"):
+            field = f"{AT}.disks[0].initializeParams.sourceImage"
+            raise refusals.invalid(field, "", "A boot disk must have a source image.")
     return documents.create(call, "instanceTemplates", "instanceTemplate", properties=_completed(properties))
 
 

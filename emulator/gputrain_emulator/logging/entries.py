@@ -23,8 +23,9 @@ SEVERITIES: Mapping[str, int] = {
     "EMERGENCY": 800,
 }
 
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DAY, _HOUR = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
+_TIME = re.compile(rf"({_DAY})[Tt ]({_HOUR}:[0-9]{{2}})(?:\.([0-9]{{1,9}}))?([Zz]|[+-]{_HOUR})")
+_DATE = re.compile(_DAY)
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gputrain_emulator.logging.entries import SEVERITIES, parse_ns
+from gputrain_emulator.patterns import compiled
 from gputrain_emulator.query import (
     Call,
     Comparison,
@@ -163,7 +164,7 @@ def _field(path: tuple[str, ...]) -> str:
 
 
 def _severity(value: str) -> int | None:
-    if value.isdecimal():
+    if re.fullmatch("[0-9]{1,9}", value):
         return int(value)
     return SEVERITIES.get(value.upper())
 
@@ -177,7 +178,7 @@ def _time(value: str) -> int:
 
 def _pattern(text: str) -> str:
     try:
-        re.compile(text[:_MAX_PATTERN])
-    except re.error:
+        compiled(text[:_MAX_PATTERN])
+    except ValueError:
         raise FilterError(f"Invalid regular expression '{text}'") from None
     return text[:_MAX_PATTERN]

@@ -112,7 +112,7 @@ def _child(node: Any, step: str) -> Any:
         if step in node:
             return node[step]
         return next((item for key, item in node.items() if _kebab(key) == step), MISSING)
-    if isinstance(node, list) and step.isdecimal() and int(step) < len(node):
+    if isinstance(node, list) and re.fullmatch("[0-9]{1,9}", step) and int(step) < len(node):
         return node[int(step)]
     return MISSING
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gputrain_emulator.patterns import compiled
 from gputrain_emulator.storage.objects import Objects
 from gputrain_emulator.storage.refusals import invalid
 from gputrain_emulator.storage.tokens import decode, encode
@@ -52,7 +53,7 @@ def page(objects: Objects, bucket: str, wanted: Wanted) -> Page:
     """One page, in the order of names; objects and prefixes count alike towards its size."""
     after = _place(wanted.page_token)
     start = max(wanted.prefix, wanted.start, after[0])
-    pattern = re.compile(_glob(wanted.glob), re.DOTALL) if wanted.glob else None
+    pattern = _pattern(wanted.glob) if wanted.glob else None
     items: list[Stored] = []
     prefixes: list[str] = []
     size = min(wanted.page_size or MAX_PAGE, MAX_PAGE)
@@ -92,7 +93,7 @@ def _token(place: tuple[str, int]) -> str:
 def _place(token: str) -> tuple[str, int]:
     """The name and the generation after which a page begins."""
     generation, _, name = decode(token).partition("/")
-    if token and not generation.isdecimal():
+    if token and not re.fullmatch("[0-9]{1,19}", generation):
         raise invalid("Invalid value for pageToken.")
     return name, int(generation or 0)
 
@@ -113,6 +114,13 @@ def _folder(name: str, wanted: Wanted) -> str:
         return ""
     at = name.find(wanted.delimiter, len(wanted.prefix))
     return name[: at + len(wanted.delimiter)] if at >= 0 else ""
+
+
+def _pattern(glob: str) -> re.Pattern[str]:
+    try:
+        return compiled(_glob(glob), re.DOTALL)
+    except ValueError:
+        raise invalid("Invalid value for matchGlob.") from None
 
 
 def _glob(glob: str) -> str:

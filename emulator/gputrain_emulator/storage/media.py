@@ -13,7 +13,7 @@ from gputrain_emulator.storage.encryption import headers_of
 from gputrain_emulator.storage.times import http_date
 from gputrain_emulator.storage.values import Stored
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 _TOLD = {
     "cacheControl": "Cache-Control",
     "contentDisposition": "Content-Disposition",

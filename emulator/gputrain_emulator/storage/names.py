@@ -12,7 +12,7 @@ from gputrain_emulator.storage.refusals import invalid, required
 MAX_OBJECT_BYTES = 1024
 
 _BUCKET = re.compile(r"[a-z0-9]([a-z0-9._-]{1,220})[a-z0-9]")
-_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 
 def check_bucket(name: str) -> None:

@@ -36,7 +36,7 @@ _LOCK_S = 90 * 86400  # for so long may uniform access be switched off again
 _SOFT_DELETE_RANGE = (SOFT_DELETE_S, 90 * 86400)
 _MAX_LABELS = 64
 
-_LABEL = re.compile(r"[^A-Z\s]{0,63}")
+_LABEL = re.compile(r"[\w-]{0,63}")
 _OFF = (None, False, "", "NotRestricted", "Disabled", "DEFAULT")
 _NOT_CARRIED_OUT = (
     "autoclass", "billing", "cors", "customPlacementConfig", "encryption", "hierarchicalNamespace",
@@ -157,7 +157,7 @@ def _access(old: Mapping[str, Any], asked: Mapping[str, Any], now: float) -> dic
 def _soft_delete(old: Mapping[str, Any], asked: Mapping[str, Any], now: float) -> dict[str, Any]:
     if _says_something(asked.get("hardDeletePause")):
         raise not_carried_out("A bucket's softDeletePolicy.hardDeletePause")
-    seconds = int(asked.get("retentionDurationSeconds", SOFT_DELETE_S))
+    seconds = int(_given(asked.get("retentionDurationSeconds"), SOFT_DELETE_S))
     if seconds and not _SOFT_DELETE_RANGE[0] <= seconds <= _SOFT_DELETE_RANGE[1]:
         raise invalid(
             "Soft delete retention duration must be 0, or between 604800 and 7776000 seconds (7 and 90 days)."
@@ -165,6 +165,11 @@ def _soft_delete(old: Mapping[str, Any], asked: Mapping[str, Any], now: float) -
     if old and int(old["retentionDurationSeconds"]) == seconds:
         return dict(old)
     return {"retentionDurationSeconds": str(seconds), "effectiveTime": milliseconds(now)}
+
+
+def _given(value: Any, default: Any) -> Any:
+    """A field as it was sent; one that is null is as one that was not."""
+    return default if value is None else value
 
 
 def _retention(
@@ -190,5 +195,5 @@ def _check_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > _MAX_LABELS:
         raise invalid(f"A bucket can have at most {_MAX_LABELS} labels.")
     for key, value in labels.items():
-        if not key or not _LABEL.fullmatch(key) or not _LABEL.fullmatch(value):
+        if not key or any(not _LABEL.fullmatch(text) or text != text.lower() for text in (key, value)):
             raise invalid(f"Invalid label: '{key}: {value}'.")

@@ -19,7 +19,7 @@ CHUNK = 256 * 1024  # only whole multiples of this are kept of a chunk that is n
 SESSION_S = 7 * 86400.0
 """A session is forgotten so long after its start (cloud.google.com/storage/docs/resumable-uploads)."""
 
-_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)")
 
 
 @dataclass(kw_only=True)

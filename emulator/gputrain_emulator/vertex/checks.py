@@ -54,6 +54,9 @@ def listed(*faults: tuple[str, str]) -> InvalidJobError:
     return InvalidJobError("List of found errors:\t" + "".join(lines), fields=faults)
 
 
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """What the checks must know of the project and region."""
@@ -153,6 +156,8 @@ def _pool_faults(pool: Record, at: int, where: str, spec: Record) -> Iterator[tu
     elif task == "container_spec":
         if not pool.container_spec.image_uri:
             yield f"{where}.container_spec.image_uri", "Required field is not set."
+        elif not _IMAGE.fullmatch(pool.container_spec.image_uri):
+            yield f"{where}.container_spec.image_uri", "The image URI is malformed."
         yield from _env_faults(pool.container_spec.env, f"{where}.container_spec.env")
     else:
         yield from _package_faults(pool.python_package_spec, f"{where}.python_package_spec")

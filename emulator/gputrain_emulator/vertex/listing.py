@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from gputrain_emulator.clock import parse_time
 from gputrain_emulator.errors import ApiError
+from gputrain_emulator.patterns import is_like
 from gputrain_emulator.query import Comparison, FilterError, Leaf, holds, leaves, parse
 from gputrain_emulator.vertex.job import Job
 
@@ -94,8 +95,7 @@ def _label(leaf: Comparison, job: Job) -> bool:
 
 def _text(leaf: Comparison, value: str) -> bool:
     if leaf.operator == ":":
-        pattern = ".*".join(re.escape(part) for part in leaf.value.split("*"))
-        return re.fullmatch(pattern, value, re.DOTALL) is not None
+        return is_like(value, leaf.value)
     return (value == leaf.value) is (leaf.operator == "=")
 
 

@@ -1,0 +1,59 @@
+"""Which requests are for us: the address they name, and what two readers could read in two ways."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Mapping
+from email.message import Message
+
+from gputrain_emulator.errors import ApiError
+
+
+def target(headers: Message, wanted: str) -> str:
+    """Path and query of a request; raises ApiError for one that is framed in two ways, or for another host.
+
+    RFC 9112, 3.2 and 6.3: what a proxy and its server could understand differently is refused.
+    """
+    lengths, coding = headers.get_all("Content-Length", []), headers.get("Transfer-Encoding")
+    hosts = headers.get_all("Host", [])
+    if len(lengths) > 1 or (lengths and coding is not None) or len(hosts) > 1:
+        raise ApiError(400, "The request says its length or its host in two ways.")
+    if coding is not None and coding.strip().lower() != "chunked":
+        raise ApiError(400, "Transfer-Encoding must be chunked.")
+    if wanted.startswith("/"):
+        return wanted
+    found = re.fullmatch(r"https?://([^/?#]*)(/.*)?", wanted)
+    if found is None or not is_ours(found[1]):
+        raise ApiError(404, f"The requested URL {wanted[:200]} was not found on this server.")
+    return found[2] or "/"
+
+
+def require_loopback(host: str) -> None:
+    """Raises ValueError for an address that others than this machine could reach."""
+    if host != "localhost" and not _is_loopback(host):
+        raise ValueError(
+            f"the emulator binds to loopback only, not to {host}: it checks no keys and may run what comes"
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def is_ours(host: str) -> bool:
+    """Whether a Host header may be answered: a web page that points its own name at this machine may not."""
+    name = re.sub(r":[0-9]+$", "", host).strip("[]").lower()
+    if not name or name == "localhost" or name == "metadata.google.internal":
+        return True
+    return name.endswith((".localhost", ".googleapis.com")) or _is_loopback(name)
+
+
+def is_of_a_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sends it for some page; no client of Google's sends either header."""
+    return "origin" in headers or headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
