@@ -72,7 +72,7 @@ def test_no_spot_price_is_above_its_standard_price_and_each_refused_one_is_told(
     listed.changed = {(*part, model): usd for part, model, usd in moves}
     book = prices.book(listed.skus())
     file, changes = built(None, EVERYWHERE, book, day=DAY)
-    assert vars(user_file.parsed(user_file.written(file))) == vars(file)
+    assert user_file.parsed(user_file.written(file)) == file
     for what, region, standard, spot, _, _ in file.prices:
         assert not (standard and spot) or Decimal(spot) <= Decimal(standard), (what, region)
     refused = {(one.of, one.region) for one in changes if one.kind is ChangeKind.PRICE_REFUSED}
@@ -109,7 +109,7 @@ def test_after_any_two_refreshes_a_machine_is_just_where_it_was_seen_last(first,
         after = {zone for one, zone in then if one is machine}
         assert zones[machine.machine_type] == after | (before & set(silent)), machine.machine_type
     again, changes = built(now, seen, empty, day=DAY)
-    assert vars(again) == vars(now)
+    assert again == now
     assert changes == ()
 
 
