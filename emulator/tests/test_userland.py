@@ -115,9 +115,9 @@ def status_of(cloud: Cloud) -> str:
 @needs_userland
 def test_a_userland_reboots_powers_off_and_is_reset_on_the_same_disk(booted: Booted) -> None:
     cloud = booted(USERLAND)
-    script = (
+    script = (  # a word to logind gets lost while the guest agent restarts it, a moment after the boot
         "echo x >> /kept; echo boot $(wc -l < /kept); case $(wc -l < /kept) in"
-        " 1) systemctl reboot;; 2) sleep 600;; 3) systemctl poweroff;; esac\n"
+        " 1) sleep 2; systemctl reboot;; 2) sleep 600;; 3) sleep 2; systemctl poweroff;; esac\n"
     )
     client = boot(cloud, "vm-1", script)
     assert says(cloud, "vm-1", "startup-script: boot 2")

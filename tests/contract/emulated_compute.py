@@ -17,10 +17,13 @@ class ComputeRoad(Road):
 
 
 @contextmanager
-def live_cloud():
-    """An emulated cloud in which VMs are processes of this machine and come at once."""
+def live_cloud(userland=""):
+    """An emulated cloud in which VMs are processes of this machine and come at once.
+
+    userland: the image that they boot; without one they stand in for it.
+    """
     with gputrain_emulator.start(wall_clock=True) as cloud:
-        cloud.attach(LiveMode(cloud.world))
+        cloud.attach(LiveMode(cloud.world, userland=userland))
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         quick = cloud.compute.settings
         quick.provision_s = quick.staging_s = quick.delete_s = quick.quick_s = quick.rollback_s = 0.1

@@ -7,26 +7,22 @@ power button is a signal to its own systemd; it has no right to reach further (n
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import resource
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gputrain_emulator.live import podman, standins
 from gputrain_emulator.live.gpus import gpus
-from gputrain_emulator.live.guest_process import EXIT_REBOOT, FOLDER, GuestError
+from gputrain_emulator.live.guest_process import FOLDER, GuestError
+from gputrain_emulator.live.machine_boot import Boot
 from gputrain_emulator.live.network import METADATA, PLACES, Network, Plug
 from gputrain_emulator.metadata import Metadata, MetadataServer
 
@@ -36,9 +32,6 @@ if TYPE_CHECKING:
 USERLAND = "local/gce-vm:1"
 """The image that `make engine` makes of Debian's packages."""
 
-POWER_BUTTON = signal.SIGRTMIN + 4  # systemd(1): start poweroff.target
-AGAIN_S = 1.0
-START_S = 60.0
 PYTHON = "/opt/conda/bin"
 """Where a machine has this computer's Python, with its packages: as Google's images had conda's."""
 
@@ -134,25 +127,8 @@ class Userland:
         self._server = plug.listening(lambda: MetadataServer(self._metadata, METADATA, 80))
         url = urlsplit(self._base_url)
         plug.show(str(url.hostname), int(url.port or 80))
-        words = [f"--volume={source}:{target}:ro" for target, source in self._volumes().items()]
-        words += [f"--cap-add={one}" for one in CAPABILITIES]
         done = subprocess.run(
-            [
-                *self._command("create", "--pull=never", "--tty", "--systemd=always", "--cgroupns=private"),
-                *[f"--name={self.name}", f"--hostname={self.vm.name}", f"--network=ns:{plug.path}"],
-                *_limits(),
-                *[
-                    f"--pidfile={self._folder / 'pid'}",
-                    "--no-hosts",
-                    "--dns=none",
-                    *words,
-                    self._image,
-                    "/sbin/init",
-                ],
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
+            self._command("create", *self._words(plug)), capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise GuestError(done.stderr.strip())
@@ -164,6 +140,16 @@ class Userland:
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+    def _words(self, plug: Plug) -> list[str]:
+        return [
+            *["--pull=never", "--tty", "--systemd=always", "--no-hosts", "--dns=none"],
+            *[f"--name={self.name}", f"--hostname={self.vm.name}", f"--network=ns:{plug.path}"],
+            *[f"--pidfile={self._folder / 'pid'}", *_limits()],
+            *[f"--cap-add={one}" for one in CAPABILITIES],
+            *[f"--volume={source}:{target}:ro" for target, source in self._volumes().items()],
+            *[self._image, "/sbin/init", *_hierarchy()],
+        ]
 
     def _command(self, *words: str) -> list[str]:
         configuration = self._folder / "containers.conf"
@@ -181,85 +167,18 @@ class Userland:
         pairs = " ".join(shlex.quote(f"{key}={value}") for key, value in self._environment.items())
         (own / "system.conf").write_text(f"[Manager]\nDefaultEnvironment={pairs}\n".replace("%", "%%"))
         (own / "journald.conf").write_text(_JOURNAL)
+        (own / "resolv.conf").write_text(
+            f"nameserver {METADATA}\n"
+        )  # where nobody listens: it refuses at once
         return {
             **{path: path for path in visible()},
             PYTHON: str(python.parent),
             "/usr/bin/nvidia-smi": str(Path(programs[standins.INSIDE]) / "nvidia-smi"),
             "/etc/hosts": str(self._hosts),
+            "/etc/resolv.conf": str(own / "resolv.conf"),
             "/etc/systemd/system.conf.d/emulator.conf": str(own / "system.conf"),
             "/etc/systemd/journald.conf.d/console.conf": str(own / "journald.conf"),
         }
-
-
-class Boot:
-    """From power on to power off; its processes end with `pull_the_plug`."""
-
-    def __init__(self, name: str, pidfile: Path, command: list[str]) -> None:
-        pidfile.unlink(missing_ok=True)
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        patience = time.monotonic() + START_S
-        while not pidfile.exists() or not pidfile.read_text():
-            if self._process.poll() is not None or time.monotonic() > patience:
-                self._process.kill()
-                said = self._process.communicate()[0].decode("utf-8", "replace").strip()
-                raise GuestError(f"{name} does not start: {said}")
-            time.sleep(0.01)
-        self.pid = int(pidfile.read_text())
-        self._first = os.pidfd_open(self.pid)
-        self._pressed: threading.Thread | None = None
-        self.stdout = _Console(cast(io.BufferedReader, self._process.stdout))
-
-    def press_power_button(self) -> None:
-        """ACPI G2; a machine that has not come so far as to hear it hears it later."""
-        if self._pressed is None:
-            self._pressed = threading.Thread(target=self._press, name="power button", daemon=True)
-            self._pressed.start()
-
-    def pull_the_plug(self) -> None:
-        """Every process of it is killed now, with the first one."""
-        self._signal(signal.SIGKILL)
-
-    def wait(self) -> int:
-        """How it went down: EXIT_REBOOT, or 0."""
-        self._process.wait()
-        return EXIT_REBOOT if b"Rebooting." in self.stdout.last else 0
-
-    def close(self) -> None:
-        """Let go of its console, once it has ended."""
-        self.pull_the_plug()
-        self._process.wait()
-        if self._pressed is not None:
-            self._pressed.join()
-        self.stdout.close()
-        os.close(self._first)
-
-    def _press(self) -> None:
-        while self._process.poll() is None:
-            self._signal(POWER_BUTTON)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(AGAIN_S)
-
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(OSError):  # it is off
-            signal.pidfd_send_signal(self._first, number)
-
-
-class _Console:
-    """What the machine writes on its console, and the last of it, where systemd says how it goes down."""
-
-    def __init__(self, pipe: io.BufferedReader) -> None:
-        self._pipe = pipe
-        self.last = b""
-
-    def read1(self, size: int) -> bytes:
-        data = self._pipe.read1(size)
-        self.last = (self.last + data)[-200:]
-        return data
-
-    def close(self) -> None:
-        self._pipe.close()
 
 
 def visible() -> list[str]:
@@ -269,12 +188,30 @@ def visible() -> list[str]:
     return sorted(one for one in wanted if not any(one.startswith(other + "/") for other in wanted))
 
 
-def _limits() -> list[str]:
-    """1024 open files, which a unit may raise; runc's own numbers are above what this computer allows.
+def _hierarchy() -> list[str]:
+    """Words for systemd, which reads them as a kernel's.
 
-    Podman 4.3 gives up rights to processes beyond the number of open files.
+    Where this computer has control groups of both kinds, Podman shows the machine where it is in those of the
+    first kind alone; in the second its systemd would take this computer's root for its own.
+    """
+    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        return []
+    return ["systemd.unified_cgroup_hierarchy=0", "systemd.legacy_systemd_cgroup_controller=1"]
+
+
+def _limits() -> list[str]:
+    """What a VM has: 1024 open files, which a unit may raise, and shared memory.
+
+    runc's own numbers are above what this computer allows, and Podman 4.3 gives up rights to processes beyond
+    the number of open files.
     """
     kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
     known = [most for _, most in map(resource.getrlimit, kinds) if most != resource.RLIM_INFINITY]
     most = min([1 << 20, *known])
-    return ["--pids-limit=-1", f"--ulimit=nofile=1024:{most}", f"--ulimit=nproc={most}:{most}"]
+    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2  # of the memory, as Linux shares it
+    return [
+        f"--shm-size={half}",
+        "--pids-limit=-1",
+        f"--ulimit=nofile=1024:{most}",
+        f"--ulimit=nproc={most}:{most}",
+    ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gputrain_emulator.live import vm_metadata
 from gputrain_emulator.live.guest_process import EXIT_REBOOT, Guest, GuestError
-from gputrain_emulator.live.userland import Boot
+from gputrain_emulator.live.machine_boot import Boot
 from gputrain_emulator.metadata import Account, Metadata
 
 if TYPE_CHECKING:

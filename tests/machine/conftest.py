@@ -1,0 +1,103 @@
+"""Jobs on VMs that boot for real: systemd, Google's guest agent and script runner, a network of their own.
+
+Without Podman or the image everything here is skipped, with the reason; `make engine` makes both on Debian.
+"""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from gputrain.backends.compute import ComputeEngine
+from gputrain.spec import TrainingSpec
+from gputrain_emulator.live import USERLAND, why_no_userland
+from gputrain_emulator.storage import Storage
+from tests.contract.emulated_compute import live_cloud
+from tests.road import Road
+
+REASON = why_no_userland(USERLAND)
+
+
+def pytest_collection_modifyitems(items):
+    if REASON is not None:
+        here = [item for item in items if Path(__file__).parent in item.path.parents]
+        for item in here:
+            item.add_marker(pytest.mark.skip(reason=f"no machine to boot: {REASON}"))
+
+
+@pytest.fixture
+def cloud():
+    with live_cloud(USERLAND) as running:
+        yield running
+
+
+@pytest.fixture
+def road(cloud):
+    return Road(
+        ComputeEngine(
+            "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
+            credentials=cloud.credentials, poll_s=0.2, driver_wait_s=0,
+        )
+    )  # fmt: skip
+
+
+@pytest.fixture
+def spec(tmp_path):
+    def build(text, **fields):
+        path = tmp_path / "code" / "train.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return TrainingSpec(**{"script": str(path), "gpu": "L4:1", "max_run_duration": "10m", **fields})
+
+    return build
+
+
+@pytest.fixture
+def inside(cloud):
+    """Says a command to the only VM, as its root; what it printed."""
+
+    def say(*words):
+        (machine,) = cloud.world.runtime.vms.values()
+        command = ["podman", "exec", machine.computer.name, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    return say
+
+
+@pytest.fixture
+def gone(cloud):
+    """Waits until no VM is left; how long that took."""
+
+    def wait(patience_s=60.0):
+        began = time.monotonic()
+        while cloud.compute.vms and time.monotonic() < began + patience_s:
+            time.sleep(0.05)
+        assert not cloud.compute.vms
+        return time.monotonic() - began
+
+    return wait
+
+
+@pytest.fixture
+def stored(cloud):
+    """The text of an object of the bucket; None where there is none."""
+
+    def read(name):
+        objects = cloud.world.part(Storage).objects
+        found = [one for one in objects.walk("my-bucket") if one.name == name]
+        return found[0].content.file.path.read_text() if found else None
+
+    return read
+
+
+@pytest.fixture
+def press(cloud, road):
+    """Presses a button of a VM, as a person does: stop, reset."""
+
+    def call(name, button):
+        place = f"{cloud.endpoints.compute}/compute/v1/projects/my-project/zones/us-central1-a/instances"
+        road.backend._access.post(f"{place}/{name}/{button}", action=f"{button} a VM")
+
+    return call

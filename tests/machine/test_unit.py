@@ -1,0 +1,120 @@
+"""A job's life on a VM: its keeper is a unit of systemd's, and Google's runner has nothing to do with it."""
+
+import time
+
+from gputrain.lifecycle import State
+
+LONG = 1_000_000
+LOUD = f"""
+import sys
+print("x" * {LONG}, flush=True)
+sys.stdout.write("".join("line %d\\n" % number for number in range({LONG})))
+print("done", flush=True)
+"""
+SAVES = """
+import os, signal, sys, time
+def save(*_):
+    time.sleep(1)
+    with open(os.path.join(os.environ["GPUTRAIN_CHECKPOINT_DIR"], "saved"), "w") as file:
+        file.write("whole")
+    sys.exit(75)
+signal.signal(signal.SIGTERM, save)
+print("training", flush=True)
+time.sleep(600)
+"""
+LIMITS = """
+import os, resource
+limits = open("/proc/self/limits").read()
+print("home", os.environ["HOME"])
+print("files", resource.getrlimit(resource.RLIMIT_NOFILE)[0] == resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+print("unit", "/gputrain.service" in open("/proc/self/cgroup").read())
+import torch
+print("torch", torch.ones(3).sum().item(), flush=True)
+"""
+
+
+def test_lines_of_any_length_and_number_harm_nothing_and_are_in_the_log(road, spec, gone):
+    ref = road.submit(spec(LOUD))
+    assert road.end(ref).state is State.SUCCEEDED
+    said = [line.message for line in road.lines(ref) if line.rank == 0]
+    assert said[-LONG - 1 :] == [*(f"line {number}" for number in range(LONG)), "done"]
+    assert sum(map(len, said[: -LONG - 1])) == LONG
+    gone()
+
+
+def test_a_job_has_the_limits_and_the_home_of_a_unit_of_its_own_and_removes_its_vm(road, spec, gone):
+    ref = road.submit(spec(LIMITS))
+    assert road.end(ref).state is State.SUCCEEDED
+    assert gone() < 20
+    text = road.text(ref)
+    for line in ("home /root", "files True", "unit True", "torch 3.0"):
+        assert line in text
+
+
+def test_a_stopped_vm_lets_its_ranks_save(cloud, road, spec, press, stored):
+    ref = road.submit(spec(SAVES, checkpoint_dir="gs://my-bucket/ckpt"), job_id="stop-1")
+    road.until_said(ref, "training")
+    press("stop-1-0-0", "stop")
+    seen = road.end(ref)
+    assert stored("ckpt/saved") == "whole"
+    assert seen.state is not State.SUCCEEDED
+    assert "training" in road.text(ref)
+
+
+def test_a_reset_vm_trains_no_second_time(road, spec, press, gone):
+    ref = road.submit(spec(SAVES), job_id="twice-1")
+    road.until_said(ref, "training")
+    press("twice-1-0-0", "reset")
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "rebooted")
+    assert road.text(ref).count("training") == 1
+    gone()
+
+
+def test_a_unit_that_is_restarted_saves_and_trains_no_second_time(road, spec, inside, stored, gone):
+    ref = road.submit(spec(SAVES, checkpoint_dir="gs://my-bucket/ckpt"), job_id="again-1")
+    road.until_said(ref, "training")
+    inside("systemctl", "restart", "--no-block", "gputrain")
+    assert road.end(ref).state is not State.SUCCEEDED
+    assert stored("ckpt/saved") == "whole"
+    assert road.text(ref).count("training") == 1
+    gone()
+
+
+def test_a_startup_script_that_is_run_again_starts_nothing(road, spec, inside, gone):
+    script = "import os, time\nprint('here I am', flush=True)\n"
+    ref = road.submit(spec(script + "while not os.path.exists('/var/go'): time.sleep(0.05)\n"))
+    road.until_said(ref, "here I am")
+    assert "this job runs here already" in inside("google_metadata_script_runner", "startup")
+    inside("systemctl", "restart", "google-startup-scripts")
+    assert inside("systemctl", "is-active", "gputrain").strip() == "active"
+    inside("touch", "/var/go")
+    assert road.end(ref).state is State.SUCCEEDED
+    assert road.text(ref).count("here I am") == 1
+    gone()
+
+
+def test_two_nodes_meet_on_a_network_of_their_own(road, spec, gone):
+    script = (
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "ones = torch.ones(1)\n"
+        "dist.all_reduce(ones)\n"
+        "print('sum', ones.item(), flush=True)\n"
+        "dist.destroy_process_group()\n"
+    )
+    ref = road.submit(spec(script, num_nodes=2))
+    assert road.end(ref).state is State.SUCCEEDED
+    assert road.text(ref).count("sum 2.0") == 2
+    gone()
+
+
+def test_a_cancelled_job_saves_within_its_grace_and_its_vm_is_gone(road, spec, stored, gone):
+    ref = road.submit(spec(SAVES, checkpoint_dir="gs://my-bucket/ckpt"))
+    road.until_said(ref, "training")
+    began = time.monotonic()
+    road.backend.cancel(ref)
+    assert gone() < 20
+    assert time.monotonic() - began < 25 + 20
+    assert stored("ckpt/saved") == "whole"
+    assert road.end(ref).state is State.CANCELLED
