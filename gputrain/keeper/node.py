@@ -43,11 +43,12 @@ class ThisVm:
         self.word = ""
         self.absent = ", ".join(job["names"])
         self.patience = time.monotonic() + job["boot_wait_s"]
-        self.offset = 0
         self.lost_lines = 0
         self.serial = Serial()
         self.writing = threading.Lock()
         os.makedirs(os.path.join(self.home, "tmp"), exist_ok=True)
+        self.log = open(self.log_path, "ab", buffering=0)  # noqa: SIM115  # until the end
+        self.offset = os.path.getsize(self.log_path)
 
     def was_here(self) -> bool:
         """Whether this VM has booted for this attempt before. Raises Running where it still runs it."""
@@ -109,12 +110,12 @@ class ThisVm:
         """A line in the log, which is the truth, and on the serial port, where it can be seen at once."""
         with self.writing:
             try:
-                with open(self.log_path, "ab") as log:
-                    log.write(line)
-                self.offset += len(line)
-            except OSError:  # a full disk: the ranks go on, and the end says what is missing
+                taken = self.log.write(line) or 0
+            except OSError:
+                taken = 0
+            self.offset += taken
+            if taken < len(line):  # a full disk: the ranks go on, and the end says what is missing
                 self.lost_lines += 1
-                self.offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
             self.serial.show(line.rstrip(b"\n"), self.offset)
 
     def send_logs(self) -> None:
