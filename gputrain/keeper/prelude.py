@@ -9,10 +9,8 @@ installed, and the agent takes over.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +18,7 @@ import time
 from gputrain.entrypoint import contract
 
 from .cloud import Bucket, call
+from .packages import Refused, install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,14 +31,15 @@ def main() -> None:
     """Run the steps; the agent replaces this process."""
     job = json.loads(sys.argv[1])
     try:
-        prepare(job)
-    except OSError as error:
+        python = prepare(job)
+    except (OSError, Refused) as error:
         fail(str(error))
     agent = os.path.join(os.getcwd(), ".gputrain", "agent.pyz")
-    os.execv(sys.executable, [sys.executable, agent, "--", *job["argv"]])
+    os.execv(python, [python, agent, "--", *job["argv"]])
 
 
-def prepare(job: Any) -> None:
+def prepare(job: Any) -> str:
+    """Take the steps; the Python that the agent and the ranks run on."""
     rank, count = place(os.environ)
     if job.get("lock"):
         bucket = Bucket(job["storage"], job["bucket"])
@@ -49,11 +49,12 @@ def prepare(job: Any) -> None:
             os.environ[contract.TOKEN] = shared_token(bucket, job["lock"] + "-token", rank == 0)
     for name, reference in sorted((job.get("secrets") or {}).items()):
         os.environ[name] = read_secret(job["secretmanager"], reference)
-    if job.get("requirements"):
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            [install(job["requirements"]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
     os.environ[contract.CODE_DIR] = os.getcwd()
+    if not job.get("requirements"):
+        return sys.executable
+    environment = install(job["requirements"], tempfile.gettempdir())
+    os.environ.update(environment.variables(os.environ))
+    return environment.python
 
 
 def place(environ: Any) -> tuple[int, int]:
@@ -118,34 +119,6 @@ def read_secret(api: str, reference: str) -> str:
     """The secret that ``secret://projects/P/secrets/S/versions/V`` names."""
     body = call("GET", "%s/v1/%s:access" % (api, reference[len("secret://") :]))
     return base64.b64decode(json.loads(body)["payload"]["data"]).decode()
-
-
-def install(requirements: Any) -> str:
-    """The folder that pip installed the requirements into; the same ones on the same Python once."""
-    words = list(requirements)
-    asked = list(words)
-    if words[0] == "-r":
-        with open(words[1], encoding="utf-8") as file:
-            asked.append(file.read())
-    key = hashlib.sha256(json.dumps([sys.version, asked]).encode()).hexdigest()[:16]
-    target = os.path.join(tempfile.gettempdir(), "gputrain-packages-" + key)
-    if os.path.isdir(target):
-        return target
-    building = tempfile.mkdtemp(prefix="gputrain-packages-")
-    command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-    done = subprocess.run(  # a list, never a shell
-        [*command, "--target", building, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
-    if done.returncode != 0:
-        fail("pip could not install the requirements:\n" + done.stdout.decode("utf-8", "replace")[-4000:])
-    try:
-        os.rename(building, target)
-    except OSError:  # another replica on this machine was first
-        return building
-    return target
 
 
 def say(message: str, severity: str = "INFO") -> None:

@@ -34,7 +34,7 @@ KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 PYTHONS = ("python3", "/opt/conda/bin/python3", "/opt/venv/bin/python3", "/usr/bin/python3")
 LOADER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gputrain.keeper.loader import main; main()"
-PEERS_FIRST_S, PEERS_EVERY_S = 2.0, 10.0
+PEERS_FIRST_S, PEERS_EVERY_S = 2.0, 5.0
 LOG_EVERY_S = 300.0
 LEAD_S = 30
 """How long before Google's limit the ranks are asked to save, where the limit leaves room for it."""

@@ -257,7 +257,7 @@ class ComputeEngine(Backend):
         return self._logs.read(VmNames.of(record), cursor, is_over=is_over)
 
     def cancel(self, ref: JobRef) -> None:
-        """End the job: its ranks may save, its VMs are deleted, nobody starts it again. Raises as `observe`.
+        """End the job: its ranks may save, then its VMs go; nobody starts it again. Raises as `observe`.
 
         Raises:
             PermissionDeniedError, TransientError: VMs could not be deleted; their guests see the cancel.
@@ -269,6 +269,7 @@ class ComputeEngine(Backend):
         over = ended(self._board, ref.name, CANCELLED) or record
         cancel = JobObjects(bucket=self._settings.bucket, job_id=ref.name).cancel
         self._stored.write(cancel, b"cancelled", if_generation=None)
+        self._remains.let_save(over, self._looks.observe, self._access.sleep)
         self._glances.forget(ref.name)
         self._gangs.end(VmNames.of(over))
 

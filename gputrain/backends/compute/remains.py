@@ -9,14 +9,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from gputrain.backends.compute.causes import HALTED, VmReport, is_half
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.look import reports_of
 from gputrain.backends.compute.names import VmNames
-from gputrain.errors import GputrainError
+from gputrain.entrypoint import contract
+from gputrain.errors import GputrainError, TransientError
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
+from gputrain.records import Record
+
+Sleep = Callable[[float], None]
 
 log = logging.getLogger("gputrain")
 
@@ -25,6 +30,14 @@ UNSTARTED_S = 40.0
 
 STARTED_S = 180.0
 """The same where ranks ran: they may be saving, and their VMs sending what they saved."""
+
+HEARD_S = 10.0
+"""How long a guest may take to see that its job is cancelled."""
+
+SENT_S = 30.0
+"""How long it may take, beyond the time that ranks have to save, to send what they saved and to say so."""
+
+LOOK_EVERY_S = 1.0
 
 
 class Remains:
@@ -51,6 +64,19 @@ class Remains:
             return [one for one in nodes if not one.is_over and one.status != "STOPPING"]
         return []
 
+    def let_save(self, record: Record, look: Callable[[Record], Observation], sleep: Sleep) -> None:
+        """Wait until the guests of a cancelled job have ended, or had their time to.
+
+        The power button would give the ranks of a Spot VM 30 s whatever they were promised.
+        """
+        until = self._now() + HEARD_S + _grace_s(record) + SENT_S
+        while self._now() < until:
+            with suppress(TransientError):  # a look that failed says nothing of the guests
+                nodes = reports_of(look(record))
+                if not any(node.phase == "running" and not node.is_over for node in nodes):
+                    return
+            sleep(LOOK_EVERY_S)
+
     def end(self, gang: VmNames, nodes: Sequence[VmReport]) -> None:
         """Delete VMs of a gang, as far as that can be done now."""
         for node in nodes:
@@ -67,3 +93,12 @@ class Remains:
             since = self._since.put(key, now) if since is None else since
         has_started = all(node.phase in ("running", "ended") for node in nodes)
         return since + (STARTED_S if has_started else UNSTARTED_S) - now
+
+
+def _grace_s(record: Record) -> float:
+    """How long the ranks have to save; a setting that is no number is the agent's to refuse."""
+    default = contract.ENVIRONMENT[contract.GRACE][1]
+    try:
+        return float((record.spec.get("env") or {}).get(contract.GRACE) or default)
+    except ValueError:
+        return float(default)

@@ -193,7 +193,16 @@ def test_requirements_are_installed_once_and_seen_by_the_ranks(world, code, tmp_
         status, output = world.run(order, TMPDIR=scratch)
         assert status == 0, output
         assert "agent {} so" in output
-    assert len([name for name in os.listdir(scratch) if name.startswith("gputrain-packages-")]) == 1
+    assert (
+        len(
+            [
+                name
+                for name in os.listdir(scratch)
+                if name.startswith("gputrain-packages-") and not name.endswith(".lock")
+            ]
+        )
+        == 1
+    )
 
 
 def test_requirements_that_cannot_be_installed_say_what_pip_said(world, code, tmp_path):

@@ -1,0 +1,131 @@
+"""What a job requires beyond what is installed: an environment above the one that is there, which stays.
+
+What is installed is seen and not brought again, and torch keeps its version with the libraries that belong to
+it: another one may know no driver of this machine, nor its GPU. A requirement that wants another is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+KEPT = ("torch", "triton", "pytorch-triton")
+KEPT_FAMILY = "nvidia-"
+ELSEWHERE = ("PIP_PREFIX", "PIP_ROOT", "PIP_TARGET", "PIP_USER")
+"""Variables of an image by which pip would install somewhere else."""
+
+READY = "ready"
+SHOWN = 4000
+"""Characters of what pip said that are told."""
+
+
+class Refused(Exception):
+    """What is required cannot be installed; the text says why."""
+
+
+class Environment:
+    """An environment's folders."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.programs = os.path.join(root, "bin")
+        self.python = os.path.join(self.programs, "python")
+        self.packages = sysconfig.get_path("purelib", "posix_prefix", {"base": root})
+
+    def variables(self, known: Any) -> dict[str, str]:
+        """What its processes see: its programs, and its packages before those of a PYTHONPATH."""
+        inherited = known.get("PYTHONPATH")
+        path = os.pathsep.join([self.programs, known.get("PATH") or os.defpath])
+        return (
+            {"PATH": path, "PYTHONPATH": os.pathsep.join([self.packages, inherited])}
+            if inherited
+            else {"PATH": path}
+        )
+
+
+def install(requirements: Any, folder: str) -> Environment:
+    """The environment that has the requirements; the same ones of the same Python are installed once.
+
+    Args:
+        requirements: pip's words for them.
+        folder: where environments lie.
+
+    Raises:
+        Refused: pip could not install them, or they contradict what is kept.
+        OSError: the folder cannot be written.
+    """
+    words = list(requirements)
+    asked = list(words)
+    if words[0] == "-r":
+        with open(words[1], encoding="utf-8") as file:
+            asked.append(file.read())
+    about = [sys.version, sys.prefix, outer(), asked]
+    key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+    environment = Environment(os.path.join(folder, "gputrain-packages-" + key))
+    with open(environment.root + ".lock", "w") as lock:  # another process of this machine may be at it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(os.path.join(environment.root, READY)):
+            shutil.rmtree(environment.root, ignore_errors=True)
+            _fill(environment, words)
+            with open(os.path.join(environment.root, READY), "w"):
+                pass
+    return environment
+
+
+def outer() -> list[str]:
+    """Where this Python finds what is installed, in its order."""
+    return [path for path in sys.path if path.endswith("-packages") and os.path.isdir(path)]
+
+
+def _fill(environment: Environment, words: list[str]) -> None:
+    import venv  # only where something is required: images without it train too
+
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(environment.root)
+    with open(os.path.join(environment.packages, "gputrain-outer.pth"), "w", encoding="utf-8") as file:
+        for path in outer():
+            file.write(f"import site; site.addsitedir({path!r})\n")  # with the .pth files that lie there
+    kept = _kept(environment)
+    limits = os.path.join(environment.root, "constraints.txt")
+    with open(limits, "w", encoding="utf-8") as file:
+        file.write("".join(f"{name}=={version}\n" for name, version in kept))
+    code, said = _pip(environment, "install", "--no-input", "--constraint", limits, *words)
+    if code:
+        beside = ", ".join(f"{name} {version}" for name, version in kept) or "nothing that would be kept"
+        raise Refused(
+            f"pip could not install the requirements beside what is here and stays ({beside}):\n"
+            f"{said[-SHOWN:]}\nWhere they want another version of it, take an image that has that version"
+        )
+
+
+def _kept(environment: Environment) -> list[tuple[str, str]]:
+    """What keeps its version, as pip lists it; nothing where there is no torch."""
+    code, said = _pip(environment, "list", "--format", "json", errors=subprocess.PIPE)
+    if code:
+        raise Refused(f"pip does not run on {sys.executable}:\n{said[-SHOWN:]}")
+    rows = [(row["name"].lower().replace("_", "-"), row["version"]) for row in json.loads(said)]
+    kept = [(name, version) for name, version in rows if name in KEPT or name.startswith(KEPT_FAMILY)]
+    return kept if any(name == "torch" for name, _ in kept) else []
+
+
+def _pip(environment: Environment, *words: str, errors: int = subprocess.STDOUT) -> tuple[int, str]:
+    """Run the pip that is there already, on the environment's Python: its status, and what it said."""
+    env = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    done = subprocess.run(
+        [environment.python, "-m", "pip", "--disable-pip-version-check", *words],
+        env={**env, **environment.variables(env)},
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        check=False,
+    )
+    said = done.stdout if done.returncode == 0 else done.stdout + (done.stderr or b"")
+    return done.returncode, said.decode("utf-8", "replace")

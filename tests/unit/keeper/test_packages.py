@@ -1,0 +1,172 @@
+"""Requirements on top of what is installed, from a package index of this machine that counts its files."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
+
+import pytest
+
+from gputrain.keeper.packages import Refused, install
+
+TORCH = metadata.version("torch")
+
+
+def wheel(folder, name, version, requires=(), script=""):
+    """A package of one module, which names its version."""
+    stem = name.replace("-", "_")
+    place = folder / "simple" / name
+    place.mkdir(parents=True, exist_ok=True)
+    about = f"{stem}-{version}.dist-info"
+    needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
+    with zipfile.ZipFile(place / f"{stem}-{version}-py3-none-any.whl", "w") as file:
+        file.writestr(f"{stem}.py", f"VERSION = {version!r}\ndef main(): print('ran', VERSION)\n")
+        file.writestr(
+            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+        )
+        file.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        if script:
+            file.writestr(f"{about}/entry_points.txt", f"[console_scripts]\n{script} = {stem}:main\n")
+        file.writestr(f"{about}/RECORD", "")
+
+
+class Index:
+    """A simple index, and the files that were brought from it."""
+
+    def __init__(self, folder):
+        self.folder, self.brought = folder, []
+        (folder / "simple").mkdir()
+        index = self
+
+        class Handler(SimpleHTTPRequestHandler):
+            def do_GET(self):
+                if self.path.endswith(".whl"):
+                    index.brought.append(self.path.rpartition("/")[2])
+                super().do_GET()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), lambda *words: Handler(*words, directory=str(folder))
+        )
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/simple"
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    found = Index(tmp_path)
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", found.url)
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "environments").mkdir()
+    return str(tmp_path / "environments")
+
+
+def told(environment, code):
+    env = {**os.environ, **environment.variables(os.environ)}
+    return subprocess.run(
+        [environment.python, "-c", code], env=env, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_what_depends_on_something_installed_comes_alone(index, folder):
+    wheel(index.folder, "needs-torch", "1.0", ["torch>=2", "attrs"], script="needs-torch")
+    wheel(index.folder, "torch", "99.0")
+    environment = install(["needs-torch"], folder)
+    assert index.brought == ["needs_torch-1.0-py3-none-any.whl"]
+    said = told(
+        environment, "import needs_torch, torch, attrs; print(needs_torch.VERSION, torch.__version__)"
+    )
+    assert said == f"1.0 {TORCH}"
+    done = subprocess.run(
+        ["needs-torch"], env={**os.environ, **environment.variables({})}, capture_output=True, text=True
+    )
+    assert done.stdout == "ran 1.0\n"
+
+
+def test_what_is_installed_is_not_brought_again(index, folder):
+    environment = install(["torch", f"attrs=={metadata.version('attrs')}", "numpy>=1"], folder)
+    assert index.brought == []
+    assert told(environment, "import torch; print(torch.ones(2).sum().item())") == "2.0"
+
+
+@pytest.mark.parametrize("name", ["torch==1.0", "wants-old", "wants-wanting"])
+def test_another_torch_is_refused_with_both_versions(index, folder, name):
+    wheel(index.folder, "torch", "1.0")
+    wheel(index.folder, "wants-old", "1.0", ["torch==1.0"])
+    wheel(index.folder, "wants-wanting", "1.0", ["wants-old"])
+    with pytest.raises(Refused) as caught:
+        install([name], folder)
+    assert f"torch {TORCH}" in str(caught.value)
+    assert "torch==1.0" in str(caught.value)
+    assert "take an image that has that version" in str(caught.value)
+
+
+def test_the_newest_torch_is_not_taken_for_one_that_would_do(index, folder):
+    wheel(index.folder, "torch", "99.0")
+    wheel(index.folder, "upgrades", "1.0", ["torch"])
+    install(["--upgrade", "upgrades"], folder)
+    assert index.brought == ["upgrades-1.0-py3-none-any.whl"]
+
+
+def test_another_version_of_something_else_stands_before_the_installed_one(index, folder, monkeypatch):
+    wheel(index.folder, "attrs", "999.0")
+    environment = install(["attrs==999.0"], folder)
+    ask = "import sys; from importlib import metadata; print(metadata.version('attrs'))"
+    assert told(environment, ask) == "999.0"
+    monkeypatch.setenv("PYTHONPATH", str(metadata.distribution("attrs").locate_file("")))
+    assert told(environment, ask) == "999.0"
+    assert metadata.version("attrs") != "999.0"
+
+
+def test_the_same_requirements_are_installed_once_by_however_many(index, folder):
+    wheel(index.folder, "slow", "1.0")
+    code = f"from gputrain.keeper.packages import install; print(install(['slow'], {folder!r}).python)"
+    at_once = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    assert len({process.communicate()[0] for process in at_once}) == 1
+    install(["slow"], folder)
+    assert index.brought == ["slow-1.0-py3-none-any.whl"]
+
+
+def test_an_install_that_was_cut_off_is_begun_anew(index, folder):
+    wheel(index.folder, "cut", "1.0")
+    environment = install(["cut"], folder)
+    os.unlink(os.path.join(environment.root, "ready"))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(environment.packages, "cut.py"))
+    assert told(install(["cut"], folder), "import cut; print(cut.VERSION)") == "1.0"
+
+
+def test_a_file_of_requirements_is_told_by_its_content(index, folder, tmp_path):
+    wheel(index.folder, "one", "1.0")
+    wheel(index.folder, "two", "1.0")
+    path = tmp_path / "requirements.txt"
+    roots = []
+    for name in ("one", "two"):
+        path.write_text(name + "\n")
+        roots.append(install(["-r", str(path)], folder).root)
+    assert roots[0] != roots[1]
+
+
+def test_an_image_that_sends_pip_elsewhere_is_not_heeded(index, folder, monkeypatch, tmp_path):
+    wheel(index.folder, "here", "1.0")
+    monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("PIP_USER", "1")
+    assert told(install(["here"], folder), "import here; print(here.VERSION)") == "1.0"
