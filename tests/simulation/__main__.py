@@ -4,7 +4,6 @@ A process of its own, because gputrain is loaded with the simulation's time and 
 """
 
 import argparse
-import collections
 import gc
 import logging
 import os
@@ -24,7 +23,6 @@ def main():
     if asked.plant:
         plant(asked.plant)
     logging.getLogger("gputrain").setLevel(logging.CRITICAL)
-    from tests.simulation.laws import LAWS
     from tests.simulation.schedule import drawn
     from tests.simulation.shrink import shrunk
     from tests.simulation.world import World
@@ -33,57 +31,46 @@ def main():
         script = Path(folder) / "train.py"
         script.write_text("pass\n")
 
-        def run(schedule):
-            return World(schedule, str(script)).live()
+        def lived(schedule):
+            world = World(schedule, str(script))
+            world.live()
+            return world
 
-        if asked.replay is not None:
-            _replay(
-                drawn(asked.replay, asked.backends), World, str(script), shrunk if asked.shrink else None, run
-            )
-            return 0
-        first, _, last = asked.seeds.partition(":")
-        broken, slowest, began = collections.defaultdict(list), (0.0, 0), time.perf_counter()
-        gc.disable()
-        for seed in range(int(first), int(last)):
-            started = time.perf_counter()
-            for one in run(drawn(seed, asked.backends)):
-                broken[one.law].append((seed, one.what))
-            slowest = max(slowest, (time.perf_counter() - started, seed))
-            if seed % 25 == 0:
-                gc.collect()
-                gc.freeze()
-            if asked.first and broken:
-                break
-        took_s = time.perf_counter() - began
-    _table(LAWS, broken, seed + 1 - int(first), slowest, took_s)
-    return 1 if broken else 0
+        if asked.replay is None:
+            return _many(asked, lambda seed: lived(drawn(seed, asked.backends)))
+        schedule = drawn(asked.replay, asked.backends)
+        _show(lived(shrunk(schedule, lived) if asked.shrink else schedule))
+        return 0
 
 
-def _table(laws, broken, count, slowest, took_s):
-    print("law | schedules | violations | seeds")
-    for law in laws:
-        seeds = list(dict.fromkeys(seed for seed, _ in broken[law]))
-        print(f"{law} | {count} | {len(seeds)} | {' '.join(map(str, seeds[:12]))}")
-        for seed, what in broken[law][:3]:
-            print(f"    seed {seed}: {what[-700:]}")
-    print(f"slowest seed: {slowest[1]}, {slowest[0]:.2f} s; {count / took_s:.1f} schedules a second")
-    for law in [law for law in broken if law not in laws]:
-        print(law, broken[law])
+def _many(asked, lived):
+    from tests.simulation.tally import Tally
+
+    first, _, last = asked.seeds.partition(":")
+    tally = Tally()
+    gc.disable()
+    for seed in range(int(first), int(last)):
+        started = time.perf_counter()
+        tally.add(seed, lived(seed), time.perf_counter() - started)
+        if seed % 25 == 0:
+            gc.collect()
+            gc.freeze()
+        if asked.first and any(tally.broken.values()):
+            break
+    print(tally)
+    return 1 if any(tally.broken.values()) else 0
 
 
-def _replay(schedule, world, script, shrunk, run):
-    if shrunk is not None:
-        schedule = shrunk(schedule, run)
-    lived = world(schedule, script)
-    found = lived.live()
-    print(schedule)
+def _show(lived):
+    """Who did what, every request, what was committed, and what broke."""
+    print(lived.schedule)
     began = lived.wire.log[0][0] if lived.wire.log else 0.0
     for at, client, number, verb, path, status in lived.wire.log:
         print(f"{at - began:9.2f} {client} {number:3} {verb:6} {path} {status}")
     print(lived.cloud.ledger)
     for one in (*lived.truth.acts, *lived.truth.told, *lived.truth.trainings):
         print(one)
-    for one in found:
+    for one in lived.truth.violations:
         print(f"BROKEN {one.law}: {one.what}")
 
 

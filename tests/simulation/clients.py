@@ -16,7 +16,7 @@ from tests.simulation.turns import Process
 KEY = "one key"
 BUCKET = "gs://my-bucket/team"
 BOUNDS_S = {
-    "submit": 3600.0, "attach": 600.0, "look": 600.0, "cancel": 1800.0, "jobs": 900.0, "clean up": 1800.0,
+    "submit": 3600.0, "attach": 600.0, "look": 3600.0, "cancel": 1800.0, "jobs": 900.0, "clean up": 1800.0,
     "supervise": 5400.0, "watch": 5400.0,
 }  # fmt: skip
 """How long a call may take of the emulator's time, beyond the time that it was told to wait."""
@@ -112,14 +112,18 @@ class Client:
         return job.state
 
     def watch(self, act):
-        if self.job is not None:
-            self.told(lambda: self.job.wait(timeout=act.seconds, progress="none"))
+        if self.job is None:
+            self.submit(act)
+        self.told(lambda: self.job.wait(timeout=act.seconds, progress="none"))
 
-    def look(self, _):
-        if self.job is not None:
-            self.told(lambda: self.job.refresh() and self.job.state)
+    def look(self, act):
+        if self.job is None:
+            self.submit(act)
+        self.told(lambda: self.job.refresh() and self.job.state)
 
-    def cancel(self, _):
+    def cancel(self, act):
+        if self.job is None:
+            self.jobs(act)
         if self.job is None:
             raise NothingToDo
         self.job.cancel()

@@ -38,7 +38,7 @@ def fate_of(seed, name, ends):
     """The fate of the guest of that name: drawn for it alone, so that no other draw changes it."""
     dice = random.Random(f"{seed} guest {name}")
     return Fate(
-        boot_s=dice.choice((5.0, 20.0, 60.0)), train_s=dice.choice((15.0, 60.0, 200.0)),
+        boot_s=dice.choice((5.0, 20.0, 60.0)), train_s=dice.choice((15.0, 60.0, 400.0)),
         end=dice.choice(ends), late_s=dice.choice((0.5, 0.5, 30.0)),
     )  # fmt: skip
 
@@ -277,7 +277,7 @@ class JobGuest:
         spec = job.document["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
         self.order = next((json.loads(one) for one in spec.get("args", ()) if one.startswith("{")), {})
         self.nonce = job.document.get("labels", {}).get("gputrain-gang", "")
-        self.after(min(4.0, self.fate.boot_s), self.begin)
+        self.after(1.0, self.begin)
 
     def after(self, seconds, step):
         self.guests.clock.after(seconds, lambda: None if self.is_off else step())

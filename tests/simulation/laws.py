@@ -38,6 +38,10 @@ def judge_at_rest(world):
     there = billable(world)
     if len(there) > 1:
         truth.violate("one job a key", f"{there}")
+    for one, other, since, until in world.cloud.ledger.overlaps():
+        times = f"from {since - world.began_at:.1f} s to {until - world.began_at:.1f} s"
+        what = f"{one} and {other} both cost money {times}"
+        truth.violate("one job a key", what)
     _judge_cancels(world, there)
     if there:
         _judge_seen(world, there)

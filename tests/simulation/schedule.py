@@ -37,11 +37,12 @@ class Client:
 
 @attrs.frozen(kw_only=True)
 class Mishap:
-    """What befalls one request."""
+    """What befalls one request: the one of that number, of all of a client's or of those on something."""
 
     client: str
     number: int
     kind: str
+    on: str = ""
     seconds: float = 0.0
     status: int = 0
     fault: object = attrs.field(default=None, eq=False, repr=False)
@@ -49,7 +50,7 @@ class Mishap:
     def __str__(self):
         more = f" {self.seconds:g} s" if self.seconds else f" {self.status}" if self.status else ""
         more += f" {type(self.fault).__name__}" if self.fault is not None else ""
-        return f"request {self.number} of {self.client}: {self.kind}{more}"
+        return f"request {self.number} of {self.client} {self.on}: {self.kind}{more}"
 
 
 @attrs.frozen(kw_only=True)
@@ -100,17 +101,20 @@ class Schedule:
 def drawn(seed, backends=("compute", "vertex", "both")):
     """The schedule of a seed."""
     dice = random.Random(f"schedule {seed}")
+    theme = dice.choice(THEMES)
     found = dice.choice(backends)
     names = {"both": ("vertex", "compute")}.get(found, (found,))
-    clients = _clients(dice)
+    watches = (60.0, 200.0, 600.0) if names == ("compute",) else (20.0, 60.0, 200.0)
+    clients = _clients(dice, theme, watches)
+    restarts = theme.name == "restart"
     return Schedule(
         seed=seed,
         backends=names,
         nodes=dice.choice((1, 1, 2, 4)),
-        model=dice.choice(("standard", "spot", "spot")),
+        model="spot" if restarts else dice.choice(("standard", "spot")),
         limit_s=dice.choice((600, 1800)),
         wait_s=dice.choice((0, 0, 0, 300)),
-        restarts=dice.choice((0, 0, 1, 3)),
+        restarts=dice.choice((1, 3)) if restarts else dice.choice((0, 0, 1)),
         rolls_back=dice.random() < 0.5,
         lag_s=dice.choice((0.0, 0.0, 10.0, 60.0)),
         stock=_stock(dice),
@@ -119,27 +123,55 @@ def drawn(seed, backends=("compute", "vertex", "both")):
             (("done",), ("done", "done", "fails"), ("done", "dies", "hangs", "mute", "no boot"))
         ),
         clients=clients,
-        mishaps=_mishaps(dice, clients),
-        happenings=_happenings(dice, clients),
+        mishaps=_mishaps(dice, clients, theme),
+        happenings=_happenings(dice, clients, theme),
     )
 
 
-def _clients(dice):
+@attrs.frozen(kw_only=True)
+class Theme:
+    """What a schedule is about: where its mishaps fall, and what its clients like to do."""
+
+    name: str
+    acts: tuple[str, ...]
+    on: tuple[str, ...]
+    happenings: tuple[str, ...]
+
+
+_ANY = ("kill", "ctrl-c", "ctrl-c", "clock jumps", "preempt", "host error", "delete")
+THEMES = (
+    Theme(
+        name="any", on=("",), happenings=_ANY,
+        acts=("watch", "watch", "look", "cancel", "jobs", "clean up", "supervise", "submit"),
+    ),
+    Theme(
+        name="create", on=("/bulkInsert", "/customJobs", "/operations", "/instances", "records%2F"),
+        acts=("look", "submit", "submit", "jobs"), happenings=("kill", "ctrl-c", "clock jumps", "delete"),
+    ),
+    Theme(
+        name="restart", on=("/bulkInsert", "/instances", "records%2F", "status-"),
+        acts=("watch", "watch", "supervise"), happenings=("preempt", "preempt", "kill", "host error"),
+    ),
+    Theme(
+        name="cancel", on=(":cancel", "DELETE", "/instances", "records%2F", "%2Fcancel"),
+        acts=("cancel", "cancel", "watch", "submit"), happenings=("ctrl-c", "kill", "preempt"),
+    ),
+)  # fmt: skip
+
+
+def _clients(dice, theme, watches):
     """One that submits, and others with the same key that come beside it or after it."""
     offs = (0.0, 0.0, 0.0, 60.0, -60.0, 600.0, -600.0, 3600.0, -3600.0, DAY_S, -DAY_S)
     made = []
     for number in range(dice.choice((1, 2, 2, 3))):
         acts = [Act(name="submit")] if number == 0 or dice.random() < 0.7 else [Act(name="attach")]
         for _ in range(dice.choice((1, 2, 3))):
-            name = dice.choice(
-                ("watch", "watch", "look", "cancel", "jobs", "clean up", "supervise", "submit")
-            )
-            acts.append(Act(name=name, seconds=dice.choice((30.0, 200.0, 600.0)) if name == "watch" else 0.0))
+            name = dice.choice(theme.acts)
+            acts.append(Act(name=name, seconds=dice.choice(watches) if name == "watch" else 0.0))
         starts_s = dice.choice((0.0, 0.2, 1.0, 5.0, 60.0, 200.0, 400.0)) if number else 0.0
-        client = Client(
-            name="ABCD"[number], starts_s=starts_s, clock_off_s=dice.choice(offs), acts=tuple(acts)
+        made.append(
+            Client(name="ABCD"[number], starts_s=starts_s, clock_off_s=dice.choice(offs), acts=tuple(acts))
         )
-        made.append(client)
     return tuple(made)
 
 
@@ -148,28 +180,27 @@ KINDS = (
     "late back", "twice", "refused", "refused", "refused", "fails after", "cut", "doubled", "html", "list",
     "sees",
 )  # fmt: skip
+_ONCE = ("kill before", "kill sent")
 
 
-def _mishaps(dice, clients):
+def _mishaps(dice, clients, theme):
     found = []
     for client in clients:
         for _ in range(dice.choice((0, 1, 1, 2, 3, 5))):
-            kind = dice.choice(KINDS)
-            first = min(40, int(dice.expovariate(1 / 15)))
+            kind, on = dice.choice(KINDS), dice.choice(theme.on) if dice.random() < 0.7 else ""
+            first = int(dice.expovariate(1.0)) if on else min(40, int(dice.expovariate(1 / 15)))
             status = dice.choice(STATUSES) if kind == "refused" else 0
             seconds = dice.choice((2.0, 20.0, 70.0, 150.0)) if kind.startswith("late") else 0.0
             fault = _view(dice) if kind == "sees" else None
             run = dice.choice((1, 1, 1, 2, 6)) if kind not in _ONCE else 1
             found += [
                 Mishap(
-                    client=client.name, number=number, kind=kind, status=status, seconds=seconds, fault=fault
+                    client=client.name, number=first + more, kind=kind, on=on, status=status, seconds=seconds,
+                    fault=fault,
                 )
-                for number in range(first, first + run)
-            ]
+                for more in range(run)
+            ]  # fmt: skip
     return tuple(found)
-
-
-_ONCE = ("kill before", "kill sent")
 
 
 def _view(dice):
@@ -178,18 +209,17 @@ def _view(dice):
     return fault_names.named(name, **details)
 
 
-def _happenings(dice, clients):
+def _happenings(dice, clients, theme):
     found = []
-    for _ in range(dice.choice((0, 0, 1, 2, 3))):
-        kind = dice.choice(
-            ("kill", "ctrl-c", "ctrl-c", "clock jumps", "preempt", "preempt", "host error", "delete")
-        )
+    for _ in range(dice.choice((0, 0, 1, 2, 3)) or (theme.name == "restart")):
+        kind = dice.choice(theme.happenings)
+        at_s = dice.choice((1.0, 8.0, 30.0, 60.0, 120.0, 400.0)) * dice.random()
+        off_s = dice.choice((60.0, -60.0, 3600.0, -3600.0, DAY_S, -DAY_S))
         found.append(
             Happening(
-                at_s=round(dice.choice((1.0, 8.0, 30.0, 120.0, 400.0)) * dice.random(), 2), kind=kind,
+                at_s=round(at_s, 2), kind=kind, pick=dice.random(),
                 client=dice.choice(clients).name if kind in ("kill", "ctrl-c", "clock jumps") else "",
-                pick=dice.random(), seconds=dice.choice((60.0, -60.0, 3600.0, -3600.0, DAY_S, -DAY_S))
-                if kind == "clock jumps" else 0.0,
+                seconds=off_s if kind == "clock jumps" else 0.0,
             )
         )  # fmt: skip
     return tuple(found)

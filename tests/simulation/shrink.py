@@ -5,12 +5,12 @@ import attrs
 
 def shrunk(schedule, run):
     """The smallest schedule found that breaks a law that this one breaks; itself where it breaks none."""
-    laws = {one.law for one in run(schedule)}
+    laws = {one.law for one in run(schedule).truth.violations}
     if not laws:
         return schedule
 
     def still(candidate):
-        return bool(laws & {one.law for one in run(candidate)})
+        return bool(laws & {one.law for one in run(candidate).truth.violations})
 
     while True:
         smaller = next((one for one in _smaller(schedule) if still(one)), None)

@@ -1,5 +1,6 @@
 """The way of a request to the emulated clouds and back, and what befalls it there."""
 
+import collections
 import io
 from datetime import datetime, timezone
 from email.utils import format_datetime
@@ -37,8 +38,9 @@ class Wire:
         self.cloud = cloud
         self.dice = dice
         self.quota = quota
-        self.mishaps = {}
-        """By client and the number of its request."""
+        self.mishaps = []
+        self._met = collections.Counter()
+        """How many requests each client has sent on what a mishap waits for."""
         self.lag = None
         """What every list of VMs and jobs shows, if it lags."""
         self.log = []
@@ -46,7 +48,7 @@ class Wire:
     def carry(self, process, prepared, timeout_s):
         """What a client's adapter answers, or raises."""
         number, process.requests = process.requests, process.requests + 1
-        found = self.mishaps.get((process.name, number), ())
+        found = self._found(process, number, f"{prepared.method} {prepared.url}")
         if any(one.kind == "kill before" for one in found):
             process.kill()
         if any(one.kind == "ctrl-c before" for one in found):
@@ -60,6 +62,19 @@ class Wire:
             process.interrupt()
         turns.pause(clock.now() + (timeout_s or 1e9), lambda: exchange.has_come)
         return self._received(prepared, exchange)
+
+    def _found(self, process, number, what):
+        """The mishaps of a request, and all that wait for its like count on."""
+        mine = [one for one in self.mishaps if one.client == process.name]
+        on = {one.on for one in mine if one.on and one.on in what}
+        found = [
+            one
+            for one in mine
+            if (self._met[process.name, one.on] if one.on in on else number) == one.number
+            and (not one.on or one.on in on)
+        ]
+        self._met.update((process.name, one) for one in on)
+        return found
 
     def _send(self, process, number, prepared, found):
         clock, exchange = self.cloud.clock, Exchange()

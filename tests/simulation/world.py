@@ -1,5 +1,6 @@
 """One schedule, lived: the clouds, the guests and the clients, from the first request to the last bill."""
 
+import dataclasses
 import random
 
 from gputrain_emulator.fault_names import named
@@ -9,6 +10,7 @@ from tests.simulation.clients import Client, job_id_of
 from tests.simulation.cloud import new_cloud
 from tests.simulation.guests import Guests
 from tests.simulation.laws import judge_after, judge_at_rest, judge_told
+from tests.simulation.lives import Lives
 from tests.simulation.truth import Truth
 from tests.simulation.turns import Turns
 from tests.simulation.wire import Wire
@@ -17,6 +19,7 @@ SETTLES_S = 1500.0
 """After the last client has ended: guests that wait for a peer, and VMs on their way out, come to an end."""
 
 MACHINE = "g2-standard-4"
+AGAIN_S = 10.0
 NEVER_S = 30 * 86400.0
 
 
@@ -33,6 +36,7 @@ class World:
         self.uris = []
         self.spec = _spec(schedule, script)
         self.job_id = job_id_of(self.spec)
+        cloud.world.ledger = Lives(cloud.world, self.job_id)
         self._arrange()
         self.guests = Guests(cloud, self.truth, schedule.seed, schedule.ends)
         cloud.attach(self.guests)
@@ -57,16 +61,19 @@ class World:
             "custom_model_training_preemptible_nvidia_l4_gpus",
         ):
             cloud.vertex.set_limit(metric, schedule.quota, region="*")
+        cloud.vertex.settings = dataclasses.replace(
+            cloud.vertex.settings, provision_s=10.0, start_s=2.0, error_delay_s=20.0, capacity_retry_s=20.0
+        )
         for zone, count in schedule.stock:
             cloud.stock(zone, MACHINE, count)
         for one in schedule.mishaps:
-            self.wire.mishaps.setdefault((one.client, one.number), []).append(one)
+            self.wire.mishaps.append(one)
         self.wire.lag = named("lag", seconds=schedule.lag_s) if schedule.lag_s else None
 
     def live(self):
-        """Run it to its end; the violations."""
+        """Run it to its end."""
         substitutes.turns, substitutes.carry = self.turns, self.wire.carry
-        began_at = self.cloud.clock.now()
+        began_at = self.began_at = self.cloud.clock.now()
         try:
             for client in self.clients:
                 client.start()
@@ -81,7 +88,6 @@ class World:
         finally:
             substitutes.turns = None
             self.cloud.close()
-        return self.truth.violations
 
     def _happen(self, one):
         """Something befalls somebody."""
@@ -101,7 +107,9 @@ class World:
         vms = [
             vm for vm in self.cloud.compute.vms.values() if vm.model in kinds and not self.bystanders.own(vm)
         ]
-        if not vms:
+        if not vms:  # it comes once there is one
+            if self.turns.tasks:
+                self.cloud.clock.after(AGAIN_S, lambda: self._strike(one))
             return
         vm = sorted(vms, key=lambda vm: vm.name)[int(one.pick * len(vms))]
         if one.kind == "preempt":

@@ -1,0 +1,68 @@
+"""From when until when each machine or job cost money, and for which ask it was made."""
+
+import attrs
+
+from gputrain_emulator.ledger import Ledger
+
+OVERLAP_S = 60.0
+"""How long two asks of one key may cost money at once: who comes too late removes what it has made."""
+
+ENDS = frozenset({
+    "delete-asked", "delete", "stop", "preempt", "time-limit", "host-error", "guest-terminate", "fail",
+    "cancelling", "cancelled", "succeeded", "failed", "expired",
+})  # fmt: skip
+
+
+@attrs.define
+class Life:
+    """One machine or custom job, until it is asked to go or goes."""
+
+    nonce: str
+    since: float
+    until: float = float("inf")
+
+
+class Lives(Ledger):
+    """The clouds' ledger, which also keeps the lives of what bears one job's name."""
+
+    def __init__(self, world, job_id):
+        super().__init__(clock=world.clock)
+        self._world, self._job_id = world, job_id
+        self._now = {}
+        self.all = []
+
+    def write(self, event, resource, *, caller="system", detail=""):
+        row = super().write(event, resource, caller=caller, detail=detail)
+        if event == "create" and self._job_id in f"{resource} {detail}":
+            nonce = self._nonce(resource)
+            if nonce:
+                self._now[resource] = Life(nonce, row.time)
+                self.all.append(self._now[resource])
+        elif event in ENDS and resource in self._now:
+            self._now.pop(resource).until = row.time
+        return row
+
+    def _nonce(self, resource):
+        from gputrain_emulator.compute import Compute
+        from gputrain_emulator.vertex import Vertex
+
+        parts = resource.split("/")
+        if parts[-2] == "instances":
+            vm = self._world.part(Compute).vms.get((parts[1], parts[3], parts[5]))
+            return vm.resource.get("labels", {}).get("gputrain-gang") if vm else None
+        job = self._world.part(Vertex).jobs.get(parts[-1])
+        return job.document.get("labels", {}).get("gputrain-gang") if job else None
+
+    def overlaps(self):
+        """Pairs of asks that cost money at once for too long, with the times."""
+        spans = {}
+        for one in self.all:
+            since, until = spans.get(one.nonce, (one.since, one.until))
+            spans[one.nonce] = min(since, one.since), max(until, one.until)
+        found, ordered = [], sorted(spans.items(), key=lambda item: item[1])
+        for at, (one, (_, until)) in enumerate(ordered):
+            for other, (since, end) in ordered[at + 1 :]:
+                last = min(until, end, self.clock.now())
+                if last - since > OVERLAP_S:
+                    found.append((one, other, since, last))
+        return found
