@@ -27,6 +27,7 @@ from gputrain.backends.compute.official import Json
 from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UnclearError, UndoneError
 from gputrain.gcp.objects import Objects
+from gputrain.gcp.shared import Kept
 from gputrain.staging.bucket import BucketPrefix
 
 log = logging.getLogger("gputrain")
@@ -58,6 +59,8 @@ class Gangs:
     calls: Calls
     bucket: BucketPrefix
     stored: Objects
+    _sent: Kept[str, int] = attrs.field(init=False, factory=Kept)
+    """How often each ask was sent, as far as this process knows; by its nonce."""
 
     def make(self, request: Request) -> None:
         """Ask for the VMs, and wait until all of them are there, or none.
@@ -73,14 +76,41 @@ class Gangs:
         # One ask is one request, however often it is sent: Google does it once.
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{gang.job_id} {gang.nonce}"))
         try:
-            operation = self.calls.official.start(gang.zone, method, resource, request_id)
+            operation = self.calls.official.start(
+                gang.zone, method, resource, request_id, before=lambda: self._note(gang)
+            )
         except PreconditionError as error:
             self._taken(gang, method, resource, error)
             return
+        except TransientError:
+            raise
+        except GputrainError:
+            # It is about this try alone: one before it, whose answer was lost, may have made them.
+            if (self._sent.get(gang.nonce) or 0) > 1:
+                self._unmade(gang)
+            raise
         if method == "insert":  # it waits in Google's queue
             self._arrived(gang)
         else:
             self._follow(gang, operation)
+
+    def _note(self, gang: VmNames) -> None:
+        self._sent.put(gang.nonce, (self._sent.get(gang.nonce) or 0) + 1)
+
+    def _unmade(self, gang: VmNames) -> None:
+        """See that nothing of a refused ask is there, and nothing stays.
+
+        Raises:
+            LeftBehindError: nobody lets us look, or remove them.
+        """
+        try:
+            self.clear(gang, and_traces=True)
+        except (AccessError, RequestError) as error:
+            raise LeftBehindError(
+                f"nobody can tell whether VMs of {gang.job_id} are in {gang.zone}",
+                why=error.what,
+                fix=error.fix,
+            ) from error
 
     def _follow(self, gang: VmNames, operation: Json) -> None:
         """Wait for the end of the operation; its errors are raised once nothing is left."""
@@ -108,6 +138,7 @@ class Gangs:
 
     def are_there(self, gang: VmNames) -> bool:
         """Whether all VMs have come, be they gone again: the first one that boots takes a lock."""
+        self._note(gang)  # whoever wants to know has it from a record: somebody may have sent it
         found = self.look(gang)
         statuses = {vm["status"] for vm in found.values()}
         if len(found) == len(gang.names) and statuses <= _THERE:

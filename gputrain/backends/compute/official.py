@@ -31,8 +31,19 @@ class Official:
 
     access: Access
 
-    def start(self, zone: str, method: str, body: Mapping[str, Any], request_id: str) -> Json:
+    def start(
+        self,
+        zone: str,
+        method: str,
+        body: Mapping[str, Any],
+        request_id: str,
+        *,
+        before: Callable[[], object] = lambda: None,
+    ) -> Json:
         """The one write that makes VMs, ``insert`` or ``bulkInsert``; the operation. Repeatable by its id.
+
+        Args:
+            before: called before each time that it is sent.
 
         Raises:
             PreconditionError: a VM of one of the names exists.
@@ -47,7 +58,12 @@ class Official:
         else:
             call = self._client("Instances").insert_unary
             asked["instance_resource"] = resource
-        return self._tried(call, asked, f"create the VMs in {zone}", WRITE)
+
+        def sent(**options: Any) -> Any:
+            before()
+            return call(**options)
+
+        return self._tried(sent, asked, f"create the VMs in {zone}", WRITE)
 
     def delete(self, zone: str, name: str, request_id: str) -> Json:
         """Delete a VM; the operation.

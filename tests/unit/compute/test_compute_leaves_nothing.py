@@ -56,6 +56,32 @@ def test_an_operation_that_cannot_be_read_loses_no_gang(cloud, make, code, statu
     assert make().find() == (ref,)
 
 
+@pytest.mark.parametrize("status", [400, 403, 503])
+def test_a_refusal_after_a_lost_answer_says_nothing_of_the_first_try(cloud, make, code, status):
+    """The first try was done; what its repetition was told is not what became of it."""
+    message = "ZONE_RESOURCE_POOL_EXHAUSTED" if status == 503 else "drawn"
+    refusal = faults.Refuse(error=ApiError(status, message, reason=message))
+    cloud.fail(BULK, "lost-after")
+    cloud.clock.after(1e-6, lambda: cloud.fail(BULK, refusal))
+    with pytest.raises(GputrainError):
+        Road(make()).submit(spec(code), job_id="bert-1")
+    cloud.clock.advance(60)
+    assert vms(cloud) == []
+
+
+def test_a_refusal_after_a_lost_answer_is_none_where_nobody_may_look(cloud, make, code):
+    cloud.fail(BULK, "lost-after")
+    for method in (BULK, "compute.instances.list", "compute.instances.get"):
+        refusal = faults.Refuse(error=ApiError(403, method, reason="forbidden"))
+        cloud.clock.after(
+            1e-6, lambda method=method, refusal=refusal: cloud.fail(method, refusal, times=None)
+        )
+    with pytest.raises(TransientError):
+        Road(make()).submit(spec(code), job_id="bert-1")
+    assert len(vms(cloud)) == 4
+    assert [ref.name for ref in make().find()] == ["bert-1"]
+
+
 def test_an_operation_that_cannot_be_read_and_no_room_leaves_nothing(cloud, make, code):
     cloud.stock("us-central1-a", "g2-standard-4", 3)
     cloud.compute.settings.rollback_s = 3600.0
