@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         TransientError as TransientError,
         UnknownGpuError as UnknownGpuError,
     )
+    from gputrain.experiments import Experiment as Experiment, compare as compare, grid as grid
     from gputrain.job import Job as Job, JobEvent as JobEvent
     from gputrain.lifecycle import State as State
     from gputrain.planning import (
@@ -67,6 +68,7 @@ _ROOMS = {
     "backends.local": "Local",
     "backends.compute": "ComputeEngine",
     "backends.vertex": "VertexAI",
+    "experiments": "Experiment compare grid",
     "job": "Job JobEvent",
     "trainer": "PlannedJob Trainer attach",
 }

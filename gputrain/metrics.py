@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, starmap
 from types import MappingProxyType
 from typing import Any
@@ -69,18 +69,24 @@ class Metrics(Shown):
     @property
     def names(self) -> tuple[str, ...]:
         """The names that hold numbers, ``step`` and ``time`` apart, in order of first report."""
-        seen = dict.fromkeys(name for row in self.rows for name, value in row.items() if _is_number(value))
+        seen = dict.fromkeys(name for row in self.rows for name, value in row.items() if is_number(value))
         return tuple(name for name in seen if name not in _AXES)
 
-    def series(self, name: str) -> tuple[tuple[float, float], ...]:
+    def series(self, name: str, *, along: str = "step") -> tuple[tuple[float, float], ...]:
         """Pairs of step (or position, where no step was reported) and value.
 
         A step that was run twice, before and after a restart, counts once: the later report holds.
+
+        Args:
+            along: ``step``, or ``time``: seconds since the first report that tells its time.
         """
+        if along == "time":
+            timed = [row for row in self.rows if is_number(row.get("time")) and is_number(row.get(name))]
+            return tuple((row["time"] - timed[0]["time"], row[name]) for row in timed)
         points = {
             row.get("step", place): row[name]
             for place, row in enumerate(self.rows)
-            if _is_number(row.get(name))
+            if is_number(row.get(name))
         }
         return tuple(sorted(points.items()))
 
@@ -93,7 +99,7 @@ class Metrics(Shown):
         rows = []
         for name, points in series.items():
             values = [value for _, value in points]
-            rows.append((name, _short(values[0]), _short(values[-1]), _short(min(values)), sparkline(values)))
+            rows.append((name, short(values[0]), short(values[-1]), short(min(values)), sparkline(values)))
         columns = ("metric", "first", "last", "lowest", "course")
         return Table(columns=columns, rows=rows, right=columns[1:4], caption=f"{self.count} reports")
 
@@ -137,7 +143,7 @@ class Reports:
                 if not place:
                     kept.add(id(row))
                 for name, value in row.items():
-                    if name not in _AXES and _is_number(value):
+                    if name not in _AXES and is_number(value):
                         found.setdefault(name, []).append((value, id(row)))
             for values in found.values():
                 kept.update((min(values)[1], max(values)[1]))
@@ -182,12 +188,14 @@ def _hashable(report: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     return ((name, value) for name, value in report.items() if not isinstance(value, (dict, list)))
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether it is one that can be drawn."""
     kind = type(value)
     return (kind is float or kind is int) and math.isfinite(value)  # type: ignore[arg-type]
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """A number as a table shows it."""
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
@@ -212,18 +220,10 @@ def _plot(name: str, points: tuple[tuple[float, float], ...]) -> str:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     left, right, low, high = min(xs), max(xs), min(ys), max(ys)
     wide, tall = right - left or 1, high - low or 1
-    columns: dict[int, list[tuple[float, float]]] = {}
-    for x, y in points:
-        column = int((x - left) / wide * (_PLOT_WIDTH - 2 * _MARGIN))
-        columns.setdefault(column, []).append((x, y))
-    path = " ".join(
-        f"{_MARGIN + column},{_PLOT_HEIGHT - 18 - (y - low) / tall * (_PLOT_HEIGHT - 40):.1f}"
-        for column, some in columns.items()
-        for _, y in sorted({min(some, key=_height), max(some, key=_height)})
-    )
-    label = html.escape(
-        f"{name}: {_short(ys[0])} to {_short(ys[-1])}, steps {_short(left)} to {_short(right)}"
-    )
+    width = _PLOT_WIDTH - 2 * _MARGIN
+    drawn = thinned([((x - left) / wide * width, (y - low) / tall * (_PLOT_HEIGHT - 40)) for x, y in points])
+    path = " ".join(f"{_MARGIN + x:.0f},{_PLOT_HEIGHT - 18 - y:.1f}" for x, y in drawn)
+    label = html.escape(f"{name}: {short(ys[0])} to {short(ys[-1])}, steps {short(left)} to {short(right)}")
     return (
         f'<svg width="{_PLOT_WIDTH}" height="{_PLOT_HEIGHT}" role="img" aria-label="{label}">'
         f'<text x="10" y="14" font-size="12" fill="currentColor">{label}</text>'
@@ -231,5 +231,18 @@ def _plot(name: str, points: tuple[tuple[float, float], ...]) -> str:
     )
 
 
-def _height(point: tuple[float, float]) -> float:
-    return point[1]
+def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points in pixels, of each column of them the lowest and the highest, in their order: no spike is lost.
+
+    >>> thinned([(0.0, 1.0), (0.2, 9.0), (0.4, 0.0), (7.1, 5.0)])
+    [(0.2, 9.0), (0.4, 0.0), (7.1, 5.0)]
+    """
+    columns: dict[int, tuple[int, int]] = {}
+    for place, (x, y) in enumerate(points):
+        low, high = columns.get(int(x), (place, place))
+        if y < points[low][1]:
+            low = place
+        elif y > points[high][1]:
+            high = place
+        columns[int(x)] = low, high
+    return [points[place] for pair in columns.values() for place in sorted(set(pair))]

@@ -39,6 +39,8 @@ class Facts(Shown):
         self._asked = AskedFor(going.record)
         self._state = State.QUEUED
         self._seen = Observation()
+        self.point: Mapping[str, Any] = {}
+        """Which point of an experiment it runs; empty for a job of none."""
 
     @property
     def uri(self) -> str:

@@ -5,9 +5,9 @@ whoever read it last, and is never an order to be carried out: whoever goes on r
 its own. What a record says of accounts, networks and images is there to be compared, and never used.
 """
 
-from gputrain.records.board import Board, Entry, MemoryBoard, OvertakenError, ended
+from gputrain.records.board import Board, Entry, MemoryBoard, Note, OvertakenError, ended
 from gputrain.records.bucket import BucketBoard
-from gputrain.records.compare import ConflictError, check_same
+from gputrain.records.compare import ConflictError, check_alike, check_same
 from gputrain.records.folder import FolderBoard
 from gputrain.records.reader import RecordError, read_record
 from gputrain.records.record import CANCELLED, MADE, Ask, Code, Record, Way
@@ -23,10 +23,12 @@ __all__ = [
     "Entry",
     "FolderBoard",
     "MemoryBoard",
+    "Note",
     "OvertakenError",
     "Record",
     "RecordError",
     "Way",
+    "check_alike",
     "check_same",
     "ended",
     "read_record",

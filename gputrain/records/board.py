@@ -33,6 +33,14 @@ class Entry:
     written_at: float
 
 
+@attrs.frozen(kw_only=True)
+class Note:
+    """What is kept beside the records: of an experiment, say, that many jobs are of."""
+
+    content: bytes
+    generation: int
+
+
 class Board(Protocol):
     """Keeps records."""
 
@@ -64,6 +72,18 @@ class Board(Protocol):
 
     def entries(self, name: str = "") -> tuple[Entry, ...]:
         """The records of jobs whose id begins so, the latest job first."""
+        ...
+
+    def note(self, name: str) -> Note | None:
+        """What is kept beside the records under a name; None where nothing is."""
+        ...
+
+    def keep(self, name: str, content: bytes, generation: int) -> None:
+        """Keep it under a name, over the note of that generation; 0 where there was none.
+
+        Raises:
+            OvertakenError: somebody else has written it since.
+        """
         ...
 
 
@@ -106,6 +126,7 @@ class MemoryBoard:
         self._lock = threading.Lock()
         self._kept: dict[str, Record] = {}
         self._generations = 0
+        self._notes: dict[str, Note] = {}
 
     @property
     def name(self) -> str:
@@ -140,3 +161,15 @@ class MemoryBoard:
     def entries(self, name: str = "") -> tuple[Entry, ...]:  # noqa: ARG002  # as of `Board`
         """As of `Board`; whoever keeps nothing lists nothing."""
         return ()
+
+    def note(self, name: str) -> Note | None:
+        """As of `Board`."""
+        return self._notes.get(name)
+
+    def keep(self, name: str, content: bytes, generation: int) -> None:
+        """As of `Board`."""
+        with self._lock:
+            there = self._notes.get(name)
+            if (there.generation if there else 0) != generation:
+                raise overtaken(name)
+            self._notes[name] = Note(content=content, generation=generation + 1)

@@ -8,12 +8,13 @@ import threading
 import attrs
 
 from gputrain.gcp import Access, Objects, PreconditionError, StoredInfo
-from gputrain.records.board import Entry, dated, overtaken
+from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.reader import LARGEST_BYTES, read_record
 from gputrain.records.record import Record, written
 from gputrain.staging.bucket import BucketPrefix, check_owner
 
 FOLDER = "records"
+NOTES = "notes"
 
 
 class BucketBoard:
@@ -73,6 +74,24 @@ class BucketBoard:
         found = self._objects.list(self._bucket.object_name(FOLDER, name)).seen
         entries = [_entry(one) for one in found if one.name.endswith(".json")]
         return tuple(sorted(entries, key=lambda one: one.written_at, reverse=True))
+
+    def note(self, name: str) -> Note | None:
+        """As of `Board`."""
+        self._prove()
+        stored = self._objects.read(self._noted(name), most_bytes=LARGEST_BYTES)
+        return None if stored is None else Note(content=stored.content, generation=stored.generation)
+
+    def keep(self, name: str, content: bytes, generation: int) -> None:
+        """As of `Board`."""
+        self._prove()
+        kind = "application/json"
+        try:
+            self._objects.write(self._noted(name), content, if_generation=generation, content_type=kind)
+        except PreconditionError as error:
+            raise overtaken(name) from error
+
+    def _noted(self, name: str) -> str:
+        return self._bucket.object_name(NOTES, f"{name}.json")
 
     def _prove(self) -> None:
         with self._lock:

@@ -27,16 +27,18 @@ def check_same(record: Record, spec: TrainingSpec) -> None:
     Raises:
         ConflictError: the record is of another spec.
     """
-    there, here = _compared(record.spec), _compared(spec_of(spec, ("gputrain_function.py",)))
+    what = f"{record.job_id} has been asked for under that key, and otherwise; no job was made"
+    fix = "ask for it as it was asked for, or take another key"
+    check_alike(record.spec, spec_of(spec, ("gputrain_function.py",)), what, fix)
+
+
+def check_alike(kept: Mapping[str, Any], asked: Mapping[str, Any], what: str, fix: str) -> None:
+    """Refuse two specs that differ. Raises ConflictError with the fields."""
+    there, here = _compared(kept), _compared(asked)
     differs = tuple(name for name in sorted({*there, *here}) if there.get(name) != here.get(name))
     if differs:
         told = ", ".join(_told(name, there.get(name), here.get(name)) for name in differs)
-        raise ConflictError(
-            f"{record.job_id} has been asked for under that key, and otherwise; no job was made",
-            why=f"it has {told}",
-            fix="ask for it as it was asked for, or take another key",
-            differs=differs,
-        )
+        raise ConflictError(what, why=f"it has {told}", fix=fix, differs=differs)
 
 
 def _told(name: str, there: object, here: object) -> str:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import attrs
 
-from gputrain.records.board import Entry, dated, overtaken
+from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.disk import explained, make_private
 from gputrain.records.reader import RecordError, read_record
 from gputrain.records.record import Record, written
 
+NOTES = "notes"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -83,6 +84,26 @@ class FolderBoard:
                         )
                     )
         return tuple(sorted(found, key=lambda one: one.written_at, reverse=True))
+
+    def note(self, name: str) -> Note | None:
+        """As of `Board`. Its first line is its generation."""
+        try:
+            first, _, content = (self._root / NOTES / f"{name}.json").read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return None
+        return Note(content=content, generation=int(first))
+
+    def keep(self, name: str, content: bytes, generation: int) -> None:
+        """As of `Board`."""
+        with self._held():
+            there = self.note(name)
+            if (there.generation if there else 0) != generation:
+                raise overtaken(name)
+            (self._root / NOTES).mkdir(0o700, exist_ok=True)
+            path = self._root / NOTES / f"{name}.json"
+            draft = path.with_suffix(f".{os.getpid()}.new")
+            draft.write_bytes(b"%d\n%s" % (generation + 1, content))
+            os.replace(draft, path)
 
     def _there(self, job_id: str) -> Record | None:
         try:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
+import json
 import os
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from gputrain.errors import Fault, SpecError
 from gputrain.spec.training import TrainingSpec
 from gputrain.spec.words import EntryKind
 
-Entry = str | os.PathLike[str] | Sequence[str] | Callable[[], object] | TrainingSpec
+Entry = str | os.PathLike[str] | Sequence[str] | Callable[..., object] | TrainingSpec
+
+ARGUMENTS = "--arguments"
+"""In ``args`` of a function: what follows are its keyword arguments, as JSON."""
 
 
 def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
@@ -22,6 +28,9 @@ def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
         return entry.replace(**fields) if fields else entry
     if entry is None:
         return TrainingSpec(**fields)
+    if isinstance(entry, partial):
+        fields = {**fields, "args": [ARGUMENTS, _arguments(entry)]}
+        entry = entry.func
     kind = EntryKind.SCRIPT if isinstance(entry, (str, os.PathLike)) else EntryKind.COMMAND
     if callable(entry):
         kind = EntryKind.FUNCTION
@@ -32,6 +41,22 @@ def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
         )
         raise SpecError(f"two entries at once: {entry!r} and {', '.join(given)}", faults=(fault,))
     return TrainingSpec(**{**fields, kind.value: entry})
+
+
+def _arguments(entry: partial[object]) -> str:
+    """The arguments of a partial function as JSON; they travel beside the code, which all calls share."""
+    name = getattr(entry.func, "__name__", repr(entry.func))
+    try:
+        given = inspect.signature(entry.func).bind_partial(*entry.args, **entry.keywords).arguments
+        text = json.dumps(given, allow_nan=False)
+        is_same = json.loads(text) == given
+    except (TypeError, ValueError) as error:
+        text, is_same = str(error), False
+    if not is_same:
+        fix = "give numbers, texts, lists and mappings by name, and make the rest inside the function"
+        fault = Fault(field="function", value=name, allowed=f"arguments that JSON can hold: {text}", fix=fix)
+        raise SpecError(f"the arguments of {name} cannot travel: {fault}", faults=(fault,))
+    return text
 
 
 def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:

@@ -43,7 +43,8 @@ class TrainingSpec:
         script: a Python file, relative to ``source_dir``.
         module: a module, started as ``python -m`` would.
         command: a program and its arguments, started without a shell.
-        function: a Python function without arguments; it travels by value.
+        function: a Python function; it travels by value. Its arguments, if it needs any, come with
+            `functools.partial` where a trainer is handed it.
         args: arguments of the script or module.
         gpu: kind and count **per node**, ``"H100:2"``, or a list in order of preference; Google's names
             do too. A count alone (``2``) means GPUs of this machine. None: all GPUs of this machine, or

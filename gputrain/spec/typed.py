@@ -19,13 +19,13 @@ Model = ProvisioningModel | Literal["standard", "spot", "flex-start", "reservati
 LauncherWord = Launcher | Literal["torchrun-env", "tensorflow", "none"]
 
 
-class SpecFields(TypedDict, total=False):
-    """What `TrainingSpec` is made of, for those who hand its fields on; a test holds both equal."""
+class PointFields(TypedDict, total=False):
+    """What the jobs of an experiment have in common: it has its own name, and its own limit of costs."""
 
     script: FilePath | None
     module: str | None
     command: Sequence[str] | None
-    function: Callable[[], object] | None
+    function: Callable[..., object] | None
     args: Sequence[str]
     gpu: Gpu | Sequence[Gpu] | None
     num_nodes: int
@@ -44,11 +44,16 @@ class SpecFields(TypedDict, total=False):
     max_run_duration: Duration
     max_wait_duration: Duration | None
     hang_timeout: Duration | None
-    max_cost: float | None
     max_restarts: int
     labels: Mapping[str, str] | None
-    name: str | None
     launcher: LauncherWord | None
+
+
+class SpecFields(PointFields, total=False):
+    """What `TrainingSpec` is made of, for those who hand its fields on; a test holds both equal."""
+
+    max_cost: float | None
+    name: str | None
 
 
 NAMES = tuple(SpecFields.__annotations__)

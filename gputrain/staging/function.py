@@ -6,7 +6,7 @@ import __future__
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gputrain.errors import Fault, SpecError
@@ -25,8 +25,8 @@ _HINTS = (
 )
 
 
-def as_script(function: Callable[..., object]) -> str:
-    """The text of a script that calls ``function``.
+def as_script(function: Callable[..., object], arguments: Mapping[str, object] | None = None) -> str:
+    """The text of a script that calls ``function``, with the arguments that it is given as JSON, if any.
 
     It holds the source of the function and of the functions, classes and constants of its own module that it
     uses; what comes from other modules is imported again, also from those beside the script.
@@ -35,14 +35,15 @@ def as_script(function: Callable[..., object]) -> str:
         SpecError: the function has no source, has to be given arguments, is a closure, or uses something
             that is bound to this process; with all faults.
     """
-    plain = _checked(function)
+    plain = _checked(function, {} if arguments is None else arguments)
     travel = _Travel(plain)
     travel.define(plain.__name__, plain)
     travel.raise_if_any()
-    return travel.script(plain.__name__)
+    given = "" if arguments is None else "**json.loads(sys.argv[2])"
+    return travel.script(plain.__name__, given)
 
 
-def _checked(function: Callable[..., object]) -> types.FunctionType:
+def _checked(function: Callable[..., object], given: Mapping[str, object]) -> types.FunctionType:
     name = getattr(function, "__name__", repr(function))
     inner = inspect.unwrap(function)
     if not isinstance(inner, types.FunctionType):
@@ -56,8 +57,16 @@ def _checked(function: Callable[..., object]) -> types.FunctionType:
         for one in inspect.signature(inner).parameters.values()
         if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
     ]
-    if needed:
-        _refuse(name, f"a function without arguments; it wants {', '.join(needed)}", "give them defaults")
+    missing = [one for one in needed if one not in given]
+    if missing:
+        fix = (
+            f"functools.partial({name}, {', '.join(f'{one}=...' for one in missing)}), or give them defaults"
+        )
+        _refuse(name, f"a function that is given all it wants: {', '.join(missing)}", fix)
+    try:
+        inspect.signature(inner).bind(**given)
+    except TypeError as error:
+        _refuse(name, f"a function that takes what it is given: {error}", f"def {name}({', '.join(given)})")
     assert isinstance(inner, types.FunctionType)
     return inner
 
@@ -157,17 +166,17 @@ class _Travel:
             text = "\n".join(f"  {one.value}: {one.allowed}. Fix: {one.fix}" for one in self._faults)
             raise SpecError(f"{self._origin} cannot travel:\n{text}", faults=tuple(self._faults))
 
-    def script(self, name: str) -> str:
-        """The whole script."""
+    def script(self, name: str, given: str) -> str:
+        """The whole script; what is given stands between the brackets of the call."""
         parts = [f"# Made from {self._origin}.\n"]
         if self._has_future:
             parts[0] += "from __future__ import annotations\n"
         # The script may lie elsewhere than the source folder, which is where it runs.
-        parts[0] += "import os\nimport sys\n\nsys.path.insert(0, os.getcwd())\n"
+        parts[0] += "import json\nimport os\nimport sys\n\nsys.path.insert(0, os.getcwd())\n"
         parts.append("".join(f"{statement}\n" for statement in self._imports))
         parts.append("".join(f"{constant} = {text}\n" for constant, text in self._constants.items()))
         parts += self._definitions.values()
-        parts.append(f'if __name__ == "__main__":\n    {name}()\n')
+        parts.append(f'if __name__ == "__main__":\n    {name}({given})\n')
         return "\n".join(part for part in parts if part)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import inspect
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ import attrs
 
 from gputrain.errors import Fault, SpecError
 from gputrain.spec import EntryKind, TrainingSpec
+from gputrain.spec.entry import ARGUMENTS
 
 FUNCTION_FILE = "gputrain_function.py"
 """Name of the script that a function becomes."""
@@ -173,7 +175,8 @@ def _function(spec: TrainingSpec, folder: str) -> CodeSource:
     from gputrain.staging.function import as_script
 
     assert spec.function is not None
-    text = as_script(spec.function)
+    is_given = len(spec.args) == 2 and spec.args[0] == ARGUMENTS
+    text = as_script(spec.function, json.loads(spec.args[1]) if is_given else None)
     return CodeSource(folder=folder, argv=(FUNCTION_FILE, *spec.args), made_files={FUNCTION_FILE: text})
 
 

@@ -16,6 +16,7 @@ from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
 from gputrain.job.watch import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
+from gputrain.records import Board
 from gputrain.spans import span
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.claim import Boards
@@ -44,6 +45,11 @@ class Road:
             backends=backends, boards=Boards(backends), memory=Memory(), read_anew=self._read_anew,
             now=now, sleep=sleep,
         )  # fmt: skip
+
+    @property
+    def home(self) -> Board:
+        """Where what this trainer asks for is written down."""
+        return self._around.boards.all()[0]
 
     def named(self, ref: JobRef, backend: Backend) -> Job:
         """The job of that name, not looked at yet."""

@@ -19,6 +19,7 @@ from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.spec.typed import Model, SpecFields
 from gputrain.trainer.choice import chosen
 from gputrain.trainer.found import JobList, wanted
+from gputrain.trainer.many import Maps
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.quotas import read as read_quotas
 from gputrain.trainer.road import Road
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("gputrain")
 
 
-class Trainer:
+class Trainer(Maps):
     """Plans, submits and finds jobs.
 
     Args:
@@ -60,7 +61,7 @@ class Trainer:
             backends = registry.find("local")()
         self._backends = chosen(backends)
         self._rolls: list[Roll] = []
-        self._road = Road(self._backends, now, sleep)
+        super().__init__(Road(self._backends, now, sleep))
 
     def plan(self, entry: Entry | None = None, **fields: Unpack[SpecFields]) -> PlannedJob:
         """Every way the spec could run, best first, and why the others cannot; nothing is created.

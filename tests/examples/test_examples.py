@@ -14,6 +14,7 @@ RUN_ELSEWHERE = {
     "char_model.py": "a module of char_transformer.py",
     "char_transformer.py": "run by demo.py",
     "failing.py": "run by docs/reference/errors.md",
+    "optuna_search.py": "below",
     "tensorflow_style.py": "below",
     "train_plain_ddp.py": "below",
     "train_session.py": "below",
@@ -48,6 +49,12 @@ def test_a_script_runs_on_two_nodes_of_two_ranks(name):
 
 def test_a_script_with_a_session_runs_alone():
     assert python(EXAMPLES / "train_session.py", "--steps", "5").returncode == 0
+
+
+def test_optuna_asks_and_is_told():
+    pytest.importorskip("optuna")
+    done = python(EXAMPLES / "optuna_search.py")
+    assert "best of 6" in done.stdout, done.stderr
 
 
 def test_a_command_in_the_manner_of_tensorflow_reads_tf_config():

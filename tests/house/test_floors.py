@@ -29,6 +29,7 @@ FLOORS = (
     ("metrics",),
     ("view",),
     ("job",),
+    ("experiments",),
     ("trainer",),
     ("",),
     ("cli", "emulator"),
@@ -39,6 +40,7 @@ FLOORS = (
 OUTSIDE = {
     "errors": {"attrs"},
     "tables": {"attrs", "rich"},
+    "experiments": {"attrs", "pandas"},
     "spans": {"opentelemetry"},
     "entrypoint": {"torch"},
     "ddp": {"torch", "numpy"},

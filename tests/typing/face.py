@@ -1,6 +1,7 @@
 """What a type checker sees of the face: read by mypy, never run."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 from typing_extensions import assert_type
 
@@ -54,3 +55,15 @@ full = CapacityError("no room")
 assert_type(full.scope, Scope)
 assert_type(full.kind, str)
 assert_type(full.retryable or full.try_elsewhere, bool)
+
+scan = trainer.map("train.py", gputrain.grid(lr=[1e-4, 3e-4]), name="scan", gpu="L4:1", max_parallel=2)
+assert_type(scan, gputrain.Experiment)
+assert_type(scan.best("loss", mode="max"), Job)
+assert_type(trainer.experiment("scan").wait(timeout=10), gputrain.Experiment)
+assert_type(job.future(), Future[Result])
+trainer.map("train.py", [{"lr": 1}], name="scan", num_node=2)  # type: ignore[call-arg]
+
+
+async def awaited() -> Result:
+    """What an await gives."""
+    return await job

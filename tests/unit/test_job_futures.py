@@ -204,3 +204,21 @@ def test_a_change_is_logged_with_its_fields(trainer, script, caplog):
     told = [one.gputrain for one in caplog.records if getattr(one, "gputrain", None)]
     assert told[-1]["state"] == "succeeded"
     assert told[-1]["uri"] == job.uri
+
+
+def test_a_submit_and_a_jobs_end_are_spans_where_somebody_receives_them(trainer, script):
+    api = pytest.importorskip("opentelemetry.sdk.trace")
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    received, provider = InMemorySpanExporter(), api.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(received))
+    trace.set_tracer_provider(provider)
+    job = trainer.submit(script("raise SystemExit(3)"))
+    job.wait(timeout=60)
+    submitted, ended = received.get_finished_spans()
+    assert (submitted.name, ended.name) == ("gputrain.submit", "gputrain.job")
+    assert ended.attributes["gputrain.job.uri"] == job.uri
+    assert not ended.status.is_ok
+    assert ended.end_time - ended.start_time == pytest.approx(job.duration.total_seconds() * 1e9, rel=0.01)

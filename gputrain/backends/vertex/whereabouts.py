@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from gputrain.backends.base import JobRef
@@ -59,6 +60,10 @@ class Whereabouts:
             for seen in self.jobs.list(region, f"labels.{LABEL_JOB}:*").seen
             if seen.job_id.startswith(name)
         ]
+        once_only = Counter(seen.job_id for seen in found)
+        for seen in found:  # so that a thousand listed jobs are not looked for one by one
+            if once_only[seen.job_id] == 1 and self._resources.get(seen.job_id) is None:
+                self.note(seen.job_id, seen.resource)
         return sorted(found, key=lambda seen: str(seen.created_at), reverse=True)
 
     def all(self, ref: JobRef) -> tuple[SeenJob, ...]:

@@ -1,0 +1,142 @@
+"""From what a caller asks for to an experiment: checked whole, written down, and only then begun."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from gputrain.errors import Fault, RequestError, SpecError
+from gputrain.experiments.book import ExperimentRecord, kept, only, opened
+from gputrain.experiments.experiment import Experiment, Submits
+from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
+from gputrain.planning import Candidate
+from gputrain.records import Board
+from gputrain.records.record import spec_of
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import ARGUMENTS
+
+NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?")
+MOST_UNKNOWN = 16
+"""Jobs at a time where no quota was read."""
+
+
+class Planned(Protocol):
+    """A plan, as far as it matters here."""
+
+    @property
+    def best(self) -> Candidate: ...
+
+
+class Plans(Submits, Protocol):
+    """A trainer that can look beforehand."""
+
+    def plan(self, entry: TrainingSpec) -> Planned: ...
+
+
+def begun(
+    trainer: Plans,
+    board: Board,
+    base: TrainingSpec,
+    over: Iterable[Point],
+    *,
+    name: str,
+    arguments: Arguments | None,
+    max_parallel: int | None,
+    max_cost: float | None,
+) -> Experiment:
+    """The experiment of that name, with its book written before any job is asked for.
+
+    Raises:
+        SpecError: with all faults of the points, the name and the limits.
+        ConflictError: the name is that of an experiment with another spec.
+        NoFitError: nothing on offer has the shape.
+    """
+    points = read_points(over)
+    _check(name, max_parallel, max_cost)
+    is_function = base.function is not None
+    share = None if max_cost is None else round(max_cost / len(points), 6)
+    if is_function and base.args[:1] == (ARGUMENTS,):  # of a partial function: what all points share
+        common = json.loads(base.args[1])
+        points, base = tuple({**common, **point} for point in points), base.replace(args=())
+    args = tuple(arguments_of(point, is_function, arguments) for point in points)
+    first = base.replace(args=(*base.args, *args[0]))
+    planned = trainer.plan(first if share is None else first.replace(max_cost=share))
+    most = max_parallel or _room(planned.best)
+    asked = ExperimentRecord(
+        name=name,
+        spec={key: value for key, value in spec_of(base, (f"{base.title}.py",)).items() if key != "args"},
+        points=points,
+        args=args,
+        is_function=is_function,
+        max_parallel=max_parallel,
+        share_usd=share,
+    )
+    book = only(kept(board, asked), points)
+    return Experiment(trainer, board, book, base, most)
+
+
+def resumed(trainer: Plans, board: Board, name: str, base: TrainingSpec | None = None) -> Experiment:
+    """The experiment of that name as it was begun; what is missing is submitted, where its code is here.
+
+    Raises:
+        JobLostError: there is none.
+    """
+    book = opened(board, name)
+    spec = base or TrainingSpec.from_dict(dict(book.spec))
+    trainer_of = _OnlyWatches(trainer, name) if book.is_function else trainer
+    most = book.max_parallel or MOST_UNKNOWN
+    if not book.is_function and book.max_parallel is None:
+        most = _room(trainer.plan(spec).best)
+    return Experiment(trainer_of, board, book, spec, most)
+
+
+@attrs.frozen
+class _OnlyWatches:
+    """For an experiment of a function, whose code is in the script that began it."""
+
+    trainer: Submits
+    name: str
+
+    def submit(self, entry: TrainingSpec, **_: Any) -> Any:
+        """RequestError: the function is not here."""
+        raise RequestError(
+            f"the function {entry.title} of the experiment {self.name} is not here",
+            why="only its jobs can be found by the name alone",
+            fix="run the script with its trainer.map(...) again: it submits what is missing",
+        )
+
+    def jobs(self, *, name: str = "") -> Iterable[Any]:
+        """Those of the trainer."""
+        return self.trainer.jobs(name=name)
+
+
+def _check(name: str, max_parallel: int | None, max_cost: float | None) -> None:
+    faults: list[Fault] = []
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        allowed = "at most 40 small letters, digits and hyphens, starting with a letter"
+        faults.append(Fault(field="name", value=repr(name), allowed=allowed, fix="name='lr-scan'"))
+    limits: Mapping[str, float | None] = {"max_parallel": max_parallel, "max_cost": max_cost}
+    for field, value in limits.items():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if value is not None and not (is_number and value > 0):
+            faults.append(Fault(field=field, value=repr(value), allowed="above 0", fix=f"{field}=4"))
+    if faults:
+        text = "\n".join(f"  {fault}" for fault in faults)
+        raise SpecError(f"the experiment has {len(faults)} fault(s):\n{text}", faults=tuple(faults))
+
+
+def _room(best: Candidate) -> int:
+    """How many jobs at a time: what the cores of this machine bear, or the quotas have left."""
+    if best.provisioning_model is None:  # a machine of one's own; GPUs are shared out by its backend
+        return max(1, len(os.sched_getaffinity(0)) // (best.nproc_per_node * best.num_nodes))
+    left = [
+        int((one.limit - one.usage) // one.need)
+        for one in best.fact.readings
+        if one.is_gate and one.need and one.limit is not None and one.usage is not None and one.limit < 1e9
+    ]
+    return max(1, min(left)) if left else MOST_UNKNOWN

@@ -1,0 +1,171 @@
+"""Jobs beside each other: as a table, as data, as one picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+from gputrain.errors import GputrainError, RequestError
+from gputrain.experiments.plot import Curve, Plot
+from gputrain.experiments.points import Point, word, words
+from gputrain.job import Job
+from gputrain.job.document import of_failure
+from gputrain.lifecycle import State
+from gputrain.metrics import Metrics, short
+from gputrain.tables import Shown, Table
+
+READERS = 8
+"""Logs that are read side by side."""
+SHOWN_METRICS = 5
+
+
+class Comparison(Shown):
+    """Some jobs, side by side; it shows itself as a table of their points, states and last metrics."""
+
+    title = "Comparison"
+
+    def __init__(self, rows: Iterable[tuple[Point, Job | None]]) -> None:
+        self._given = tuple(rows)
+
+    @property
+    def rows(self) -> Sequence[tuple[Point, Job | None]]:
+        """Each point with its job; None where it has none yet."""
+        return self._given
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs there are, in the order of their points."""
+        return tuple(job for _, job in self.rows if job is not None)
+
+    def best(self, metric: str, *, mode: Literal["min", "max"] = "min") -> Job:
+        """The job whose last value of a metric is the lowest, or the highest, of those that ended well.
+
+        Raises:
+            RequestError: none that ended well has reported it as a number.
+        """
+        found = []
+        for job, metrics in self._read([job for job in self.jobs if job.state is State.SUCCEEDED]):
+            value = metrics.last.get(metric)
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                found.append((value, job))
+        if not found:
+            fix = "look at the table for what they report, and at results() for how they ended"
+            raise RequestError(f"no job that ended well has reported {metric}", fix=fix)
+        return (min if mode == "min" else max)(found, key=lambda one: one[0])[1]
+
+    @property
+    def table(self) -> Table:
+        """A row a point."""
+        documents = self.to_dicts()
+        names = list(dict.fromkeys(name for one in documents for name in one["point"]))
+        metrics = list(dict.fromkeys(name for one in documents for name in one["metrics"]))[:SHOWN_METRICS]
+        rows = [
+            [
+                *(word(one["point"][name]) if name in one["point"] else "" for name in names),
+                one["state"],
+                *(_figure(one["metrics"].get(name)) for name in metrics),
+                "" if one["duration_s"] is None else f"{one['duration_s']:.0f} s",
+                "" if one["cost_usd"] is None else f"{one['cost_usd']:,.2f}",
+            ]
+            for one in documents
+        ]
+        right = (*metrics, "took", "cost $")
+        columns = (*names, "state", *metrics, "took", "cost $")
+        return Table(title=self.title, columns=columns, rows=rows, right=right, caption=self._caption)
+
+    @property
+    def _caption(self) -> str:
+        return ""
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """A mapping a point, of JSON types: what it is, how its job stands, and its last metrics.
+
+        A number that is none (``nan``, ``inf``) is None: JSON has no word for it.
+        """
+        metrics = {job.uri: found.last for job, found in self._read(self.jobs)}
+        return [_document(point, job, metrics) for point, job in self.rows]
+
+    def to_pandas(self) -> Any:
+        """The same as a wide ``pandas.DataFrame``: ``params.lr``, ``metrics.loss``, ``state``...
+
+        Raises:
+            RequestError: pandas is not installed.
+        """
+        try:
+            import pandas  # type: ignore[import-untyped,unused-ignore]  # its stubs are another package
+        except ImportError as error:
+            raise RequestError("pandas is not installed", fix="pip install pandas, or to_dicts()") from error
+        flat = []
+        for one in self.to_dicts():
+            params = {f"params.{name}": value for name, value in one.pop("point").items()}
+            metrics = {f"metrics.{name}": value for name, value in one.pop("metrics").items()}
+            failure = one.pop("failure")
+            flat.append({**params, **one, **metrics, "error": failure and failure["message"]})
+        return pandas.DataFrame(flat)
+
+    def plot(self, metric: str, *, log: bool = False, x: Literal["step", "time"] = "step") -> Plot:
+        """One picture of a metric's course in all jobs, with axes; hover over a curve to see whose it is.
+
+        Args:
+            log: a logarithmic scale of values; what is not above 0 is left out, and counted.
+            x: along the steps, or the seconds since each job's first report.
+        """
+        read = dict(self._read(self.jobs))
+        curves = [
+            Curve(label=words(point) or (job.name if job else ""), points=read[job].series(metric, along=x))
+            for point, job in self.rows
+            if job is not None and job in read
+        ]
+        return Plot(title=metric, curves=tuple(one for one in curves if one.points), log=log, along=x)
+
+    def _read(self, jobs: Sequence[Job]) -> list[tuple[Job, Metrics]]:
+        """The jobs' metrics, several logs at a time; one whose log cannot be read has none."""
+        if not jobs:
+            return []
+        with ThreadPoolExecutor(max_workers=READERS) as pool:
+            return list(zip(jobs, pool.map(_metrics, jobs)))
+
+
+def _metrics(job: Job) -> Metrics:
+    try:
+        return job.metrics()
+    except GputrainError:
+        return Metrics()
+
+
+def _document(point: Point, job: Job | None, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    told = {} if job is None else metrics.get(job.uri, {})
+    return {
+        "point": dict(point),
+        "state": "not submitted" if job is None else job.state.value,
+        "metrics": {name: _number(value) for name, value in told.items() if name != "time"},
+        "duration_s": None if job is None or job.duration is None else job.duration.total_seconds(),
+        "cost_usd": None if job is None else job.cost_usd,
+        "failure": None if job is None else of_failure(job.failure),
+        "uri": None if job is None else job.uri,
+    }
+
+
+def _number(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _figure(value: object) -> str:
+    return short(value) if isinstance(value, (int, float)) else "" if value is None else str(value)
+
+
+def compare(jobs: Iterable[Job]) -> Comparison:
+    """Any jobs beside each other: what tells them apart, how they stand, what they report.
+
+    >>> compare([]).to_dicts()
+    []
+    """
+    listed = list(jobs)
+    specs = [{} if job.spec is None else job.spec.to_dict() for job in listed]
+    names = {name for spec in specs for name in spec if len({str(one.get(name)) for one in specs}) > 1}
+    return Comparison(
+        (job.point or {"job": job.id, **{name: spec[name] for name in sorted(names) if name in spec}}, job)
+        for job, spec in zip(listed, specs)
+    )

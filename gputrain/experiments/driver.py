@@ -1,0 +1,137 @@
+"""Submits the points of an experiment, as many at a time as it may have, in one thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from gputrain.errors import (
+    CapacityError,
+    GputrainError,
+    NoPlacementError,
+    QuotaExceededError,
+    StoppedError,
+    TransientError,
+)
+from gputrain.job import Job, Result
+
+log = logging.getLogger("gputrain")
+
+FULL = (CapacityError, NoPlacementError, QuotaExceededError, TransientError)
+"""What says that there is no room now: while other points run, a point waits for one of them to end."""
+AGAIN_S = 30.0
+"""How long a point that found no room waits at the most, when nothing has ended meanwhile."""
+
+Submit = Callable[[int, threading.Event], Job]
+"""Submits the point of that number."""
+
+
+class Driver:
+    """One experiment's points on their way to jobs.
+
+    Args:
+        submit: makes the job of a point, or finds it: exactly once, whoever else does.
+        count: how many points there are.
+        there: jobs that exist already, by the number of their point.
+        most: jobs at a time.
+        ended: called with the number of each point whose end is known.
+    """
+
+    def __init__(
+        self, submit: Submit, count: int, there: dict[int, Job], most: int, ended: Callable[[int], None]
+    ) -> None:
+        self.jobs = dict(there)
+        self.errors: dict[int, GputrainError] = {}
+        self.stop = threading.Event()
+        self._submit = submit
+        self._most = most
+        self._ended = ended
+        self._changed = threading.Condition()
+        self._pending = deque(number for number in range(count) if number not in there)
+        self._living: dict[int, Future[Result]] = {}
+        for number, job in there.items():
+            self._watch(number, job)
+        self._thread = threading.Thread(target=self._run, name="gputrain submits points", daemon=True)
+        if self._pending:
+            self._thread.start()
+
+    @property
+    def pending(self) -> Sequence[int]:
+        """Points that nobody has submitted yet."""
+        return tuple(self._pending)
+
+    def close(self) -> None:
+        """Submit nothing more, and stop watching; the jobs go on."""
+        self.stop.set()
+        with self._changed:
+            living = list(self._living.values())
+            self._changed.notify_all()
+        for future in living:
+            future.cancel()
+
+    def join(self) -> None:
+        """Wait until the point that is being submitted has its job, or has none."""
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def drop_pending(self, why: GputrainError) -> None:
+        """Give up the points that are not submitted."""
+        self.stop.set()
+        with self._changed:
+            left, self._pending = list(self._pending), deque()
+            self._changed.notify_all()
+        for number in left:
+            self._fail(number, why)
+
+    def _run(self) -> None:
+        while not self.stop.is_set():
+            with self._changed:
+                while len(self._living) >= self._most and not self.stop.is_set():
+                    self._changed.wait()
+                if not self._pending or self.stop.is_set():
+                    return
+                number = self._pending.popleft()
+            try:
+                job = self._submit(number, self.stop)
+            except StoppedError as error:
+                self._fail(number, error)
+            except FULL as error:
+                self._wait_for_room(number, error)
+            except GputrainError as error:  # this point's own; the others go on
+                self._fail(number, error)
+            except Exception as error:  # noqa: BLE001  # a mistake: told as this point's end, or nobody hears of it
+                self._fail(number, GputrainError(f"it could not be submitted: {error!r}"))
+            else:
+                self.jobs[number] = job
+                self._watch(number, job)
+
+    def _wait_for_room(self, number: int, error: GputrainError) -> None:
+        with self._changed:
+            alive = len(self._living)
+            if alive:
+                self._pending.appendleft(number)
+                log.info("no room for another point: %s", error.what)
+                self._changed.wait_for(lambda: len(self._living) < alive or self.stop.is_set(), AGAIN_S)
+                return
+        self._fail(number, error)
+
+    def _watch(self, number: int, job: Job) -> None:
+        future = job.future()
+        with self._changed:
+            self._living[number] = future
+        future.add_done_callback(lambda _: self._over(number))
+
+    def _over(self, number: int) -> None:
+        with self._changed:
+            future = self._living.pop(number, None)
+            self._changed.notify_all()
+        if future is None or not future.cancelled():
+            self._ended(number)
+
+    def _fail(self, number: int, error: GputrainError) -> None:
+        self.errors[number] = error
+        log.warning("a point of an experiment was not submitted: %s", error.what)
+        self._ended(number)

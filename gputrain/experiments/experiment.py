@@ -1,0 +1,214 @@
+"""`Experiment`: many jobs as one thing, in any process, on any day."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Protocol
+
+import attrs
+
+from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
+from gputrain.experiments.book import ExperimentRecord, cancel, is_cancelled
+from gputrain.experiments.comparison import READERS, Comparison
+from gputrain.experiments.driver import Driver
+from gputrain.experiments.points import Point, key_of
+from gputrain.job import Job, Result
+from gputrain.job.watch import STOP_WITHIN_S, StopEvent
+from gputrain.records import Board
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import make_job_id
+from gputrain.tables import Shown
+
+_CANCELLED = "it was not submitted: the experiment was cancelled"
+
+
+class Submits(Protocol):
+    """What an experiment needs of its trainer."""
+
+    def submit(
+        self, entry: TrainingSpec, *, idempotency_key: str | None = None, stop: StopEvent | None = None
+    ) -> Job: ...
+
+    def jobs(self, *, name: str = "") -> Iterable[Job]: ...
+
+
+@attrs.frozen(kw_only=True)
+class PointOutcome(Shown):
+    """How one point ended."""
+
+    point: Point
+    job: Job | None
+    """None: it could not be submitted."""
+    error: GputrainError | None
+    """Why there is no result; None where there is one."""
+    value: Result | None = attrs.field(repr=False)
+
+    @property
+    def result(self) -> Result:
+        """The result. Raises the error, where there is one."""
+        if self.error is not None:
+            raise self.error
+        assert self.value is not None
+        return self.value
+
+
+class Experiment(Comparison):
+    """One job a point, each made once, however often and wherever the script runs.
+
+    Made by ``trainer.map``, and by ``trainer.experiment`` from its name. What is missing is submitted from a
+    thread of this process; losing the process does not touch the jobs, and running the same script again
+    goes on. It shows itself as a table.
+    """
+
+    def __init__(
+        self, trainer: Submits, board: Board, book: ExperimentRecord, base: TrainingSpec, most: int
+    ) -> None:
+        super().__init__(())
+        self.name = book.name
+        self.points = book.points
+        """In the order in which they were given."""
+        self.title = f"Experiment {book.name}"
+        self._trainer = trainer
+        self._board = board
+        self._over: list[int] = []
+        self._changed = threading.Condition()
+        limit = base.max_cost if book.share_usd is None else book.share_usd
+        self._specs = [base.replace(args=(*base.args, *args), max_cost=limit) for args in book.args]
+        keys = [key_of(book.name, point) for point in book.points]
+        ids = [make_job_id(spec, key) for spec, key in zip(self._specs, keys)]
+        found = {job.id: job for job in trainer.jobs(name=book.name)}
+        there = {number: found[one] for number, one in enumerate(ids) if one in found}
+        for number, job in there.items():
+            job.point = self.points[number]
+        self._keys = keys
+        self._driver = Driver(self._submitted, len(keys), there, most, self._ended)
+        if is_cancelled(board, book.name):
+            self._give_up()
+
+    def _submitted(self, number: int, stop: threading.Event) -> Job:
+        if is_cancelled(self._board, self.name):
+            raise StoppedError(_CANCELLED)
+        job = self._trainer.submit(self._specs[number], idempotency_key=self._keys[number], stop=stop)
+        job.point = self.points[number]
+        if is_cancelled(self._board, self.name):  # meanwhile, by whoever did not see this job
+            job.cancel()
+        return job
+
+    def _ended(self, number: int) -> None:
+        with self._changed:
+            self._over.append(number)
+            self._changed.notify_all()
+
+    @property
+    def rows(self) -> Sequence[tuple[Point, Job | None]]:
+        """Each point with its job; None where it has none yet."""
+        jobs = self._driver.jobs
+        return [(point, jobs.get(number)) for number, point in enumerate(self.points)]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every point has ended."""
+        return len(self._over) >= len(self.points)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """US dollars spent so far by the jobs whose price is known; None: none is."""
+        known = [job.cost_usd for job in self.jobs if job.cost_usd is not None]
+        return sum(known) if known else None
+
+    def as_completed(
+        self, timeout: float | timedelta | None = None, *, stop: StopEvent | None = None
+    ) -> Iterator[Job]:
+        """Each job as it ends, those that have ended first. A point that got no job is in `results` only.
+
+        Raises:
+            JobTimeoutError, StoppedError: the time passed, or ``stop`` was set; the jobs go on.
+        """
+        for number in self._as_ended(timeout, stop):
+            if number in self._driver.jobs:
+                yield self._driver.jobs[number]
+
+    def _as_ended(self, timeout: float | timedelta | None, stop: StopEvent | None) -> Iterator[int]:
+        limit_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        until = None if limit_s is None else time.monotonic() + limit_s
+        for told in range(len(self.points)):
+            while len(self._over) <= told:
+                with self._changed:
+                    self._changed.wait_for(lambda told=told: len(self._over) > told, STOP_WITHIN_S)  # type: ignore[misc]
+                if stop is not None and stop.is_set():
+                    raise StoppedError(f"the waiting for {self.name} was stopped; its jobs go on")
+                if until is not None and time.monotonic() > until and len(self._over) <= told:
+                    left = len(self.points) - told
+                    fix = f"wait longer, or later: trainer.experiment({self.name!r}).wait()"
+                    raise JobTimeoutError(f"{left} points of {self.name} have not ended", fix=fix)
+            yield self._over[told]
+
+    def wait(self, timeout: float | timedelta | None = None, *, stop: StopEvent | None = None) -> Experiment:
+        """Wait until every point has ended. Failed ones raise nothing here. Raises as `as_completed`."""
+        try:
+            for _ in self._as_ended(timeout, stop):
+                pass
+        except KeyboardInterrupt:
+            text = f"stopped watching; the jobs go on. Take them up again: trainer.experiment({self.name!r})"
+            raise KeyboardInterrupt(text) from None
+        return self
+
+    def results(
+        self, timeout: float | timedelta | None = None, *, stop: StopEvent | None = None
+    ) -> tuple[PointOutcome, ...]:
+        """How each point ended, in the order of the points, once all have. Raises as `as_completed`."""
+        self.wait(timeout, stop=stop)
+        return tuple(self._outcome(number, point) for number, point in enumerate(self.points))
+
+    def _outcome(self, number: int, point: Point) -> PointOutcome:
+        job, error, value = self._driver.jobs.get(number), self._driver.errors.get(number), None
+        if job is not None:
+            try:
+                value = job.result()
+            except GputrainError as why:
+                error = why
+        return PointOutcome(point=point, job=job, error=error, value=value)
+
+    def cancel(self) -> None:
+        """End all of it: no point is submitted any more, by nobody, and the jobs that run are cancelled.
+
+        Raises:
+            GputrainError: of a job that could not be cancelled, when all others were asked to end.
+        """
+        cancel(self._board, self.name)
+        self._give_up()
+        self._driver.join()
+        living = [job for job in self.jobs if not job.state.is_terminal]
+        with ThreadPoolExecutor(max_workers=READERS) as pool:
+            errors = [one for one in pool.map(_cancelled, living) if one is not None]
+        if errors:
+            raise errors[0]
+
+    def _give_up(self) -> None:
+        self._driver.drop_pending(RequestError(_CANCELLED, fix="map the same points under another name="))
+
+    def close(self) -> None:
+        """Submit nothing more from this process, and stop watching. The jobs go on."""
+        self._driver.close()
+
+    @property
+    def _caption(self) -> str:
+        states = [("not submitted" if job is None else job.state.value) for _, job in self.rows]
+        counts = {state: states.count(state) for state in dict.fromkeys(states)}
+        told = ", ".join(f"{count} {state}" for state, count in counts.items())
+        return f"{len(states)} points: {told}" + (f"; ${self.cost_usd:,.2f}" if self.cost_usd else "")
+
+    def __repr__(self) -> str:
+        return f"<Experiment {self.name} {self._caption}>"
+
+
+def _cancelled(job: Job) -> GputrainError | None:
+    try:
+        job.cancel()
+    except GputrainError as error:
+        return error
+    return None

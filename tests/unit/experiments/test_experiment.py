@@ -1,0 +1,255 @@
+"""An experiment is many jobs as one thing: each point once, whoever is killed, the bad ones in place."""
+
+import functools
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import gputrain
+from gputrain import (
+    ConflictError,
+    JobFailedError,
+    JobLostError,
+    JobTimeoutError,
+    Local,
+    RequestError,
+    SpecError,
+    StoppedError,
+    Trainer,
+)
+
+REPORTS = """
+import argparse, json, time
+asked = argparse.ArgumentParser()
+asked.add_argument("--lr", type=float)
+asked.add_argument("--seed", type=int, default=0)
+asked = asked.parse_args()
+if asked.lr > 1:
+    raise ValueError(f"lr {asked.lr} is too high")
+for step in range(1, 4):
+    told = {"step": step, "loss": asked.lr / step + asked.seed, "time": time.time()}
+    print("GPUTRAIN_METRIC " + json.dumps(told))
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(REPORTS)
+    return str(path)
+
+
+@pytest.fixture
+def trainer():
+    return Trainer(Local(gpus=0))
+
+
+def losses(lr, seed=0):
+    """A function that is mapped."""
+    import json
+
+    print("GPUTRAIN_METRIC " + json.dumps({"step": 1, "loss": lr + seed}))
+
+
+def test_a_grid_is_every_combination_in_order():
+    assert gputrain.grid(lr=[0.1, 0.2], seed=range(2)) == (
+        {"lr": 0.1, "seed": 0}, {"lr": 0.1, "seed": 1}, {"lr": 0.2, "seed": 0}, {"lr": 0.2, "seed": 1},
+    )  # fmt: skip
+
+
+def test_each_point_is_a_job_and_a_failing_one_stops_none(trainer, script):
+    scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0, 0.1]), name="scan")
+    ended = list(scan.as_completed(timeout=120))
+    assert {job.point["lr"] for job in ended} == {0.5, 3.0, 0.1}
+    outcomes = scan.results(timeout=60)
+    assert [one.point["lr"] for one in outcomes] == [0.5, 3.0, 0.1]
+    assert [type(one.error) for one in outcomes] == [type(None), JobFailedError, type(None)]
+    with pytest.raises(JobFailedError, match="too high"):
+        outcomes[1].result  # noqa: B018
+    assert outcomes[0].result.metrics.last["loss"] == pytest.approx(0.5 / 3)
+    assert scan.best("loss").point == {"lr": 0.1}
+    assert scan.best("loss", mode="max").point == {"lr": 0.5}
+    with pytest.raises(RequestError, match="accuracy"):
+        scan.best("accuracy")
+    assert "1 failed" in str(scan)
+    assert [one["state"] for one in scan.to_dicts()] == ["succeeded", "failed", "succeeded"]
+    assert "too high" in scan.to_dicts()[1]["failure"]["message"]
+
+
+def test_another_process_or_another_day_takes_it_up_and_adds_what_is_missing(trainer, script):
+    first = trainer.map(script, gputrain.grid(lr=[0.1, 0.2]), name="scan").wait(timeout=120)
+    again = (
+        Trainer(Local(gpus=0)).map(script, gputrain.grid(lr=[0.1, 0.2, 0.3]), name="scan").wait(timeout=120)
+    )
+    assert [job.id for job in again.jobs][:2] == [job.id for job in first.jobs]
+    assert len(trainer.jobs()) == 3
+    named = trainer.experiment("scan").wait(timeout=60)
+    assert [job.point for job in named.jobs] == [{"lr": 0.1}, {"lr": 0.2}, {"lr": 0.3}]
+    narrow = trainer.map(script, [{"lr": 0.2}], name="scan")
+    assert [job.id for job in narrow.wait(timeout=60).jobs] == [first.jobs[1].id]
+    assert len(trainer.jobs()) == 3
+    with pytest.raises(JobLostError, match="no experiment other"):
+        trainer.experiment("other")
+
+
+def test_one_name_with_another_spec_is_a_conflict_and_no_job(trainer, script):
+    trainer.map(script, [{"lr": 0.1}], name="scan").wait(timeout=60)
+    with pytest.raises(ConflictError, match="nproc_per_node"):
+        trainer.map(script, [{"lr": 0.2}], name="scan", nproc_per_node=2)
+    assert len(trainer.jobs()) == 1
+
+
+def test_no_more_run_at_a_time_than_are_allowed(trainer, tmp_path):
+    path = tmp_path / "one.py"
+    path.write_text(f"""
+import os, time
+held = os.path.join({str(tmp_path)!r}, "held")
+file = os.open(held, os.O_CREAT | os.O_EXCL)
+time.sleep(0.3)
+os.unlink(held)
+""")
+    scan = trainer.map(
+        str(path), gputrain.grid(n=range(4)), name="one", max_parallel=1, arguments=lambda _: []
+    )
+    assert [one.error for one in scan.results(timeout=120)] == [None] * 4
+
+
+def test_a_function_gets_its_point_as_keyword_arguments(trainer):
+    scan = trainer.map(losses, gputrain.grid(lr=[0.5, 0.25]), name="functions")
+    assert [one.result.metrics.last["loss"] for one in scan.results(timeout=120)] == [0.5, 0.25]
+    assert trainer.run(functools.partial(losses, 0.5, seed=2)).metrics.last["loss"] == 2.5
+    assert len({job.spec.args for job in scan.jobs}) == 2
+
+
+def test_a_function_that_lacks_an_argument_is_refused_before_anything_runs(trainer):
+    with pytest.raises(SpecError, match="lr"):
+        trainer.submit(losses)
+    with pytest.raises(SpecError, match="JSON"):
+        trainer.submit(functools.partial(losses, lr=object()))
+
+
+def test_a_caller_says_how_a_point_is_told(trainer, tmp_path):
+    path = tmp_path / "words.py"
+    path.write_text("import sys; print('words', *sys.argv[1:])")
+    scan = trainer.map(
+        str(path), [{"lr": 3e-4, "on": True}], name="words", arguments=lambda point: [f"lr={point['lr']}"]
+    )
+    plain = trainer.map(str(path), [{"lr": 3e-4, "on": True, "off": None}], name="plain", args=["fit"])
+    told = [
+        next(line.message for line in one.wait(timeout=60).jobs[0].logs(grep="words"))
+        for one in (scan, plain)
+    ]
+    assert told == ["words lr=0.0003", "words fit --lr 0.0003 --on true"]
+
+
+def test_cancel_ends_all_and_nobody_submits_the_rest(trainer, tmp_path):
+    path = tmp_path / "long.py"
+    path.write_text("import time; time.sleep(60)")
+    scan = trainer.map(
+        str(path), gputrain.grid(n=range(5)), name="long", max_parallel=2, arguments=lambda _: []
+    )
+    until = time.monotonic() + 60
+    while len(scan.jobs) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    scan.cancel()
+    outcomes = scan.results(timeout=60)
+    assert all(one.error is not None for one in outcomes)
+    assert sum(one.job is not None for one in outcomes) <= 3
+    made = len(trainer.jobs())
+    assert "not submitted" in str(trainer.experiment("long").wait(timeout=60))
+    assert len(trainer.jobs()) == made
+
+
+def test_a_wait_that_is_too_short_or_stopped_leaves_the_jobs(trainer, tmp_path):
+    path = tmp_path / "long.py"
+    path.write_text("import time; time.sleep(60)")
+    scan = trainer.map(str(path), [{"n": 1}], name="long", arguments=lambda _: [])
+    with pytest.raises(JobTimeoutError):
+        scan.wait(timeout=0.2)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(StoppedError):
+        scan.wait(stop=stop)
+    scan.cancel()
+    scan.wait(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("over", "match"),
+    [
+        ([], "none"),
+        ([{}], "a mapping"),
+        ([{"lr": 1}, {"lr": 1}], "each point once"),
+        ([{"lr": float("nan")}], "JSON"),
+        ([{"lr": object()}], "JSON"),
+        (["lr"], "a mapping"),
+    ],
+)
+def test_points_that_are_none_are_told_at_once(trainer, script, over, match):
+    with pytest.raises(SpecError, match=match):
+        trainer.map(script, over, name="scan")
+    with pytest.raises(SpecError, match="lr-scan"):
+        trainer.map(script, [{"lr": 1}], name="LR scan!")
+    with pytest.raises(SpecError, match="max_cost"):
+        trainer.map(script, [{"lr": 1}], name="scan", max_cost=0)
+
+
+def test_a_picture_has_every_point_and_loses_no_spike(trainer, script):
+    scan = trainer.map(script, gputrain.grid(lr=[0.5, 0.1], seed=[0, 1]), name="scan").wait(timeout=120)
+    page = scan.plot("loss")._repr_html_()
+    assert page.count("<polyline") == 4
+    assert "lr=0.5 seed=1" in page
+    assert "(log)" in scan.plot("loss", log=True).svg()
+    assert scan.plot("loss", x="time").curves[0].points[0][0] == 0
+    assert "no accuracy yet" in scan.plot("accuracy").svg()
+    assert str(scan.plot("loss")).startswith("loss")
+
+
+def test_any_jobs_can_be_compared(trainer, script):
+    jobs = [trainer.submit(script, args=["--lr", rate], name="bert") for rate in ("0.1", "0.2")]
+    for job in jobs:
+        job.wait(timeout=60)
+    found = gputrain.compare(jobs)
+    assert found.best("loss") is jobs[0]
+    assert [one["point"]["args"] for one in found.to_dicts()] == [["--lr", "0.1"], ["--lr", "0.2"]]
+    assert "succeeded" in str(found)
+
+
+def test_a_frame_has_a_row_a_point(trainer, script):
+    pandas = pytest.importorskip("pandas")
+    scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0]), name="scan").wait(timeout=120)
+    frame = scan.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame["params.lr"]) == [0.5, 3.0]
+    assert math.isnan(frame["metrics.loss"][1])
+    assert "too high" in frame["error"][1]
+
+
+DRIVER = """
+import sys, gputrain
+trainer = gputrain.Trainer(gputrain.Local(gpus=0))
+points = gputrain.grid(lr=[0.1, 0.2, 0.3], seed=range(4))
+trainer.map(sys.argv[1], points, name="killed", max_parallel=4).wait()
+"""
+
+
+@pytest.mark.parametrize("delay_s", [0.6, 1.1, 1.7, 2.6])
+def test_a_driver_killed_at_any_moment_and_run_again_makes_each_point_once(trainer, script, delay_s):
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, script])
+    time.sleep(delay_s)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    again = subprocess.run(
+        [sys.executable, "-c", DRIVER, script], timeout=120, check=False, env=dict(os.environ)
+    )
+    assert again.returncode == 0
+    jobs = trainer.jobs()
+    assert len(jobs) == 12
+    assert all(job.wait(timeout=60) == "succeeded" for job in jobs)
