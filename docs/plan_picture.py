@@ -5,6 +5,7 @@ It is what `gputrain plan` prints in a terminal, planned against the emulator at
 
 import io
 import re
+import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -32,9 +33,12 @@ def plan():
         }
         compute = ComputeEngine(**both, gpu_subnetworks=[f"gpu-sub-{number}" for number in range(1, 5)])
         trainer = Trainer([VertexAI(**both), compute], now=lambda: WHEN)
-        return trainer.plan(
-            "train.py", gpu="H100:8", num_nodes=2, provisioning_model="spot", max_run_duration="12h"
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "train.py").write_text("import torch\n")
+            return trainer.plan(
+                "train.py", source_dir=folder, gpu="H100:8", num_nodes=2, provisioning_model="spot",
+                max_run_duration="12h",
+            )  # fmt: skip
 
 
 def draw():

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.errors import NoFitError
+from gputrain.errors import Fault, NoFitError
 from gputrain.planning.candidates import Candidate, Refusal
 from gputrain.planning.explain import explain
 from gputrain.planning.ladder import is_open
@@ -34,6 +34,10 @@ class Plan(Shown):
     candidates: tuple[Candidate, ...]
     refusals: tuple[Refusal, ...]
     made_at: datetime
+    faults: tuple[Fault, ...] = ()
+    """What is wrong with the code: `submit` would refuse it before anything is made."""
+    notes: tuple[str, ...] = ()
+    """What may be wrong with it; they are among the `warnings`."""
     shown_at: datetime | None = attrs.field(default=None, eq=False, repr=False)
     """By which it tells its age; None: it tells none."""
 
@@ -68,7 +72,7 @@ class Plan(Shown):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What does not forbid a candidate but should be known: an image that cannot run its GPU, say."""
-        return warnings(self.spec, self.candidates)
+        return (*self.notes, *warnings(self.spec, self.candidates))
 
     def is_stale(self, now: datetime) -> bool:
         """True when the facts are older than ten minutes: quota and capacity may have changed since."""
@@ -136,12 +140,15 @@ class Plan(Shown):
                 {"backend": one.backend, "subject": one.subject, "why": one.why, "fix": one.fix}
                 for one in self.asked_for
             ],
+            "faults": [attrs.asdict(one) for one in self.faults],
             "warnings": list(self.warnings),
         }
 
     def _parts(self) -> Sequence[Table]:
         warned = Table(title="Warnings", columns=("what to know",), rows=[(one,) for one in self.warnings])
-        parts = (self.table, warned, self.refusal_table)
+        rows = [(one.field, one.value, one.allowed, one.fix) for one in self.faults]
+        wrong = Table(title="Faults of the code", columns=("what", "is", "allowed", "fix"), rows=rows)
+        parts = (self.table, wrong, warned, self.refusal_table)
         return tuple(part for part in parts if part.rows) or (self.table,)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gputrain import catalog
 from gputrain.catalog import Stage
 from gputrain.planning.candidates import Candidate
+from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
 
 
@@ -20,7 +21,15 @@ def warnings(spec: TrainingSpec, candidates: Sequence[Candidate]) -> tuple[str, 
         for shape in catalog.shapes(gpu, count, machine_type=machine_type)
         for warning in _of_shape(spec, shape)
     )
-    return tuple(dict.fromkeys((*found, *_of_outputs(spec, is_sold=bool(sold)))))
+    return tuple(dict.fromkeys((*_unread(sold), *found, *_of_outputs(spec, is_sold=bool(sold)))))
+
+
+def _unread(sold: Sequence[Candidate]) -> Iterator[str]:
+    """A backend of whose places nothing could be read: no quota in such a plan means anything."""
+    for backend in dict.fromkeys(one.backend for one in sold):
+        facts = [one.fact for one in sold if one.backend == backend]
+        if all(one.verdict is Verdict.UNKNOWN and one.note for one in facts):
+            yield f"of {backend} nothing could be read: {facts[0].note}; `gputrain doctor` says what mends it"
 
 
 def _of_outputs(spec: TrainingSpec, *, is_sold: bool) -> Iterator[str]:

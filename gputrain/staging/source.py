@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.machinery
 import importlib.util
 import inspect
 import json
 import os
 import shutil
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -71,6 +74,14 @@ def folder_of(spec: TrainingSpec) -> str:
     return _home_of(spec.function) if spec.function is not None else os.getcwd()
 
 
+def script_of(spec: TrainingSpec) -> str:
+    """The absolute path of its script; empty where it runs something else."""
+    if spec.script is None:
+        return ""
+    name = os.path.expanduser(spec.script)
+    return os.path.join(folder_of(spec), name) if spec.source_dir is not None else os.path.abspath(name)
+
+
 def _home_of(function: Callable[..., object]) -> str:
     """The folder from which the modules beside a function are imported; for a notebook, the current one."""
     inner = inspect.unwrap(function)
@@ -107,8 +118,7 @@ def _check_requirements(spec: TrainingSpec, folder: str) -> None:
 
 def _script(spec: TrainingSpec, folder: str) -> CodeSource:
     assert spec.script is not None
-    name = os.path.expanduser(spec.script)
-    path = os.path.join(folder, name) if spec.source_dir is not None else os.path.abspath(name)
+    path = script_of(spec)
     inside = os.path.relpath(path, folder)
     if not os.path.isfile(path):
         what = "a folder" if os.path.isdir(path) else "not there"
@@ -121,7 +131,24 @@ def _script(spec: TrainingSpec, folder: str) -> CodeSource:
         _refuse(
             _fault("script", path, "a file whose name ends in .py", "command=[...] runs any other program")
         )
+    _check_python(path)
     return CodeSource(folder=folder, argv=(inside, *spec.args))
+
+
+def _check_python(path: str) -> None:
+    """A slip of the pen is told before machines are paid for; nothing of the file is run."""
+    try:
+        with open(path, "rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(file.read(), path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        release = ".".join(map(str, sys.version_info[:2]))
+        allowed = f"Python (line {line}: {getattr(error, 'msg', error)})"
+        fix = f"mend it, or let command=[...] run what is written for a newer Python than {release}"
+        _refuse(_fault("script", path, allowed, fix))
+    except (MemoryError, RecursionError):  # deeper than the parser goes: whoever runs it will tell
+        return
 
 
 def _module(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:

@@ -19,6 +19,7 @@ from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidat
 from gputrain.records import Board
 from gputrain.spans import span
 from gputrain.spec import TrainingSpec
+from gputrain.staging.checks import examine
 from gputrain.trainer.claim import Boards
 from gputrain.trainer.climb import Surroundings
 from gputrain.trainer.memory import Memory
@@ -66,8 +67,10 @@ class Road:
         """Every way the spec could run, with the facts of now."""
         wanted = candidates(spec, [backend.supply for backend in self._backends.values()])
         wanted = weigh(wanted, self._facts(wanted.candidates))
+        code = examine(spec, is_sent=any(one.provisioning_model for one in wanted.candidates))
         return Plan(
-            spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=self.now()
+            spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=self.now(),
+            faults=code.faults, notes=code.warnings,
         )  # fmt: skip
 
     def requests(self, plan: Plan, job_id: str) -> tuple[Mapping[str, Any], ...]:

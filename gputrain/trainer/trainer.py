@@ -15,7 +15,7 @@ from gputrain.job.events import Listener
 from gputrain.job.watch import StopEvent
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
-from gputrain.spec.entry import Entry, make_job_id, make_spec
+from gputrain.spec.entry import Entry, make_job_id
 from gputrain.spec.typed import Model, SpecFields
 from gputrain.trainer.choice import chosen
 from gputrain.trainer.found import JobList, wanted
@@ -24,6 +24,7 @@ from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.quotas import read as read_quotas
 from gputrain.trainer.road import Road
 from gputrain.trainer.roll import Roll
+from gputrain.trainer.wish import spec_asked
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -73,7 +74,7 @@ class Trainer(Maps):
         Raises:
             SpecError: with all faults of the spec.
         """
-        spec = make_spec(entry, fields)
+        spec = spec_asked(entry, fields)
         return PlannedJob(self._road.plan(spec), self._road, make_job_id(spec, None))
 
     def doctor(
@@ -98,7 +99,7 @@ class Trainer(Maps):
 
         if entry is None and not fields:
             return examined(self._backends.values(), None, "")
-        spec = make_spec(entry, fields)
+        spec = spec_asked(entry, fields)
         return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key))
 
     def quotas(
@@ -161,7 +162,7 @@ class Trainer(Maps):
             QuotaExceededError: every quota is too small, and nothing was tried; or as below.
             AccessError, RequestError, TransientError: as the only place that was tried answers.
         """
-        spec = make_spec(entry, fields)
+        spec = spec_asked(entry, fields)
         job_id = make_job_id(spec, idempotency_key)
         job = self._road.submit(self._road.plan(spec), job_id, is_new=idempotency_key is None, stop=stop)
         for roll in self._rolls:

@@ -1,0 +1,89 @@
+"""What a script says of itself before it is sent: whether it is there, is Python, and what it imports.
+
+It is read and parsed; nothing of it is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Iterator
+
+import attrs
+
+from gputrain.errors import Fault, SpecError
+from gputrain.spec import TrainingSpec
+from gputrain.staging.source import folder_of, resolve, script_of
+
+BROUGHT = frozenset({"gputrain", "numpy", "torch"})
+"""What every image with PyTorch brings, and the job itself."""
+SOLD_AS = {"PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+"""Imports whose package goes by another name, where pip is asked for it."""
+
+
+@attrs.frozen(kw_only=True)
+class CodeFindings:
+    """What is wrong with the code, and what may be."""
+
+    faults: tuple[Fault, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
+    """Look at the code of a spec. Reads the file system, and runs and writes nothing.
+
+    Args:
+        spec: whose code.
+        is_sent: whether it may run elsewhere, where the packages of this machine are not.
+    """
+    try:
+        resolve(spec, installed=True)
+    except SpecError as error:
+        return CodeFindings(faults=error.faults)
+    path = script_of(spec)
+    missing = sorted(_missing(spec, path)) if path and is_sent and spec.image is None else []
+    if not missing:
+        return CodeFindings()
+    fix = f"requirements={[SOLD_AS.get(one, one) for one in missing]}, unless the image brings it"
+    told = f"{spec.title} imports {', '.join(missing)}, which requirements= does not name: {fix}"
+    return CodeFindings(warnings=(told,))
+
+
+def _missing(spec: TrainingSpec, path: str) -> Iterator[str]:
+    """Packages that the script imports at its head, and nobody is known to bring."""
+    with open(path, "rb") as file:
+        tree = ast.parse(file.read())
+    wanted = dict.fromkeys(name for statement in tree.body for name in _imported(statement))
+    folder, asked = folder_of(spec), _requirements(spec)
+    if any("/" in one or one.lstrip().startswith("-") for one in asked):
+        return  # files within files, and packages by their address: nobody knows what they bring
+    named = set(map(_plain, asked))
+    for name in wanted:
+        is_own = any(os.path.exists(os.path.join(folder, name + end)) for end in ("", ".py"))
+        is_known = name in BROUGHT or name in sys.stdlib_module_names
+        if not (is_own or is_known or {_plain(name), _plain(SOLD_AS.get(name, name))} & named):
+            yield name
+
+
+def _imported(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.Import):
+        yield from (one.name.partition(".")[0] for one in statement.names)
+    elif isinstance(statement, ast.ImportFrom) and not statement.level and statement.module:
+        yield statement.module.partition(".")[0]
+
+
+def _requirements(spec: TrainingSpec) -> list[str]:
+    if spec.requirements[:1] != ("-r",):
+        return list(spec.requirements)
+    with open(
+        os.path.join(folder_of(spec), spec.requirements[1]), encoding="utf-8", errors="replace"
+    ) as file:
+        return file.read().splitlines()
+
+
+def _plain(name: str) -> str:
+    """The name of a package, as pip compares it: ``Scikit_Learn>=1.3`` is ``scikit-learn``."""
+    found = re.match(r"\s*([A-Za-z0-9._-]*[A-Za-z0-9])", name)
+    return re.sub(r"[-_.]+", "-", found[1]).lower() if found else ""
