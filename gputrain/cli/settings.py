@@ -12,9 +12,12 @@ from typing import Any
 
 import attrs
 
+from gputrain import fields
 from gputrain.backends import registry
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import Fault, SpecError
+from gputrain.faults import FaultCollector
+from gputrain.fields import Field
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,8 +26,16 @@ else:
 
 FILE = "gputrain.toml"
 LISTS = ("backends", "regions")
-SHARED = (*LISTS, "project", "bucket", "service_account", "endpoint")
+ROWS = {
+    "backends": Field(fields.many(fields.text), "a list of names", 'backends = ["compute", "local"]'),
+    "regions": Field(fields.many(fields.text), "a list of regions", 'regions = ["us-central1"]'),
+    "project": Field(fields.text, "a project's id", 'project = "my-project"'),
+    "bucket": Field(fields.text, "gs://bucket or gs://bucket/prefix", 'bucket = "gs://my-bucket"'),
+    "service_account": Field(fields.text, "an e-mail address", 'service_account = "NAME@PROJECT.iam...com"'),
+    "endpoint": Field(fields.text, "the address of an emulator", 'endpoint = "http://127.0.0.1:8080"'),
+}
 """What backends share: a flag, a variable ``GPUTRAIN_...`` and a key of the file for each."""
+SHARED = tuple(ROWS)
 _OBJECTS = frozenset({"endpoints", "credentials", "progress", "sleep", "now", "region"})
 """Arguments of a backend that no file can hold."""
 
@@ -75,12 +86,10 @@ class CliSettings:
         takes = registry.takes(kind)
         said = {**self.shared, **self.reach, **self.own.get(name, {})}
         given = {key: value for key, value in said.items() if key in takes and value is not None}
-        faults = [
-            Fault(field=key, value="None", allowed="set", fix=_said(name, key))
-            for key, one in takes.items()
-            if one.default is one.empty and key not in given
-        ]
-        _raise(f"what is said of {name}", faults)
+        faults = FaultCollector(f"what is said of {name}")
+        for key, one in takes.items():
+            faults.check(one.default is not one.empty or key in given, key, None, "set", _said(name, key))
+        faults.raise_if_any()
         try:
             return kind(**given)
         except SpecError as error:
@@ -115,24 +124,24 @@ def _file(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         fault = Fault(field=FILE, value=str(error), allowed="TOML", fix="mend that line")
         raise SpecError(f"{path.absolute()} is not TOML: {error}", faults=(fault,)) from error
-    faults = []
-    for name in (one for one in said if one not in SHARED):
-        faults += _faults_of(name, said[name])
-    for key in (one for one in LISTS if one in said):
-        if not isinstance(said[key], list):
-            fix = f'{key} = ["{said[key]}"]'
-            faults.append(Fault(field=key, value=repr(said[key]), allowed="a list", fix=fix))
-    _raise(str(path.absolute()), faults)
-    return said
+    faults = FaultCollector(str(path.absolute()))
+    sections = {name: section for name, section in said.items() if name not in SHARED}
+    for name, section in sections.items():
+        _check_section(name, section, faults)
+    shared = fields.read(ROWS, {name: said[name] for name in SHARED if name in said}, faults)
+    faults.raise_if_any()
+    return {**shared, **sections}
 
 
-def _faults_of(name: str, section: object) -> list[Fault]:
-    """What is wrong with a key of the file that is no shared one: it must be the section of a backend."""
+def _check_section(name: str, section: object, faults: FaultCollector) -> None:
+    """A key of the file that is no shared one must be the section of a backend."""
     backends = registry.names()
     if name not in backends or not isinstance(section, dict):
-        return [_unknown(name, name, (*SHARED, *backends))]
+        _unknown(name, name, (*SHARED, *backends), faults)
+        return
     known = [key for key in registry.takes(registry.find(name)) if key not in _OBJECTS]
-    return [_unknown(f"{name}.{key}", key, known) for key in section if key not in known]
+    for key in (one for one in section if one not in known):
+        _unknown(f"{name}.{key}", key, known, faults)
 
 
 def _said(name: str, argument: str) -> str:
@@ -143,13 +152,7 @@ def _said(name: str, argument: str) -> str:
     return f"--{flag.replace('_', '-')}, GPUTRAIN_{argument.upper()} or {argument} = ... in {FILE}"
 
 
-def _unknown(field: str, word: str, known: Sequence[str]) -> Fault:
+def _unknown(field: str, word: str, known: Sequence[str], faults: FaultCollector) -> None:
     near = difflib.get_close_matches(word, known, n=1)
     fix = f"did you mean {near[0]}?" if near else "leave it out"
-    return Fault(field=field, value=repr(word), allowed=f"one of {', '.join(known)}", fix=fix)
-
-
-def _raise(where: str, faults: list[Fault]) -> None:
-    if faults:
-        text = "\n".join(f"  {fault}" for fault in faults)
-        raise SpecError(f"{where} has {len(faults)} fault(s):\n{text}", faults=tuple(faults))
+    faults.add(field, word, f"one of {', '.join(known)}", fix)

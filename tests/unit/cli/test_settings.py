@@ -62,6 +62,11 @@ def test_googles_own_variable_names_the_project_last():
         ("regions = 'us-central1'", 'regions = ["us-central1"]'),
         ("backends = ['computer']", "did you mean compute?"),
         ("backends = [", "is not TOML"),
+        ("backends = [7]", "backends=[7]: a list of names"),
+        ("project = 7", "project=7: a project's id"),
+        ("bucket = ['gs://b']", "bucket=['gs://b']: gs://bucket"),
+        ("endpoint = 8080", "endpoint=8080: the address of an emulator"),
+        ("projct = 'x'\nendpoint = 8080", "has 2 faults"),
     ],
 )
 def test_a_slip_in_the_file_is_told_with_its_place(folder, text, said):
