@@ -60,8 +60,10 @@ class Recorder(Protocol):
         """
         ...
 
-    def clear(self, record: Record) -> None:
+    def clear(self, record: Record) -> bool:
         """Remove what was asked for last, and see that it is gone.
+
+        False where nothing was seen, and something may still come.
 
         Raises:
             TransientError: something of it may be there still.

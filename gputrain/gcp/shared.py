@@ -28,6 +28,9 @@ from gputrain.gcp.errors import UnclearError
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+AT_ONCE = 10
+"""Calls that may come at the same moment, however many streams wait for their turn."""
+
 LONGEST_S = 60.0
 """How long anything that the cloud says is believed, at the very most."""
 
@@ -250,18 +253,34 @@ class Pace:
         self._few = few
         self._now = now
         self._lock = threading.Lock()
-        self._taken_at: Kept[str, float] = Kept(idle_s=idle_s, now=now)
+        self._free_at = float("-inf")
+        self._taken_at: Kept[str, float] = Kept(idle_s=idle_s, most=10_000, now=now)
 
     def take(self, stream: str, *, is_continued: bool = False) -> bool:
         """Whether a stream may make a call now; one that goes on with the last may always."""
         with self._lock:
-            now = self._now()
-            taken = dict(self._taken_at.items())
-            pause_s = self._each_s * max(1, len(taken)) if len(taken) > self._few or not self._few else 0.0
-            if not is_continued and 0 <= now - taken.get(stream, float("-inf")) < pause_s:
+            now, taken_at = self._now(), self._taken_at.get(stream)  # who asks counts, also in vain
+            streams = len(self._taken_at.items())
+            pause_s = 0.0 if streams <= self._few else self._each_s * max(1, streams)
+            if not is_continued and taken_at is not None and 0 <= now - taken_at < pause_s:
+                return False
+            if pause_s and not is_continued and not self._is_free(now):
                 return False
             self._taken_at.put(stream, now)
             return True
+
+    def _is_free(self, now: float) -> bool:
+        """Whether one more call is within the pace: many streams may be due at the same moment."""
+        was_set_back = self._free_at - self._each_s > now
+        free_at = max(now - AT_ONCE * self._each_s, now if was_set_back else self._free_at)
+        if free_at > now:
+            return False
+        self._free_at = free_at + self._each_s
+        return True
+
+    def note(self, stream: str) -> None:
+        """A stream has made a call, by turn or not."""
+        self._taken_at.put(stream, self._now())
 
 
 def _moment(seconds: float) -> datetime:

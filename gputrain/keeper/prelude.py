@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 TOKEN_EVERY_S = 2.0
+CANCELLED = "cancelled"
+"""In the lock: somebody has cancelled the job, and took the lock so that nothing of it begins."""
 
 
 def main() -> None:
@@ -83,7 +85,10 @@ def hold_lock(bucket: Bucket, name: str) -> None:
         return
     number, _, restarts = (bucket.get(name) or b"").decode("utf-8", "replace").partition(" ")
     if number != me:
-        say("superseded: job %s of the same key runs already; this one does nothing" % number, "NOTICE")
+        if number == CANCELLED:
+            say("it was cancelled before it began; it does nothing", "NOTICE")
+        else:
+            say("superseded: job %s of the same key runs already; this one does nothing" % number, "NOTICE")
         sys.exit(0)
     count = int(restarts) + 1 if restarts.isdigit() else 1
     try:  # beside the holder, for whoever watches; a job runs on where that is refused

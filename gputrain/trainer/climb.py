@@ -247,29 +247,31 @@ class Climb:
             return f"{what}{_end_it(request)}"
         log.warning("withdrawing %s from %s %s", self._job_id, backend.name, candidate.place)
         try:
-            self._clear(backend, request)
-            self._forget()
+            is_gone = self._clear(backend, request)
+            if is_gone:
+                self._forget()
         except (GputrainError, KeyboardInterrupt):
+            is_gone = False
+        if not is_gone:  # its record stays, and by it whoever comes with the same key waits for it
             return f"{what}{_end_it(request)}"
         return f"{what}what was made there was withdrawn, and {self._so_far}"
 
-    def _clear(self, backend: Backend, request: Request) -> None:
-        """End what an interrupted create may have made.
+    def _clear(self, backend: Backend, request: Request) -> bool:
+        """End what an interrupted create may have made; whether it is certain that nothing is left.
 
         It may show late, as its answer was not waited for, so it is looked for a few times.
         """
         record = self._claim.record
         recorder = self._around.boards.recorder(backend.name)
         settles_s = LATE_S if recorder is None else recorder.settles_s
-        waited_s = 0.0
+        waited_s, is_gone = 0.0, recorder is None
         while True:
-            is_gone = False
             if recorder is not None and record is not None:
-                recorder.clear(record)
-            else:
-                is_gone = _cancelled(backend, request.ref)
-            if is_gone or waited_s >= settles_s:
-                return
+                is_gone = recorder.clear(record) or is_gone
+            elif _cancelled(backend, request.ref):
+                return True
+            if waited_s >= settles_s:
+                return is_gone
             self._around.sleep(LATE_EVERY_S)
             waited_s += LATE_EVERY_S
 

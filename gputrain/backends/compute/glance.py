@@ -54,6 +54,7 @@ class Glances:
         record = read()
         statuses, seen = self._looks.statuses(record), self._looks.observe(record)
         last = _Last(record, seen, statuses)
+        self._turns.note(job_id)
         self.forget(job_id)
         if seen.state is not None and not seen.state.is_terminal:
             self._last.put(job_id, last)

@@ -63,10 +63,11 @@ class VmRecorder:
         """The job's name, if the VMs of the latest ask have come."""
         return self.name_of(record) if self.gangs.are_there(VmNames.of(record)) else None
 
-    def clear(self, record: Record) -> None:
+    def clear(self, record: Record) -> bool:
         """Remove the VMs of the latest ask, and wait until each was seen to be gone."""
         is_unmade = record.last is not None and record.last.answer != MADE
         self.gangs.clear(VmNames.of(record), and_traces=is_unmade)
+        return True
 
     def ref(self, zone: str, job_id: str) -> JobRef:
         """The name of a job that is placed in a zone."""

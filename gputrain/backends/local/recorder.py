@@ -65,7 +65,7 @@ class FolderRecorder:
         start.refuse_foreign(path)
         return None if states.is_abandoned(path) else self.name_of(record)
 
-    def clear(self, record: Record) -> None:
+    def clear(self, record: Record) -> bool:
         """Undo a create that was interrupted, at once: there is no job then, and its name is free.
 
         A job that another process made is left alone.
@@ -78,3 +78,4 @@ class FolderRecorder:
                 f"{record.job_id} was withdrawn, and its processes have not ended yet",
                 fix="wait a moment: without their folder they end by themselves",
             )
+        return True

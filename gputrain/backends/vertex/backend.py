@@ -30,7 +30,6 @@ from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.preflight import Checks
 from gputrain.quota import Quotas
-from gputrain.records import BucketBoard
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.spec.gcloud import read_config
 from gputrain.staging import parcels
@@ -106,12 +105,11 @@ class VertexAI(Backend):
         self._locks = Locks(self._jobs, self._settings.bucket)
         self._outcome = JobEnds(self._access, self._locks)
         self._lock = threading.Lock()
-        self._whereabouts = Whereabouts(self._jobs, self._settings.regions, self._holder)
+        self._whereabouts = Whereabouts(self._jobs, self._settings.regions, self._locks.holder)
         self._recorder = None
         if self._settings.bucket is not None:
-            board = BucketBoard(self._access, self._settings.bucket)
-            places = self._whereabouts
-            self._recorder = CustomJobRecorder(settings=self._settings, board=board, whereabouts=places)
+            places, locks = self._whereabouts, self._locks
+            self._recorder = CustomJobRecorder(settings=self._settings, whereabouts=places, locks=locks)
         self._moved: Shared[str, SeenJob] = Shared(fresh_s=MOVED_S, now=now)
         self._watches: dict[str, RegionWatch] = {}
         self._turns = Pace(each_s=logs.CALL_S, now=now)
@@ -253,7 +251,7 @@ class VertexAI(Backend):
         """End other jobs of the id that were seen to go on, once the lock says which one counts."""
         if self._whereabouts.is_doubled(ref.name):
             kept = self._whereabouts.found_anew(ref)
-            once.cancel_extras(self._jobs, self._whereabouts.all(ref), kept, self._holder)
+            once.cancel_extras(self._jobs, self._whereabouts.all(ref), kept, self._locks.holder)
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``, late ones included. Raises as `observe`."""
@@ -265,14 +263,18 @@ class VertexAI(Backend):
     def cancel(self, ref: JobRef) -> None:
         """Ask every job of the id to stop, wherever it is; nobody starts it again. Raises as `observe`.
 
-        A job that was asked for a moment ago may be missing in lists; it is waited for.
+        One that was asked for a moment ago is waited for; one that comes later still does nothing.
+
+        Raises:
+            AccessError, RequestError, TransientError: that it is over could not be written down.
         """
         found = self._whereabouts.settled(ref, None if self._recorder is None else self._recorder.board)
-        live = [seen for seen in found if not seen.has_ended]
-        if self._recorder is not None and (live or all(map(once.found_no_room, found))):
-            self._recorder.end(ref.name)
+        live, ends = [seen for seen in found if not seen.has_ended], all(map(once.found_no_room, found))
+        refused = self._recorder.end(ref.name) if self._recorder is not None and (live or ends) else None
         for seen in live:
             once.end(self._jobs, seen)
+        if refused is not None:
+            raise refused
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """Jobs of ours in these regions, newest first."""
@@ -281,9 +283,6 @@ class VertexAI(Backend):
 
     def _ref(self, region: str, job_id: str) -> JobRef:
         return JobRef(backend=self.name, project=self._settings.project, place=region, name=job_id)
-
-    def _holder(self, seen: SeenJob) -> str:
-        return self._locks.of(seen).number
 
     def _look(self, ref: JobRef) -> SeenJob:
         resource = self._whereabouts.of(ref)

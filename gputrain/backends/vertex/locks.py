@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import attrs
@@ -10,8 +11,9 @@ from gputrain.backends.vertex import render
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.errors import PermissionDeniedError
-from gputrain.gcp import MissingError, Objects
+from gputrain.gcp import MissingError, Objects, PreconditionError
 from gputrain.gcp.shared import Kept
+from gputrain.records import CANCELLED
 from gputrain.staging.bucket import BucketPrefix
 
 
@@ -20,7 +22,9 @@ class Lock:
     """What node 0 of the job that takes effect has written."""
 
     number: str = ""
-    """Vertex AI's number of that job; empty before any took the lock, or if we may not look."""
+    """Vertex AI's number of that job; empty before any took the lock, or if we may not look.
+
+    `CANCELLED` where somebody has taken it so that none does."""
     restarts: int = 0
 
 
@@ -45,6 +49,21 @@ class Locks:
             " "
         )
         return Lock(number=number, restarts=int(restarts) if restarts.isdecimal() else 0)
+
+    def holder(self, seen: SeenJob) -> str:
+        """The number of the job that has the lock of a job's id; empty where none does."""
+        return self.of(seen).number
+
+    def take(self, job_id: str) -> None:
+        """Take the lock of an id that no job has, so that none of its containers begins any more.
+
+        Raises:
+            AccessError, TransientError: as Cloud Storage answers.
+        """
+        if self._bucket is not None:
+            name = render.lock_of(self._bucket, job_id)
+            with contextlib.suppress(PreconditionError):  # a job has it: that one is ended as a job
+                Objects(self._jobs.access, self._bucket.name).write(name, CANCELLED.encode(), if_generation=0)
 
     def _place(self, seen: SeenJob) -> tuple[BucketPrefix, str] | None:
         if self._bucket is not None:

@@ -17,6 +17,7 @@ from gputrain.errors import AccessError
 from gputrain.gcp import Access
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Failure, Observation, State
+from gputrain.records import CANCELLED
 
 REASON_COMES_WITHIN_S = 90.0
 """``customJob.error`` is filled in about a minute after the end. Source: Vertex AI's pages, 2026-11-20."""
@@ -41,7 +42,7 @@ class JobEnds:
         winner = self._winners.get(seen.resource)
         if winner is None:
             winner = self._winners.put(seen.resource, self._locks.of(seen).number)
-        return "" if winner == seen.number else winner
+        return "" if winner in (seen.number, CANCELLED) else winner
 
     def observe(self, seen: SeenJob) -> Observation:
         """The observation that a look amounts to."""
@@ -52,6 +53,8 @@ class JobEnds:
         if told is not None and last is seen:
             return told
         state = state_of(seen)
+        if state is State.SUCCEEDED and self._winners.get(seen.resource) == CANCELLED:
+            state = State.CANCELLED  # it came after the cancel, and did nothing
         plain = Observation(
             state=state,
             detail=_detail(seen, state),

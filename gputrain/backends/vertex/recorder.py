@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 import attrs
 
 from gputrain.backends.base import Bundle, JobRef
 from gputrain.backends.vertex import once
+from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.offers import NAME
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.whereabouts import Whereabouts
-from gputrain.errors import AccessError, CapacityError, Scope
+from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, Scope, TransientError
 from gputrain.records import CANCELLED, BucketBoard, Code, Record, ended
-
-log = logging.getLogger("gputrain")
 
 _CHOICES = (
     "service_account", "network", "network_attachment", "tensorboard", "persistent_resource", "kms_key",
@@ -29,8 +27,14 @@ class CustomJobRecorder:
     """As of `Recorder`."""
 
     settings: VertexSettings
-    board: BucketBoard
     whereabouts: Whereabouts
+    locks: Locks
+    board: BucketBoard = attrs.field(init=False)
+
+    @board.default
+    def _make_board(self) -> BucketBoard:
+        assert self.settings.bucket is not None, "records lie in a bucket"
+        return BucketBoard(self.whereabouts.jobs.access, self.settings.bucket)
 
     @property
     def settles_s(self) -> float:
@@ -86,18 +90,23 @@ class CustomJobRecorder:
             )
         return self.name_of(record)
 
-    def clear(self, record: Record) -> None:
-        """End the job that the latest ask has made, as far as lists show it."""
+    def clear(self, record: Record) -> bool:
+        """End the job that the latest ask has made, as far as lists show it; one that none shows may come."""
         seen = self._of_ask(record)
         if seen is not None and not seen.has_ended:
             once.end(self.whereabouts.jobs, seen)
+        return seen is not None
 
-    def end(self, job_id: str) -> None:
-        """Write down that nobody starts the job again."""
+    def end(self, job_id: str) -> GputrainError | None:
+        """Write down that nobody starts the job again, and take its lock, so that one that comes late does
+        nothing; what refused it, if something did."""
         try:
             ended(self.board, job_id, CANCELLED)
-        except AccessError as error:  # one who may end jobs, but not write to the bucket
-            log.warning("%s is cancelled, and may be started again: %s", job_id, error.what)
+            self.locks.take(job_id)
+        except (AccessError, RequestError, TransientError) as error:
+            error.what = f"what runs of {job_id} ends, but a watcher may start it again: {error.what}"
+            return error
+        return None
 
     def _of_ask(self, record: Record) -> SeenJob | None:
         last = record.last

@@ -12,7 +12,7 @@ from gputrain.backends.vertex.states import SeenJob
 from gputrain.errors import JobLostError
 from gputrain.gcp import LABEL_JOB, MissingError
 from gputrain.gcp.shared import Kept
-from gputrain.records import Board
+from gputrain.records import Board, Record
 
 
 class Whereabouts:
@@ -76,8 +76,10 @@ class Whereabouts:
     def settled(self, ref: JobRef, board: Board | None) -> tuple[SeenJob, ...]:
         """As `all`, and the one that was noted; one that was asked for a moment ago is waited for.
 
+        None at all where one was asked for, and no list shows it.
+
         Raises:
-            JobLostError: there is none, and none is on its way.
+            JobLostError: there is none, and none was asked for.
         """
         waited_s = 0.0
         while True:
@@ -87,12 +89,19 @@ class Whereabouts:
                 found = (*found, self._one(ref, known))
             if found:
                 return found
-            record = board.read(ref.name) if board is not None else None
-            is_coming = record is not None and record.is_open and record.age_s < once.SETTLE_S
-            if not is_coming or waited_s > once.SETTLE_S:
+            record = self._record(ref, board)
+            if record is None or not record.is_open:
                 raise lost(ref)
+            if max(record.age_s, waited_s) > once.SETTLE_S:
+                return ()
             self.jobs.access.sleep(once.LOOK_EVERY_S)
             waited_s += once.LOOK_EVERY_S
+
+    def _record(self, ref: JobRef, board: Board | None) -> Record | None:
+        try:
+            return None if board is None else board.read(ref.name)
+        except MissingError as error:  # the bucket is gone, and with it what was written of the job
+            raise lost(ref) from error
 
     def _one(self, ref: JobRef, resource: str) -> SeenJob:
         try:

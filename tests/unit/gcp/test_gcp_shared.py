@@ -213,6 +213,29 @@ def test_streams_together_stay_within_their_calls_a_minute(clock):
     assert calls <= 60 / 1.2 + 10
 
 
+def test_many_streams_that_are_due_at_once_come_one_after_the_other_and_none_is_forgotten(clock):
+    pace, streams = Pace(each_s=1.0, few=4, now=clock.now), range(300)
+    for number in streams:
+        pace.note(f"job {number}")
+    taken, by_minute = dict.fromkeys(streams, 0), []
+    for _ in range(15):
+        calls = 0
+        for _ in range(12):
+            clock.time += 5
+            turns = [number for number in streams if pace.take(f"job {number}")]
+            calls += len(turns)
+            for number in turns:
+                taken[number] += 1
+        by_minute.append(calls)
+    assert max(by_minute) <= 60 + 10
+    assert set(taken.values()) <= {1, 2, 3}
+
+
+def test_few_streams_need_no_turn(clock):
+    pace = Pace(each_s=1.0, few=4, now=clock.now)
+    assert all(pace.take(f"job {number}") for _ in range(5) for number in range(4))
+
+
 def test_a_stream_that_goes_on_has_its_turn(clock):
     pace = Pace(each_s=1.2, now=clock.now)
     assert pace.take("a")

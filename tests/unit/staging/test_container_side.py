@@ -171,6 +171,15 @@ def test_the_second_job_of_a_key_does_nothing_and_ends_well(world, code):
     assert "agent" not in output
 
 
+def test_a_job_whose_lock_a_cancel_has_taken_does_nothing_and_ends_well(world, code):
+    order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+    Objects(world.access, BUCKET.name).write("jobs/a-1/lock", b"cancelled", if_generation=0)
+    status, output = world.run(order, CLOUD_ML_JOB_ID="7")
+    assert status == 0
+    assert "cancelled before it began" in output
+    assert "agent" not in output
+
+
 def test_only_node_0_asks_for_the_lock(world, code):
     order = {**world.stage(code), "lock": "jobs/a-1/lock"}
     worker = json.dumps({"cluster": {}, "task": {"type": "workerpool1", "index": 0}})

@@ -1,9 +1,14 @@
 """A client that is killed once the create was sent: whoever comes with its key finds the job."""
 
+import os
+import signal
 from datetime import datetime, timezone
 
 import pytest
 
+from gputrain.errors import PermissionDeniedError
+from gputrain.gcp import Objects
+from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
 from gputrain.trainer.claim import TURN_S
 from gputrain_emulator import faults
@@ -71,3 +76,63 @@ def test_where_nothing_was_made_the_job_is_made_once_its_turn_is_over(killed, su
     submit()
     assert len(vertex.jobs) == 1
     assert TURN_S <= cloud.clock.now() - begun < TURN_S + 60
+
+
+def interrupted(submit, cloud):
+    """A submit whose create is done, and that is interrupted before it has understood the answer."""
+
+    def press(document):
+        os.kill(os.getpid(), signal.SIGINT)
+        return document
+
+    cloud.fail(CREATE, faults.Reshape(change=press))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        submit()
+    return str(caught.value)
+
+
+def test_a_job_that_no_list_shows_yet_is_not_said_to_be_withdrawn_and_keeps_its_record(submit, cloud, vertex):
+    cloud.fail(LIST, faults.Stale(seconds=60), times=None)
+    assert "it may be there: end it with" in interrupted(submit, cloud)
+    (number,) = vertex.jobs
+    job = submit()
+    assert set(vertex.jobs) == {number}
+    cloud.clock.advance(60)
+    assert job.refresh().raw["name"].endswith(f"/{number}")
+
+
+def test_a_job_that_a_list_shows_is_withdrawn_and_its_key_is_free(submit, cloud, vertex):
+    assert "was withdrawn" in interrupted(submit, cloud)
+    (job,) = vertex.jobs.values()
+    assert job.life.state.value in ("JOB_STATE_CANCELLING", "JOB_STATE_CANCELLED")
+    submit()
+    assert len(vertex.jobs) == 2
+
+
+def test_a_job_that_no_list_shows_is_cancelled_all_the_same_it_finds_its_lock_taken(
+    submit, make, cloud, vertex, killed
+):
+    cloud.fail(LIST, faults.Stale(seconds=600), times=None)
+    killed(faults.DropAfterCommit())
+    ref = next(iter(make(sleep=cloud.clock.advance).recorder().board.entries())).job_id
+    backend = make(sleep=cloud.clock.advance)
+    backend.cancel(backend._ref("us-central1", ref))
+    lock = Objects(backend._access, "my-bucket").read(f"jobs/{ref}/lock")
+    assert lock.content == b"cancelled"
+    assert backend.recorder().board.read(ref).over == "cancelled"
+    cloud.clock.advance(600)  # the container has found the lock taken, and ended with 0
+    assert make().observe(backend._ref("us-central1", ref)).state is State.CANCELLED
+
+
+def test_a_cancel_that_may_not_be_written_down_ends_the_job_and_says_so(submit, make, cloud, vertex):
+    job = submit()
+    person = cloud.caller(
+        "you@example.com",
+        {"aiplatform.customJobs.list", "aiplatform.customJobs.get", "aiplatform.customJobs.cancel",
+         "storage.objects.get", "storage.buckets.list"},
+    )  # fmt: skip
+    backend = make(credentials=cloud.credentials_of(person))
+    with pytest.raises(PermissionDeniedError, match="a watcher may start it again"):
+        backend.cancel(job.ref)
+    cloud.clock.advance(60)
+    assert job.refresh().state is State.CANCELLED
