@@ -79,7 +79,9 @@ def calls() -> Iterator[Measure]:
         yield from calls_of_a_submit(cloud.requests[before:])
         cloud.clock.advance(100)
         says = JobObjects(bucket=BucketPrefix.parse("gs://my-bucket"), job_id=job.ref.name).status(0, 0)
-        Objects(backend._access, "my-bucket").write(says, b'{"phase": "running"}', if_generation=None)
+        Objects(backend._access, "my-bucket").write(
+            says, b'{"schema": 2, "phase": "running"}', if_generation=None
+        )
         assert job.refresh().state is State.RUNNING
         cloud.clock.advance(backend.poll_s)
         before = len(cloud.requests)
@@ -156,7 +158,7 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
         told = {"script": "train.py", "gpu": "L4:1"}
         board.write(Record(job_id=job, home=board.name, spec=told, code=code, asks=(ask,)))
         params = {"uploadType": "media", "name": JobObjects(bucket=home, job_id=job).status(0, 0)}
-        access.post(url, action="say", params=params, data=b'{"phase": "running"}')
+        access.post(url, action="say", params=params, data=b'{"schema": 2, "phase": "running"}')
     return [ref_of("my-project", place, job) for job in jobs]
 
 

@@ -55,16 +55,19 @@ def wait(seconds: float) -> bool:
     return seen is not None and seen.si_signo != signal.SIGCHLD
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], folder: str, log: str, mode: int) -> int:
-    """Start a program in ``folder``, in a session of its own, its output appended to ``log``; its pid.
+def start(
+    argv: Sequence[str], env: Mapping[str, str], folder: str, out: int, given: Optional[int] = None
+) -> int:
+    """Start a program in ``folder``, in a session of its own; its pid.
 
-    It is killed by the kernel when this process ends, however that happens.
+    ``out`` and ``given`` are open files for all that it writes, and for what it reads. It is killed by the
+    kernel when this process ends, however that happens.
     """
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            _become(parent, argv, env, folder, log, mode)
+            _become(parent, argv, env, folder, out, given)
         except OSError as error:
             os.write(2, f"gputrain: {argv[0]} cannot be started in {folder}: {error}\n".encode())
         finally:
@@ -73,14 +76,13 @@ def start(argv: Sequence[str], env: Mapping[str, str], folder: str, log: str, mo
 
 
 def _become(
-    parent: int, argv: Sequence[str], env: Mapping[str, str], folder: str, log: str, mode: int
+    parent: int, argv: Sequence[str], env: Mapping[str, str], folder: str, out: int, given: Optional[int]
 ) -> NoReturn:
     os.setsid()
     die_with(parent)
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY) if given is None else given, 0)
     os.chdir(folder)
     for number in (
         *_WATCHED,
@@ -89,7 +91,7 @@ def _become(
     ):  # what Python or a caller under nohup set aside
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-    os.execve(argv[0], list(argv), dict(env))  # noqa: S606  # a list, no shell
+    os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606  # a list, no shell
 
 
 def reap() -> Dict[int, Ending]:
@@ -122,14 +124,19 @@ def tell(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = float("inf")) -> None:
-    """Kill and reap every child, and those that are inherited meanwhile, until only the spared are left."""
+def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = float("inf")) -> Dict[int, Ending]:
+    """Kill and reap every child, and those that are inherited meanwhile, until only the spared are left.
+
+    The answer is how those ended that did in the meantime, by pid.
+    """
+    ended: Dict[int, Ending] = {}
     until, pause_s = time.monotonic() + within_s, 0.002
     while time.monotonic() < until:
-        reap()
+        ended.update(reap())
         left = set(host.children_of(os.getpid())) - spared
         if not left:
-            return
+            break
         tell(left, signal.SIGKILL)
         time.sleep(pause_s)
         pause_s = min(0.2, pause_s * 1.5)
+    return ended

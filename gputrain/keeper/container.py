@@ -10,15 +10,18 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 
 from .cloud import access_token
+from .keeper import Failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Callable, Mapping, Tuple
+
+    Call = Callable[..., Tuple[int, str]]
+    """As `Keeper.call`: command, environment, standard input."""
 
 NAME = "gputrain"
 GOOGLES = re.compile(r"[a-z0-9-]+\.pkg\.dev|([a-z]+\.)?gcr\.io")
@@ -41,15 +44,8 @@ LIMITS = ("memlock=-1", "stack=67108864")
 """What NVIDIA's images ask for: locked memory for RDMA, and deep stacks."""
 
 
-class Failed(Exception):
-    """This node cannot run the job; the text says why and what to do."""
-
-
-def fetch(image: str, start: Any) -> None:
-    """Bring an image onto this VM; the login is forgotten afterwards.
-
-    ``start`` starts a process whose output is read here; it raises Failed where the gang has ended.
-    """
+def fetch(image: str, call: Call) -> None:
+    """Bring an image onto this VM; the login is forgotten afterwards. Raises Failed, and as ``call``."""
     name = REFERENCE.fullmatch(image)
     if name is None:
         raise Failed(f"{image!r} is no name of an image: give registry/path:tag")
@@ -59,18 +55,18 @@ def fetch(image: str, start: Any) -> None:
         env = {**os.environ, "DOCKER_CONFIG": folder}
         if GOOGLES.fullmatch(registry):
             login = ["docker", "login", "-u", "oauth2accesstoken", "--password-stdin", "https://" + registry]
-            said = call(start, login, env, access_token().encode())
+            said = run(call, login, env, access_token().encode())
             if said is not None:
                 raise Failed(f"docker login at {registry} failed: {said}")
-        pull(start, image, env)
+        pull(call, image, env)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def pull(start: Any, image: str, env: Any) -> None:
+def pull(call: Call, image: str, env: Mapping[str, str]) -> None:
     said = None
     for pause_s in PULL_PAUSES_S:
-        said = call(start, ["docker", "pull", "--quiet", image], env)
+        said = run(call, ["docker", "pull", "--quiet", image], env)
         if said is None:
             return
         time.sleep(pause_s)
@@ -99,13 +95,9 @@ def words(
     ]
 
 
-def call(start: Any, command: list[str], env: Any, said_to_it: bytes = b"") -> str | None:
+def run(call: Call, command: list[str], env: Mapping[str, str], given: bytes = b"") -> str | None:
     """Run a program that has to succeed; None, or what it said where it did not."""
-    try:
-        process = start(command, env=env, stdin=subprocess.PIPE)
-    except OSError as error:
-        raise Failed(
-            f"{command[0]}: {error.strerror}; take a boot image with docker and NVIDIA's toolkit"
-        ) from None
-    said = process.communicate(said_to_it)[0].decode("utf-8", "replace")
-    return said.strip()[-2000:] if process.returncode else None
+    if shutil.which(command[0]) is None:
+        raise Failed(f"there is no {command[0]}; take a boot image with docker and NVIDIA's toolkit")
+    code, said = call(command, env, given)
+    return said.strip()[-2000:] if code else None

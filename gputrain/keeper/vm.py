@@ -8,6 +8,7 @@ train again.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -17,270 +18,247 @@ import sys
 import threading
 import time
 
-from gputrain.entrypoint import contract
+from gputrain.entrypoint import contract, processes
 
-from . import container, gpus
+from . import container
+from .bucket import StatusBucket, right_to
 from .cloud import call, metadata
-from .container import Failed
-from .node import ROOT, Running, ThisVm
-from .rules import KILL, TICK_S, Rules
+from .journal import Journal, follow
+from .keeper import ENDING_S, Failed, Keeper, grace_s
+from .mirrors import Mirrors
+from .rules import Rules
+from .status import RESTARTED, RUN_LIMIT, SHUTDOWN, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import AbstractSet, Any, Dict, Sequence
 
+ROOT = "/var/lib/gputrain"
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 """How docker tells of signals: the agent was there, and nobody let it finish."""
 
 PYTHONS = ("python3", "/opt/conda/bin/python3", "/opt/venv/bin/python3", "/usr/bin/python3")
+PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
 LOADER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gputrain.keeper.loader import main; main()"
-PEERS_FIRST_S, PEERS_EVERY_S = 2.0, 5.0
-LOG_EVERY_S = 300.0
 LEAD_S = 30
 """How long before Google's limit the ranks are asked to save, where the limit leaves room for it."""
 
-ENDING_S = 65.0
-"""How much longer than the ranks' time to save an agent may take: 60 s is the gang's limit for a verdict."""
+DRIVER = ("timeout", "-s", "KILL", "120", "nvidia-smi", "-L")
+"""Asks the driver, which may hang while it comes up."""
+
+LINES_S = 10.0
+"""How long the last lines of an agent that has ended may take, should somebody else hold its output open."""
 
 BUTTON_S = 600
 """How long the power button may take after this VM was deleted."""
 
 
-class AgentRun:
-    """The agent of this node, and what stands around it."""
+class Running(Exception):
+    """The startup script was started once more while it runs: by hand, as the boot does so once."""
 
-    def __init__(self, node: ThisVm) -> None:
-        self.node, self.job = node, node.job
-        self.began = time.monotonic()
-        self.child: subprocess.Popen[bytes] | None = None
-        self.why = ""
-        self.mirrors: list[subprocess.Popen[bytes]] = []
-        self.goes_down = self.is_over = False
-        signal.signal(signal.SIGTERM, self.button_pressed)
 
-    def to_its_end(self, was_here: bool) -> None:
-        """Train, and tell how it went."""
-        node = self.node
+class Vm:
+    """A machine with one node of a gang; as of `Site`."""
+
+    asked = SHUTDOWN
+    restarts = 0  # whoever watches starts a whole gang again, perhaps elsewhere
+
+    def __init__(self, job: Any) -> None:
+        self.job = job
+        self.name = metadata("name")
+        self.rank = job["names"].index(self.name)
+        self.home = os.path.join(ROOT, job["job_id"], str(job["attempt"]))
+        os.makedirs(os.path.join(self.home, "tmp"), exist_ok=True)
+        self.was_here = self._was_here()
+        self.journal = Journal(self.home, self.rank)
+        self.board = StatusBucket(job, self.rank, self.journal)
+        self.saves_s = grace_s(str(job["env"].get(contract.GRACE, "")))
+        self.patience_s = self.saves_s + ENDING_S
+        self._began = time.monotonic()
+        self._mirrors = Mirrors(job, ROOT, self.rank, self.journal)
+        self._agent, self._lines = 0, threading.Thread()
+
+    def _was_here(self) -> bool:
+        """Whether this VM has booted for this attempt before. Raises Running where it still runs it."""
+        self.booted = os.open(os.path.join(self.home, "booted"), os.O_CREAT | os.O_RDWR)
         try:
-            if was_here:
-                raise Failed("this VM booted a second time: it does not train again, the job does as a whole")
-            node.tell("booted")
-            for task in (self.watch, self.ask_the_bucket):
-                threading.Thread(target=task, daemon=True).start()
-            self.check_gpus()
-            code = self.train()
-        except Failed as error:
-            node.say(str(error), "ERROR")
-            node.send_logs()
-            why = "restarted" if was_here else self.why or "boot"
-            node.tell("ended", exit_code=contract.BAD_ENVIRONMENT, why=why, message=str(error))
-            return
-        finally:
-            self.is_over = True
-            self.end_mirrors()
-        node.send_logs()
-        told = {"message": f"{node.absent} never booted"} if self.why == "absent" else {}
-        if node.lost_lines:
-            told["lost_lines"] = str(node.lost_lines)
-        node.tell("ended", exit_code=code, why=self.why, result=node.result(), **told)
+            fcntl.flock(self.booted, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process ends
+        except OSError:
+            raise Running from None
+        was_here = os.fstat(self.booted).st_size > 0
+        os.write(self.booted, b"x")
+        return was_here
 
-    def check_gpus(self) -> None:
-        """Wait for the driver, and count what it sees."""
+    def keeper(self) -> Keeper:
+        """Who looks after this node."""
+        who = {"node_rank": self.rank, "vm_id": metadata("id"), "zone": self.job["zone"]}
+        return Keeper(self.board, self, attempt=self.job["attempt"], **who)
+
+    def waiting(self) -> Rules:
+        """A VM bills while it waits."""
+        return Rules(self.deadline(), RUN_LIMIT, self.patience_s)
+
+    def deadline(self) -> float:
+        most = float(self.job["max_run_s"])
+        return self._began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
+
+    def wait(self, keeper: Keeper) -> None:
+        """The driver comes up, and sees as many as there should be."""
+        if self.was_here:
+            again = "this VM booted a second time: it does not train again, the job does as a whole"
+            raise Failed(again, why=RESTARTED)
+        keeper.tell(WAITING)
         wanted, deadline = self.job["gpus"], time.monotonic() + self.job["driver_wait_s"]
         while True:
-            seen = gpus.visible()
-            if seen == wanted:
+            code, said = keeper.call(DRIVER)
+            seen = sum(line.startswith("GPU ") for line in said.splitlines())
+            if code == 0 and seen == wanted:
                 return
-            if seen is not None:
+            if code == 0:
                 raise Failed(f"nvidia-smi sees {seen} GPUs, and this machine should have {wanted}")
             if time.monotonic() > deadline:
                 raise Failed(
                     f"nvidia-smi is missing or does not answer after {self.job['driver_wait_s']} s:"
                     " take a boot image with the NVIDIA driver (image_family=), or leave secure_boot off"
                 )
-            self.go_on()
-            time.sleep(min(2.0, max(0.1, deadline - time.monotonic())))
+            keeper.sleep(min(2.0, max(0.1, deadline - time.monotonic())))
 
-    def train(self) -> int:
-        """Run the agent to its end; its exit code."""
-        env = self.environment()
+    def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:
+        env = self._environment(attempt)
         for variable, name in ((contract.CHECKPOINT_DIR, "checkpoints"), (contract.OUTPUT_DIR, "output")):
-            env[variable] = self.mirrored(self.job[name], name)
+            env[variable] = self._mirrors.fill(keeper, self.job[name], name)
         argv = ["-c", LOADER, ROOT, json.dumps(self.job["order"])]
-        image, home = self.job["image"], self.node.home
+        image = self.job["image"]
         if image:
-            self.node.say(f"pulling {image}")
-            container.fetch(image, self.start)
-            command = container.words(image, self.job["python"], argv, env, ROOT, home)
+            self.journal.say(f"pulling {image}")
+            container.fetch(image, keeper.call)
+            command = container.words(image, self.job["python"], argv, env, ROOT, self.home)
+            env = {}
         else:
-            command = [self.python(), *argv]
-        self.node.tell("running")
-        return self.follow(self.start(command, env=None if image else {**os.environ, **env}, cwd=home))
+            command = [self._python(keeper), *argv]
+        out, self._lines = follow(self.journal.hear)
+        try:
+            self._agent = keeper.start(command, {**os.environ, **env}, self.home, out)
+        finally:
+            os.close(out)
+        return {self._agent: self.rank}
 
-    def start(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start what a stop must reach, its errors among its output; raises Failed where it came before."""
-        self.go_on()
-        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        self.child = child = subprocess.Popen(command, **{"stdin": subprocess.DEVNULL, **output, **options})
-        if self.why:  # in the same moment
-            child.terminate()
-        return child
+    def have_ranks(self, agents: Sequence[int]) -> bool:  # noqa: ARG002  # it is a `Site`
+        """Nobody sees into a container."""
+        return True
 
-    def go_on(self) -> None:
-        """Raise Failed where the gang has ended in the meantime."""
-        if self.why:
-            raise Failed(f"stopped before the ranks began: {self.why}")
+    def spared(self) -> AbstractSet[int]:
+        """What the ranks wrote last is still sent."""
+        return self._mirrors.pids
 
-    def follow(self, agent: subprocess.Popen[bytes]) -> int:
-        """Pass on the agent's lines until it ends; its exit code."""
-        assert agent.stdout is not None
-        last = b""
-        for line in agent.stdout:
-            self.node.write(line)
-            last = line
-        code = agent.wait()
-        if code > 0 and code not in KILLED and not self.why and self.node.result() is None:
-            said = last.decode("utf-8", "replace").strip()[-2000:]
+    def finish(self, keeper: Keeper) -> Dict[str, Any]:
+        self._mirrors.end(keeper)
+        result = self._result()
+        ending = keeper.endings.get(self._agent)
+        if ending is None:
+            return {"result": result}
+        self._lines.join(LINES_S)
+        code = ending.exit_code
+        if code and code not in KILLED and not keeper.rules.stop and result is None:
             where = "python3 of {}".format(self.job["image"]) if self.job["image"] else "the boot image"
+            said = self.journal.last.decode("utf-8", "replace").strip()[-2000:]
             raise Failed(f"the node agent did not start with {where}, exit code {code}: {said}")
-        return code
+        return {"result": result}
 
-    def environment(self) -> dict[str, str]:
+    def _result(self) -> Any:
+        """What the agent found out; None where it could not even start."""
+        try:
+            with open(os.path.join(self.home, "results", f"result-{self.rank}.json")) as file:
+                return json.load(file)
+        except (OSError, ValueError):
+            return None
+
+    def _environment(self, attempt: int) -> Dict[str, str]:
         """The user's variables, and where this node stands in the gang."""
         job, address = self.job, metadata("network-interfaces/0/ip")
         first = "{}.{}.c.{}.internal".format(job["names"][0], job["zone"], job["project"])
         own = {
-            contract.ATTEMPT: str(job["attempt"]),
-            contract.TOKEN: self.node.token,
-            contract.NODE_RANK: str(self.node.rank),
+            contract.ATTEMPT: str(attempt),
+            contract.TOKEN: self.board.token,
+            contract.NODE_RANK: str(self.rank),
             contract.NODE_NAMES: ",".join(job["names"]),
-            contract.COORDINATOR: f"{first if self.node.rank else address}:29400",
+            contract.COORDINATOR: f"{first if self.rank else address}:29400",
             contract.LOCAL_ADDR: address,
-            contract.RESULT_DIR: os.path.join(self.node.home, "results"),
-            contract.LOG_DIR: os.path.join(self.node.home, "ranks"),
-            "TMPDIR": os.path.join(self.node.home, "tmp"),
+            contract.RESULT_DIR: os.path.join(self.home, "results"),
+            contract.LOG_DIR: self.journal.ranks,
+            "TMPDIR": os.path.join(self.home, "tmp"),
         }
         host = {name: os.environ[name] for name in ("GCE_METADATA_HOST",) if name in os.environ}
         return {**host, **job["env"], **own}
 
-    def python(self) -> str:
+    def _python(self, keeper: Keeper) -> str:
         """A Python that has torch, or else any."""
         if self.job["python"]:
             return str(self.job["python"])
         found = [path for path in map(shutil.which, PYTHONS) if path]
-        probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
-        return next((path for path in found if subprocess.call([path, "-c", probe]) == 0), found[0])
-
-    def mirrored(self, place: str, name: str) -> str:
-        """The folder that is kept like a ``gs://`` place, filled with what is there already."""
-        bucket, _, prefix = place[len("gs://") :].partition("/")
-        folder = os.path.join(ROOT, self.job["job_id"], name)
-        order = {
-            "storage": self.job["storage"],
-            "bucket": bucket,
-            "prefix": prefix.rstrip("/") + "/",
-            "folder": folder,
-            "may_remove": self.node.rank == 0,
-        }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "gputrain.keeper.mirror", json.dumps(order)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        self.mirrors.append(process)
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        if said != b"filled\n":
-            why = said.decode("utf-8", "replace").strip()
-            raise Failed(
-                f"{place} cannot be read: {why}\n"
-                "Where that is a 403, the VM's account needs roles/storage.objectUser there"
-            )
-        return folder
-
-    def end_mirrors(self) -> None:
-        """Let them send what the ranks wrote last."""
-        for process in self.mirrors:
-            if process.stdin is not None:
-                process.stdin.close()
-        if sum(process.wait() for process in self.mirrors):
-            self.node.say("not all of a folder could be sent to the bucket", "ERROR")
-
-    def watch(self) -> None:
-        """End with the gang: at the time limit, cancelled, with a peer; whoever does not heed is killed."""
-        most = self.job["max_run_s"]
-        limit = self.began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
-        rules = Rules(limit, "max_run_duration", self.grace_s() + ENDING_S)
-        while not self.is_over:
-            what = rules.at(time.monotonic(), self.why or self.node.word)
-            self.why = self.why or rules.stop
-            child = self.child
-            if what and child is not None and child.poll() is None:
-                child.send_signal(signal.SIGKILL if what == KILL else signal.SIGTERM)
-            time.sleep(TICK_S)
-
-    def ask_the_bucket(self) -> None:
-        """Keep up with the gang's words in the bucket, and it with our log; slow calls hold up no limit."""
-        sent, size = self.began, 0
-        time.sleep(PEERS_FIRST_S)
-        while not self.is_over and not self.why:
-            self.node.word = self.node.gang_ends()
-            due = self.node.offset > 2 * size or time.monotonic() > sent + LOG_EVERY_S
-            if due and self.node.offset > size:
-                sent, size = time.monotonic(), self.node.offset
-                self.node.send_logs()
-            time.sleep(PEERS_EVERY_S)
-
-    def grace_s(self) -> float:
-        """How long the agent gives its ranks to save; a setting that is none it complains of itself."""
-        try:
-            return float(self.job["env"].get(contract.GRACE) or contract.ENVIRONMENT[contract.GRACE][1])
-        except ValueError:
-            return 0.0
-
-    def button_pressed(self, *_: object) -> None:
-        """This VM goes down: the ranks may save, and then nothing of this script may hold it up."""
-        self.goes_down = True
-        self.why = self.why or "shutdown"  # the watch passes it on
+        return next((path for path in found if keeper.call([path, "-c", PROBE])[0] == 0), found[0])
 
 
-def remove_self(node: ThisVm, goes_down: bool) -> None:
+def remove_self(vm: Vm, goes_down: bool) -> None:
     """Delete this VM; where its account may not, power it off, which ends the bill for all but its disk."""
-    job = node.job
+    job = vm.job
     url = "%s/compute/v1/projects/%s/zones/%s/instances/%s"
-    node.serial.flush()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # now: the button may be pressed before the reply comes
+    vm.journal.serial.flush()
+    goes_down = processes.wait(0) or goes_down
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # now: the button may be pressed before the reply comes
     try:
-        call("DELETE", url % (job["compute"], job["project"], job["zone"], node.name))
+        call("DELETE", url % (job["compute"], job["project"], job["zone"], vm.name))
         time.sleep(0 if goes_down else BUTTON_S)
-    except OSError as error:
-        node.say(f"this VM may not delete itself ({error}): it is powered off, and removed later", "WARNING")
+    except Exception as error:  # noqa: BLE001  # whichever it is, it must not keep the VM
+        vm.journal.say(
+            f"this VM may not delete itself ({error}): it is powered off, and removed later", "WARNING"
+        )
+    power_off()
+
+
+def power_off() -> None:
+    """End the bill for all of this VM but its disk."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     subprocess.call(["poweroff"])
 
 
-def main() -> None:
-    node = ThisVm(json.loads(metadata("attributes/gputrain-job")))
+def run(vm: Vm) -> bool:
+    """Run this node to its end; whether the VM goes down by itself."""
+    keeper = vm.keeper()
+    if not vm.board.holds_lock():
+        vm.journal.say("superseded: the job runs in another zone, and this VM does nothing", "NOTICE")
+        return False
     try:
-        was_here = node.was_here()
+        keeper.keep()
+    except Exception:  # noqa: BLE001  # a fault of the keeper's own is told, and ends the VM as any end does
+        keeper.crashed()
+    return bool(keeper.asked)
+
+
+def main() -> None:
+    processes.hold_signals()  # before there are threads, which would take them
+    processes.adopt_orphans()
+    try:
+        vm = Vm(json.loads(metadata("attributes/gputrain-job")))
     except Running:  # a person ran the startup script by hand: the job and its VM are left alone
         with contextlib.suppress(OSError):
             sys.stderr.write("gputrain: this job runs here already\n")
         return
-    run = AgentRun(node)
+    except Exception as error:  # noqa: BLE001  # whichever it is: nobody else ends this VM
+        sys.stderr.write(f"gputrain: this VM cannot tell what its job is, and powers off: {error!r}\n")
+        power_off()
+        return
+    goes_down = False
     try:
-        if node.holds_lock():
-            run.to_its_end(was_here)
-        else:
-            node.say("superseded: the job runs in another zone, and this VM does nothing", "NOTICE")
+        goes_down = run(vm)
     except OSError as error:
-        node.say(
+        vm.journal.say(
             f"the bucket cannot be reached ({error}): is there Private Google Access or Cloud NAT, and has"
-            " the VM's account roles/storage.objectUser?",
+            f" the VM's account {right_to(vm.job)}?",
             "ERROR",
         )
     finally:
-        remove_self(node, run.goes_down)
+        remove_self(vm, goes_down)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ FLOORS = (
     ("preflight", "refresh"),
     ("records",),
     ("backends.base",),
-    ("backends.google", "backends.results", "backends.asked", "backends.recorder"),
+    ("backends.google", "backends.results", "backends.status", "backends.asked", "backends.recorder"),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),
     ("metrics",),

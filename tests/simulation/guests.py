@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 import attrs
 
+from gputrain.keeper.status import SCHEMA
 from gputrain_emulator.dispatch import Dropped
 from gputrain_emulator.exchanges import Request
 
@@ -120,7 +121,8 @@ class VmGuest:
         self.rank = job["names"].index(vm.name)
         self.folder = f"{job['folder']}{job['attempt']}/"
         self.nonce = vm.resource["labels"]["gputrain-gang"]
-        self.status = {"node_rank": self.rank, "attempt": job["attempt"], "vm_id": vm.id, "zone": job["zone"]}
+        who = {"node_rank": self.rank, "attempt": job["attempt"], "vm_id": vm.id, "zone": job["zone"]}
+        self.status = {"schema": SCHEMA, **who}
         self.is_off = self.is_over = False
         self.booted_at = guests.clock.now()
         self.deadline = guests.clock.now() + job["max_run_s"] - (LEAD_S if job["max_run_s"] >= 300 else 0)
@@ -170,7 +172,7 @@ class VmGuest:
             if held is None or json.loads(held)["zone"] != self.job["zone"]:
                 self.remove_self()
                 return
-        self.tell("booted")
+        self.tell("waiting")
         self.after(2.0, self.prepared)
         self.after(2.0, self.look_around)
 

@@ -8,14 +8,17 @@ Source of the operation types: public audit logs and threads, read 2026-11-20.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
 
 from gputrain import causes
 from gputrain.backends.results import first_cause, silence
+from gputrain.backends.status import Status, read
 from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
+from gputrain.keeper.status import ENDED, UNABLE
 from gputrain.lifecycle import Failure
 from gputrain.times import moment_of
 
@@ -41,16 +44,6 @@ HALTED = frozenset({"TERMINATED", "STOPPED", "SUSPENDED"})
 _CREATION = frozenset({"UNSUPPORTED_OPERATION", "RESOURCE_NOT_FOUND"})
 """Codes of an insert whose VM was reclaimed under way. Source: SkyPilot, undocumented, read 2026-11-20."""
 
-_STOPS = {
-    "max_run_duration": causes.TIME_LIMIT,
-    "cancelled": causes.CANCELLED,
-    "boot": causes.BOOT,
-    "absent": causes.BOOT,
-    "restarted": causes.REBOOTED,
-}
-UNABLE = frozenset({"absent", "boot", "restarted"})
-"""Why a node ended that never trained: the agents of the others may not know."""
-
 _MUTE = "it removed itself without a word: it could not write to the bucket"
 _NOTICES = {"preempted": causes.PREEMPTED, "maintenance": causes.MAINTENANCE}
 
@@ -63,25 +56,24 @@ class VmReport:
     status: str = ""
     """Google's word; empty once it is gone."""
     document: Document | None = None
-    """What the guest wrote last."""
+    """What the guest's keeper wrote last."""
     operations: tuple[Document, ...] = ()
     """Google's operations on it, by its number."""
 
-    @property
-    def phase(self) -> str:
-        """How far the guest has come: booted, running, ended; empty before."""
-        return str((self.document or {}).get("phase", ""))
+    @cached_property
+    def told(self) -> Status:
+        """The same, read."""
+        return read(self.document or {})
 
     @property
     def is_over(self) -> bool:
         """Whether nothing of the job runs on it any more, or will."""
-        return self.phase == "ended" or not self.status or self.status in HALTED
+        return self.told.is_over or not self.status or self.status in HALTED
 
     @property
     def result(self) -> Document:
         """The agent's result document; empty where it wrote none."""
-        found = (self.document or {}).get("result")
-        return found if isinstance(found, Mapping) else {}
+        return self.told.result
 
 
 @attrs.frozen(kw_only=True)
@@ -122,7 +114,7 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
         )
     if failed_at is not None:
         return _blamed(of_ranks)
-    gone = next((node for node in (*traceless, *nodes) if node.phase != "ended"), nodes[0])
+    gone = next((node for node in (*traceless, *nodes) if not node.told.is_over), nodes[0])
     failure = _said(causes.VANISHED, gone)
     detail = _MUTE if _removed_itself(gone, account) else ""
     return GangVerdict(cause=causes.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
@@ -143,13 +135,13 @@ def is_half(nodes: Sequence[VmReport]) -> bool:
 
 
 def _ended_in_order(node: VmReport) -> bool:
-    return node.phase == "ended" and (node.document or {}).get("why") not in UNABLE
+    return node.told.is_over and node.told.why not in UNABLE
 
 
 def _is_traceless(node: VmReport) -> bool:
     """Gone, and neither Google nor its guest says how."""
     said = [one for one in node.operations if one.get("operationType") not in ("insert", "bulkInsert")]
-    return not node.status and node.phase != "ended" and not any(map(_says_an_end, said))
+    return not node.status and not node.told.is_over and not any(map(_says_an_end, said))
 
 
 def _says_an_end(operation: Document) -> bool:
@@ -163,19 +155,18 @@ def _removed_itself(node: VmReport, account: str) -> bool:
 def _events(nodes: Sequence[VmReport], account: str) -> Iterator[tuple[float, Cause, VmReport]]:
     """Everything but the ranks' own failures that can have ended the gang, with its time."""
     for node in nodes:
-        document = node.document or {}
-        ended = seconds_of(document.get("ended_at"))
+        ended_at = node.told.at(ENDED)
+        ended = ended_at.timestamp() if ended_at else 0.0
         for operation in node.operations:
             cause = _of_operation(operation, account)
             at = seconds_of(operation.get("insertTime"))
-            if cause is not None and not (node.phase == "ended" and at >= ended):
+            if cause is not None and not (node.told.is_over and at >= ended):
                 yield at, cause, node
-        why = _STOPS.get(str(document.get("why", "")))
         stop = node.result.get(contract.R_STOP) or {}
         notice = _NOTICES.get(str(stop.get("reason", "")).split(":")[0])
-        if node.phase == "ended" and why is not None:
-            yield ended, why, node
-        elif node.phase == "ended" and notice is not None and stop.get("node_rank") == node.rank:
+        if node.told.cause is not None:
+            yield ended, node.told.cause, node
+        elif node.told.is_over and notice is not None and stop.get("node_rank") == node.rank:
             yield ended, notice, node
 
 
@@ -208,13 +199,12 @@ def _detail(cause: Cause, node: VmReport) -> str:
         return f"by {who[0]}" if who else ""
     if cause is causes.TIME_LIMIT:
         return "; ".join(filter(None, (cause.title, silence([node.result]))))
-    return str((node.document or {}).get("message", "")) if cause in (causes.BOOT, causes.REBOOTED) else ""
+    return node.told.message if cause in (causes.BOOT, causes.REBOOTED) else ""
 
 
 def _said(cause: Cause, node: VmReport) -> Failure:
     text = _detail(cause, node) or cause.title
-    code = (node.document or {}).get("exit_code")
-    return Failure(kind=cause.kind, message=text, node_rank=node.rank, exit_code=code)
+    return Failure(kind=cause.kind, message=text, node_rank=node.rank, exit_code=node.told.exit_code)
 
 
 def seconds_of(text: object) -> float:

@@ -19,13 +19,14 @@ from gputrain.backends.compute.causes import GangVerdict, VmReport, is_half, jud
 from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.official import Json
 from gputrain.backends.compute.watch import ZoneWatch
+from gputrain.backends.status import losses
 from gputrain.gcp import LABEL_GANG
 from gputrain.gcp.objects import Objects
+from gputrain.keeper.status import ENDED, RUNNING, WAITING
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import CANCELLED, Record
 from gputrain.records.record import SHORTEST_RESTART_S
 from gputrain.staging.bucket import BucketPrefix
-from gputrain.times import moment_of
 
 UNSTARTED_S = 900.0
 """How long a submit may be under way before a job without VMs counts as never started."""
@@ -40,7 +41,6 @@ BEFORE_S = 60.0
 """How far Cloud Storage's clock may be ahead of Compute Engine's."""
 
 LARGEST_STATUS = 1 << 20
-_AT_IT = ("running", "ended")
 PREPARING = frozenset({"PENDING", "PROVISIONING", "STAGING"})
 
 
@@ -86,7 +86,7 @@ class Looks:
         gang, nodes = VmNames.of(record), reports_of(seen)
         objects = JobObjects(bucket=self._bucket, job_id=gang.job_id)
         for rank, node in enumerate(nodes):
-            if node.phase in _AT_IT:
+            if node.told.has_started:
                 continue
             document = self._document(objects.status(gang.attempt, rank))
             if document == node.document:
@@ -121,7 +121,7 @@ class Looks:
         """Why a gang that is over ended, and its nodes; asks Google unless the guests have said it all."""
         is_cancelled = record.over == CANCELLED
         plain = judge(nodes, account=self._account, is_cancelled=is_cancelled)
-        if plain.cause is None and all(node.phase == "ended" for node in nodes):
+        if plain.cause is None and all(node.told.is_over for node in nodes):
             return plain, nodes
         joined = self.joined(record, nodes)
         return judge(joined, account=self._account, is_cancelled=is_cancelled), joined
@@ -157,14 +157,16 @@ class Looks:
         may_restart = cause is not None and cause.may_restart and not record.over and record.restarts_left > 0
         may_restart = may_restart and record.spent(ran_s).left_s >= SHORTEST_RESTART_S
         failure = verdict.failure
-        code = next((one.document.get("exit_code") for one in nodes if one.document), None)
+        lost = losses([one.told for one in nodes], [one.result for one in nodes])
+        said = ": ".join(filter(None, [title, verdict.detail])) or (failure.message if failure else "")
+        code = next((one.told.exit_code for one in nodes if one.document), None)
         seen = _observation(
             record,
             nodes,
             state=State.INTERRUPTED if may_restart else state,
-            detail=": ".join(filter(None, [title, verdict.detail])) or (failure.message if failure else ""),
+            detail="; ".join(filter(None, [said, lost])),
             failure=failure,
-            ended_at=_moment(nodes, "ended_at", max),
+            ended_at=max(_moments(nodes, ENDED), default=None),
             exit_code=failure.exit_code if failure and failure.exit_code is not None else code,
             ran_s=ran_s,
         )
@@ -194,12 +196,11 @@ def ran(record: Record, nodes: tuple[VmReport, ...]) -> int:
     A VM that Google took may never have written when it began or ended; then the time of the ask counts,
     and Google's own word on its end with all the notice that it may have had.
     """
-    documents = [node.document or {} for node in nodes]
-    starts = [start for one in documents if (start := seconds_of(one.get("booted_at")))]
+    starts = [moment.timestamp() for moment in _moments(nodes, WAITING)]
     asked = record.last
     if asked is None or (not starts and asked.way.model == "flex-start"):
         return 0  # what it waited in Google's queue was free
-    ends = [seconds_of(one.get("ended_at")) for one in documents]
+    ends = [moment.timestamp() for moment in _moments(nodes, ENDED)]
     for node in nodes:
         ends += [seconds_of(one.get("insertTime")) + NOTICE_S for one in node.operations]
     until = max(ends, default=0.0) if all(node.is_over for node in nodes) else record.now
@@ -215,7 +216,7 @@ def _living(record: Record, gang: VmNames, nodes: tuple[VmReport, ...]) -> Obser
         state = State.RUNNING
     elif "PENDING" in statuses:
         state = State.QUEUED
-    elif statuses & {*PREPARING, "REPAIRING"} or not all(node.phase in _AT_IT for node in nodes):
+    elif statuses & {*PREPARING, "REPAIRING"} or not all(node.told.has_started for node in nodes):
         state = State.PROVISIONING
     else:
         state = State.RUNNING
@@ -245,7 +246,7 @@ def _unplaced(record: Record) -> Observation:
 def _observation(record: Record, nodes: tuple[VmReport, ...], **seen: Any) -> Observation:
     last = record.last
     return Observation(
-        started_at=_moment(nodes, "running_at", min),
+        started_at=min(_moments(nodes, RUNNING), default=None),
         attempt=record.attempt,
         ran_before_s=record.used_s,
         place=last.way.place if last else "",
@@ -286,6 +287,5 @@ def _number(node: VmReport, operations: list[Json]) -> str:
     )
 
 
-def _moment(nodes: tuple[VmReport, ...], field: str, choose: Any) -> datetime | None:
-    moments = [moment for node in nodes if (moment := moment_of((node.document or {}).get(field)))]
-    return choose(moments) if moments else None
+def _moments(nodes: tuple[VmReport, ...], phase: str) -> list[datetime]:
+    return [moment for node in nodes if (moment := node.told.at(phase))]

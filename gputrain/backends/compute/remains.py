@@ -73,7 +73,7 @@ class Remains:
         while self._now() < until:
             with suppress(TransientError):  # a look that failed says nothing of the guests
                 nodes = reports_of(look(record))
-                if not any(node.phase == "running" and not node.is_over for node in nodes):
+                if not any(node.told.has_started and not node.is_over for node in nodes):
                     return
             sleep(LOOK_EVERY_S)
 
@@ -91,7 +91,7 @@ class Remains:
         with self._lock:
             since = self._since.get(key)
             since = self._since.put(key, now) if since is None else since
-        has_started = all(node.phase in ("running", "ended") for node in nodes)
+        has_started = all(node.told.has_started for node in nodes)
         return since + (STARTED_S if has_started else UNSTARTED_S) - now
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from gputrain import fields, staging
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
-from gputrain.backends.local import devices, folder, gpus, logs, offers, render, start, states
+from gputrain.backends.local import devices, gpus, logs, offers, render, start, states
 from gputrain.backends.local.recorder import FolderRecorder
 from gputrain.errors import JobLostError
 from gputrain.faults import FaultCollector
 from gputrain.fields import Field
+from gputrain.keeper import folder
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
 from gputrain.spec import TrainingSpec

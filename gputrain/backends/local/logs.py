@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import attrs
 
 from gputrain.backends.base import LogLine, LogPage
-from gputrain.backends.local import folder
 from gputrain.backends.results import read_line
+from gputrain.keeper import folder
 
 CHUNK_BYTES = 1 << 18
 """How much of a node's log one page reads at most: a page stays small, however much a rank writes."""

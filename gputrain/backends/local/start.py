@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gputrain.backends.base import Bundle
-from gputrain.backends.local import folder, states
+from gputrain.backends.local import states
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, PermissionDeniedError, ProviderError, SpecError
+from gputrain.keeper import folder
 from gputrain.records.disk import ELSEWHERE, explained, make_private
 from gputrain.staging import CodeSource
 
@@ -69,6 +70,7 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
         made = None if os.path.lexists(path) else _make(root, path, _complete(body))
         if made is None:
             refuse_foreign(path)
+            _refuse_empty(path)
         lock = made if made is not None else _abandoned(path)
         if lock is None:
             return
@@ -119,6 +121,17 @@ def refuse_foreign(path: str) -> None:
             why="whoever can write into it could have this user run anything",
             fix=f"look at what lies there and remove it, or keep jobs in a folder of your own: {ELSEWHERE}",
             permission="own",
+        )
+
+
+def _refuse_empty(path: str) -> None:
+    """A job's folder has its order from the first moment on; another folder of that name is somebody's."""
+    if not os.path.lexists(os.path.join(path, folder.ORDER)) and os.path.lexists(path):
+        raise PermissionDeniedError(
+            f"{path} is no job's folder",
+            why=f"it holds no {folder.ORDER}, and no job starts in a folder that is there already",
+            fix="remove it, or submit under another key",
+            permission="write",
         )
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import Any
 
+import attrs
+
 from gputrain import causes
-from gputrain.backends.local import folder, logs, status
-from gputrain.backends.local.status import Status
+from gputrain.backends.local import logs
 from gputrain.backends.results import first_cause, silence
+from gputrain.backends.status import Status, losses, read
 from gputrain.entrypoint import contract
+from gputrain.keeper import folder
+from gputrain.keeper.status import ENDED, RUNNING, STARTING
 from gputrain.lifecycle import Failure, Observation, State
 
 Document = Mapping[str, Any]
@@ -26,18 +29,19 @@ _UNSTARTED = "its creator ended before it could start it; submit it again under 
 def observe(path: str) -> Observation:
     """One look at the job in a folder."""
     is_held = folder.is_held(path)  # asked first: whatever a supervisor wrote before it let go is read after
-    told = status.read(path)
-    if told is None:
+    name = os.path.join(path, folder.STATE)
+    document = folder.read_json(name)
+    if document is None and not os.path.lexists(name):
         return _not_begun(path, is_held)
+    told = read(document or {})
     if told.state is None:
         return Observation(detail=f"what {path} says of its state cannot be read", raw={"state": told.raw})
-    state = State(told.state)
-    if not state.is_terminal and is_held:
-        return _observation(told, [], state, None)
+    if not told.is_over and is_held:
+        return _observation(told, [], told.state, None)
     documents = _results(path, told)
-    if not state.is_terminal:
+    if not told.is_over:
         return _abandoned(told, documents)
-    return _observation(told, documents, state, _failure(path, told, documents, state))
+    return _observation(told, documents, told.state, _failure(path, told, documents))
 
 
 def is_over(path: str) -> bool:
@@ -49,32 +53,27 @@ def is_over(path: str) -> bool:
 def is_abandoned(path: str) -> bool:
     """Whether the job's creator died before it could start it, and it may still be started."""
     is_held = folder.is_held(path)
-    return not is_held and status.read(path) is None and _not_begun(path, is_held).state is State.QUEUED
+    is_untold = not os.path.lexists(os.path.join(path, folder.STATE))
+    return not is_held and is_untold and _not_begun(path, is_held).state is State.QUEUED
 
 
 def _observation(
-    told: Status, documents: list[Document], state: State, failure: Failure | None, detail: str = ""
+    told: Status, documents: list[Document], state: State, failure: Failure | None
 ) -> Observation:
-    said = [told.detail or (failure.message if failure else "") or detail, _of_lost_lines(told, documents)]
+    message = told.message or (failure.message if failure else "")
+    never_ran = told.exit_code in (None, contract.BAD_ENVIRONMENT, contract.NODE_LOST)
+    # A job may be over between two looks of its keeper; then none has seen its ranks.
+    began = told.at(RUNNING) or (None if not told.is_over or never_ran else told.at(STARTING))
     return Observation(
         state=state,
-        detail="; ".join(filter(None, said)),
+        detail="; ".join(filter(None, [message, losses([told], documents)])),
         failure=failure,
-        started_at=_time(told.started_at),
-        ended_at=_time(told.ended_at),
+        started_at=began,
+        ended_at=told.at(ENDED),
         attempt=told.attempt,
         exit_code=told.exit_code,
         raw={"state": told.raw, "results": documents},
     )
-
-
-def _of_lost_lines(told: Status, documents: list[Document]) -> str:
-    """A log that is not whole is said, however well the job ended."""
-    counts = [one.get(contract.R_LOST_LINES) for one in documents]
-    lost = sum(count for count in counts if isinstance(count, int))
-    if lost:
-        return f"{lost} lines of the log were lost: they could not be written"
-    return "the disk was full, and lines of the log may be lost" if told.disk_was_full else ""
 
 
 def _not_begun(path: str, is_held: bool) -> Observation:
@@ -93,20 +92,21 @@ def _not_begun(path: str, is_held: bool) -> Observation:
 
 def _abandoned(told: Status, documents: list[Document]) -> Observation:
     """The supervisor is gone in mid-job, and the kernel has ended its agents and their ranks."""
+    told = attrs.evolve(told, message="")
     last = next((one for one in documents if one.get(contract.R_NODE_RANK) == 0), None)
-    told.detail = ""
     if last is not None and last.get(contract.R_STATE) == contract.STATE_DONE:
-        told.exit_code = contract.DONE
-        return _observation(told, documents, State.SUCCEEDED, None)
+        return _observation(attrs.evolve(told, exit_code=contract.DONE), documents, State.SUCCEEDED, None)
     failure = first_cause(documents) or Failure(kind=causes.LOST.kind, message=_KILLED)
     return _observation(told, documents, State.FAILED, failure)
 
 
-def _failure(path: str, told: Status, documents: list[Document], state: State) -> Failure | None:
-    if state is State.SUCCEEDED:
+def _failure(path: str, told: Status, documents: list[Document]) -> Failure | None:
+    if told.state is State.SUCCEEDED:
         return None
-    if state is not State.FAILED:
-        return _wished(told, state, silence(documents))
+    if told.cause is not None:
+        silent = silence(documents) if told.cause is causes.TIME_LIMIT else ""
+        message = "; ".join(filter(None, (told.message or told.cause.title, silent)))
+        return Failure(kind=told.cause.kind, message=message, exit_code=told.exit_code)
     found = first_cause(documents)
     if found is not None and found.rank is not None:
         return found
@@ -115,16 +115,6 @@ def _failure(path: str, told: Status, documents: list[Document], state: State) -
         message = f"the agent of node {node} was ended by {_name_of(number)}"
         return Failure(kind=causes.NODE_LOST.kind, message=message, node_rank=node)
     return found or _without_document(path, told)
-
-
-def _wished(told: Status, state: State, silent: str) -> Failure:
-    """The end of a job that was cancelled, or had its time."""
-    cause = causes.CANCELLED
-    if state is State.EXPIRED:  # one that no agent has left never got its GPUs
-        cause = causes.WAIT_LIMIT if told.exit_code is None else causes.TIME_LIMIT
-    if cause is causes.TIME_LIMIT:
-        told.detail = "; ".join(filter(None, (told.detail, silent)))
-    return Failure(kind=cause.kind, message=told.detail, exit_code=told.exit_code)
 
 
 def _name_of(number: int) -> str:
@@ -140,7 +130,6 @@ def _without_document(path: str, told: Status) -> Failure:
     message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
     if told.disk_was_full:
         message = f"the disk that holds {path} was full"
-    message = told.detail or message
     lines = tuple(line.message for line in logs.read(path, "", is_over=True).lines)
     return Failure(kind=causes.EXIT.kind, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
 
@@ -153,7 +142,3 @@ def _results(path: str, told: Status) -> list[Document]:
     names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(count)]
     found = (folder.read_json(os.path.join(attempt, name)) for name in names)
     return [document for document in found if document is not None]
-
-
-def _time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)

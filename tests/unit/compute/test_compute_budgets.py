@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from gputrain.backends.compute.names import JobObjects
+from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
@@ -43,7 +44,7 @@ def say(cloud, backend, attempt, **document):
         f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
         action="say what a guest says",
         params={"uploadType": "media", "name": name},
-        data=json.dumps(document).encode(),
+        data=json.dumps({"schema": SCHEMA, **document}).encode(),
     )
 
 
@@ -60,7 +61,7 @@ def limit_s(cloud, attempt):
 
 def test_a_restart_gets_what_the_attempts_before_have_left_of_the_time(cloud, job):
     ref, backend = job()
-    say(cloud, backend, 0, phase="running", booted_at=zulu_time(cloud.clock.now()))
+    say(cloud, backend, 0, phase="running", waiting_at=zulu_time(cloud.clock.now()))
     reclaim(cloud, 0, 1000)
     assert backend.observe(ref).state is State.INTERRUPTED
     assert supervised(backend, ref)

@@ -11,6 +11,7 @@ from gputrain.backends.compute import causes as judge_of
 from gputrain.backends.compute.causes import BY_PEOPLE, OPERATIONS, VmReport, judge
 from gputrain.entrypoint import contract
 from gputrain.errors import TransientError
+from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
@@ -35,6 +36,7 @@ def result(state, code, *, cause=None, stop=None, at="2026-11-20T12:00:10.500000
 
 def ended(rank=0, why="", code=0, told=None, message=""):
     return {
+        "schema": SCHEMA,
         "phase": "ended",
         "node_rank": rank,
         "why": why,

@@ -40,15 +40,16 @@ def said(tmp_path, monkeypatch):
     server.close()
 
 
-def start(command, **options):
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+def call(command, env, given):
+    done = subprocess.run(command, env=env, input=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout.decode()
 
 
 @pytest.mark.parametrize(
     "registry", ["us-docker.pkg.dev", "europe-west4-docker.pkg.dev", "gcr.io", "eu.gcr.io"]
 )
 def test_googles_registries_are_given_the_vms_token_on_standard_input(said, registry):
-    container.fetch(f"{registry}/p/r/i:1", start)
+    container.fetch(f"{registry}/p/r/i:1", call)
     login, pull = said()
     assert login["words"] == ["login", "-u", "oauth2accesstoken", "--password-stdin", f"https://{registry}"]
     assert login["input"] == "sesame"
@@ -70,7 +71,7 @@ def test_googles_registries_are_given_the_vms_token_on_standard_input(said, regi
     ],
 )
 def test_no_other_registry_sees_a_token(said, image):
-    container.fetch(image, start)
+    container.fetch(image, call)
     assert [row["words"][0] for row in said()] == ["pull"]
     assert said()[0]["input"] == ""
 
@@ -80,26 +81,26 @@ def test_no_other_registry_sees_a_token(said, image):
 )
 def test_what_is_no_name_of_an_image_is_refused_before_docker_hears_of_it(said, image):
     with pytest.raises(container.Failed, match="no name of an image"):
-        container.fetch(image, start)
+        container.fetch(image, call)
 
 
 def test_a_pull_that_fails_is_tried_again(said, monkeypatch):
     monkeypatch.setenv("FAILURES", "2")
-    container.fetch("docker.io/i", start)
+    container.fetch("docker.io/i", call)
     assert len(said()) == 3
 
 
 def test_a_pull_that_keeps_failing_is_told_with_dockers_words_and_the_role(said, monkeypatch):
     monkeypatch.setenv("FAILURES", "9")
     with pytest.raises(container.Failed, match=r"denied: no such thing\n.*roles/artifactregistry\.reader"):
-        container.fetch("docker.io/i", start)
+        container.fetch("docker.io/i", call)
     assert not os.path.exists(said()[0]["kept"])
 
 
 def test_a_vm_without_docker_asks_for_another_boot_image(said, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(container.Failed, match="take a boot image with docker"):
-        container.fetch("docker.io/i", start)
+        container.fetch("docker.io/i", call)
 
 
 def test_values_stay_off_the_command_line_and_in_a_file_of_roots(tmp_path):

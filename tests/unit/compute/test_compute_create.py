@@ -100,7 +100,7 @@ def test_a_job_that_ran_and_ended_meanwhile_is_not_run_again(cloud, make, code):
             f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o",
             action="say what a guest says",
             params={"uploadType": "media", "name": f"jobs/once-1/attempt-0/{row}"},
-            data=b'{"phase": "ended"}',
+            data=b'{"schema": 2, "phase": "ended"}',
         )
     for vm in list(cloud.compute.vms.values()):
         make()._gangs.delete(vm.zone, vm.name)

@@ -250,26 +250,34 @@ def test_a_machine_without_a_driver_says_what_to_do(cloud, road, spec):
 
 
 class Garbled(LiveMode):
-    """Machines whose metadata does not hold the keeper as it was given."""
+    """Machines whose metadata does not hold what it was given."""
 
-    text = ""
+    key = text = ""
 
     def boot(self, vm):
         for item in vm.resource["metadata"]["items"]:
-            if item["key"] == "gputrain-keeper":
+            if item["key"] == self.key:
                 item["value"] = self.text
         super().boot(vm)
 
 
-@pytest.mark.parametrize("text", ["no JSON", '{"gputrain/keeper": "", "gputrain/keeper/vm.py": ""}'])
-def test_a_vm_whose_keeper_cannot_be_brought_says_so_and_powers_off(cloud, road, spec, text):
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("gputrain-keeper", "no JSON", b"the keeper cannot be brought, so this VM is powered off"),
+        ("gputrain-keeper", '{"gputrain/k": "", "gputrain/k/vm.py": ""}', b"the keeper cannot be brought"),
+        ("gputrain-job", "no JSON", b"cannot tell what its job is, and powers off"),
+        ("gputrain-job", '{"names": []}', b"cannot tell what its job is, and powers off"),
+    ],
+)
+def test_a_vm_that_cannot_know_its_job_says_so_and_powers_off(cloud, road, spec, key, text, said):
     garbled = Garbled(cloud.world)
-    garbled.text = text
+    garbled.key, garbled.text = key, text
     cloud.attach(garbled)
     ref = road.submit(spec(HELLO))
     wait_until(lambda: [vm.status for vm in cloud.compute.vms.values()] == ["TERMINATED"])
     (vm,) = cloud.compute.vms.values()
-    assert b"the keeper cannot be brought, so this VM is powered off" in vm.serial.read(0)[0]
+    assert said in vm.serial.read(0)[0]
     assert road.end(ref).failure.kind == "guest_shutdown"
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
@@ -50,7 +51,7 @@ def say(cloud, backend, ref, **document):
     backend._access.post(
         f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o", action="say what a guest says",
         params={"uploadType": "media", "name": f"jobs/{ref.name}/attempt-0/status-0.json"},
-        data=json.dumps(document).encode(),
+        data=json.dumps({"schema": SCHEMA, **document}).encode(),
     )  # fmt: skip
 
 

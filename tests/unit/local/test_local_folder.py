@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from gputrain.backends.local import folder
+from gputrain.keeper import folder
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

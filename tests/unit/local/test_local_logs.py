@@ -7,8 +7,9 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gputrain.backends.local import folder, logs
+from gputrain.backends.local import logs
 from gputrain.entrypoint.lines import timestamp
+from gputrain.keeper import folder
 
 
 def job(path, *nodes):

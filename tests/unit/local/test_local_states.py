@@ -4,9 +4,11 @@ import os
 
 import pytest
 
-from gputrain.backends.local import folder, states, status
+from gputrain.backends import status as status_of
+from gputrain.backends.local import states
 from gputrain.backends.results import first_cause
 from gputrain.entrypoint import contract
+from gputrain.keeper import folder, status
 from gputrain.lifecycle import State
 
 
@@ -27,7 +29,7 @@ def job(tmp_path):
         order = {"nodes": nodes, "created_at": created_at, "max_wait_s": max_wait_s}
         folder.write_json(str(tmp_path / folder.ORDER), order)
         if told is not None:
-            status.write(str(tmp_path), told)
+            folder.write_json(str(tmp_path / folder.STATE), {"schema": status.SCHEMA, **told})
         attempt = tmp_path / folder.ATTEMPT.format(attempt=(told or {}).get("attempt", 0))
         attempt.mkdir()
         for one in documents:
@@ -38,34 +40,44 @@ def job(tmp_path):
     return write
 
 
-def test_the_supervisor_uses_exactly_the_words_of_lifecycle():
-    words = {getattr(status, state.name) for state in State if isinstance(getattr(status, state.name), str)}
-    assert words == {state.value for state in State} == set(status.STATES)
+ENDS = [("", 0, State.SUCCEEDED), ("", 1, State.FAILED)] + [
+    (why, 75, status_of.CAUSES[why].state if why in status_of.CAUSES else State.FAILED) for why in status.WHYS
+]
+GOING = [phase for phase in status.PHASES if phase != status.ENDED]
 
 
-@pytest.mark.parametrize("state", [one for one in State if one.is_terminal])
-def test_a_terminal_state_is_what_was_told(job, state):
-    assert states.observe(job({"state": state.value, "attempt": 2})).state is state
+@pytest.mark.parametrize(("why", "code", "state"), ENDS)
+def test_an_end_is_what_was_told(job, why, code, state):
+    assert states.observe(job({"phase": "ended", "why": why, "exit_code": code})).state is state
 
 
-@pytest.mark.parametrize("state", [one for one in State if not one.is_terminal])
-def test_a_job_that_nobody_looks_after_has_failed(job, state):
-    seen = states.observe(job({"state": state.value}))
+def test_a_job_that_ended_well_was_not_cancelled_in_its_last_moment(job):
+    told = {"phase": "ended", "why": "cancelled", "exit_code": 0}
+    assert states.observe(job(told)).state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("phase", GOING)
+def test_a_job_that_nobody_looks_after_has_failed(job, phase):
+    seen = states.observe(job({"phase": phase}))
     assert (seen.state, seen.failure.kind) == (State.FAILED, "lost")
 
 
-@pytest.mark.parametrize("state", [one for one in State if not one.is_terminal])
-def test_a_job_that_somebody_looks_after_is_where_it_was_told_to_be(job, state):
-    path = job({"state": state.value})
-    held = folder.take(path)
+def test_a_job_that_somebody_looks_after_is_where_it_was_told_to_be(job, tmp_path):
+    path = job({"phase": "waiting"})
+    held, seen = folder.take(path), []
     try:
-        assert states.observe(path).state is state
+        for phase in GOING:
+            told = {"schema": status.SCHEMA, "phase": phase}
+            folder.write_json(str(tmp_path / folder.STATE), told)
+            seen.append(states.observe(path).state)
     finally:
         os.close(held)
+    going = [one for one in State if not one.is_terminal]
+    assert set(seen) == set(going)
 
 
 def test_a_job_whose_supervisor_died_after_the_verdict_has_succeeded(job):
-    path = job({"state": "running", "started_at": 1.0}, document(0, None, state="done"))
+    path = job({"phase": "running", "running_at": "2026-11-22T00:00:00Z"}, document(0, None, state="done"))
     assert states.observe(path).state is State.SUCCEEDED
 
 
@@ -107,7 +119,7 @@ def test_no_cause_is_no_failure():
 
 
 def test_an_agent_that_could_not_start_shows_its_last_lines(job, tmp_path):
-    path = job({"state": "failed", "exit_code": 64})
+    path = job({"phase": "ended", "exit_code": 64})
     (tmp_path / "node-0.log").write_bytes(b"gputrain.entrypoint: nothing to run\n")
     failure = states.observe(path).failure
     assert failure.exit_code == 64

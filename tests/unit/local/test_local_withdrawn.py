@@ -11,9 +11,10 @@ import time
 
 import pytest
 
-from gputrain.backends.local import Local, folder, states, status
+from gputrain.backends.local import Local, states
 from gputrain.backends.local.recorder import RECORDS
 from gputrain.errors import JobLostError, PermissionDeniedError
+from gputrain.keeper import folder, status
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
@@ -111,6 +112,22 @@ def test_a_withdrawn_job_is_gone_and_its_name_is_free(road, script):
     assert road.end(again).state is State.SUCCEEDED
 
 
+@pytest.mark.parametrize("delay_s", [0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15])
+def test_a_job_withdrawn_while_its_agents_start_leaves_nothing_in_its_name(road, script, delay_s):
+    ref = road.submit(TrainingSpec(script=script(WAIT), num_nodes=2), job_id="once-1")
+    threading.Event().wait(delay_s)
+    os.rename(os.path.join(ref.place, ref.name), os.path.join(ref.place, ".new-moved"))
+    assert none_left(ref, within_s=5)
+    assert not os.path.exists(os.path.join(ref.place, ref.name))
+
+
+def test_a_folder_that_is_no_job_is_not_taken_for_one(road, script):
+    request = road.request(TrainingSpec(script=script("pass")), job_id="mine-1")
+    (road.backend._root / "mine-1").mkdir(parents=True, mode=0o700)
+    with pytest.raises(PermissionDeniedError, match="mine-1 is no job's folder"):
+        road.backend.create(request)
+
+
 def test_a_job_that_another_process_made_is_not_withdrawn(road, script):
     words = [sys.executable, "-c", CREATE, str(road.backend._root), script(WAIT)]
     subprocess.run(words, check=True, capture_output=True)
@@ -172,14 +189,18 @@ def test_a_folder_of_another_user_is_refused(road, script):
 ODD = [None, True, -1, 1e400, "x", "\ud800", [], {}, [[[]]], 10**30, "deep"]
 
 
-@pytest.mark.parametrize(
-    "field", ["state", "schema", "attempt", "detail", "started_at", "ended_at", "exit_code", "lost"]
-)
+FIELDS = (
+    "phase", "schema", "attempt", "message", "running_at", "ended_at", "exit_code", "lost", "why", "result",
+    "lost_lines", "disk_was_full",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("field", FIELDS)
 def test_no_value_of_any_field_of_a_status_is_more_than_an_observation(tmp_path, field):
     tmp_path.chmod(0o700)
     folder.write_json(str(tmp_path / folder.ORDER), {"nodes": "all", "created_at": "x", "max_wait_s": []})
     for value in ODD:
-        told = {"schema": status.SCHEMA, "state": "failed", "lost": {"1": 99999}, field: value}
+        told = {"schema": status.SCHEMA, "phase": "ended", "lost": {"1": 99999}, field: value}
         text = json.dumps(told).replace('"deep"', "[" * 5000 + "]" * 5000)
         (tmp_path / folder.STATE).write_text(text)
         seen = states.observe(str(tmp_path))
@@ -187,7 +208,7 @@ def test_no_value_of_any_field_of_a_status_is_more_than_an_observation(tmp_path,
         seen.detail.encode()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"state": "flying", "schema": 1}', "[" * 100_000, "\x00"])
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"phase": "flying", "schema": 2}', "[" * 100_000, "\x00"])
 def test_a_damaged_status_is_an_observation_without_a_state(tmp_path, text):
     (tmp_path / folder.STATE).write_text(text)
     assert states.observe(str(tmp_path)).state is None

@@ -1,0 +1,140 @@
+"""A board in a bucket: the objects of one gang, below its attempt's prefix."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+
+from .cloud import Bucket
+from .status import ABSENT, CANCELLED, PEER, UNABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+    from .journal import Journal
+
+FIRST_S, EVERY_S = 2.0, 5.0
+"""How often the bucket is asked."""
+
+LOG_EVERY_S = 300.0
+
+
+class StatusBucket:
+    """Objects below a gang's prefix; a thread of its own speaks to the bucket, which may be slow or gone."""
+
+    def __init__(self, job: Any, rank: int, journal: Journal) -> None:
+        self.token = ""
+        self._job, self._rank, self._journal = job, rank, journal
+        self._bucket = Bucket(job["storage"], job["bucket"])
+        self._folder = f"{job['folder']}{job['attempt']}/"
+        self._word, self._absent = "", ", ".join(job["names"])
+        self._patience = time.monotonic() + job["boot_wait_s"]
+        self._due: Dict[str, Any] = {}
+        self._told: Dict[str, Any] = {}
+        self._is_over = False
+        self._has_news = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gputrain-board", daemon=True)
+
+    def holds_lock(self) -> bool:
+        """Whether the job belongs to this gang. The first VM to come decides, for its whole zone."""
+        mine = {"zone": self._job["zone"], "token": os.urandom(32).hex()}
+        name = self._folder + "lock"
+        absent = self._bucket.put(name, json.dumps(mine).encode(), only_if_absent=True)
+        held = mine if absent else json.loads(self._bucket.get(name))
+        self.token = held["token"]
+        return bool(held["zone"] == self._job["zone"])
+
+    def tell(self, document: Dict[str, Any]) -> None:
+        """As of `StatusBoard`."""
+        self._due = document
+        if not self._thread.is_alive() and not self._is_over:
+            self._thread.start()
+        self._has_news.set()
+
+    def word(self) -> str:
+        """As of `StatusBoard`."""
+        return self._word
+
+    def last(self, document: Dict[str, Any]) -> None:
+        """As of `StatusBoard`; the log is whole in the bucket before the end is told."""
+        if document["why"] == ABSENT:
+            document = {**document, "message": f"{self._absent} never booted"}
+        if document["message"]:
+            self._journal.say(document["message"], "ERROR")
+        self._is_over = True
+        self._has_news.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._send_logs()
+        self._due = {**document, "lost_lines": self._journal.lost_lines}
+        self._send()
+
+    def _run(self) -> None:
+        """Send what is new, the log where it has grown much or is old, and ask what is wanted of the job."""
+        sent, size, pause_s = time.monotonic(), 0, FIRST_S
+        while not self._is_over:
+            self._send()
+            if self._has_news.wait(pause_s):
+                self._has_news.clear()
+                continue
+            pause_s = EVERY_S
+            self._word = self._word or self._ask()
+            written = self._journal.offset
+            if written > 2 * size or (written > size and time.monotonic() > sent + LOG_EVERY_S):
+                sent, size = time.monotonic(), written
+                self._send_logs()
+
+    def _send(self) -> None:
+        document = self._due
+        if document is self._told:
+            return
+        body = json.dumps(document).encode()
+        try:
+            self._bucket.put(f"{self._folder}status-{self._rank}.json", body)
+            if document.get("why") in UNABLE:
+                self._bucket.put(self._folder + "failed", body, only_if_absent=True)
+        except OSError as error:
+            self._journal.say(f"the bucket cannot be written: {error}", "ERROR")
+        self._told = document
+
+    def _send_logs(self) -> None:
+        for path, name in self._journal.files():
+            try:
+                with open(path, "rb") as file:
+                    self._bucket.put(self._folder + name, file.read())
+            except OSError as error:  # noqa: PERF203  # one that fails must not keep the others
+                self._journal.say(f"{name} could not be sent: {error}", "WARNING")
+
+    def _ask(self) -> str:
+        """Why the gang should stop, as the bucket tells."""
+        try:
+            if self._bucket.exists(self._job["cancel"]):
+                return CANCELLED
+            if self._bucket.exists(self._folder + "failed"):
+                return PEER
+            if self._absent:
+                self._absent = self._not_booted()
+            return ABSENT if self._absent and time.monotonic() > self._patience else ""
+        except OSError:
+            return ""  # without the network the ranks go on; the time limit holds
+
+    def _not_booted(self) -> str:
+        """The nodes of the gang that have not said a word yet."""
+        there = self._bucket.list(self._folder + "status-")
+        names = enumerate(self._job["names"])
+        return ", ".join(name for rank, name in names if f"{self._folder}status-{rank}.json" not in there)
+
+
+def right_to(job: Any, bucket: str = "", prefix: str = "") -> str:
+    """What an account needs that writes below a prefix and no more; below the jobs', where that holds it."""
+    jobs = str(job["folder"]).partition(f"{job['job_id']}/")[0]
+    if not bucket or (bucket == job["bucket"] and prefix.startswith(jobs)):
+        bucket, prefix = job["bucket"], jobs
+    condition = f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/{prefix}')"
+    return (
+        f"roles/storage.objectViewer on gs://{bucket}, and roles/storage.objectUser there under the"
+        f" condition {condition}"
+    )

@@ -1,0 +1,270 @@
+"""Looks after the agents of a job on one machine, from the wait for its GPUs to the last word on its board.
+
+There is one loop, `Keeper.until`: whatever is waited for, the limits hold, a stop is passed on, and whoever
+does not heed it is killed. What differs from machine to machine is how GPUs are had and how agents start
+(`Site`), and where it is told how far the job has come (`StatusBoard`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+import traceback
+
+from gputrain.entrypoint import contract, processes
+
+from . import status
+from .rules import ASK, KILL, TICK_S, Rules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import (
+        AbstractSet,
+        Any,
+        Callable,
+        Dict,
+        Iterable,
+        List,
+        Mapping,
+        Optional,
+        Protocol,
+        Sequence,
+        Tuple,
+    )
+
+    from .board import StatusBoard
+
+    class Site(Protocol):
+        """Where agents run."""
+
+        asked: str
+        """What it means when this process is asked to end: a word for why the job stops."""
+        restarts: int
+        """How often an attempt that lost a node, or was stopped from outside, is followed by another here."""
+        saves_s: float
+        """How long agents give their ranks to save."""
+        patience_s: float
+        """How long agents that were asked to stop may take."""
+
+        def waiting(self) -> Rules:
+            """The limits while it waits for GPUs."""
+
+        def wait(self, keeper: Keeper) -> None:
+            """Wait for the GPUs. Raises Failed where they cannot be had."""
+
+        def deadline(self) -> float:
+            """When the job's time is over, once the GPUs are there."""
+
+        def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:
+            """Start the agents; the node of each, by pid. Raises Failed, or OSError."""
+
+        def have_ranks(self, agents: Sequence[int]) -> bool:
+            """Whether ranks run below the agents."""
+
+        def spared(self) -> AbstractSet[int]:
+            """What goes on when an attempt has ended."""
+
+        def finish(self, keeper: Keeper) -> Dict[str, Any]:
+            """End all else, and what is to be told beside the exit code. Raises Failed where no agent ran."""
+
+
+STARTING_TICK_S = 0.05
+"""How often a look is taken while ranks start: their start is told within this."""
+STRANDED_S = 5.0
+"""How long agents may go on after one of them ended before any rank ran: they wait for what cannot come."""
+ENDING_S = 65.0
+"""How much longer than the ranks' time to save an agent may take: 60 s is the gang's limit for a verdict."""
+RESTART_AFTER_S = 1.0
+AGAIN = {contract.NODE_LOST: "a node was lost", contract.STOPPED: "it was stopped from outside"}
+"""The ends of an attempt after which there may be another."""
+
+
+class Failed(Exception):
+    """This machine cannot run the job; the text says why and what to do."""
+
+    def __init__(self, text: str, why: str = status.BOOT) -> None:
+        super().__init__(text)
+        self.why = why
+
+
+class Stopped(Exception):
+    """A stop came while nothing ran that could save."""
+
+
+def grace_s(given: str) -> float:
+    """How long agents give their ranks to save; a setting that is none they complain of themselves."""
+    try:
+        return max(0.0, float(given or contract.ENVIRONMENT[contract.GRACE][1]))
+    except ValueError:
+        return 0.0
+
+
+class Keeper:
+    """Keeps one job, or one node of it."""
+
+    def __init__(self, board: StatusBoard, machine: Site, **who: Any) -> None:
+        self.rules = machine.waiting()
+        self.asked = ""
+        """Why this process itself was asked to end; empty while it was not."""
+        self.document: Dict[str, Any] = {
+            "schema": status.SCHEMA,
+            "phase": status.WAITING,
+            "attempt": 0,
+            **who,
+        }
+        self.endings: Dict[int, processes.Ending] = {}
+        self._board, self._machine = board, machine
+        self._agents: Dict[int, int] = {}
+        self._first_ending_at = 0.0
+
+    def keep(self) -> None:
+        """Run the job to its end, and tell how that was."""
+        code: Optional[int] = None
+        news: Dict[str, Any] = {}
+        try:
+            self._machine.wait(self)
+            code = self._attempts()
+        except Stopped:
+            pass
+        except (Failed, OSError) as error:
+            code, news = contract.BAD_ENVIRONMENT, self._refusal(error)
+        self._end_children()
+        try:
+            news = {**self._machine.finish(self), **news}
+        except Failed as error:
+            code, news = contract.BAD_ENVIRONMENT, self._refusal(error)
+        self._end(code, news)
+
+    def crashed(self) -> None:
+        """Leave nothing running, and a word, where the keeper itself went wrong."""
+        with contextlib.suppress(OSError):
+            traceback.print_exc()
+        self._end_children()
+        with contextlib.suppress(Exception):
+            self._machine.finish(self)
+        self._end(None, {"why": status.BOOT, "message": traceback.format_exc(limit=-3)})
+
+    def _refusal(self, error: Exception) -> Dict[str, Any]:
+        why = self.rules.stop or getattr(error, "why", status.BOOT)
+        return {"why": why, "message": getattr(error, "strerror", None) or str(error)}
+
+    def _attempts(self) -> int:
+        deadline, attempt = self._machine.deadline(), self.document["attempt"]
+        last = attempt + self._machine.restarts
+        while True:
+            self.rules = Rules(deadline, status.RUN_LIMIT, self._machine.patience_s)
+            self._agents, self._first_ending_at = {}, 0.0
+            self.tell(status.STARTING, attempt=attempt)
+            self._agents = self._machine.start(self, attempt)
+            self.until(lambda: not self._running(self._agents))
+            self._end_children()
+            code = self._code(min(self._agents, key=lambda pid: self._agents[pid]))  # the verdict is node 0's
+            if attempt == last or not self._goes_on(code):
+                return code
+            attempt += 1
+
+    def _goes_on(self, code: int) -> bool:
+        """Whether another attempt follows, a moment later."""
+        if code not in AGAIN or self.rules.stop:
+            return False
+        self.tell(status.INTERRUPTED, message=AGAIN[code] + "; starts again")
+        with contextlib.suppress(Stopped):
+            self.sleep(RESTART_AFTER_S)
+        return not self.rules.stop
+
+    def until(self, is_so: Callable[[], bool], *others: int) -> None:
+        """Let time pass until something is so; a stop reaches the agents, and these others.
+
+        Raises Stopped where a stop came first, and none of them runs.
+        """
+        while not is_so():
+            running = self._running([*self._agents, *others])
+            is_starting = self.document["phase"] == status.STARTING
+            if is_starting and self._agents and self._machine.have_ranks(running):
+                self.tell(status.RUNNING)
+            due = self.rules.at(time.monotonic(), self.asked or self._board.word(), self._leave_by())
+            if self.rules.stop and not running:
+                raise Stopped
+            if due:
+                processes.tell(running, signal.SIGKILL if due == KILL else signal.SIGTERM)
+            if due == ASK and self.rules.stop == status.CANCELLED:
+                self.tell(status.STOPPING)
+            tick_s = STARTING_TICK_S if is_starting else TICK_S
+            if processes.wait(self.rules.pause_s(time.monotonic(), tick_s)):
+                self.asked = self._machine.asked
+            self.look()
+
+    def look(self) -> None:
+        """Take in which children have ended."""
+        self.endings.update(processes.reap())
+        if not self._first_ending_at and any(pid in self.endings for pid in self._agents):
+            self._first_ending_at = time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass. Raises as `until`."""
+        end = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() >= end)
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], folder: str, out: int, given: Optional[int] = None
+    ) -> int:
+        """Start a child that ends with us; its pid. Raises Stopped where a stop came before."""
+        if self.rules.stop:
+            raise Stopped
+        pid = processes.start(argv, env, folder, out, given)
+        self.endings.pop(pid, None)  # another's, long ago
+        return pid
+
+    def call(
+        self, argv: Sequence[str], env: Mapping[str, str] = os.environ, given: bytes = b""
+    ) -> Tuple[int, str]:
+        """Run a program that a stop reaches as well: its exit code, and what it said. Raises as `start`."""
+        import tempfile  # half of what a keeper of this machine would load, and that one calls nothing
+
+        read, write = os.pipe()
+        os.write(write, given)
+        os.close(write)
+        with tempfile.TemporaryFile() as said:
+            try:
+                pid = self.start(argv, env, "/", said.fileno(), read)
+            finally:
+                os.close(read)
+            self.until(lambda: pid in self.endings, pid)
+            said.seek(0)
+            return self._code(pid), said.read().decode("utf-8", "replace").strip()
+
+    def tell(self, phase: str, **news: Any) -> None:
+        """Put on the board how far the job has come."""
+        self._board.tell(self._turn(phase, news))
+
+    def _turn(self, phase: str, news: Mapping[str, Any]) -> Dict[str, Any]:
+        """The document with what is new; the first attempt to run tells since when the job does."""
+        at = phase + "_at"
+        moment = self.document[at] if phase == status.RUNNING and at in self.document else status.now()
+        self.document = {**self.document, "message": "", **news, "phase": phase, at: moment}
+        return self.document
+
+    def _end(self, code: Optional[int], news: Mapping[str, Any]) -> None:
+        ended = {node: self.endings[pid] for pid, node in self._agents.items() if pid in self.endings}
+        lost = {node: ending.signal for node, ending in ended.items() if ending.signal}
+        told = {"why": self.rules.stop, "exit_code": code, "lost": lost, **news}
+        self._board.last(self._turn(status.ENDED, told))
+
+    def _end_children(self) -> None:
+        self.endings.update(processes.end_children(self._machine.spared()))
+
+    def _running(self, pids: Iterable[int]) -> List[int]:
+        return [pid for pid in pids if pid not in self.endings]
+
+    def _leave_by(self) -> float:
+        """When the agents have to go that are left after the first has ended."""
+        if not self._first_ending_at:
+            return float("inf")
+        late = self._machine.saves_s + ENDING_S if self.document["phase"] != status.STARTING else STRANDED_S
+        return self._first_ending_at + late
+
+    def _code(self, pid: int) -> int:
+        code = self.endings[pid].exit_code
+        return contract.NODE_LOST if code is None else code

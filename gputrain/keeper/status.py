@@ -1,0 +1,32 @@
+"""The words of the document in which a keeper tells how far its job has come; the same on every board.
+
+One row per fact and nothing else here: keepers write these, ``gputrain.backends.status`` reads them.
+"""
+
+from __future__ import annotations
+
+import time
+
+SCHEMA = 2
+
+WAITING, STARTING, RUNNING, STOPPING, INTERRUPTED, ENDED = (
+    "waiting", "starting", "running", "stopping", "interrupted", "ended"
+)  # fmt: skip
+PHASES = (WAITING, STARTING, RUNNING, STOPPING, INTERRUPTED, ENDED)
+"""Values of ``phase``."""
+
+CANCELLED = "cancelled"
+RUN_LIMIT, WAIT_LIMIT = "max_run_duration", "max_wait_duration"
+BOOT, RESTARTED, ABSENT = "boot", "restarted", "absent"
+PEER, SHUTDOWN = "peer", "shutdown"
+WHYS = (CANCELLED, RUN_LIMIT, WAIT_LIMIT, BOOT, RESTARTED, ABSENT, PEER, SHUTDOWN)
+"""Values of ``why``: what made the keeper stop its agents, or start none; empty where nothing did."""
+
+UNABLE = (ABSENT, BOOT, RESTARTED)
+"""Why a node ended that never trained: the agents of the others may not know."""
+
+
+def now() -> str:
+    """RFC 3339, to the millisecond, as every moment of the document."""
+    passed_s = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(passed_s)) + f".{int(passed_s % 1 * 1000):03d}Z"
