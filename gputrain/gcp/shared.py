@@ -89,6 +89,12 @@ class Kept(Generic[K, V]):
             self._forget()
             return tuple((key, value) for key, (_, value) in self._held.items())
 
+    def __len__(self) -> int:
+        """How much is kept now."""
+        with self._lock:
+            self._forget()
+            return len(self._held)
+
     def _forget(self) -> None:
         now = self._now()
         while self._held:

@@ -37,6 +37,7 @@ class RegionWatch:
         self._region = region
         now = jobs.access.now
         self._known: Kept[str, SeenJob] = Kept(idle_s=FORGET_S, most=MOST, now=now)
+        # those that may still change: to count them must not cost a look at each
         self._asked: Kept[str, bool] = Kept(idle_s=FORGET_S, most=MOST, now=now)
         self._singly: Shared[str, SeenJob] = Shared(fresh_s=lambda _: self._pause_s, now=now, most=MOST)
         self._together: Shared[str, Mapping[str, SeenJob]] = Shared(fresh_s=lambda _: self._pause_s, now=now)
@@ -48,11 +49,12 @@ class RegionWatch:
         Raises:
             MissingError: there is no such job any more.
         """
-        self._asked.put(resource, True)
         known = self._known.get(resource)
         if known is not None and _is_final(known):
+            self._asked.drop(resource)
             return known
-        if self._watched() > FEW:
+        self._asked.put(resource, True)
+        if len(self._asked) > FEW:
             listed = self._together.get(self._region, self._list).get(resource)
             if listed is not None:
                 return listed
@@ -81,11 +83,6 @@ class RegionWatch:
             listed = list(found := self._jobs.list(self._region, wanted).seen)
         self._pause_s = max(FRESH_S, -(-len(found) // PAGE_SIZE) * PAGE_COSTS_S)
         return {seen.resource: self._known.put(seen.resource, seen) for seen in listed}
-
-    def _watched(self) -> int:
-        """How many jobs may still change."""
-        ended = {resource for resource, seen in self._known.items() if _is_final(seen)}
-        return sum(resource not in ended for resource, _ in self._asked.items())
 
 
 def _changed(known: SeenJob, new: SeenJob) -> SeenJob:
