@@ -11,6 +11,7 @@ import contextlib
 import multiprocessing
 import socket
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -46,17 +47,23 @@ def bare(told: Connection) -> None:
             """Say nothing, as the emulator does."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    told.send(server.server_address[1])
-    server.serve_forever()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    tell(told, server.server_address[1])
 
 
 def emulator(told: Connection) -> None:
     import gputrain_emulator
 
     with gputrain_emulator.start(rate_limits=False) as cloud:
-        told.send(cloud.server.server_address[1])
-        with contextlib.suppress(EOFError):
-            told.recv()
+        tell(told, cloud.server.server_address[1])
+
+
+def tell(told: Connection, port: int) -> None:
+    """Say the port, and then the processor's seconds of this process as often as asked."""
+    told.send(port)
+    with contextlib.suppress(EOFError):
+        while told.recv():
+            told.send(time.process_time())
 
 
 def raw(port: int, path: str, seconds: float) -> int:
@@ -100,38 +107,51 @@ def official(port: int) -> float:
     return pages / (time.perf_counter() - begin)
 
 
-def served(run: Callable[[Connection], None]) -> tuple[int, Callable[[], None]]:
-    """The port of a server in a process of its own, and what ends it."""
-    here, there = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=run, args=(there,), daemon=True)
-    process.start()
-    port: int = here.recv()
+class Served:
+    """A server in a process of its own."""
 
-    def end() -> None:
-        here.close()
-        process.kill()
+    def __init__(self, run: Callable[[Connection], None]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._here, there = context.Pipe()
+        self._process = context.Process(target=run, args=(there,), daemon=True)
+        self._process.start()
+        self.port: int = self._here.recv()
 
-    return port, end
+    def processor_s(self) -> float:
+        self._here.send(True)
+        return float(self._here.recv())
+
+    def end(self) -> None:
+        self._here.close()
+        self._process.kill()
+
+
+def costs(server: Served, path: str) -> tuple[float, float]:
+    """Requests a second of eight threads, and the server's microseconds of the processor for each."""
+    before = server.processor_s()
+    rate = crowd(server.port, path)
+    return rate, 1e6 * (server.processor_s() - before) / (rate * SECONDS)
 
 
 def measure() -> Iterator[Measure]:
     """Each figure beside its limit, the median of five turns."""
-    (plain, end_plain), (port, end) = served(bare), served(emulator)
-    rates: dict[str, list[float]] = {name: [] for name in ("bare", "zone", "pages", "official")}
-    for _ in range(ROUNDS):
-        rates["bare"].append(crowd(plain, "/"))
-        rates["zone"].append(crowd(port, ZONE))
-        rates["pages"].append(crowd(port, AGGREGATED, 1))
-        rates["official"].append(official(port))
-    bare_s, zone_s, pages_s, official_s = (statistics.median(values) for values in rates.values())
-    note = f"{zone_s:.0f} a second, {bare_s:.0f} of a bare http.server"
+    plain, cloud = Served(bare), Served(emulator)
+    turns = [
+        (costs(plain, "/"), costs(cloud, ZONE), crowd(cloud.port, AGGREGATED, 1), official(cloud.port))
+        for _ in range(ROUNDS)
+    ]
+    wall = statistics.median(bare_s / zone_s for (bare_s, _), (zone_s, _), *_ in turns)
+    processor = statistics.median(zone_us / bare_us for (_, bare_us), (_, zone_us), *_ in turns)
+    zone_s, zone_us = (statistics.median(turn[1][at] for turn in turns) for at in (0, 1))
+    note = f"{zone_s:.0f} a second, {zone_us:.0f} us each; in wall time {wall:.2f} times"
     yield Measure(
-        what="bare http.server over zones.get, 8 threads",
-        value=bare_s / zone_s,
+        what="processor of zones.get over a bare http.server's, 8 threads",
+        value=processor,
         target=2.0,
         unit="times",
         note=note,
     )
+    pages_s, official_s = (statistics.median(turn[at] for turn in turns) for at in (2, 3))
     note = f"{pages_s:.0f} a second; the official client, its decoding included: {official_s:.0f} a second"
     yield Measure(
         what="page of aggregated machine types, raw client",
@@ -140,5 +160,5 @@ def measure() -> Iterator[Measure]:
         unit="ms",
         note=note,
     )
-    end_plain()
-    end()
+    plain.end()
+    cloud.end()

@@ -5,23 +5,32 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
-from collections.abc import Mapping
-from email.message import Message
+from collections.abc import Iterable, Mapping
 
 from gputrain_emulator.errors import ApiError
 
+_ONCE = frozenset({"host", "content-length", "transfer-encoding"})
 
-def target(headers: Message, wanted: str) -> str:
-    """Path and query of a request; raises ApiError for one that is framed in two ways, or for another host.
+
+def headers(sent: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The headers of a request, names in lower case; raises ApiError for one that is framed in two ways.
 
     RFC 9112, 3.2 and 6.3: what a proxy and its server could understand differently is refused.
     """
-    lengths, coding = headers.get_all("Content-Length", []), headers.get("Transfer-Encoding")
-    hosts = headers.get_all("Host", [])
-    if len(lengths) > 1 or (lengths and coding is not None) or len(hosts) > 1:
-        raise ApiError(400, "The request says its length or its host in two ways.")
-    if coding is not None and coding.strip().lower() != "chunked":
-        raise ApiError(400, "Transfer-Encoding must be chunked.")
+    found: dict[str, str] = {}
+    for name, value in sent:
+        key = name.lower()
+        if key in found and key in _ONCE:
+            raise ApiError(400, f"The request has two headers {name}.")
+        found[key] = value
+    coding = found.get("transfer-encoding")
+    if coding is not None and (coding.strip().lower() != "chunked" or "content-length" in found):
+        raise ApiError(400, "Transfer-Encoding must be chunked, and stand without a Content-Length.")
+    return found
+
+
+def target(wanted: str) -> str:
+    """Path and query of a request; raises ApiError 404 for one that is meant for another host."""
     if wanted.startswith("/"):
         return wanted
     found = re.fullmatch(r"https?://([^/?#]*)(/.*)?", wanted)

@@ -68,8 +68,6 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Server
     protocol_version = "HTTP/1.1"
-    server_version = "ESF"
-    sys_version = ""
     wbufsize = -1
     disable_nagle_algorithm = True
     timeout = IDLE_S
@@ -138,15 +136,15 @@ class Handler(BaseHTTPRequestHandler):
         return _date(int(now if timestamp is None else timestamp))
 
     def _request(self) -> Request:
-        self.path = frames.target(self.headers, self.path)
+        headers = frames.headers(self.headers.raw_items())
+        self.path = frames.target(self.path)
         limit, body = MAX_JSON_BODY, b""
-        if "Transfer-Encoding" in self.headers:
+        if "transfer-encoding" in headers:
             limit = self._body_limit()
             body = self._chunks(limit)
-        elif self.headers.get("Content-Length", "0") != "0":
+        elif headers.get("content-length", "0") != "0":
             limit = self._body_limit()
-            body = self._counted(limit)
-        headers = {name.lower(): value for name, value in self.headers.items()}
+            body = self._counted(headers["content-length"].strip(), limit)
         if headers.get("content-encoding", "").lower() == "gzip":
             body = _unpacked(body, limit)
         return Request(verb=self.command, target=self.path, headers=headers, body=body)
@@ -162,8 +160,7 @@ class Handler(BaseHTTPRequestHandler):
             return MAX_JSON_BODY
         return method.max_body
 
-    def _counted(self, limit: int) -> bytes:
-        text = self.headers["Content-Length"]
+    def _counted(self, text: str, limit: int) -> bytes:
         if not re.fullmatch("[0-9]{1,18}", text):  # isdigit takes a superscript, which int does not
             raise ApiError(400, "Invalid Content-Length.")
         if int(text) > limit:
@@ -201,16 +198,7 @@ class Handler(BaseHTTPRequestHandler):
         wire = outcome.wire if outcome else ()
         if any(isinstance(fault, Double) for fault in wire):
             body *= 2
-        self.send_response(reply.status)
-        if "content-type" not in {name.lower() for name in reply.headers}:
-            self.send_header("Content-Type", reply.content_type)
-        for name, value in reply.headers.items():
-            self.send_header(name, value)
-        if reply.status != 204 and reply.status != 304:
-            self.send_header("Content-Length", str(len(body)))
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
+        self.wfile.write(self._head(reply, len(body)))
         if self.command == "HEAD":
             body = b""
         for fault in wire:
@@ -222,6 +210,19 @@ class Handler(BaseHTTPRequestHandler):
                 body = b""
         self.wfile.write(body)
 
+    def _head(self, reply: Reply, length: int) -> bytes:
+        """Status line and headers, in one piece: header by header costs a tenth of a small answer."""
+        phrase = self.responses.get(reply.status, ("",))[0]
+        lines = [f"HTTP/1.1 {reply.status} {phrase}", "Server: ESF", f"Date: {self.date_time_string()}"]
+        if not any(name.lower() == "content-type" for name in reply.headers):
+            lines.append(f"Content-Type: {_one_line(reply.content_type)}")
+        lines += [f"{name}: {_one_line(value)}" for name, value in reply.headers.items()]
+        if reply.status not in (204, 304):
+            lines.append(f"Content-Length: {length}")
+        if self.close_connection:
+            lines.append("Connection: close")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "replace")
+
     def _trickle(self, body: bytes, seconds: float) -> None:
         steps = max(1, min(20, len(body)))
         size = -(-len(body) // steps)
@@ -229,6 +230,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body[start : start + size])
             self.wfile.flush()
             time.sleep(seconds / steps)
+
+
+def _one_line(value: str) -> str:
+    """A header's value: what users store of an object may hold anything, and must end no line."""
+    return value if value.isprintable() else "".join(c if c.isprintable() else " " for c in value)
 
 
 def _unpacked(body: bytes, limit: int) -> bytes:

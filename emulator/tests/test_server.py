@@ -280,6 +280,19 @@ def test_what_is_no_request_gets_a_status_line_and_google_words(
     assert json.loads(reply.partition(b"\r\n\r\n")[2])["error"]["status"] != "UNKNOWN"
 
 
+@pytest.mark.parametrize("kind", ["a/b\r\nX-Evil: 1", "é/😀", "\0", "a\nb", "\ud800"])
+def test_what_is_stored_of_an_object_ends_no_line_of_the_answer(cloud: Cloud, kind: str) -> None:
+    cloud.add_bucket("bucket-1")
+    path = "/storage/v1/b/bucket-1/o"
+    url = cloud.endpoints.url + path
+    requests.post(f"{cloud.endpoints.url}/upload{path}?uploadType=media&name=a", b"x", timeout=10)
+    body = {"contentType": kind, "contentDisposition": kind, "cacheControl": kind}
+    assert requests.patch(f"{url}/a", json=body, timeout=10).status_code in (200, 400)
+    reply = requests.get(f"{url}/a?alt=media", timeout=10)
+    assert (reply.status_code, reply.content) == (200, b"x")
+    assert "X-Evil" not in reply.headers
+
+
 def test_the_clock_refuses_to_go_where_no_date_is(cloud: Cloud) -> None:
     for seconds in (1e300, -1, "NaN"):
         url = f"{cloud.endpoints.url}/_emulator/advance"
