@@ -35,7 +35,7 @@ NEEDS: tuple[Need, ...] = (
 
 Source of the roles: Google's IAM reference by general knowledge, not re-read.
 """
-_QUOTAS = Need(
+QUOTAS = Need(
     permission="cloudquotas.quotas.get",
     call="tell the quotas of H100 and newer",
     role="roles/cloudquotas.viewer",
@@ -71,7 +71,7 @@ def look(
     name = home.name if home is not None else ""
     things = [
         apis(access, (*of, _STORAGE, CLOUD_QUOTAS, *secrets)),
-        *permissions(access, (*needs, _QUOTAS), bucket=name, account=runs_as),
+        *permissions(access, (*needs, QUOTAS), bucket=name, account=runs_as),
         bucket(access, home, region),
         *((account(access, runs_as),) if runs_as else ()),
         *code(spec, installed=False),

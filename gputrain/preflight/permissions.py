@@ -34,6 +34,16 @@ class Need:
     on: On = On.PROJECT
     is_optional: bool = False
     """True where jobs run without it, and something stays unknown."""
+    only_with: str = ""
+    """The setting without which it is not needed."""
+
+
+def role_file(needs: Sequence[Need], title: str) -> str:
+    """What is granted on a project, for ``gcloud iam roles create NAME --project P --file``."""
+    held = sorted(one.permission for one in needs if one.on is On.PROJECT and not one.only_with)
+    return "\n".join(
+        [f"title: {title}", "stage: GA", "includedPermissions:", *(f"- {one}" for one in held), ""]
+    )
 
 
 def permissions(

@@ -16,7 +16,7 @@ from gputrain.gcp.ways_out import commands, read_ways_out
 from gputrain.planning import Candidate
 from gputrain.preflight import Check, Checks, Finding, Question
 from gputrain.preflight.examine import PATIENCE
-from gputrain.preflight.google import NEEDS as OF_GOOGLE, find, look, network
+from gputrain.preflight.google import NEEDS as OF_GOOGLE, QUOTAS, find, look, network
 from gputrain.preflight.images import image
 from gputrain.preflight.permissions import Need, On
 from gputrain.preflight.project import NeededApi
@@ -56,16 +56,25 @@ _PLANS = tuple(
     )
 )
 """What planning reads; without one, something stays unknown."""
-_IMAGE = (
-    Need(permission="compute.images.get", call="look at the boot image", role=_ADMIN),
-    Need(permission="compute.images.getFromFamily", call="look at the boot image's family", role=_ADMIN),
-    Need(permission="compute.images.useReadOnly", call="boot from the image", role=_ADMIN),
+_IMAGE = tuple(
+    Need(permission=permission, call=call, role=_ADMIN, only_with="an image of your own project")
+    for permission, call in (
+        ("compute.images.get", "look at the boot image"),
+        ("compute.images.getFromFamily", "look at the boot image's family"),
+        ("compute.images.useReadOnly", "boot from the image"),
+    )
 )
 """Of images of one's own project; Google's are for everybody."""
-_TAGS = Need(permission="compute.instances.setTags", call="put network_tags on the VMs", role=_ADMIN)
+_TAGS = Need(
+    permission="compute.instances.setTags", call="put network_tags on the VMs", role=_ADMIN,
+    only_with="`network_tags=`",
+)  # fmt: skip
 _EXTERNAL = Need(
-    permission="compute.subnetworks.useExternalIp", call="give the VMs external addresses", role=_ADMIN
-)
+    permission="compute.subnetworks.useExternalIp", call="give the VMs external addresses", role=_ADMIN,
+    only_with="`external_ip=True`",
+)  # fmt: skip
+TABLE = (*NEEDS, QUOTAS, *_PLANS, *_IMAGE, _TAGS, _EXTERNAL)
+"""Everything that any call of this backend needs."""
 
 _APIS = (NeededApi(name="compute.googleapis.com", purpose="make VMs"),)
 

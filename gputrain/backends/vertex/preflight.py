@@ -11,7 +11,7 @@ from gputrain.catalog import Service, Shape
 from gputrain.gcp import Access
 from gputrain.planning import Candidate
 from gputrain.preflight import Checks, Question
-from gputrain.preflight.google import NEEDS as OF_GOOGLE, look, network
+from gputrain.preflight.google import NEEDS as OF_GOOGLE, QUOTAS, look, network
 from gputrain.preflight.images import image
 from gputrain.preflight.permissions import Need
 from gputrain.preflight.project import NeededApi
@@ -30,6 +30,9 @@ NEEDS: tuple[Need, ...] = (
 
 Source of the roles: Google's IAM reference by general knowledge, not re-read.
 """
+
+TABLE = (*NEEDS, QUOTAS)
+"""Everything that any call of this backend needs."""
 
 _APIS = (
     NeededApi(name="aiplatform.googleapis.com", purpose="run jobs"),

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gputrain import PermissionDeniedError
-from gputrain.preflight.permissions import On
+from gputrain import PermissionDeniedError, Trainer
+from gputrain.preflight.permissions import On, role_file
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute import images
 from tests import present
 from tests.road import Road, supervised
+from tests.unit.preflight import permissions_page
 from tests.unit.preflight.conftest import ACCOUNT, LOOKS, needs_of, permissions_of
 
 EVERY = [(kind, permission) for kind in present.CLOUDS for permission in sorted(permissions_of(kind))]
@@ -61,6 +62,30 @@ def test_the_table_holds_nothing_that_is_not_needed(cloud, backend_of, code, kin
     with pytest.raises(PermissionDeniedError) as caught:
         story(cloud, backend_of(kind, permissions_of(kind) - {missing}), code)
     assert missing in f"{caught.value} {caught.value.permission}"
+    assert living(cloud) <= {job.ref.name for job in Trainer(backend_of(kind)).jobs()}
+
+
+GOING = ("JOB_STATE_QUEUED", "JOB_STATE_PENDING", "JOB_STATE_RUNNING")
+
+
+def living(cloud):
+    """The jobs of what bills."""
+    vms = {vm.resource["labels"]["gputrain-job"] for vm in cloud.compute.vms.values()}
+    return vms | {
+        job.document["displayName"] for job in cloud.vertex.jobs.values() if job.life.state.value in GOING
+    }
+
+
+def test_the_page_is_written_from_the_tables():
+    assert permissions_page.PAGE.read_text() == permissions_page.written()
+
+
+@pytest.mark.parametrize("kind", present.CLOUDS)
+def test_the_role_file_is_what_gcloud_reads_and_holds_the_table(kind):
+    told = role_file(needs_of(kind), "gputrain").splitlines()
+    assert told[:3] == ["title: gputrain", "stage: GA", "includedPermissions:"]
+    of_project = {need.permission for need in needs_of(kind) if need.on is On.PROJECT}
+    assert {line.removeprefix("- ") for line in told[3:]} == of_project
 
 
 @pytest.mark.parametrize(("kind", "missing"), EVERY)

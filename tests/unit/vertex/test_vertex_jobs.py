@@ -6,7 +6,7 @@ import sys
 TENANTS = """
 import sys, threading
 from google.oauth2.credentials import Credentials
-from gputrain.backends.vertex.jobs import Jobs
+from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.settings import Transport
 from gputrain.gcp import Access, Endpoints
 
@@ -17,7 +17,7 @@ start, wrong = threading.Barrier(8), []
 def tenant(number):
     endpoints = Endpoints(aiplatform="http://127.0.0.1:9")
     access = Access(project=f"p-{number}", credentials=Credentials(token="x"), endpoints=endpoints)
-    jobs = Jobs(access=access, transport=Transport.REST)
+    jobs = JobService(access=access, transport=Transport.REST)
     start.wait()
     try:
         jobs._client("us-central1")
