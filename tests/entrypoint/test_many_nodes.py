@@ -1,9 +1,11 @@
 """Several nodes: joining, who is named when one is missing or lost, strangers at the port."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -153,6 +155,33 @@ def test_a_coordinator_that_says_nothing_is_waited_for_no_longer_than_the_time_t
             one.close()
     assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 0)
     assert "whoever answered there said nothing" in node.cause["message"]
+
+
+@pytest.mark.parametrize("said", [b"x", b"\n", b'{"type": "challenge", "nonce": "n"}\n', b""])
+def test_a_coordinator_that_keeps_saying_nothing_of_use_is_waited_for_no_longer(cluster, said):
+    host, port = cluster.coordinator.split(":")
+    is_over = threading.Event()
+
+    def drip():
+        """Say the same to whoever comes, a little at a time; or hang up on him at once."""
+        while not is_over.is_set():
+            with contextlib.suppress(OSError), server.accept()[0] as sock:
+                while said and not is_over.wait(0.02):
+                    sock.sendall(said)
+
+    with socket.create_server((host, int(port))) as server:
+        server.settimeout(0.2)
+        thread = threading.Thread(target=drip)
+        thread.start()
+        node = cluster.start(cluster.script(PLACE), rank=1, nodes=2, flags=["--join-timeout=1"])
+        began = time.monotonic()
+        try:
+            assert node.wait(20).code == 69
+        finally:
+            is_over.set()
+            thread.join()
+    assert time.monotonic() - began < 10
+    assert (node.cause["kind"], node.cause["node_rank"]) == ("node_missing", 0)
 
 
 LIES = {
