@@ -204,3 +204,12 @@ def test_whoever_waits_starts_it_again(cloud, make, job):
     assert waiting.state is State.INTERRUPTED
     assert waiting.resume()
     assert waiting.refresh().attempt == 1
+
+
+def test_a_log_that_is_not_whole_is_told_however_well_the_job_ended(cloud, job):
+    ref, backend = job()
+    result = {"state": "done", "exit_code": 0, "node_rank": 0, "lost_lines": 2}
+    say(cloud, backend, 0, phase="ended", exit_code=0, result=result, lost_lines=3)
+    seen = backend.observe(ref)
+    assert (seen.state, seen.exit_code) == (State.SUCCEEDED, 0)
+    assert seen.detail == "5 lines of the log were lost: they could not be written"
