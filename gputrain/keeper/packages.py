@@ -1,3 +1,4 @@
+# ruff: noqa: S606  # exec is the purpose
 """What a job requires beyond what is installed: an environment above the one that is there, which stays.
 
 What is installed is seen and not brought again, and torch keeps its version with the libraries that belong to
@@ -14,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+
+from gputrain.entrypoint import contract
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,12 +56,13 @@ class Environment:
         )
 
 
-def install(requirements: Any, folder: str) -> Environment:
+def install(requirements: Any, folder: str, outer: Any = None) -> Environment:
     """The environment that has the requirements; the same ones of the same Python are installed once.
 
     Args:
         requirements: pip's words for them.
         folder: where environments lie.
+        outer: where what is installed lies, in its order; this Python's own by default.
 
     Raises:
         Refused: pip could not install them, or they contradict what is kept.
@@ -69,30 +73,31 @@ def install(requirements: Any, folder: str) -> Environment:
     if words[0] == "-r":
         with open(words[1], encoding="utf-8") as file:
             asked.append(file.read())
-    about = [sys.version, sys.prefix, outer(), asked]
+    below = list(installed() if outer is None else outer)
+    about = [sys.version, sys.prefix, below, asked]
     key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
     environment = Environment(os.path.join(folder, "gputrain-packages-" + key))
     with open(environment.root + ".lock", "w") as lock:  # another process of this machine may be at it
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(os.path.join(environment.root, READY)):
             shutil.rmtree(environment.root, ignore_errors=True)
-            _fill(environment, words)
+            _fill(environment, words, below)
             with open(os.path.join(environment.root, READY), "w"):
                 pass
     return environment
 
 
-def outer() -> list[str]:
+def installed() -> list[str]:
     """Where this Python finds what is installed, in its order."""
     return [path for path in sys.path if path.endswith("-packages") and os.path.isdir(path)]
 
 
-def _fill(environment: Environment, words: list[str]) -> None:
+def _fill(environment: Environment, words: list[str], below: list[str]) -> None:
     import venv  # only where something is required: images without it train too
 
     venv.EnvBuilder(symlinks=True, with_pip=False).create(environment.root)
     with open(os.path.join(environment.packages, "gputrain-outer.pth"), "w", encoding="utf-8") as file:
-        for path in outer():
+        for path in below:
             file.write(f"import site; site.addsitedir({path!r})\n")  # with the .pth files that lie there
     kept = _kept(environment)
     limits = os.path.join(environment.root, "constraints.txt")
@@ -129,3 +134,18 @@ def _pip(environment: Environment, *words: str, errors: int = subprocess.STDOUT)
     )
     said = done.stdout if done.returncode == 0 else done.stdout + (done.stderr or b"")
     return done.returncode, said.decode("utf-8", "replace")
+
+
+def main() -> None:
+    """Go on in an environment beside the file that says what it has: ``FILE words...`` for its Python."""
+    path, words = sys.argv[1], sys.argv[2:]
+    try:
+        with open(path, encoding="utf-8") as file:
+            order = json.load(file)
+        environment = install(order["requirements"], os.path.dirname(path), order["installed"])
+    except (OSError, Refused) as error:
+        sys.stdout.write(json.dumps({"severity": "ERROR", "message": "gputrain: " + str(error)}) + "\n")
+        sys.stdout.flush()
+        sys.exit(contract.BAD_ENVIRONMENT)
+    os.environ.update(environment.variables(os.environ))
+    os.execv(environment.python, [environment.python, *words])

@@ -1,8 +1,10 @@
 """A job's life on a VM: its keeper is a unit of systemd's, and Google's runner has nothing to do with it."""
 
 import time
+from importlib import metadata
 
 from gputrain.lifecycle import State
+from tests.package_index import wheel
 
 LONG = 1_000_000
 LOUD = f"""
@@ -119,3 +121,22 @@ def test_a_cancelled_job_saves_within_its_grace_and_its_vm_is_gone(cloud, road, 
     assert time.monotonic() - began < 25
     assert gone() < 20
     assert road.end(ref).state is State.CANCELLED
+
+
+def test_requirements_come_beside_the_torch_of_the_image_or_are_refused(road, spec, tmp_path, gone):
+    (tmp_path / "code").mkdir()
+    wheel(tmp_path / "code", "not-here", "1.0", ["torch>=2"])
+    wheel(tmp_path / "code", "wants-old", "1.0", ["torch==1.0"])
+    near = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "simple/not-here simple/wants-old"}
+    script = "import not_here, torch\nprint('has', not_here.VERSION, torch.__version__, flush=True)\n"
+    ref = road.submit(spec(script, requirements=["not-here"], env=near, source_dir=str(tmp_path / "code")))
+    assert road.end(ref).state is State.SUCCEEDED, road.text(ref)
+    assert f"has 1.0 {metadata.version('torch')}" in road.text(ref)
+    gone()
+    ref = road.submit(spec(script, requirements=["wants-old"], env=near, source_dir=str(tmp_path / "code")))
+    assert road.end(ref).state is State.FAILED
+    said = road.text(ref)
+    assert "torch==1.0" in said
+    assert f"torch {metadata.version('torch')}" in said
+    assert "has 1.0" not in said
+    gone()

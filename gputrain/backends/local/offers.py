@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Container, Sequence
+from importlib.util import find_spec
 
 from gputrain import catalog, staging
 from gputrain.backends.local import requirements
@@ -61,8 +62,9 @@ def _on_cloud_storage(path: str | None) -> bool:
     return path is not None and "://" in path
 
 
-def _lacks_requirements(spec: TrainingSpec) -> bool:
-    return bool(requirements.missing(spec.requirements, staging.folder_of(spec)))
+def _cannot_install(spec: TrainingSpec) -> bool:
+    missing = requirements.missing(spec.requirements, staging.folder_of(spec))
+    return bool(missing) and find_spec("pip") is None
 
 
 LIMITS = (
@@ -119,8 +121,8 @@ LIMITS = (
     ),
     Limit(
         field="requirements",
-        asks=_lacks_requirements,
-        why="this Python does not have them all, and nothing is installed into it unasked",
-        fix=f"run `{sys.executable} -m pip install ...` with what requirements names",
+        asks=_cannot_install,
+        why="this Python does not have them all, and no pip to install them with beside it",
+        fix=f"run `{sys.executable} -m ensurepip`",
     ),
 )

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from gputrain import staging
@@ -99,9 +100,11 @@ def _ports() -> Iterator[Check]:
 
 def _required(spec: TrainingSpec) -> Iterator[Check]:
     missing = requirements.missing(spec.requirements, staging.folder_of(spec))
-    if missing:
-        named = ", ".join(missing)
-        fix = f"{sys.executable} -m pip install {' '.join(repr(one) for one in missing)}"
-        yield Check(subject="requirements", finding=Finding.FAULT, why=f"not there: {named}", fix=fix)
+    if missing and find_spec("pip") is None:
+        why, fix = f"not there, nor a pip: {', '.join(missing)}", f"{sys.executable} -m ensurepip"
+        yield Check(subject="requirements", finding=Finding.FAULT, why=why, fix=fix)
+    elif missing:
+        why = f"installed before the ranks start: {', '.join(missing)}"
+        yield Check(subject="requirements", finding=Finding.OK, why=why)
     else:
         yield Check(subject="requirements", finding=Finding.OK, why="all there")

@@ -37,6 +37,7 @@ def order(
             _node(spec, candidate, job_id, bundle, node_rank) for node_rank in range(candidate.num_nodes)
         ],
         "gpus": gpus,
+        "requirements": list(spec.requirements),
         "checkpoint_dir": spec.checkpoint_dir,
         "output_dir": spec.output_dir,
         "max_run_s": int(candidate.max_run_duration.total_seconds()),

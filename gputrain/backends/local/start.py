@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -17,10 +18,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gputrain.backends.base import Bundle
-from gputrain.backends.local import states
+from gputrain.backends.local import requirements, states
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, PermissionDeniedError, ProviderError, SpecError
-from gputrain.keeper import folder
+from gputrain.keeper import folder, packages
 from gputrain.records.disk import ELSEWHERE, explained, make_private
 from gputrain.staging import CodeSource
 
@@ -40,6 +41,8 @@ _BARE = ("-I", "-S", "-X", "utf8", "-c")
 _MAIN = "import sys; sys.path.append(sys.argv.pop(1)); from {} import main; main()"
 _SUPERVISOR = _MAIN.format("gputrain.backends.local.supervisor")
 _AGENT = _MAIN.format("gputrain.entrypoint.__main__")
+_REQUIRED = _MAIN.format("gputrain.keeper.packages")
+_ENVIRONMENTS = ".packages"
 
 
 def stage(source: CodeSource, root: Path) -> Bundle:
@@ -67,7 +70,7 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     path = os.path.join(root, job_id)
     with explained(root):
         _clear_drafts(root)
-        made = None if os.path.lexists(path) else _make(root, path, _complete(body))
+        made = None if os.path.lexists(path) else _make(root, path, _complete(root, body))
         if made is None:
             refuse_foreign(path)
             _refuse_empty(path)
@@ -153,13 +156,28 @@ def ask_to_stop(path: str) -> None:
         os.close(os.open(os.path.join(path, folder.CANCEL), os.O_WRONLY | os.O_CREAT, folder.FILE_MODE))
 
 
-def _complete(body: Mapping[str, Any]) -> dict[str, Any]:
+def _complete(root: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The order with what only this machine and this moment know; its folders are made."""
     where = {contract.CHECKPOINT_DIR: "checkpoint_dir", contract.OUTPUT_DIR: "output_dir"}
     folders = {name: _make_dir(field, body[field]) for name, field in where.items() if body[field]}
     nodes = [{**node, "env": {**node["env"], **folders}} for node in body["nodes"]]
-    start = [sys.executable, *_BARE, _AGENT, _PACKAGES]
+    start = [sys.executable, *_required(root, body), *_BARE, _AGENT, _PACKAGES]
     return {**body, "nodes": nodes, "start": start, "created_at": folder.now(), "creator": _creator()}
+
+
+def _required(root: str, body: Mapping[str, Any]) -> list[str]:
+    """The words that first install what this Python lacks, for all jobs that want the same."""
+    words = list(body["requirements"])
+    if not requirements.missing(tuple(words), body["location"]):
+        return []
+    if words[0] == "-r":
+        words[1] = os.path.join(body["location"], words[1])
+    where = Path(root) / _ENVIRONMENTS
+    make_private(where)
+    told = json.dumps({"requirements": words, "installed": packages.installed()}).encode()
+    path = where / (hashlib.sha256(told).hexdigest()[:16] + ".json")
+    folder.write_whole(str(path), told)  # no words: everybody reads those, and addresses hold passwords
+    return [*_BARE, _REQUIRED, _PACKAGES, str(path)]
 
 
 def _creator() -> str:

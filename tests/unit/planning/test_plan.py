@@ -107,3 +107,12 @@ def test_a_rented_machine_takes_along_what_the_script_writes_beside_itself():
     assert any("lost with the machine" in warning for warning in plan(gpu="H100:8").warnings)
     for kept in ({"output_dir": "gs://b/out"}, {"checkpoint_dir": "gs://b/ck"}, {"keep_outputs": True}):
         assert not plan(gpu="H100:8", **kept).warnings
+
+
+def test_requirements_that_cost_gpu_time_or_contradict_the_image_are_told():
+    asked = {"requirements": ["flash_attn>=2", "Torch==2.1", "einops", "jax @ https://host/private.whl"]}
+    compiled, stays, heavy = plan(gpu="H100:8", output_dir="gs://b/out", **asked).warnings
+    assert compiled.startswith("flash-attn is compiled on every node")
+    assert stays.startswith("the image's torch stays")
+    assert heavy.startswith("jax brings some gigabytes")
+    assert "private" not in heavy  # an address may hold a password
