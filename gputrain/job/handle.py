@@ -15,7 +15,7 @@ import attrs
 
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, OpensShells
-from gputrain.errors import RequestError
+from gputrain.errors import JobFailedError, RequestError
 from gputrain.job.asked import AskedFor
 from gputrain.job.events import Changes, Listener
 from gputrain.job.future import JobFuture, Watching
@@ -28,6 +28,8 @@ from gputrain.lifecycle import Observation, State, advance
 from gputrain.planning import Candidate, Ledger
 from gputrain.planning.attempts import moved
 from gputrain.spec.durations import seconds_of
+from gputrain.staging import folder_of
+from gputrain.staging.survey import missed
 
 log = logging.getLogger("gputrain")
 
@@ -194,7 +196,11 @@ class Job(LogReading):
                 attempt=self._seen.attempt,
                 read=self.metrics,
             )
-        raise ended(self.ref, state, self._seen, self._silence() if state is State.EXPIRED else None)
+        error = ended(self.ref, state, self._seen, self._silence() if state is State.EXPIRED else None)
+        if isinstance(error, JobFailedError) and "FileNotFoundError" in error.traceback and self.spec:
+            behind = missed(folder_of(self.spec), error.traceback)
+            error.fix = f"{behind}; {error.fix}" if behind else error.fix
+        raise error
 
     def cancel(self) -> None:
         """Ask the job to stop; its ranks may save first. Twice is once, and an ended job stays as it is."""

@@ -23,6 +23,8 @@ def explain(plan: Any) -> Iterator[str]:
     else:
         yield f"{plan.spec.title} cannot run as asked."
     yield from dict.fromkeys(_short_sentence(one) for one in short)
+    if plan.travels:
+        yield f"Code: {plan.travels}."
     yield from (f"It would be refused: {one}" for one in plan.faults)
     yield from (f"Warning: {one}." for one in plan.warnings)
     yield from map(refusal_sentence, plan.asked_for)

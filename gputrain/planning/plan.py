@@ -38,6 +38,8 @@ class Plan(Shown):
     """What is wrong with the code: `submit` would refuse it before anything is made."""
     notes: tuple[str, ...] = ()
     """What may be wrong with it; they are among the `warnings`."""
+    travels: str = ""
+    """How many files and bytes would be sent, and what an ignore file holds back; empty: nothing is sent."""
     shown_at: datetime | None = attrs.field(default=None, eq=False, repr=False)
     """By which it tells its age; None: it tells none."""
 
@@ -97,7 +99,7 @@ class Plan(Shown):
         shown = self.candidates[:SHOWN_CANDIDATES]
         hidden = len(self.candidates) - len(shown)
         caption = [f"and {hidden} more"] if hidden else []
-        caption += filter(None, [_source_line(shown), self.age])
+        caption += filter(None, [_source_line(shown), self.age, self.travels])
         return Table(
             title=f"Plan for {self.spec.title}",
             columns=(
@@ -142,6 +144,7 @@ class Plan(Shown):
             ],
             "faults": [attrs.asdict(one) for one in self.faults],
             "warnings": list(self.warnings),
+            "travels": self.travels,
         }
 
     def _parts(self) -> Sequence[Table]:

@@ -16,6 +16,7 @@ import attrs
 from gputrain.errors import Fault, SpecError
 from gputrain.spec import TrainingSpec
 from gputrain.staging.source import folder_of, resolve, script_of
+from gputrain.staging.survey import survey
 
 BROUGHT = frozenset({"gputrain", "numpy", "torch"})
 """What every image with PyTorch brings, and the job itself."""
@@ -29,6 +30,8 @@ class CodeFindings:
 
     faults: tuple[Fault, ...] = ()
     warnings: tuple[str, ...] = ()
+    travels: str = ""
+    """How much of it would be sent, and what an ignore file holds back; empty where nothing is sent."""
 
 
 def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
@@ -43,12 +46,18 @@ def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
     except SpecError as error:
         return CodeFindings(faults=error.faults)
     path = script_of(spec)
-    missing = sorted(_missing(spec, path)) if path and is_sent and spec.image is None else []
-    if not missing:
+    if not is_sent:
         return CodeFindings()
+    try:
+        travels = survey(folder_of(spec)).text
+    except SpecError as error:
+        return CodeFindings(faults=error.faults)
+    missing = sorted(_missing(spec, path)) if path and spec.image is None else []
+    if not missing:
+        return CodeFindings(travels=travels)
     fix = f"requirements={[SOLD_AS.get(one, one) for one in missing]}, unless the image brings it"
     told = f"{spec.title} imports {', '.join(missing)}, which requirements= does not name: {fix}"
-    return CodeFindings(warnings=(told,))
+    return CodeFindings(warnings=(told,), travels=travels)
 
 
 def _missing(spec: TrainingSpec, path: str) -> Iterator[str]:

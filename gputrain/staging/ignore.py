@@ -148,7 +148,8 @@ def _as_written(letters: str) -> str:
     return letters.encode("latin-1").decode("utf-8", "replace")
 
 
-_ALWAYS = tuple(read_rules(ALWAYS, name="never travels"))
+NEVER = "never travels"
+_ALWAYS = tuple(read_rules(ALWAYS, name=NEVER))
 _SECRET = tuple(read_rules(SECRET, name="may hold credentials"))
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 import attrs
 
 from gputrain.errors import Fault, SpecError
-from gputrain.staging.ignore import OWN_FILE, IgnoreRules, above
+from gputrain.staging.ignore import NEVER, OWN_FILE, IgnoreRules, above
 from gputrain.tables import Shown, Table
 
 MAX_FILES = 20_000
 _SHOWN = 50
+_NAMED = 3
+_MISSED = re.compile(r"FileNotFoundError: \[Errno 2\][^\n]*?: ['\"]([^'\"\n]{1,500})['\"]")
 
 
 @attrs.frozen(kw_only=True)
@@ -37,6 +40,11 @@ class Behind:
     told_by: str
     """The line that says so: ``.gitignore: data/``."""
 
+    @property
+    def is_somebodys(self) -> bool:
+        """Whether a rule that somebody may change holds it back; caches and repositories never travel."""
+        return not self.told_by.startswith(NEVER)
+
     def holds(self, path: str) -> bool:
         """Whether a path, from the folder that is sent, is this one or lies in it."""
         return path == self.path or (self.path.endswith("/") and f"{path}/".startswith(self.path))
@@ -57,13 +65,13 @@ class Survey(Shown):
 
     @property
     def text(self) -> str:
-        """One line of it."""
-        counted = f"{len(self.files):,} file{'' if len(self.files) == 1 else 's'}, {size_text(self.size)}"
-        if not self.behind:
-            return f"{counted} of {self.folder} travel"
-        named = ", ".join(f"{one.path} ({one.told_by})" for one in self.behind[:3])
-        more = f" and {len(self.behind) - 3:,} more" if len(self.behind) > 3 else ""
-        return f"{counted} of {self.folder} travel; held back: {named}{more}"
+        """One line of it: ``12 files, 80.1 KiB travel; held back: data/ (.gitignore: data/)``."""
+        counted = f"{len(self.files):,} file{'' if len(self.files) == 1 else 's'}"
+        told = f"{counted}, {size_text(self.size)} travel{'s' if len(self.files) == 1 else ''}"
+        held = [one for one in self.behind if one.is_somebodys]
+        named = ", ".join(f"{one.path} ({one.told_by})" for one in held[:_NAMED])
+        more = f" and {len(held) - _NAMED:,} more" if len(held) > _NAMED else ""
+        return f"{told}; held back: {named}{more}" if held else told
 
     def behind_of(self, path: str) -> Behind | None:
         """What stayed behind and is, or holds, a file that somebody looked for by a relative path."""
@@ -107,6 +115,26 @@ def survey(folder: str) -> Survey:
     return Survey(folder=root, files=tuple(files), behind=tuple(behind))
 
 
+def missed(folder: str, traceback: str) -> str:
+    """What a rank looked for in vain and had stayed behind, as a sentence; empty where that is not so.
+
+    Args:
+        folder: the code, as it lies on this machine.
+        traceback: of the rank.
+    """
+    found = _MISSED.search(traceback)
+    if found is None or os.path.isabs(found[1]) or not os.path.isdir(folder):
+        return ""
+    try:
+        behind = survey(folder).behind_of(found[1])
+    except SpecError:
+        return ""
+    if behind is None:
+        return ""
+    way = f"put !/{behind.path} into {OWN_FILE}, or data into a bucket"
+    return f"{behind.path} stayed behind ({behind.told_by}): {way}"
+
+
 def _walk(root: str, inside: str, rules: IgnoreRules) -> Iterator[Travelling | Behind]:
     folders = [(inside, rules)]
     while folders:
@@ -125,7 +153,7 @@ def _walk(root: str, inside: str, rules: IgnoreRules) -> Iterator[Travelling | B
                 size = entry.stat(follow_symlinks=False).st_size
                 yield Travelling(path=shown, full=entry.path, size=size, is_asked_for=rules.takes_back(path))
             elif os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
-                yield Behind(path=f"{shown}/", told_by="never travels: a virtual environment")
+                yield Behind(path=f"{shown}/", told_by=f"{NEVER}: a virtual environment")
             else:
                 folders.append((f"{path}/", rules))
 

@@ -12,6 +12,8 @@ from gputrain.job.watch import StopEvent
 from gputrain.planning import Candidate, GcloudJob, Plan, Refusal
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
+from gputrain.staging import folder_of
+from gputrain.staging.survey import Survey, survey
 from gputrain.tables import Shown, Table
 from gputrain.trainer.road import Road
 
@@ -77,6 +79,14 @@ class PlannedJob(Shown):
             AccessError, RequestError: the bucket does not take the code.
         """
         return self._road.gcloud(self._plan, self._job_id)
+
+    def bundle(self) -> Survey:
+        """What of the code would travel, and what stays behind and by which rule.
+
+        Raises:
+            SpecError: something in the folder cannot travel.
+        """
+        return survey(folder_of(self.spec))
 
     @property
     def spec(self) -> TrainingSpec:

@@ -70,7 +70,7 @@ class Road:
         code = examine(spec, is_sent=any(one.provisioning_model for one in wanted.candidates))
         return Plan(
             spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=self.now(),
-            faults=code.faults, notes=code.warnings,
+            faults=code.faults, notes=code.warnings, travels=code.travels,
         )  # fmt: skip
 
     def requests(self, plan: Plan, job_id: str) -> tuple[Mapping[str, Any], ...]:

@@ -8,9 +8,11 @@ import tarfile
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
+import gputrain_emulator
+from gputrain import ComputeEngine, Trainer
 from gputrain.errors import SpecError
 from gputrain.staging.archive import pack
-from gputrain.staging.survey import survey
+from gputrain.staging.survey import missed, survey
 
 KEY = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq{'hkiG9w0BAQEF' * 4}\n-----END PRIVATE KEY-----\n"
 PLANTED = (
@@ -169,3 +171,40 @@ def test_the_count_of_what_stays_and_why_is_in_the_survey(tmp_path):
     assert seen.behind_of("other/a.bin") is None
     assert "data/" in str(seen)
     assert os.fspath(tmp_path) in str(seen)
+
+
+def test_a_plan_says_what_travels_and_what_stays(tmp_path, cloud_trainer):
+    write(tmp_path, {"train.py": "pass\n", ".gitignore": "data/\n", "data/train.bin": "x"})
+    planned = cloud_trainer.plan(str(tmp_path / "train.py"), gpu="L4:1")
+    told = "2 files, 11 bytes travel; held back: data/ (.gitignore: data/)"
+    assert planned.plan.travels == told
+    assert told in planned.explain()
+    assert told in " ".join(str(planned).split())
+    assert planned.bundle().behind_of("data/train.bin").told_by == ".gitignore: data/"
+
+
+def test_what_cannot_travel_is_told_by_the_plan(tmp_path, cloud_trainer):
+    write(tmp_path, {"train.py": "pass\n"})
+    (tmp_path / "weights").symlink_to("/elsewhere")
+    planned = cloud_trainer.plan(str(tmp_path / "train.py"), gpu="L4:1")
+    assert "weights is a link" in str(planned.plan.faults[0])
+
+
+def test_a_file_that_a_rank_missed_is_known_to_have_stayed_behind(tmp_path):
+    write(tmp_path, {"train.py": "", ".gitignore": "data/\n", "data/train.bin": "x"})
+    missed_it = "Traceback\nFileNotFoundError: [Errno 2] No such file or directory: 'data/train.bin'"
+    assert ".gitignore: data/" in missed(str(tmp_path), missed_it)
+    assert missed(str(tmp_path), missed_it.replace("data/", "other/")) == ""
+    assert missed(str(tmp_path), "ValueError: data/train.bin") == ""
+    assert missed(str(tmp_path / "gone"), missed_it) == ""
+
+
+@pytest.fixture
+def cloud_trainer():
+    with gputrain_emulator.start() as cloud:
+        cloud.add_bucket("my-bucket", location="us-central1")
+        backend = ComputeEngine(
+            "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=cloud.endpoints,
+            credentials=cloud.credentials,
+        )  # fmt: skip
+        yield Trainer(backend)
