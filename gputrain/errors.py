@@ -96,6 +96,9 @@ class GputrainError(Exception):
         told = {"why": self.why, "fix": self.fix}
         return "\n".join([self.what, *(f"  {name}: {text}" for name, text in told.items() if text)])
 
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it: without the frames of this library
+        return [f"{type(self).__name__}: {self}"]
+
     def __reduce__(self) -> tuple[Any, ...]:
         same = partial(type(self), self.what, why=self.why, fix=self.fix, raw=self.raw, **self._facts)
         return same, ()

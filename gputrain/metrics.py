@@ -27,6 +27,9 @@ _SPARK_WIDTH = 24
 _PLOT_WIDTH, _PLOT_HEIGHT = 360, 120
 _MARGIN = 10
 
+MOST_PLOTS = 6
+"""Pictures in one cell; the table has them all."""
+
 KEPT = 2000
 """About how many reports are kept of a long run; twice as many at most."""
 
@@ -105,7 +108,8 @@ class Metrics(Shown):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         series = {name: self.series(name) for name in self.names}
-        plots, table = "".join(starmap(_plot, series.items())), self._table(series)
+        plots = "".join(starmap(_plot, list(series.items())[:MOST_PLOTS]))
+        table = self._table(series)
         return {"text/plain": str(table), "text/html": f"{table._repr_html_()}<div>{plots}</div>"}
 
 
@@ -222,7 +226,7 @@ def _plot(name: str, points: tuple[tuple[float, float], ...]) -> str:
     wide, tall = right - left or 1, high - low or 1
     width = _PLOT_WIDTH - 2 * _MARGIN
     drawn = thinned([((x - left) / wide * width, (y - low) / tall * (_PLOT_HEIGHT - 40)) for x, y in points])
-    path = " ".join(f"{_MARGIN + x:.0f},{_PLOT_HEIGHT - 18 - y:.1f}" for x, y in drawn)
+    path = " ".join(f"{_MARGIN + int(x)},{_PLOT_HEIGHT - 18 - y:.1f}" for x, y in drawn)
     label = html.escape(f"{name}: {short(ys[0])} to {short(ys[-1])}, steps {short(left)} to {short(right)}")
     return (
         f'<svg width="{_PLOT_WIDTH}" height="{_PLOT_HEIGHT}" role="img" aria-label="{label}">'

@@ -85,7 +85,10 @@ class Table:
         return "  ".join(aligned).rstrip()
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        head = "".join(
+            f'<th style="text-align:{"right" if name in self.right else "left"}">{html.escape(name)}</th>'
+            for name in self.columns
+        )
         body = "".join(
             "<tr>"
             + "".join(

@@ -66,7 +66,8 @@ def begun(
     args = tuple(arguments_of(point, is_function, arguments) for point in points)
     first = base.replace(args=(*base.args, *args[0]))
     planned = trainer.plan(first if share is None else first.replace(max_cost=share))
-    most = max_parallel or _room(planned.best)
+    best = planned.best  # nothing that fits: told now, not point by point
+    most = max_parallel or _room(best)
     asked = ExperimentRecord(
         name=name,
         spec={key: value for key, value in spec_of(base, (f"{base.title}.py",)).items() if key != "args"},

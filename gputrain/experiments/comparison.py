@@ -46,7 +46,9 @@ class Comparison(Shown):
             RequestError: none that ended well has reported it as a number.
         """
         found = []
-        for job, metrics in self._read([job for job in self.jobs if job.state is State.SUCCEEDED]):
+        for job, metrics in self.metrics().items():
+            if job.state is not State.SUCCEEDED:
+                continue
             value = metrics.last.get(metric)
             if isinstance(value, (int, float)) and math.isfinite(value):
                 found.append((value, job))
@@ -73,18 +75,32 @@ class Comparison(Shown):
         ]
         right = (*metrics, "took", "cost $")
         columns = (*names, "state", *metrics, "took", "cost $")
-        return Table(title=self.title, columns=columns, rows=rows, right=right, caption=self._caption)
+        return Table(title=self.title, columns=columns, rows=rows, right=right, caption=self.caption)
 
     @property
-    def _caption(self) -> str:
-        return ""
+    def errors(self) -> Sequence[GputrainError]:
+        """Why points have no job."""
+        return ()
+
+    @property
+    def caption(self) -> str:
+        """How many there are."""
+        return f"{len(self.rows)} jobs"
+
+    def metrics(self) -> dict[Job, Metrics]:
+        """What each job has reported so far; one whose log cannot be read has reported nothing."""
+        jobs = self.jobs
+        if not jobs:
+            return {}
+        with ThreadPoolExecutor(max_workers=READERS) as pool:
+            return dict(zip(jobs, pool.map(_metrics, jobs)))
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """A mapping a point, of JSON types: what it is, how its job stands, and its last metrics.
 
         A number that is none (``nan``, ``inf``) is None: JSON has no word for it.
         """
-        metrics = {job.uri: found.last for job, found in self._read(self.jobs)}
+        metrics = {job.uri: found.last for job, found in self.metrics().items()}
         return [_document(point, job, metrics) for point, job in self.rows]
 
     def to_pandas(self) -> Any:
@@ -112,20 +128,13 @@ class Comparison(Shown):
             log: a logarithmic scale of values; what is not above 0 is left out, and counted.
             x: along the steps, or the seconds since each job's first report.
         """
-        read = dict(self._read(self.jobs))
+        read = self.metrics()
         curves = [
             Curve(label=words(point) or (job.name if job else ""), points=read[job].series(metric, along=x))
             for point, job in self.rows
             if job is not None and job in read
         ]
         return Plot(title=metric, curves=tuple(one for one in curves if one.points), log=log, along=x)
-
-    def _read(self, jobs: Sequence[Job]) -> list[tuple[Job, Metrics]]:
-        """The jobs' metrics, several logs at a time; one whose log cannot be read has none."""
-        if not jobs:
-            return []
-        with ThreadPoolExecutor(max_workers=READERS) as pool:
-            return list(zip(jobs, pool.map(_metrics, jobs)))
 
 
 def _metrics(job: Job) -> Metrics:

@@ -133,5 +133,5 @@ class Driver:
 
     def _fail(self, number: int, error: GputrainError) -> None:
         self.errors[number] = error
-        log.warning("a point of an experiment was not submitted: %s", error.what)
+        log.info("a point of an experiment was not submitted: %s", error.what)
         self._ended(number)

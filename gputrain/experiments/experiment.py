@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Protocol
 
 import attrs
@@ -15,6 +17,7 @@ from gputrain.errors import GputrainError, JobTimeoutError, RequestError, Stoppe
 from gputrain.experiments.book import ExperimentRecord, cancel, is_cancelled
 from gputrain.experiments.comparison import READERS, Comparison
 from gputrain.experiments.driver import Driver
+from gputrain.experiments.page import LiveTable, whole
 from gputrain.experiments.points import Point, key_of
 from gputrain.job import Job, Result
 from gputrain.job.watch import STOP_WITHIN_S, StopEvent
@@ -22,6 +25,7 @@ from gputrain.records import Board
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
 from gputrain.tables import Shown
+from gputrain.view import ProgressWord, in_notebook
 
 _CANCELLED = "it was not submitted: the experiment was cancelled"
 
@@ -132,13 +136,17 @@ class Experiment(Comparison):
             if number in self._driver.jobs:
                 yield self._driver.jobs[number]
 
-    def _as_ended(self, timeout: float | timedelta | None, stop: StopEvent | None) -> Iterator[int]:
+    def _as_ended(
+        self, timeout: float | timedelta | None, stop: StopEvent | None, live: LiveTable | None = None
+    ) -> Iterator[int]:
         limit_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         until = None if limit_s is None else time.monotonic() + limit_s
         for told in range(len(self.points)):
             while len(self._over) <= told:
                 with self._changed:
                     self._changed.wait_for(lambda told=told: len(self._over) > told, STOP_WITHIN_S)  # type: ignore[misc]
+                if live is not None:
+                    live.tick()
                 if stop is not None and stop.is_set():
                     raise StoppedError(f"the waiting for {self.name} was stopped; its jobs go on")
                 if until is not None and time.monotonic() > until and len(self._over) <= told:
@@ -147,11 +155,25 @@ class Experiment(Comparison):
                     raise JobTimeoutError(f"{left} points of {self.name} have not ended", fix=fix)
             yield self._over[told]
 
-    def wait(self, timeout: float | timedelta | None = None, *, stop: StopEvent | None = None) -> Experiment:
-        """Wait until every point has ended. Failed ones raise nothing here. Raises as `as_completed`."""
+    def wait(
+        self,
+        timeout: float | timedelta | None = None,
+        *,
+        progress: ProgressWord | None = None,
+        stop: StopEvent | None = None,
+    ) -> Experiment:
+        """Wait until every point has ended. Failed ones raise nothing here. Raises as `as_completed`.
+
+        Args:
+            progress: ``none`` shows nothing; otherwise a notebook has a live cell of it.
+        """
+        word = progress or os.environ.get("GPUTRAIN_PROGRESS") or "auto"
+        live = LiveTable(self) if word != "none" and in_notebook() else None
         try:
-            for _ in self._as_ended(timeout, stop):
+            for _ in self._as_ended(timeout, stop, live):
                 pass
+            if live is not None:
+                live.tick(at_once=True)
         except KeyboardInterrupt:
             text = f"stopped watching; the jobs go on. Take them up again: trainer.experiment({self.name!r})"
             raise KeyboardInterrupt(text) from None
@@ -161,7 +183,7 @@ class Experiment(Comparison):
         self, timeout: float | timedelta | None = None, *, stop: StopEvent | None = None
     ) -> tuple[PointOutcome, ...]:
         """How each point ended, in the order of the points, once all have. Raises as `as_completed`."""
-        self.wait(timeout, stop=stop)
+        self.wait(timeout, progress="none", stop=stop)
         return tuple(self._outcome(number, point) for number, point in enumerate(self.points))
 
     def _outcome(self, number: int, point: Point) -> PointOutcome:
@@ -172,6 +194,10 @@ class Experiment(Comparison):
             except GputrainError as why:
                 error = why
         return PointOutcome(point=point, job=job, error=error, value=value)
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Write one page with everything in it: points, failures, curves. It needs no other file."""
+        Path(path).write_text(whole(self), encoding="utf-8")
 
     def cancel(self) -> None:
         """End all of it: no point is submitted any more, by nobody, and the jobs that run are cancelled.
@@ -196,14 +222,20 @@ class Experiment(Comparison):
         self._driver.close()
 
     @property
-    def _caption(self) -> str:
+    def errors(self) -> Sequence[GputrainError]:
+        """Why points have no job."""
+        return tuple(self._driver.errors.values())
+
+    @property
+    def caption(self) -> str:
+        """How its points stand, and what they have cost."""
         states = [("not submitted" if job is None else job.state.value) for _, job in self.rows]
         counts = {state: states.count(state) for state in dict.fromkeys(states)}
         told = ", ".join(f"{count} {state}" for state, count in counts.items())
         return f"{len(states)} points: {told}" + (f"; ${self.cost_usd:,.2f}" if self.cost_usd else "")
 
     def __repr__(self) -> str:
-        return f"<Experiment {self.name} {self._caption}>"
+        return f"<Experiment {self.name} {self.caption}>"
 
 
 def _cancelled(job: Job) -> GputrainError | None:

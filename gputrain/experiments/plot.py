@@ -56,9 +56,10 @@ class Plot:
             f'<text x="{LEFT}" y="16" font-size="13">{heading}</text>',
             *frame.axes(self.log, self.along),
         ]
+        coarse = max(1.0, len(drawn) / 2)  # of many curves each is drawn in wider columns
         for number, (label, points) in enumerate(drawn):
             colour = COLOURS[number % len(COLOURS)]
-            path = " ".join(f"{x:.0f},{y:.1f}" for x, y in frame.path(points))
+            path = " ".join(f"{int(x)},{y:.1f}" for x, y in frame.path(points, coarse))
             name = html.escape(label)
             parts.append(
                 f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5">'
@@ -114,9 +115,10 @@ class _Frame:
         ys = [y for _, points in drawn for _, y in points]
         return cls(low_x=min(xs), high_x=max(xs), low_y=min(ys), high_y=max(ys))
 
-    def path(self, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-        """Where the curve goes, with at most two points a column of pixels."""
-        return thinned([(self.x(x), self.y(y)) for x, y in points])
+    def path(self, points: Sequence[tuple[float, float]], coarse: float) -> list[tuple[float, float]]:
+        """Where the curve goes, with at most two points a column of so many pixels."""
+        drawn = thinned([(self.x(x) / coarse, self.y(y)) for x, y in points])
+        return [(x * coarse, y) for x, y in drawn]
 
     def x(self, value: float) -> float:
         wide = self.high_x - self.low_x or 1.0

@@ -135,4 +135,5 @@ class LogReading(Facts):
             detail=self._seen.detail,
             metrics=self._reports.metrics,
             cost_usd=self.cost_usd,
+            failure=self.failure,
         )

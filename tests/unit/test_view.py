@@ -1,12 +1,17 @@
 import io
+import json
+import math
+import sys
 from datetime import timedelta
 
+import attrs
 import pytest
 
 from gputrain import SpecError, view
 from gputrain.backends.base import LogLine
-from gputrain.lifecycle import State
-from gputrain.metrics import Metrics
+from gputrain.lifecycle import Failure, State
+from gputrain.metrics import Metrics, Reports
+from gputrain.view.notebook import Cell, CellPage, Notebook
 
 LINES = [
     LogLine(message="loading", rank=0),
@@ -67,3 +72,55 @@ def test_the_environment_chooses_for_a_whole_process(monkeypatch):
 def test_an_unknown_word_is_refused():
     with pytest.raises(SpecError, match="auto, rich, plain, none"):
         view.choose("loud")
+
+
+class Shell:
+    """A kernel's display, as far as a cell uses it: what is shown is kept."""
+
+    def __init__(self, monkeypatch):
+        self.pages = []
+        monkeypatch.setitem(sys.modules, "IPython.display", self)
+
+    def display(self, page, *, display_id):
+        assert display_id
+        self.pages.append(page)
+        return self
+
+    def update(self, page):
+        self.pages.append(page)
+
+
+def test_a_cell_is_drawn_at_most_twice_a_second_and_only_for_news(monkeypatch):
+    shell, now, drawn = Shell(monkeypatch), [0.0], []
+    cell = Cell(lambda: now[0])
+    for tick in range(100):
+        now[0] = tick * 0.03
+        cell.show(tick // 10, lambda tick=tick: drawn.append(tick) or CellPage("", str(tick)))
+    assert len(shell.pages) == len(drawn) <= 7
+    cell.close()
+    assert shell.pages[-1].text.startswith("9")
+    now[0] = 100.0
+    cell.show(9, lambda: CellPage("", "again"))
+    assert shell.pages[-1].text != "again"
+
+
+def test_the_cause_of_a_failure_stands_above_the_log(monkeypatch):
+    shell = Shell(monkeypatch)
+    shown = Notebook()
+    shown.lines([LogLine(message="<b>loading</b>", rank=0)])
+    failure = Failure(kind="exception", message="ValueError: <too> high", rank=1, traceback="Traceback...")
+    shown.status(attrs.evolve(snapshot(State.FAILED), failure=failure))
+    bundle = shell.pages[-1]._repr_mimebundle_()
+    page = bundle["text/html"]
+    assert page.index("&lt;too&gt; high") < page.index("&lt;b&gt;loading")
+    assert "<details>" in page
+    assert "failed" in bundle["text/plain"]
+
+
+def test_a_cell_of_a_hundred_thousand_reports_is_small_and_soon_drawn(monkeypatch):
+    shell, reports = Shell(monkeypatch), Reports()
+    told = ({"step": step, "loss": math.sin(step), "lr": 1 / (step + 1)} for step in range(100_000))
+    reports.add("GPUTRAIN_METRIC " + json.dumps(one) for one in told)
+    shown = Notebook()
+    shown.status(attrs.evolve(snapshot(State.SUCCEEDED), metrics=reports.metrics))
+    assert len(shell.pages[-1].html) < 60_000

@@ -23,6 +23,7 @@ from gputrain import (
     StoppedError,
     Trainer,
 )
+from gputrain.experiments.plot import Curve, Plot
 
 REPORTS = """
 import argparse, json, time
@@ -253,3 +254,20 @@ def test_a_driver_killed_at_any_moment_and_run_again_makes_each_point_once(train
     jobs = trainer.jobs()
     assert len(jobs) == 12
     assert all(job.wait(timeout=60) == "succeeded" for job in jobs)
+
+
+def test_one_page_holds_the_whole_experiment(trainer, script, tmp_path):
+    scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0], seed=[0, 1]), name="scan").wait(timeout=120)
+    scan.save_html(tmp_path / "scan.html")
+    page = (tmp_path / "scan.html").read_text()
+    assert page.count("<tr>") == 5
+    assert "lr 3.0 is too high" in page
+    assert "<polyline" in page
+    assert "<script" not in page
+    assert "src=" not in page
+
+
+def test_many_curves_fit_in_a_cell():
+    points = tuple((float(step), math.sin(step)) for step in range(4000))
+    plot = Plot(title="loss", curves=tuple(Curve(label=f"n={n}", points=points) for n in range(50)))
+    assert len(plot._repr_html_()) < 60_000

@@ -4,27 +4,24 @@ and nothing at all when gputrain works inside another program.
 
 from __future__ import annotations
 
-import html
 import os
 import sys
-from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Literal, Protocol, TextIO, get_args
+from typing import Literal, Protocol, TextIO, get_args
 
 import attrs
 
 from gputrain.backends.base import LogLine
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
-from gputrain.lifecycle import State
+from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics, sparkline
 from gputrain.spec import format_duration
 from gputrain.terminal import safe
 
 ProgressWord = Literal["auto", "rich", "plain", "none"]
 PROGRESS: tuple[str, ...] = get_args(ProgressWord)
-_NOTEBOOK_LINES = 20
 _COLOURS = {State.SUCCEEDED: "green", State.FAILED: "red", State.CANCELLED: "yellow", State.EXPIRED: "red"}
 
 
@@ -38,6 +35,7 @@ class Snapshot:
     detail: str = ""
     metrics: Metrics = Metrics()
     cost_usd: float | None = None
+    failure: Failure | None = None
 
     @property
     def text(self) -> str:
@@ -85,25 +83,29 @@ def choose(progress: str | None = None) -> View:
         return Quiet()
     if word == "plain":
         return PlainLines(sys.stderr)
-    if _in_notebook():
+    if in_notebook():
+        from gputrain.view.notebook import Notebook
+
         return Notebook()
     if word == "rich" or sys.stderr.isatty():
         return Terminal()
     return Quiet()
 
 
-def _in_notebook() -> bool:
+def in_notebook() -> bool:
+    """Whether a cell of a notebook is running."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-def _shown(lines: Sequence[LogLine]) -> list[LogLine]:
+def without_marks(lines: Sequence[LogLine]) -> list[LogLine]:
     """The lines without those that are meant for programs."""
     markers = (contract.METRIC_MARKER, contract.RESULT_MARKER)
     return [line for line in lines if not line.message.startswith(markers)]
 
 
-def _prefix(line: LogLine) -> str:
+def prefix(line: LogLine) -> str:
+    """Whose line it is."""
     return "agent" if line.rank is None else f"{line.rank}"
 
 
@@ -129,8 +131,8 @@ class PlainLines:
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Write them, each with its rank."""
-        for line in _shown(lines):
-            self._stream.write(f"[{_prefix(line)}] {self._text(line.message)}\n")
+        for line in without_marks(lines):
+            self._stream.write(f"[{prefix(line)}] {self._text(line.message)}\n")
         self._stream.flush()
 
     def status(self, snapshot: Snapshot) -> None:
@@ -163,10 +165,10 @@ class Terminal:
         """Print them above the live line."""
         from rich.text import Text
 
-        for line in _shown(lines):
+        for line in without_marks(lines):
             style = "red" if line.severity in ("ERROR", "CRITICAL") else "dim" if line.rank is None else ""
             self._console.print(
-                Text(f"{_prefix(line):>5} │ ", style="cyan").append(
+                Text(f"{prefix(line):>5} │ ", style="cyan").append(
                     Text.from_ansi(safe(line.message, colour=True), style=style)
                 )
             )
@@ -184,37 +186,3 @@ class Terminal:
     def close(self) -> None:
         """Leave the last state standing."""
         self._live.stop()
-
-
-class Notebook:
-    """One html cell that renews itself: state, last lines, and the table and plots of the metrics."""
-
-    def __init__(self) -> None:
-        from importlib import import_module
-
-        self._display = import_module("IPython.display")  # loaded already: we are in its kernel
-        self._handle: Any = None
-        self._tail: deque[str] = deque(maxlen=_NOTEBOOK_LINES)
-        self._drawn, self._drawing = Metrics(), ""
-
-    def lines(self, lines: Sequence[LogLine]) -> None:
-        """Keep the last of them."""
-        self._tail.extend(f"[{_prefix(line)}] {safe(line.message)}" for line in _shown(lines))
-
-    def status(self, snapshot: Snapshot) -> None:
-        """Renew the cell."""
-        colour = _COLOURS.get(snapshot.state, "steelblue")
-        if snapshot.metrics is not self._drawn and snapshot.metrics.rows:
-            self._drawn = snapshot.metrics
-            self._drawing = snapshot.metrics._repr_mimebundle_()["text/html"]
-        page = self._display.HTML(
-            f'<b style="color:{colour}">{html.escape(snapshot.text)}</b>'
-            f"<pre>{html.escape(chr(10).join(self._tail))}</pre>{self._drawing}"
-        )
-        if self._handle is None:
-            self._handle = self._display.display(page, display_id=True)
-        else:
-            self._handle.update(page)
-
-    def close(self) -> None:
-        """The cell stays."""
