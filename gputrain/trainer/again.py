@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputrain.backends.base import Completes, Request
+from gputrain.backends.base import Request
 from gputrain.errors import GputrainError
 from gputrain.planning import Candidate
 from gputrain.records import Record
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.climb import Surroundings
-from gputrain.trainer.staged import Staged
+from gputrain.trainer.staged import Staged, whole
 from gputrain.trainer.ways import candidate_of
 
 
@@ -36,10 +36,12 @@ def again(
     backend = around.backends[candidate.backend]
     try:
         bundle = staged.on(backend, recorder, record)
-        request = backend.render(spec, candidate, record.job_id, bundle, attempt=attempt, nonce=last.nonce)
+        if record.code.sha256 not in ("", bundle.sha256):
+            return None
+        request = whole(backend, spec, candidate, record.job_id, bundle, attempt=attempt, nonce=last.nonce)
         if request.names != last.names:
             return None
-        request = backend.complete(request) if isinstance(backend, Completes) else request
+        staged.send(backend)
     except GputrainError:  # it cannot be asked from here: then it is waited for
         return None
     return candidate, request

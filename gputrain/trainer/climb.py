@@ -73,7 +73,7 @@ class Climb:
         ladder: the places, and what they have answered.
         staged: the code.
         attempt: 0 for the first start of the job, one more with each restart.
-        may_rest: whether to wait for room and go round again.
+        may_rest: for a first placing: whether to wait for room and go round again.
         shared: an ask of another process that is repeated first, as it was: it stays one ask.
     """
 
@@ -169,7 +169,7 @@ class Climb:
             backend, self._spec, candidate, self._job_id, bundle, attempt=self._attempt, nonce=nonce
         )
         self._staged.send(backend)
-        record = self._claim.record or self._first(bundle)
+        record = self._record(bundle)
         if recorder is not None:
             record = attrs.evolve(record, settings={**record.settings, backend.name: recorder.choices})
         ask = Ask(
@@ -179,15 +179,15 @@ class Climb:
         self._claim.ask(attrs.evolve(record, over=""), ask)
         return request
 
-    def _first(self, bundle: Bundle) -> Record:
+    def _record(self, bundle: Bundle) -> Record:
+        there = self._claim.record
+        if there is not None and not self._may_rest:
+            return there
         code = Code(location=bundle.location, argv=bundle.argv, sha256=bundle.sha256)
-        return Record(
-            job_id=self._job_id,
-            home=self._claim.home,
-            spec=spec_of(self._spec, bundle.argv),
-            code=code,
-            ways=tuple(map(way_of, self.ladder.candidates)),
-        )
+        spec, ways = spec_of(self._spec, bundle.argv), tuple(map(way_of, self.ladder.candidates))
+        if there is not None:  # an earlier submit of the key made nothing: what is submitted now is the job
+            return attrs.evolve(there, spec=spec, code=code, ways=ways)
+        return Record(job_id=self._job_id, home=self._claim.home, spec=spec, code=code, ways=ways)
 
     def _created(self, backend: Backend, request: Request) -> JobRef:
         """Ask; a place that lets us wait for the next minute's calls is waited for with the record kept."""

@@ -40,6 +40,7 @@ class Staged:
         self._spec = spec
         self._bundles: dict[str, Bundle] = {}
         self._sent: set[str] = set()
+        self._sha256 = ""
 
     def on(self, backend: Backend, recorder: Recorder | None, record: Record | None) -> Bundle:
         """The bundle for a backend.
@@ -66,13 +67,17 @@ class Staged:
 
     def _made(self, backend: Backend, recorder: Recorder | None, record: Record | None) -> Bundle:
         if self._spec is not None:
-            return backend.stage(self._spec, self._job_id)
+            bundle = backend.stage(self._spec, self._job_id)
+            if not self._sha256 or not bundle.sha256 or bundle.sha256 == self._sha256:
+                self._sha256 = bundle.sha256 or self._sha256
+                return bundle  # else its folder has changed since, and what was submitted runs on
         if record is not None and recorder is not None:
             found = recorder.code(record.code)
             if found is not None:
                 return found
         raise RequestError(
             f"the code of {self._job_id} is not where {backend.name} could find it",
+            why="its folder has changed since it was submitted" if self._spec is not None else "",
             fix="wait for the job in the process that submitted it, or submit it again under the same key",
             try_elsewhere=True,
         )

@@ -1,8 +1,12 @@
 """A job that goes on: when it asks again, with which code, and what it may not do."""
 
+import json
+from pathlib import Path
+
 import attrs
 import pytest
 
+from gputrain import NoPlacementError, Trainer
 from gputrain.trainer.restart import rest_s
 from tests.unit.records.test_record import SPEC, record
 from tests.unit.trainer.conftest import L4, MACHINE, creates
@@ -38,3 +42,59 @@ def test_however_many_watch_a_job_without_room_its_rounds_grow_rare(cloud, train
             one.supervise()
     rounds = (len(creates(cloud)) - start) / 3  # three zones have such machines
     assert 8 <= rounds <= 12  # 30, 30, 60, 120, 240, 480 s, then every 600 s, in an hour
+
+
+def code_of(vm):
+    """The hash of the code that a VM is to run."""
+    items = {one["key"]: one["value"] for one in vm.resource["metadata"]["items"]}
+    (job,) = [json.loads(text) for text in items.values() if '"order"' in text]
+    return job["order"]["sha256"]
+
+
+def late(cloud, trainer, script, *names, **settings):
+    """A job that Vertex AI took, and found no machines for."""
+    cloud.vertex.set_stock(MACHINE, 0, region="us-central1")
+    job = trainer("vertex", "compute", **settings).submit(script, **L4, idempotency_key="k")
+    assert job.ref.backend == "vertex"
+    cloud.clock.advance(1000)
+    job.refresh()
+    return job
+
+
+def test_a_job_that_goes_on_elsewhere_runs_the_code_that_was_submitted(cloud, trainer, script):
+    job = late(cloud, trainer, script)
+    record = next(iter(job._backend.recorder().board.entries())).job_id
+    submitted = job._backend.recorder().board.read(record).code.sha256
+    Path(script).write_text("print('edited since')\n")
+    assert job.supervise()
+    assert [code_of(vm) for vm in cloud.compute.vms.values()] == [submitted]
+
+
+def test_a_key_whose_submit_made_nothing_is_about_what_is_submitted_now(cloud, trainer, script):
+    for zone in "abcf":
+        cloud.stock(f"us-central1-{zone}", MACHINE, 0)
+    cloud.fail("storage.objects.delete", "C26", times=None)  # the record of the first submit stays
+    with pytest.raises(NoPlacementError):
+        trainer("compute").submit(script, **L4, idempotency_key="k")
+    cloud.stock("us-central1-b", MACHINE, None)
+    cloud.clock.advance(3600)
+    Path(script).write_text("print('edited since')\n")
+    job = trainer("compute").submit(script, **L4, idempotency_key="k")
+    record = job._backend.recorder().board.read(job.ref.name)
+    assert [code_of(vm) for vm in cloud.compute.vms.values()] == [record.code.sha256]
+
+
+def test_a_hop_into_a_bucket_without_the_code_is_refused_with_its_reason_and_nothing_is_asked(
+    cloud, backend, now, script
+):
+    cloud.add_bucket("other-bucket", location="us-central1")
+    cloud.vertex.set_stock(MACHINE, 0, region="us-central1")
+    both = [backend("vertex"), backend("compute", bucket="gs://other-bucket")]
+    job = Trainer(both, now=now, sleep=cloud.clock.advance).submit(script, **L4, idempotency_key="k")
+    cloud.clock.advance(1000)
+    both = [backend("vertex"), backend("compute", bucket="gs://other-bucket")]
+    stranger = Trainer(both, now=now, sleep=cloud.clock.advance).attach(job.uri)
+    stranger.refresh()
+    assert not stranger.supervise()
+    assert creates(cloud)[1:] == []
+    assert any("is not there" in f"{one.answer} {one.error}" for one in stranger.attempts)
