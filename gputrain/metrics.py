@@ -22,6 +22,8 @@ from gputrain.tables import Shown, Table
 _NO_NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 """JSON has no word for these: they are reported as text."""
 _BARS = "▁▂▃▄▅▆▇█"
+LARGEST = 1e300
+"""What is larger cannot be drawn beside anything else: differences of two such are no numbers."""
 _AXES = ("step", "time")
 _SPARK_WIDTH = 24
 _PLOT_WIDTH, _PLOT_HEIGHT = 360, 120
@@ -182,20 +184,22 @@ def _reports(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
             continue
         try:
             report = json.loads(line[len(contract.METRIC_MARKER) :])
-        except ValueError:
-            continue  # a line cut short by a killed rank
+        except (ValueError, RecursionError):
+            continue  # a line cut short by a killed rank, or one that is no report
         if isinstance(report, dict):
             yield MappingProxyType({name: _NO_NUMBERS.get(value, value) for name, value in _hashable(report)})
 
 
 def _hashable(report: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    return ((name, value) for name, value in report.items() if not isinstance(value, (dict, list)))
+    for name, value in report.items():
+        if not isinstance(value, (dict, list)) and (name not in _AXES or is_number(value)):
+            yield name, value
 
 
 def is_number(value: object) -> bool:
     """Whether it is one that can be drawn."""
     kind = type(value)
-    return (kind is float or kind is int) and math.isfinite(value)  # type: ignore[arg-type]
+    return (kind is float or kind is int) and abs(value) < LARGEST  # type: ignore[arg-type]
 
 
 def short(value: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -33,7 +33,67 @@ SIGNALS: Mapping[str, Cause] = {"SIGKILL": causes.KILLED} | dict.fromkeys(
 )
 LONG_S = 60.0
 """A silence that is worth telling at the end of a job."""
+LONGEST_S = 1e9
+"""Nothing is silent for longer; what says so is no silence."""
 _ABOUT_NODES = (contract.NODE_LOSS, contract.NODE_MISSING)
+
+
+def read_result(told: object) -> Mapping[str, Any]:
+    """A result document, read where anybody may have written it.
+
+    A field that is not what an agent writes there is as good as not there; of what is no document nothing is.
+
+    >>> read_result({"node_rank": [1], "state": "done", "stop": True})
+    {'state': 'done'}
+    """
+    return _fields(told, _RESULT) or {}
+
+
+def whole(value: object) -> int | None:
+    """A count, a rank or a code; None for anything else."""
+    is_one = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31
+    return int(value) if is_one else None  # type: ignore[call-overload]
+
+
+def text(value: object) -> str | None:
+    """A text that can be written down; None for anything else."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else None
+
+
+def _seconds(value: object) -> float | None:
+    is_one = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LONGEST_S
+    return float(value) if is_one else None  # type: ignore[arg-type]
+
+
+def _lines(value: object) -> list[str] | None:
+    return [line for one in value if (line := text(one)) is not None] if isinstance(value, list) else None
+
+
+def _fields(told: object, forms: Mapping[str, Callable[[object], object]]) -> dict[str, Any] | None:
+    if not isinstance(told, Mapping):
+        return None
+    found = ((name, read(told[name])) for name, read in forms.items() if name in told)
+    return {name: value for name, value in found if value is not None}
+
+
+_CAUSE = {
+    contract.C_KIND: text, contract.C_RANK: whole, contract.C_NODE_RANK: whole, contract.C_EXIT_CODE: whole,
+    contract.C_SIGNAL: text, contract.C_MESSAGE: text, contract.C_TRACEBACK: text,
+    contract.C_LAST_LINES: _lines,
+}  # fmt: skip
+_STOP = {"reason": text, "node_rank": whole}
+_RESULT: Mapping[str, Callable[[object], object]] = {
+    contract.R_NODE_RANK: whole,
+    contract.R_STATE: text,
+    contract.R_EXIT_CODE: whole,
+    contract.R_ATTEMPT: text,
+    contract.R_CAUSE: lambda told: _fields(told, _CAUSE),
+    contract.R_STOP: lambda told: _fields(told, _STOP),
+    contract.R_LOST_LINES: whole,
+    contract.R_SILENT_S: _seconds,
+    contract.R_STARTED_AT: text,
+    contract.R_ENDED_AT: text,
+}
 
 
 def first_cause(documents: Sequence[Mapping[str, Any]]) -> Failure | None:
@@ -42,8 +102,8 @@ def first_cause(documents: Sequence[Mapping[str, Any]]) -> Failure | None:
     The agents agree, unless one of them was cut off: then what a rank did comes before the loss of a node,
     and the lower node rank speaks first.
     """
-    ordered = sorted(documents, key=lambda one: int(one.get(contract.R_NODE_RANK) or 0))
-    blamed = [cause for one in ordered if isinstance(cause := one.get(contract.R_CAUSE), Mapping)]
+    ordered = sorted(documents, key=lambda one: one.get(contract.R_NODE_RANK, 0))
+    blamed = [cause for one in ordered if (cause := one.get(contract.R_CAUSE))]
     of_ranks = [cause for cause in blamed if cause.get(contract.C_KIND) not in _ABOUT_NODES]
     chosen = (of_ranks or blamed)[:1]
     return _failure(chosen[0]) if chosen else None
@@ -51,7 +111,7 @@ def first_cause(documents: Sequence[Mapping[str, Any]]) -> Failure | None:
 
 def silence(documents: Sequence[Mapping[str, Any]]) -> str:
     """How long no rank had said anything when all were asked to stop; empty where that was not long."""
-    ages = [age for one in documents if isinstance(age := one.get(contract.R_SILENT_S), (int, float))]
+    ages = [age for one in documents if (age := one.get(contract.R_SILENT_S)) is not None]
     youngest = min(ages, default=0.0)
     told = format_duration(timedelta(seconds=int(youngest)))
     return f"no rank had said anything for {told}" if youngest >= LONG_S else ""
@@ -60,25 +120,21 @@ def silence(documents: Sequence[Mapping[str, Any]]) -> str:
 def _failure(cause: Mapping[str, Any]) -> Failure:
     return Failure(
         kind=_kind(cause),
-        message=str(cause.get(contract.C_MESSAGE) or ""),
-        rank=_number(cause.get(contract.C_RANK)),
-        node_rank=_number(cause.get(contract.C_NODE_RANK)),
-        exit_code=_number(cause.get(contract.C_EXIT_CODE)),
-        traceback=str(cause.get(contract.C_TRACEBACK) or ""),
-        last_lines=tuple(str(line) for line in cause.get(contract.C_LAST_LINES) or ()),
+        message=cause.get(contract.C_MESSAGE, ""),
+        rank=cause.get(contract.C_RANK),
+        node_rank=cause.get(contract.C_NODE_RANK),
+        exit_code=cause.get(contract.C_EXIT_CODE),
+        traceback=cause.get(contract.C_TRACEBACK, ""),
+        last_lines=tuple(cause.get(contract.C_LAST_LINES, ())),
     )
 
 
 def _kind(cause: Mapping[str, Any]) -> str:
-    kind = str(cause.get(contract.C_KIND) or "")
+    kind: str = cause.get(contract.C_KIND, "")
     known = KINDS.get(kind)
     if known is causes.SIGNAL:
-        known = SIGNALS.get(str(cause.get(contract.C_SIGNAL)), known)
+        known = SIGNALS.get(cause.get(contract.C_SIGNAL, ""), known)
     return kind if known is None else known.kind
-
-
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def read_line(text: str, node_rank: int) -> LogLine:

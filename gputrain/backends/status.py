@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from gputrain import causes
+from gputrain.backends.results import read_result, text, whole
 from gputrain.causes import Cause
 from gputrain.entrypoint import contract
 from gputrain.keeper import status as words
@@ -91,36 +92,27 @@ class Status:
 def read(told: Mapping[str, Any]) -> Status:
     """The status that a document tells."""
     is_known = told.get("schema") == words.SCHEMA and told.get("phase") in words.PHASES
-    lost, result = told.get("lost"), told.get("result")
+    lost = told.get("lost")
     pairs = lost.items() if isinstance(lost, Mapping) else ()
     return Status(
         raw=told,
         phase=told["phase"] if is_known else "",
-        why=_text(told.get("why")),
-        attempt=_whole(told.get("attempt")) or 0,
-        message=_text(told.get("message")),
-        exit_code=_whole(told.get("exit_code")),
-        lost={int(node): _whole(number) or 0 for node, number in pairs if re.fullmatch("[0-9]{1,6}", node)},
-        lost_lines=max(0, _whole(told.get("lost_lines")) or 0),
+        why=text(told.get("why")) or "",
+        attempt=whole(told.get("attempt")) or 0,
+        message=text(told.get("message")) or "",
+        exit_code=whole(told.get("exit_code")),
+        lost={int(node): whole(number) or 0 for node, number in pairs if re.fullmatch("[0-9]{1,6}", node)},
+        lost_lines=max(0, whole(told.get("lost_lines")) or 0),
         disk_was_full=told.get("disk_was_full") is True,
-        result=result if isinstance(result, Mapping) else {},
+        result=read_result(told.get("result")),
     )
 
 
 def losses(told: Sequence[Status], results: Sequence[Mapping[str, Any]]) -> str:
     """That a log is not whole, which is said however well the job ended; empty where it is."""
-    counts = [_whole(one.get(contract.R_LOST_LINES)) or 0 for one in results]
+    counts = [one.get(contract.R_LOST_LINES, 0) for one in results]
     lost = sum(counts) + sum(one.lost_lines for one in told)
     if lost:
         return f"{lost} lines of the log were lost: they could not be written"
     is_full = any(one.disk_was_full for one in told)
     return "the disk was full, and lines of the log may be lost" if is_full else ""
-
-
-def _whole(value: object) -> int | None:
-    is_one = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31
-    return int(value) if is_one else None  # type: ignore[call-overload]
-
-
-def _text(value: object) -> str:
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else ""

@@ -162,8 +162,8 @@ def _events(nodes: Sequence[VmReport], account: str) -> Iterator[tuple[float, Ca
             at = seconds_of(operation.get("insertTime"))
             if cause is not None and not (node.told.is_over and at >= ended):
                 yield at, cause, node
-        stop = node.result.get(contract.R_STOP) or {}
-        notice = _NOTICES.get(str(stop.get("reason", "")).split(":")[0])
+        stop = node.result.get(contract.R_STOP, {})
+        notice = _NOTICES.get(stop.get("reason", "").split(":")[0])
         if node.told.cause is not None:
             yield ended, node.told.cause, node
         elif node.told.is_over and notice is not None and stop.get("node_rank") == node.rank:

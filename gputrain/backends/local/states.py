@@ -11,7 +11,7 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.local import logs
-from gputrain.backends.results import first_cause, silence
+from gputrain.backends.results import first_cause, read_result, silence
 from gputrain.backends.status import Status, losses, read
 from gputrain.entrypoint import contract
 from gputrain.keeper import folder
@@ -141,4 +141,4 @@ def _results(path: str, told: Status) -> list[Document]:
     count = min(len(nodes), _MOST_NODES) if isinstance(nodes, list) else 0
     names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(count)]
     found = (folder.read_json(os.path.join(attempt, name)) for name in names)
-    return [document for document in found if document is not None]
+    return [read_result(document) for document in found if document is not None]

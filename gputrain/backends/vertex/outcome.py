@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.results import first_cause, silence
+from gputrain.backends.results import first_cause, read_result, silence
 from gputrain.backends.vertex import diagnosis, logs
 from gputrain.backends.vertex.locks import Locks, Restarts
 from gputrain.backends.vertex.states import SeenJob, state_of
@@ -99,7 +99,7 @@ class JobEnds:
         if seen.started_at is None:
             return [], ""
         try:
-            documents = logs.results(self._access, seen)
+            documents = [read_result(one) for one in logs.results(self._access, seen)]
             empty = not documents and logs.are_empty(self._access, seen)
         except AccessError as error:
             return [], f"its logs could not be read: {error.what}. {error.fix}"
@@ -119,8 +119,7 @@ def _exit_code(documents: list[Mapping[str, Any]], state: State | None) -> int |
     """What node 0 left with, where it lived to tell it."""
     if state is State.SUCCEEDED:
         return 0
-    codes = [one.get(contract.R_EXIT_CODE) for one in documents]
-    return next((code for code in codes if isinstance(code, int)), None)
+    return next((one[contract.R_EXIT_CODE] for one in documents if contract.R_EXIT_CODE in one), None)
 
 
 def _stopped(documents: list[Mapping[str, Any]]) -> Failure | None:
