@@ -5,24 +5,27 @@ Layout of the directory::
     step-000000000100/
         shared.pt      written by rank 0: what all ranks have in common
         rank-0.pt ...  written by each rank: what is its own
+        __0_0.distcp, ..., .metadata
+                       where something is spread over the ranks (a DTensor): each rank's parts, torch's map
         COMPLETE       JSON: sizes and sha256 of all files; written last, flushed, then renamed into place
 
 A folder without its marker does not exist for a resume.
 On object stores behind a file system (gcsfuse) a set of objects is never atomic, so one small object decides.
-`torch.distributed.checkpoint` commits alike: its `.metadata` is renamed last (torch 2.13).
+torch's own mark is `.metadata`, which tells nothing of sizes: a cut file would pass.
 """
 
 from __future__ import annotations
 
-import time
-from typing import Any, NamedTuple, Optional, Tuple, Type
+from typing import Any, Callable, NamedTuple, Optional, Tuple, Type
 
-from gputrain.ddp import folder
+from gputrain.ddp import folder, reshard, shards
+from gputrain.ddp.beside import Beside
 from gputrain.ddp.errors import CheckpointError
 from gputrain.ddp.folder import SHARED, Marker, rank_file
 from gputrain.ddp.peers import Peers
 from gputrain.ddp.report import notice
-from gputrain.ddp.state import refuse_unsafe
+from gputrain.ddp.saving import Saving, parts_of
+from gputrain.ddp.shelf import Shelf, refuse_to_keep_nothing
 
 
 class Checkpoint(NamedTuple):
@@ -41,11 +44,13 @@ class Checkpoints:
     """The checkpoints of one run in one directory, which every rank can reach.
 
     One run at a time uses a directory: leftovers of an interrupted save are removed by the next one.
-    `save` and `restore` are collective.
+    `save`, `begin`, `wait` and `restore` are collective.
+    At most one save is under way: whatever comes next waits for it.
 
     Args:
         directory: made when the first checkpoint is saved.
         peers: the ranks of the run.
+        beside: the same ranks over a group that nothing else uses, for saves beside training.
         keep: how many complete checkpoints stay, at least 1.
         seen_within_s: how long rank 0 waits for other nodes' files to show; gcsfuse caches for some seconds.
 
@@ -58,135 +63,108 @@ class Checkpoints:
     """
 
     def __init__(
-        self, directory: str, peers: Optional[Peers] = None, *, keep: int = 2, seen_within_s: float = 15.0
+        self,
+        directory: str,
+        peers: Optional[Peers] = None,
+        *,
+        beside: Optional[Peers] = None,
+        keep: int = 2,
+        seen_within_s: float = 15.0,
     ) -> None:
-        if keep < 1:
-            raise CheckpointError(f"keep={keep} leaves nothing to resume from", fix="keep at least 1")
+        refuse_to_keep_nothing(keep)
         self.directory = directory
         self.keep = keep
-        self._seen_within_s = seen_within_s
+        self._shelf = Shelf(directory)
         self._peers = peers or Peers()
-        self._rejected: dict[int, bool] = {}  # step -> whether it once was complete
+        self._saving = Saving(self._shelf, beside or self._peers, keep, seen_within_s)
+        self._beside = Beside()
 
     def save(self, step: int, shared: Any, own: Any = None) -> None:
         """Save one step on all ranks; on return the checkpoint is complete and older ones are pruned.
 
         Args:
             step: how many steps are done.
-            shared: what all ranks have in common; only rank 0's is written. Tensors and plain data.
-            own: what belongs to this rank.
+            shared: what all ranks have in common: tensors and plain data, written by rank 0;
+                DTensors anywhere in it, of which every rank writes its part.
+            own: what belongs to this rank; tensors and plain data.
 
         Raises:
             CheckpointError: on every rank, if any could not write its part (earlier checkpoints are intact),
                 or if the directory holds later steps, of a run that was not resumed.
         """
-        newest = self._peers.share(self.latest() if self._peers.rank == 0 else None)
-        if newest == step:
-            return
-        if newest is not None and newest > step:
-            raise CheckpointError(
-                f"step {step} cannot be saved: {self.directory} already holds step {newest}",
-                why="a resume takes the newest step, and that belongs to a run which was not resumed here",
-                fix="resume before you save, or choose another checkpoint directory",
-            )
-        self._step_together(step, lambda: self._clear(step))
-        written = self._step_together(step, lambda: self._write(step, shared, own))
-        files = {name: facts for of_rank in written for name, facts in of_rank.items()}
-        marker = Marker(step, self._peers.world_size, files)
-        self._step_together(step, lambda: self._commit(marker))
-        self._rejected.pop(step, None)
-        if self._peers.rank == 0:
-            self._prune()
+        self.wait()
+        self._saving.save(step, parts_of(self._peers.rank, shared, own, copy=False))
 
-    def restore(self, *, allow_world_size_change: bool = False) -> Optional[Checkpoint]:
+    def begin(self, step: int, shared: Any, own: Any = None) -> None:
+        """Copy the state and return; it is written beside the training, and counts when all of it is there.
+
+        The copy takes as much of the host's memory as this rank writes: on rank 0 all that is not spread.
+
+        Args:
+            step, shared, own: as for `save`.
+
+        Raises:
+            CheckpointError: what went wrong with the save before.
+        """
+        self.wait()
+        parts = parts_of(self._peers.rank, shared, own, copy=True)
+        self._beside.begin(lambda: self._saving.save(step, parts))
+
+    def wait(self, timeout_s: Optional[float] = None) -> bool:
+        """Wait for the save under way, if any; False if this rank is not done with it after `timeout_s`.
+
+        Raises:
+            CheckpointError: as for `save`, once.
+        """
+        return self._beside.wait(timeout_s)
+
+    def restore(
+        self, *, allow_world_size_change: bool = False, into: Optional[Callable[[shards.Path], Any]] = None
+    ) -> Optional[Checkpoint]:
         """The newest checkpoint that is whole, the same one on every rank; None in a directory without any.
 
-        Every rank compares size and sha256 of what it is about to load; if one of them finds a difference,
-        all go back to the checkpoint before, and rank 0 says why.
+        Size and sha256 of every file are compared before it is loaded, a file of spread tensors by one rank;
+        if one finds a difference, all go back to the checkpoint before, and rank 0 says why.
+
+        Args:
+            allow_world_size_change: take a checkpoint of another number of ranks as well.
+            into: for what was spread, by its path in `shared`: the tensor to load into, spread in any way;
+                None loads the whole tensor on every rank.
 
         Raises:
             CheckpointError: there are checkpoints but none can be used, or the world's size has changed.
         """
+        self.wait()
         while True:
             marker = self._peers.share(self._newest() if self._peers.rank == 0 else None)
             if marker is None:
                 self._refuse_silent_restart()
                 return None
             self._check_world_size(marker, allow_world_size_change)
-            checkpoint = self._read_together(marker)
+            checkpoint = self._read_together(marker, into or (lambda _path: None))
             if checkpoint is not None:
                 return checkpoint
 
     def latest(self) -> Optional[int]:
         """The newest step whose marker and sizes hold, as seen from this process; None without any."""
-        return max(self.steps(), default=None)
+        return self._shelf.latest()
 
     def steps(self) -> list[int]:
         """The steps whose marker and sizes hold, oldest first, as seen from this process."""
-        return [step for step in folder.steps_in(self.directory) if self._is_complete(step)]
+        return self._shelf.steps()
 
     def prune(self, keep: int) -> None:
-        """Keep the newest `keep` checkpoints; markers of the others go first, so no half of one counts."""
-        kept = self.steps()[-keep:] if keep else []
-        for step in folder.steps_in(self.directory):
-            if step not in kept:
-                folder.remove_step(self.directory, step)
+        """Keep the newest `keep` checkpoints; markers of the others go first, so no half of one counts.
 
-    def _is_complete(self, step: int) -> bool:
-        return step not in self._rejected and not isinstance(folder.read_marker(self.directory, step), str)
-
-    def _step_together(self, step: int, action: Any) -> list[Any]:
-        outcome = self._peers.together(action, (OSError, RuntimeError))
-        if outcome.failure is None:
-            return outcome.values
-        last = self._peers.share(self._last_after_failure(step) if self._peers.rank == 0 else None)
-        intact = "there is no complete checkpoint yet"
-        if last is not None:
-            intact = f"step {last} is the last complete checkpoint and is intact"
-        raise CheckpointError(
-            f"step {step} could not be saved",
-            why=f"rank {outcome.failure.rank}: {outcome.failure.why}",
-            fix=f"{outcome.failure.fix or 'make room in ' + self.directory}, and run again; {intact}",
-        ) from outcome.cause
-
-    def _last_after_failure(self, step: int) -> Optional[int]:
-        try:
-            folder.remove_step(self.directory, step)  # on a full disk, the room it takes is wanted
-        except OSError as error:
-            notice(f"what was written of step {step} could not be removed: {error}")
-        return self.latest()
-
-    def _clear(self, step: int) -> None:
-        if self._peers.rank == 0:
-            folder.remove_step(self.directory, step)
-
-    def _write(self, step: int, shared: Any, own: Any) -> dict[str, tuple[int, str]]:
-        path = folder.make_step(self.directory, step)
-        parts = {rank_file(self._peers.rank): own}
-        if self._peers.rank == 0:
-            parts[SHARED] = shared
-        for part, state in parts.items():
-            refuse_unsafe(part[: -len(".pt")], state)
-        return {part: folder.write_state(path, part, state) for part, state in parts.items()}
-
-    def _commit(self, marker: Marker) -> None:
-        if self._peers.rank != 0:
-            return
-        give_up = time.monotonic() + self._seen_within_s
-        while True:
-            missing = folder.first_difference(self.directory, marker)
-            if missing is None:
-                break
-            if time.monotonic() > give_up:
-                raise CheckpointError(
-                    f"{missing}, seen from rank 0; is {self.directory} shared by all nodes?"
-                )
-            time.sleep(0.2)
-        folder.write_marker(self.directory, marker)
+        Raises:
+            CheckpointError: `keep` is less than 1.
+        """
+        self.wait()
+        self._shelf.prune(keep)
 
     def _newest(self) -> Optional[Marker]:
         for step in reversed(folder.steps_in(self.directory)):
-            if step in self._rejected:
+            if step in self._shelf.rejected:
                 continue
             marker = folder.read_marker(self.directory, step)
             if isinstance(marker, Marker):
@@ -195,12 +173,12 @@ class Checkpoints:
         return None
 
     def _reject(self, step: int, why: str, once_complete: bool = True) -> None:
-        self._rejected[step] = once_complete
+        self._shelf.rejected[step] = once_complete
         if self._peers.rank == 0:
             notice(f"checkpoint of step {step} is not used: {why}")
 
     def _refuse_silent_restart(self) -> None:
-        rejected = self._peers.share(sorted(step for step, once in self._rejected.items() if once))
+        rejected = self._peers.share(sorted(step for step, once in self._shelf.rejected.items() if once))
         if rejected:
             raise CheckpointError(
                 f"none of the checkpoints in {self.directory} can be used",
@@ -216,28 +194,35 @@ class Checkpoints:
                 fix=f"run with {marker.world_size} ranks, or call resume(allow_world_size_change=True) first",
             )
 
-    def _read_together(self, marker: Marker) -> Optional[Checkpoint]:
-        path = folder.step_path(self.directory, marker.step)
-        own_part = rank_file(self._peers.rank)
+    def _read_together(self, marker: Marker, into: Callable[[shards.Path], Any]) -> Optional[Checkpoint]:
+        path, rank = folder.step_path(self.directory, marker.step), self._peers.rank
+        own_part = rank_file(rank)
         parts = [SHARED, own_part] if marker.world_size == self._peers.world_size else [SHARED]
+        checked = {*parts, *marker.shards[rank :: self._peers.world_size], *marker.shards[:1]}
         loaded: dict[str, Any] = {}
 
         def read() -> None:
-            for part in parts:
+            for part in checked:
                 folder.verify(path, part, marker.files[part])
-                loaded[part] = folder.read_state(path, part)
+            loaded.update((part, folder.read_state(path, part)) for part in parts)
 
+        if not self._is_done(marker.step, read):
+            return None
+        if marker.shards:
+            reader = reshard.Resharding(path, marker.shards, loaded[SHARED]["spread"])
+            if not self._is_done(marker.step, reader.look):
+                return None
+            targets = reader.targets(into)  # a fault of the script, and the same on every rank: it is raised
+            if not self._is_done(marker.step, lambda: reader.load(targets, self._peers.group)):
+                return None
+            loaded[SHARED] = shards.join(loaded[SHARED]["plain"], targets)
+        return Checkpoint(marker.step, marker.world_size, loaded[SHARED], loaded.get(own_part))
+
+    def _is_done(self, step: int, read: Callable[[], None]) -> bool:
         outcome = self._peers.together(read, _unreadable())
-        if outcome.failure is None:
-            return Checkpoint(marker.step, marker.world_size, loaded[SHARED], loaded.get(own_part))
-        self._reject(marker.step, f"rank {outcome.failure.rank}: {outcome.failure.why}")
-        return None
-
-    def _prune(self) -> None:
-        try:
-            self.prune(self.keep)
-        except OSError as error:
-            notice(f"old checkpoints could not be removed: {error}")
+        if outcome.failure is not None:
+            self._reject(step, f"rank {outcome.failure.rank}: {outcome.failure.why}")
+        return outcome.failure is None
 
 
 def _unreadable() -> Tuple[Type[BaseException], ...]:

@@ -7,13 +7,15 @@ import json
 import os
 import re
 import stat
-from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple, Union
 
 from gputrain.ddp.errors import CheckpointError
 
 SHARED = "shared.pt"
+METADATA = ".metadata"
 MARKER = "COMPLETE"
 _STEP = re.compile(r"^step-(\d{12})$")
+_SHARD = re.compile(r"^__\d+_\d+\.distcp$")
 _MARKER_LIMIT = 16 * 2**20
 """Bytes; a marker has about 110 per rank, so anything longer is none of ours."""
 
@@ -24,6 +26,11 @@ class Marker(NamedTuple):
     step: int
     world_size: int
     files: Dict[str, Tuple[int, str]]
+
+    @property
+    def shards(self) -> list[str]:
+        """The files of torch.distributed.checkpoint, if there are any."""
+        return sorted(name for name in self.files if name == METADATA or _SHARD.match(name))
 
 
 def rank_file(rank: int) -> str:
@@ -72,11 +79,22 @@ def write_state(path: str, name: str, state: Any) -> Tuple[int, str]:
     """
     import torch
 
-    target = os.path.join(path, name)
-    with open(target, "wb") as file:
-        sink = _Hashing(file)
+    with hashing(os.path.join(path, name)) as sink:
+        torch.save(state, sink)
+    return sink.facts()
+
+
+@contextlib.contextmanager
+def hashing(path: str) -> Iterator[Hashing]:
+    """A new file that is hashed as it is written, and is down on the disk afterwards.
+
+    Raises:
+        OSError: the disk's own error, whatever the writer has made of it.
+    """
+    with open(path, "wb") as file:
+        sink = Hashing(file)
         try:
-            torch.save(state, sink)
+            yield sink
         except RuntimeError:
             if sink.error is None:
                 raise
@@ -84,34 +102,44 @@ def write_state(path: str, name: str, state: Any) -> Tuple[int, str]:
             raise sink.error
         file.flush()
         os.fsync(file.fileno())
-    return sink.size, sink.digest.hexdigest()
 
 
-class _Hashing:
+class Hashing:
     """A file that counts and hashes what passes, and keeps the disk's error that torch would hide."""
 
     def __init__(self, file: Any) -> None:
         import hashlib
 
         self._file = file
-        self.digest = hashlib.sha256()
-        self.size = 0
+        self._digest = hashlib.sha256()
+        self._size = 0
         self.error: Optional[OSError] = None
 
     def write(self, data: Any) -> int:
+        """Take bytes; an error of the disk is kept and the rest is dropped."""
         if self.error is None:
             try:
                 self._file.write(data)
             except OSError as error:
                 self.error = error
-        self.digest.update(data)
+        self._digest.update(data)
         size = len(data)
-        self.size += size
+        self._size += size
         return size
 
+    def tell(self) -> int:
+        """Bytes so far."""
+        return self._size
+
     def flush(self) -> None:
-        if self.error is None:
-            self._file.flush()
+        """Nothing: all is flushed once, at the end."""
+
+    def close(self) -> None:
+        """Nothing: whoever opened the file closes it."""
+
+    def facts(self) -> Tuple[int, str]:
+        """Size and sha256 of all that was meant to be written."""
+        return self._size, self._digest.hexdigest()
 
 
 def read_state(path: str, name: str) -> Any:
@@ -146,7 +174,13 @@ def verify(path: str, name: str, expected: Tuple[int, str]) -> None:
 def write_marker(directory: str, marker: Marker) -> None:
     """Make a checkpoint count: write the marker beside its place, flush it, rename it there."""
     path = step_path(directory, marker.step)
-    document = {"format": 1, "step": marker.step, "world_size": marker.world_size, "files": marker.files}
+    version = 2 if marker.shards else 1
+    document = {
+        "format": version,
+        "step": marker.step,
+        "world_size": marker.world_size,
+        "files": marker.files,
+    }
     draft = os.path.join(path, MARKER + ".tmp")
     with open(draft, "w", encoding="ascii") as file:
         json.dump(document, file, indent=1, sort_keys=True)
@@ -183,11 +217,14 @@ def _parsed(text: str, step: int) -> Optional[Marker]:
         document = json.loads(text)
         world_size = document["world_size"]
         files = {str(name): (int(size), str(digest)) for name, (size, digest) in document["files"].items()}
-        whole = document["format"] == 1 and document["step"] == step and len(files) == world_size + 1
-        whole = whole and set(files) == {SHARED, *(rank_file(rank) for rank in range(world_size))}
+        marker = Marker(step, world_size, files)
+        plain = set(files) - set(marker.shards)
+        whole = document["step"] == step and len(plain) == world_size + 1
+        whole = whole and plain == {SHARED, *(rank_file(rank) for rank in range(world_size))}
+        whole = whole and document["format"] == (2 if marker.shards else 1)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Marker(step, world_size, files) if whole else None
+    return marker if whole and (METADATA in files) == bool(marker.shards) else None
 
 
 def first_difference(directory: str, marker: Marker) -> Optional[str]:

@@ -25,7 +25,7 @@ class Peers:
     def __init__(self, rank: int = 0, world_size: int = 1, group: Any = None) -> None:
         self.rank = rank
         self.world_size = world_size
-        self._group = group
+        self.group = group
         self._flag: Any = None
 
     def any(self, flag: bool) -> bool:
@@ -38,7 +38,7 @@ class Peers:
         if self._flag is None:
             self._flag = torch.zeros(1, dtype=torch.int32)
         self._flag[0] = int(flag)
-        dist.all_reduce(self._flag, op=dist.ReduceOp.MAX, group=self._group)
+        dist.all_reduce(self._flag, op=dist.ReduceOp.MAX, group=self.group)
         return bool(self._flag[0])
 
     def gather(self, word: Any) -> list[Any]:
@@ -48,7 +48,7 @@ class Peers:
         import torch.distributed as dist
 
         words: list[Any] = [None] * self.world_size
-        dist.all_gather_object(words, word, group=self._group)
+        dist.all_gather_object(words, word, group=self.group)
         return words
 
     def share(self, word: Any) -> Any:
@@ -58,7 +58,7 @@ class Peers:
         import torch.distributed as dist
 
         words = [word]
-        dist.broadcast_object_list(words, src=0, group=self._group)
+        dist.broadcast_object_list(words, src=0, group=self.group)
         return words[0]
 
     def barrier(self) -> None:

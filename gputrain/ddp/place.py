@@ -189,11 +189,16 @@ class World:
             place = Place(
                 dist.get_rank(), place.local_rank, dist.get_world_size(), place.local_world_size, True
             )
-        group = None
-        if place.world_size > 1:
-            group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_s))
         self.place = place
-        self.peers = Peers(place.rank, place.world_size, group)
+        self._timeout = timedelta(seconds=timeout_s)
+        self.peers = self.peers_beside()
+
+    def peers_beside(self) -> Peers:
+        """The same ranks over one more gloo group: two threads must never share one. Collective."""
+        import torch.distributed as dist
+
+        group = dist.new_group(backend="gloo", timeout=self._timeout) if self.place.world_size > 1 else None
+        return Peers(self.place.rank, self.place.world_size, group)
 
     def leave(self) -> None:
         """Wait for the others, then take the process group down if it was made here."""

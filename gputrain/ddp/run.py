@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Iterator, Optional, Tuple
 
-from gputrain.ddp import data, state
+from gputrain.ddp import data, registry, state
 from gputrain.ddp.checkpoints import Checkpoints
 from gputrain.ddp.errors import CheckpointError, SessionError
 from gputrain.ddp.peers import Peers
@@ -29,15 +30,20 @@ class Run:
         checkpoints: Optional[Checkpoints],
         seed: int,
         exact: bool,
+        beside: bool,
+        stop_within_s: float,
     ) -> None:
         self._peers, self._device, self._stop = peers, device, stop
         self.checkpoints = checkpoints
         self._seed, self._exact = seed, exact
-        self.registry = state.Registry()
+        self._beside, self._stop_within_s = beside, stop_within_s
+        self.registry = registry.Registry()
         self.step = self._epoch = self._items = 0
         self._saved_step: Optional[int] = None
         self._resumed = self._stepped = False
         self._generators: Any = None
+        self._stop_at: Optional[float] = None
+        self._given_up = False
 
     def resume(self, allow_world_size_change: bool) -> int:
         """See `Session.resume`."""
@@ -48,7 +54,12 @@ class Run:
         self._resumed = True
         found = None
         if self.checkpoints is not None:
-            found = self.checkpoints.restore(allow_world_size_change=allow_world_size_change)
+            into = self.registry.into()
+            found = self.checkpoints.restore(
+                allow_world_size_change=allow_world_size_change,
+                # what is spread lies below the names of the registry, in what `save` calls "objects"
+                into=lambda path: into(path[1:]),
+            )
         if found is None:
             return 0
         if not isinstance(found.shared, dict) or set(found.shared) != {"objects", "epoch", "items"}:
@@ -70,9 +81,12 @@ class Run:
         self.step = self.step if step is None else step
         if self.step == self._saved_step:
             return
+        if self._stop.agreed and not self.finish():
+            return  # the save under way goes first: it is nearer to being whole than the step in hand
         if self.checkpoints is not None:
             shared = {"objects": self.registry.state(), "epoch": self._epoch, "items": self._items}
-            self.checkpoints.save(self.step, shared, {"generators": state.random_state(self._device)})
+            own = {"generators": state.random_state(self._device)}
+            (self.checkpoints.begin if self._beside else self.checkpoints.save)(self.step, shared, own)
         elif self._saved_step is None and self._peers.rank == 0:
             notice("nothing is saved: " + NO_DIRECTORY)
         self._saved_step = self.step
@@ -103,6 +117,25 @@ class Run:
                 self._epoch, self._items = self._epoch + 1, 0
         if save_every:
             self.save(None)
+
+    def finish(self) -> bool:
+        """Wait for the save under way; False, on all ranks, where a stop left it no time on one of them.
+
+        Raises:
+            CheckpointError: it could not be saved.
+        """
+        if self.checkpoints is None or not self._beside:
+            return True
+        if self._given_up or not self._stop.agreed:
+            return not self._given_up and self.checkpoints.wait()
+        self._stop_at = self._stop_at or time.monotonic() + self._stop_within_s
+        done = self.checkpoints.wait(max(0.0, self._stop_at - time.monotonic()))
+        self._given_up = self._peers.any(not done)
+        if self._given_up and self._peers.rank == 0:
+            notice(
+                f"no time was left to save a step; step {self.checkpoints.latest()} is the last complete one"
+            )
+        return not self._given_up
 
     def begin(self, epochs: Optional[int], max_steps: Optional[int]) -> None:
         """Check what `steps` is asked for, and resume unless that was done."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Iterator, Optional, Tuple
 
-from gputrain.ddp import data, report, state
+from gputrain.ddp import data, report, state, wrap
 from gputrain.ddp.checkpoints import Checkpoints
 from gputrain.ddp.errors import SessionError
 from gputrain.ddp.place import World, agree, checkpoint_dir_in, choose_device, place_in, warn_of_slow_network
@@ -23,6 +23,8 @@ def session(
     exact_resume: bool = False,
     stop_every: int = 1,
     timeout_s: float = 1800.0,
+    async_save: bool = False,
+    stop_within_s: float = 20.0,
 ) -> Session:
     """A session for a `with` block: process group, device, data, checkpoints, stops.
 
@@ -36,6 +38,9 @@ def session(
         exact_resume: a resumed run has the same bits as an uninterrupted one; `Session.wrap` tells the price.
         stop_every: the ranks agree on a stop at every n-th step (or question) only.
         timeout_s: how long ranks wait for each other before they give up.
+        async_save: a save takes the time of a copy, and is written beside the training, one at a time.
+        stop_within_s: with `async_save`, how long a stop waits for a save; the agent kills after 25 s, and a
+            Spot VM is gone after 30.
 
     Raises:
         SessionError: on entering, if the environment gives this rank no place, or ranks outnumber GPUs.
@@ -47,7 +52,8 @@ def session(
     """
     if stop_every < 1:
         raise SessionError(f"stop_every={stop_every} is not a number of steps", fix="use 1 or more")
-    return Session(seed, device, checkpoint_dir, keep, exact_resume, stop_every, timeout_s)
+    saving = (async_save, stop_within_s)
+    return Session(seed, device, checkpoint_dir, keep, exact_resume, stop_every, timeout_s, saving)
 
 
 class Session:
@@ -70,6 +76,7 @@ class Session:
         exact_resume: bool,
         stop_every: int,
         timeout_s: float,
+        saving: Tuple[bool, float],
     ) -> None:
         self._seed = seed
         self._wanted_device = device
@@ -78,6 +85,7 @@ class Session:
         self._exact = exact_resume
         self._stop_every = stop_every
         self._timeout_s = timeout_s
+        self._saving = saving
 
     def __enter__(self) -> Session:
         directory = self._directory or checkpoint_dir_in(os.environ)
@@ -89,14 +97,19 @@ class Session:
         self.rank, self.local_rank, self.world_size = peers.rank, place.local_rank, peers.world_size
         self.is_main = self.rank == 0
         settings = {"exact_resume": self._exact, "seed": self._seed, "stop_every": self._stop_every}
+        settings["async_save"] = self._saving[0]
         agree(peers, {"checkpoint_dir": bool(directory), **settings})
         if self._seed is not None:
             state.seed_everything(self._seed + self.rank)
         if self._exact:
             state.use_deterministic_kernels(self.device)
         self._stop = Stop(peers, self._stop_every)
-        checkpoints = Checkpoints(directory, peers, keep=self._keep) if directory else None
-        self._run = Run(peers, self.device, self._stop, checkpoints, self._seed or 0, self._exact)
+        checkpoints = None
+        if directory:
+            beside = self._world.peers_beside() if self._saving[0] else None
+            checkpoints = Checkpoints(directory, peers, beside=beside, keep=self._keep)
+        how = (self._seed or 0, self._exact, *self._saving)
+        self._run = Run(peers, self.device, self._stop, checkpoints, *how)
         self._stop.listen()
         return self
 
@@ -105,7 +118,8 @@ class Session:
             self._stop.unlisten()
             self._world.abandon()
             return
-        self._world.leave()
+        if self._run.finish():
+            self._world.leave()
         if self._stop.agreed:
             # Still listening: our own SIGTERM may come later than the agreement with those who got theirs.
             raise SystemExit(contract.STOPPED)
@@ -116,33 +130,30 @@ class Session:
         """How many steps are done, the one in hand included: steps count from 1."""
         return self._run.step
 
-    def wrap(self, model: Any, **options: Any) -> Any:
-        """The model on this rank's device, in DistributedDataParallel; all ranks get rank 0's weights.
+    def wrap(self, model: Any, *, strategy: str = "ddp", **options: Any) -> Any:
+        """The model on this rank's device, trained by all ranks together; all start from rank 0's weights.
 
-        DDP lays its gradient buckets out anew after the first step, so a resumed run adds up its first step
-        in another order (differences near 1e-7 with 4 ranks, torch 2.13).
+        "ddp" is DistributedDataParallel. It lays its gradient buckets out anew after the first step, so a
+        resumed run adds up its first step in another order (differences near 1e-7 with 4 ranks, torch 2.13).
         `exact_resume=True` keeps the first layout by way of `find_unused_parameters=True`, which walks the
         graph and agrees on unused parameters once a step.
 
+        "fsdp" is FSDP2's `fully_shard`: parameters, gradients and optimizer are spread over the ranks, and
+        each block is gathered while it computes. Make the optimizer after it.
+
         Args:
-            options: DistributedDataParallel's own.
+            options: DistributedDataParallel's or `fully_shard`'s own; with "fsdp" also `blocks`, the classes
+                of modules to gather one at a time, by default the members of every ModuleList.
 
         Raises:
-            SessionError: static_graph=True together with exact_resume.
+            SessionError: an unknown strategy, a torch without `fully_shard`, a model on the meta device, or
+                static_graph=True together with exact_resume.
         """
-        from torch.nn.parallel import DistributedDataParallel
-
-        if self._exact:
-            if options.get("static_graph"):
-                raise SessionError(
-                    "static_graph=True cannot be resumed exactly",
-                    why="with it DDP lays its buckets out anew after the first step",
-                    fix="leave out static_graph, or exact_resume",
-                )
-            options["find_unused_parameters"] = True
-        if self.device.type == "cuda":
-            options.setdefault("device_ids", [self.device.index])
-        return DistributedDataParallel(model.to(self.device), **options)
+        if strategy == "ddp":
+            return wrap.replicated(model, self.device, options, exact=self._exact)
+        if strategy == "fsdp":
+            return wrap.sharded(model, self.device, self.world_size, **options)
+        raise SessionError(f"strategy={strategy!r} is not known", fix='use "ddp" or "fsdp"')
 
     def sampler(
         self, dataset: Any, *, shuffle: bool = True, drop_last: bool = False

@@ -1,4 +1,4 @@
-"""What a checkpoint carries: registered objects and random generators, loadable without pickle's powers."""
+"""The random generators of a rank, and what a checkpoint may carry: what loads without pickle's powers."""
 
 from __future__ import annotations
 
@@ -7,81 +7,7 @@ import random
 import sys
 from typing import Any
 
-from gputrain.ddp.errors import CheckpointError, SessionError
-
-
-class Registry:
-    """The objects whose state is saved and restored: by name, in place.
-
-    An object has `state_dict()` and `load_state_dict()`, or is a dict or a list of plain data.
-    A model wrapped for DDP is saved as the bare model, so that the weights load anywhere.
-    """
-
-    def __init__(self) -> None:
-        self._objects: dict[str, Any] = {}
-
-    def add(self, objects: dict[str, Any]) -> None:
-        """Take objects in by name.
-
-        Raises:
-            SessionError: an object can neither give its state nor be changed in place.
-        """
-        for name, value in objects.items():
-            known = hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
-            if not known and not isinstance(value, (dict, list)):
-                raise SessionError(
-                    f"{name!r} cannot be registered",
-                    why=f"a {type(value).__name__} has no state_dict() and cannot be restored in place",
-                    fix=f"put it into a dict and register the dict: {name}={{...}}",
-                )
-            self._objects[name] = value
-
-    def __len__(self) -> int:
-        return len(self._objects)
-
-    def state(self) -> dict[str, Any]:
-        """The state of everything registered, by name."""
-        return {name: _state_of(value) for name, value in self._objects.items()}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Put saved state back into the registered objects.
-
-        Raises:
-            CheckpointError: the checkpoint and the script do not hold the same names.
-        """
-        if set(state) != set(self._objects):
-            raise CheckpointError(
-                f"the checkpoint holds {_names(state)} but this script registers {_names(self._objects)}",
-                why="state under another name would be lost without a word",
-                fix="register the same names as the run that saved, or use another checkpoint directory",
-            )
-        for name, value in self._objects.items():
-            _load_into(value, state[name])
-
-
-def _names(mapping: dict[str, Any]) -> str:
-    return ", ".join(sorted(mapping)) or "nothing"
-
-
-def _bare(value: Any) -> Any:
-    parallel = sys.modules.get("torch.nn.parallel")
-    if parallel is not None and isinstance(value, parallel.DistributedDataParallel):
-        return value.module
-    return value
-
-
-def _state_of(value: Any) -> Any:
-    return value if isinstance(value, (dict, list)) else _bare(value).state_dict()
-
-
-def _load_into(value: Any, state: Any) -> None:
-    if isinstance(value, dict):
-        value.clear()
-        value.update(state)
-    elif isinstance(value, list):
-        value[:] = state
-    else:
-        _bare(value).load_state_dict(state)
+from gputrain.ddp.errors import CheckpointError
 
 
 def refuse_unsafe(where: str, value: Any) -> None:

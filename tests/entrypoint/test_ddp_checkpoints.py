@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from gputrain.ddp import CheckpointError, Checkpoints  # noqa: E402  # after the skip
+from gputrain.ddp.beside import Beside  # noqa: E402
 
 
 @pytest.fixture
@@ -242,3 +243,52 @@ def test_other_files_in_the_directory_are_left_alone(store: Checkpoints) -> None
 def test_keeping_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="keep=0"):
         Checkpoints(str(tmp_path), keep=0)
+
+
+def test_what_training_changes_after_a_save_began_is_not_in_it(store: Checkpoints) -> None:
+    weight, history = torch.zeros(1_000_000), [1]
+    store.begin(1, {"weight": weight, "tied": weight[:3], "history": history}, {"mine": history})
+    weight.fill_(7.0)
+    history.append(2)
+    assert store.wait()
+    found = store.restore()
+    assert found is not None
+    assert found.shared["weight"].sum() == 0
+    assert (found.shared["history"], found.own) == ([1], {"mine": [1]})
+    assert found.shared["tied"].untyped_storage().data_ptr() == found.shared["weight"].data_ptr()
+
+
+def test_a_module_s_versions_are_copied_with_its_state(store: Checkpoints) -> None:
+    store.begin(1, torch.nn.BatchNorm1d(2).state_dict())
+    found = store.restore()  # waits by itself
+    assert found is not None
+    assert found.shared._metadata[""] == {"version": 2}
+
+
+def test_a_save_beside_that_fails_is_told_by_the_next_and_the_last_one_stays(store: Checkpoints) -> None:
+    store.begin(1, {"x": 1})
+    store.begin(2, {"x": Path("no tensor")})
+    with pytest.raises(CheckpointError, match="step 2 could not be saved"):
+        store.begin(3, {"x": 3})
+    assert store.latest() == 1
+    store.begin(3, {"x": 3})
+    assert store.wait()
+    assert store.steps() == [1, 3]
+
+
+def test_waiting_for_a_save_has_an_end(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    beside = Beside()
+    beside.begin(pipe.read_bytes)  # a disk that stands still
+    assert not beside.wait(0.01)
+    pipe.write_bytes(b"it moves again")
+    assert beside.wait(60)
+
+
+def test_pruning_never_takes_the_last_one(store: Checkpoints) -> None:
+    store.save(1, 1)
+    with pytest.raises(CheckpointError, match="keep=0 leaves nothing"):
+        store.prune(0)
+    store.prune(1)
+    assert store.steps() == [1]

@@ -1,0 +1,80 @@
+"""A model made one that all ranks train together: replicated by DDP, or spread over them by FSDP2."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, Optional, Tuple
+
+from gputrain.ddp.errors import SessionError
+
+
+def replicated(model: Any, device: Any, options: Dict[str, Any], *, exact: bool) -> Any:
+    """The model in DistributedDataParallel; see `Session.wrap`.
+
+    Raises:
+        SessionError: static_graph=True where the resume is to be exact.
+    """
+    from torch.nn.parallel import DistributedDataParallel
+
+    if exact:
+        if options.get("static_graph"):
+            raise SessionError(
+                "static_graph=True cannot be resumed exactly",
+                why="with it DDP lays its buckets out anew after the first step",
+                fix="leave out static_graph, or exact_resume",
+            )
+        options = {**options, "find_unused_parameters": True}
+    if device.type == "cuda":
+        options = {"device_ids": [device.index], **options}
+    return DistributedDataParallel(model.to(device), **options)
+
+
+def sharded(
+    model: Any, device: Any, world_size: int, *, blocks: Optional[Tuple[type, ...]] = None, **options: Any
+) -> Any:
+    """The model spread over the ranks by FSDP2, in place; see `Session.wrap`.
+
+    Raises:
+        SessionError: this torch has no `fully_shard`, or the model has no weights yet.
+    """
+    import torch
+    import torch.distributed.fsdp as fsdp
+
+    fully_shard = getattr(fsdp, "fully_shard", None)
+    if fully_shard is None:
+        raise SessionError(
+            f"torch {torch.__version__} has no fully_shard",
+            why="FSDP2 is part of torch since 2.6",
+            fix='use an image with a newer torch, or strategy="ddp"',
+        )
+    if any(value.is_meta for value in (*model.parameters(), *model.buffers())):
+        raise SessionError(
+            "the model is on the meta device and has no weights",
+            why="all ranks begin with rank 0's weights",
+            fix="make it on the CPU, or call fully_shard yourself and register the model",
+        )
+    from torch.distributed.device_mesh import init_device_mesh
+
+    model.to(device)
+    with torch.no_grad():  # each rank has drawn weights of its own; DDP does the same by itself
+        for value in (*model.parameters(), *model.buffers()):
+            fresh = value.contiguous()
+            torch.distributed.broadcast(fresh, 0)
+            value.copy_(fresh)
+    options.setdefault("mesh", init_device_mesh(device.type, (world_size,)))
+    for block in _blocks(model, blocks):
+        fully_shard(block, **options)
+    return fully_shard(model, **options)
+
+
+def _blocks(model: Any, kinds: Optional[Tuple[type, ...]]) -> Iterator[Any]:
+    """Inner modules to gather one at a time, the innermost first, as fully_shard wants them."""
+    from torch.nn import ModuleDict, ModuleList
+
+    members = {
+        id(member) for module in model.modules() if isinstance(module, ModuleList) for member in module
+    }
+    for module in reversed(list(model.modules())):
+        wanted = id(module) in members if kinds is None else isinstance(module, kinds)
+        holds = any(True for _ in module.parameters()) and not isinstance(module, (ModuleList, ModuleDict))
+        if wanted and holds and module is not model:
+            yield module
