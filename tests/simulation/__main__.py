@@ -36,11 +36,25 @@ def main():
             world.live()
             return world
 
+        if asked.named:
+            return _named(lived)
         if asked.replay is None:
             return _many(asked, lambda seed: lived(drawn(seed, asked.backends)))
         schedule = drawn(asked.replay, asked.backends)
         _show(lived(shrunk(schedule, lived) if asked.shrink else schedule))
         return 0
+
+
+def _named(lived):
+    """The schedules that have names, one by one."""
+    from tests.simulation.named import NAMED
+
+    broken = 0
+    for name, schedule in NAMED.items():
+        found = lived(schedule).truth.violations
+        broken += bool(found)
+        print(f"{name} | {'; '.join(f'{one.law}: {one.what[-400:]}' for one in found) or 'every law holds'}")
+    return 1 if broken else 0
 
 
 def _many(asked, lived):
@@ -79,6 +93,7 @@ def _arguments():
     parser.add_argument("--seeds", default="0:100")
     parser.add_argument("--backends", default="compute,vertex,both", type=lambda text: tuple(text.split(",")))
     parser.add_argument("--replay", type=int)
+    parser.add_argument("--named", action="store_true", help="the schedules that broke a promise once")
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument(
         "--plant", default="", help="load gputrain with a fault of tests/simulation/planted.py"

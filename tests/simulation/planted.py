@@ -43,20 +43,32 @@ PLANTS = (
         text="        singly = (self.calls.instance(gang.zone, name) for name in gang.names"
         " if name not in listed)\n",
         instead="        singly = ()\n"
-        "        found = self.calls.instances(gang.zone, f'labels.{LABEL_GANG}={gang.nonce}').items\n"
+        "        found = self.calls.instances(gang.zone, f'labels.{LABEL_GANG}={gang.nonce}').seen\n"
         "        listed = {str(vm['name']): vm for vm in found if gang.owns(vm)}\n",
     ),
     Plant(
         name="a record removed although nobody knows",
         module="gputrain.trainer.placing",
-        text="        if reason is not Reason.UNCLEAR:",
+        text="        if reason is not StopReason.UNCLEAR:",
         instead="        if True:",
+    ),
+    Plant(
+        name="a refusal that is believed after a lost answer",
+        module="gputrain.backends.compute.gang",
+        text="if (self._sent.get(gang.nonce) or 0) > 1:",
+        instead="if False:",
     ),
     Plant(
         name="a cancel that lets others start it again",
         module="gputrain.backends.compute.backend",
         text="        over = ended(self._board, ref.name, CANCELLED) or record\n",
         instead="        over = record\n",
+    ),
+    Plant(
+        name="a cancel that ends no job beside the first",
+        module="gputrain.backends.vertex.backend",
+        text="        for seen in live:\n            once.end(self._jobs, seen)\n",
+        instead="        for seen in live[1:]:\n            once.end(self._jobs, seen)\n",
     ),
     Plant(
         name="two machines' clocks compared",
@@ -71,10 +83,22 @@ PLANTS = (
         instead="True",
     ),
     Plant(
-        name="a turn taken at once",
-        module="gputrain.trainer.placing",
-        text="turn_s = TURN_S if asked.settles_s else 0.0",
-        instead="turn_s = 0.0",
+        name="a turn that is taken at once",
+        module="gputrain.trainer.claim",
+        text="TURN_S = 180.0",
+        instead="TURN_S = 1.0",
+    ),
+    Plant(
+        name="a late list that proves a withdrawal",
+        module="gputrain.backends.vertex.recorder",
+        text="        return seen is not None\n",
+        instead="        return True\n",
+    ),
+    Plant(
+        name="a Ctrl-C that forgets and does not withdraw",
+        module="gputrain.trainer.climb",
+        text="            is_gone = self._clear(backend, request)\n",
+        instead="            is_gone = True\n",
     ),
     Plant(
         name="a clean-up that takes what others own",
@@ -85,11 +109,13 @@ PLANTS = (
     Plant(
         name="a delete that was refused counts as done",
         module="gputrain.backends.compute.gang",
-        text="                except (RequestError, TransientError) as error:  # noqa: PERF203  # on its way out, or the service is away\n                    refused: GputrainError = error\n",  # noqa: E501
+        text="                except (RequestError, TransientError) as error:"
+        "  # noqa: PERF203  # on its way out, or the service is away\n"
+        "                    refused: GputrainError = error\n",
         instead="                except GputrainError:\n                    del left[name]\n",
     ),
     Plant(
-        name="a list of nothing is a job",
+        name="a list of nothing that is a job",
         module="gputrain.gcp.clients",
         text='        session.hooks["response"].append(_check)\n',
         instead="",
@@ -99,18 +125,6 @@ PLANTS = (
         module="gputrain.backends.compute.render",
         text='        "maxRunDuration": {"seconds": str(limit_s)},\n',
         instead="",
-    ),
-    Plant(
-        name="a Ctrl-C that forgets and does not withdraw",
-        module="gputrain.trainer.climb",
-        text="            self._clear(backend, request)\n            self._forget()\n",
-        instead="            self._forget()\n",
-    ),
-    Plant(
-        name="VMs that never come are waited for",
-        module="gputrain.backends.compute.gang",
-        text="if waited_s > (SETTLE_S if vms else COME_S):",
-        instead="if False:",
     ),
 )
 

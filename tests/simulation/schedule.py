@@ -200,7 +200,26 @@ def _mishaps(dice, clients, theme):
                 )
                 for more in range(run)
             ]  # fmt: skip
+        if theme.name != "any" and dice.random() < 0.3:
+            found += _chain(dice, client, dice.choice(theme.on))
     return tuple(found)
+
+
+def _chain(dice, client, on):
+    """An answer that is lost, and what then befalls those who ask again."""
+    first = int(dice.expovariate(1.0))
+    kinds = [dice.choice(("lost after", "fails after", "cut", "doubled"))]
+    kinds += [dice.choice(("refused", "refused", "lost before", "kill before", "ctrl-c sent"))] * dice.choice(
+        (1, 3)
+    )
+    status = dice.choice(STATUSES)
+    return [
+        Mishap(
+            client=client.name, number=first + more, kind=kind, on=on,
+            status=status if kind == "refused" else 0,
+        )
+        for more, kind in enumerate(kinds)
+    ]  # fmt: skip
 
 
 def _view(dice):

@@ -1,13 +1,20 @@
-"""Schedules that nobody chose break no law."""
+"""Schedules that nobody chose break no law; a fault that is planted breaks one."""
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests import present
+from tests.simulation.planted import PLANTS
+
+present.backend("compute"), present.backend("vertex")  # else there is nothing here to run
+
 ROOT = Path(__file__).parents[2]
 SEEDS = 500
+PLANTED_SEEDS = 2000
 
 
 def simulated(*words, limit_s):
@@ -17,10 +24,16 @@ def simulated(*words, limit_s):
     return ended.returncode, ended.stdout + ended.stderr
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_no_schedule_breaks_a_law():
-    code, told = simulated("--seeds", f"0:{SEEDS}", limit_s=300)
-    print(told)
+    halves = (f"0:{SEEDS // 2}", f"{SEEDS // 2}:{SEEDS}")
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(lambda seeds: simulated("--seeds", seeds, limit_s=580), halves))
+    assert [code for code, _ in ends] == [0, 0], "\n".join(told for _, told in ends)
+
+
+def test_what_broke_a_promise_once_breaks_none_today():
+    code, told = simulated("--named", limit_s=100)
     assert code == 0, told
 
 
@@ -28,3 +41,17 @@ def test_one_seed_is_one_schedule():
     first, second = (simulated("--replay", "7", limit_s=100) for _ in range(2))
     assert first == second
     assert "request" in first[1]
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_a_fault_can_be_planted_where_the_code_stands_today(plant):
+    compile(plant.planted(plant.path.read_text()), plant.module, "exec")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_a_planted_fault_breaks_a_law(plant):
+    code, told = simulated("--plant", plant.name, "--first", "--seeds", f"0:{PLANTED_SEEDS}", limit_s=2900)
+    print(told)
+    assert code == 1, told

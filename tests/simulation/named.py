@@ -1,0 +1,93 @@
+"""Schedules that broke a promise once, each kept under a name."""
+
+import attrs
+
+from gputrain_emulator import fault_names
+from tests.simulation.schedule import DAY_S, Act, Client, Happening, Mishap, Schedule
+
+_ZONES = ("us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f")
+_CALM = Schedule(
+    seed=0, backends=("compute",), nodes=1, model="standard", limit_s=600, wait_s=0, restarts=0,
+    rolls_back=False, lag_s=0.0, stock=(), quota=1000, ends=("done",), clients=(), mishaps=(), happenings=(),
+)  # fmt: skip
+
+
+def _client(name, *acts, starts_s=0.0, clock_off_s=0.0):
+    told = tuple(Act(name=act, seconds=60.0 if act == "watch" else 0.0) for act in acts)
+    return Client(name=name, starts_s=starts_s, clock_off_s=clock_off_s, acts=told)
+
+
+def _mishaps(client, kind, *numbers, on="", **more):
+    return tuple(Mishap(client=client, number=number, kind=kind, on=on, **more) for number in numbers)
+
+
+def _calm(**fields):
+    return attrs.evolve(_CALM, **fields)
+
+
+ALONE = (_client("A", "submit", "look"),)
+NAMED = {
+    "a clean-up beside VMs of another bucket": _calm(clients=(_client("A", "submit", "clean up", "look"),)),
+    "an operation that may not be read": _calm(
+        nodes=4, clients=ALONE, mishaps=_mishaps("A", "refused", *range(9), on="/operations", status=403)
+    ),
+    "an operation that is not found": _calm(
+        nodes=4, clients=ALONE, mishaps=_mishaps("A", "refused", *range(9), on="/operations", status=404)
+    ),
+    "half a gang, and lists that lag": _calm(
+        nodes=4, lag_s=60.0, stock=tuple((zone, 3) for zone in _ZONES), clients=ALONE
+    ),
+    "half a gang, and lists that lack a part": _calm(
+        nodes=4, stock=(("us-central1-a", 3),), clients=ALONE,
+        mishaps=_mishaps(
+            "A", "sees", *range(12), on="/instances?", fault=fault_names.named("half-list")
+        ),
+    ),
+    "half a gang that may not be deleted": _calm(
+        nodes=4, stock=(("us-central1-a", 3),), clients=(_client("A", "submit", "submit"),),
+        mishaps=_mishaps("A", "refused", *range(4), on="DELETE", status=403),
+    ),
+    "three processes with one key at Vertex AI": _calm(
+        backends=("vertex",), lag_s=10.0,
+        clients=tuple(_client(name, "submit", "look") for name in "ABC"),
+    ),
+    "a create whose answer is lost, and lists that lag": _calm(
+        backends=("vertex",), lag_s=60.0,
+        clients=(_client("A", "submit", "look"), _client("B", "submit", starts_s=5.0)),
+        mishaps=_mishaps("A", "lost after", 0, on="/customJobs"),
+    ),
+    "a client killed once its create was sent": _calm(
+        backends=("vertex",), lag_s=60.0,
+        clients=(_client("A", "submit"), _client("B", "submit", "cancel", starts_s=5.0)),
+        mishaps=_mishaps("A", "kill sent", 0, on="/customJobs"),
+    ),
+    "a client killed between the record and the VMs": _calm(
+        clients=(_client("A", "submit", clock_off_s=DAY_S), _client("B", "submit", "look", starts_s=5.0)),
+        mishaps=_mishaps("A", "kill before", 0, on="/bulkInsert"),
+    ),
+    "a cancel whose deletes fail": _calm(
+        nodes=2, clients=(_client("A", "submit", "cancel"),),
+        mishaps=_mishaps("A", "refused", *range(30), on="DELETE", status=503),
+    ),
+    "a refusal that follows a lost answer": _calm(
+        clients=ALONE,
+        mishaps=(
+            *_mishaps("A", "fails after", 0, on="/bulkInsert"),
+            *_mishaps("A", "refused", 1, on="/bulkInsert", status=403),
+        ),
+    ),
+    "a Ctrl-C that no list can answer": _calm(
+        backends=("vertex",), lag_s=60.0,
+        clients=(_client("A", "submit"), _client("B", "watch", "look", starts_s=5.0)),
+        mishaps=_mishaps("A", "doubled", 0, on="/customJobs"),
+        happenings=(Happening(at_s=10.0, kind="ctrl-c", client="A"),),
+    ),
+    "a page of nothing for a job": _calm(
+        backends=("vertex",), clients=(_client("A", "watch", "watch"),),
+        mishaps=_mishaps("A", "list", *range(3, 40, 3)),
+    ),
+    "a record that comes as a web page": _calm(
+        clients=(_client("A", "submit", "watch", "cancel"),),
+        mishaps=_mishaps("A", "html", *range(1, 12, 2), on="records%2F"),
+    ),
+}  # fmt: skip
