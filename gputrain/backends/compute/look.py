@@ -212,8 +212,6 @@ def _living(record: Record, gang: VmNames, nodes: tuple[VmReport, ...]) -> Obser
     statuses = {node.status for node in nodes}
     if record.over == CANCELLED:
         state = State.STOPPING
-    elif statuses == {"STOPPING"}:
-        state = State.RUNNING
     elif "PENDING" in statuses:
         state = State.QUEUED
     elif statuses & {*PREPARING, "REPAIRING"} or not all(node.told.has_started for node in nodes):

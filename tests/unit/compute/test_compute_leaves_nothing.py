@@ -12,6 +12,7 @@ from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator import faults
+from gputrain_emulator.compute import lifecycle
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage import Storage
 from tests.road import Road
@@ -133,6 +134,14 @@ def test_a_cancel_whose_deletes_fail_says_so_and_the_next_look_after_it_deletes(
     cloud.clock.advance(120)
     assert make().observe(ref).state is State.CANCELLED
     assert vms(cloud) == []
+
+
+def test_a_gang_on_its_way_out_whose_ranks_never_ran_is_not_running(cloud, make, code):
+    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    for vm in list(cloud.compute.vms.values()):
+        lifecycle.delete(cloud.compute, vm, lambda: None, grace_s=90.0)
+    assert {vm.status for vm in cloud.compute.vms.values()} == {"STOPPING"}
+    assert make().observe(ref).state is State.PROVISIONING
 
 
 def test_a_cancel_that_may_not_delete_names_the_permission(cloud, make, code):
