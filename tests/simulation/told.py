@@ -17,7 +17,7 @@ def is_true(world, told):
     if told.state == "succeeded":
         return any(one.code == 0 and one.until <= until for one in trained)
     if told.state == "running":
-        return any(one.until >= since for one in trained) or _stops(world, since, until)
+        return any(one.until >= since for one in trained)
     if told.state in ("stopping", "cancelled"):
         was_asked = any(
             act.name in ("cancel", "submit") and act.began_at <= until for act in world.truth.acts
@@ -35,9 +35,3 @@ def _rests(trained, since, until):
     """Whether at some moment of the time not every rank ran."""
     moments = [since, until, *(one.until for one in trained if since <= one.until <= until)]
     return any(not any(one.since <= moment < one.until for one in trained) for moment in moments)
-
-
-def _stops(world, since, until):
-    """Whether its VMs were on their way out: what they ran a moment ago is what is told."""
-    events = ("preempt", "stop", "delete", "host-error", "time-limit")
-    return any(row.event in events and since - 200 <= row.time <= until for row in world.cloud.ledger.rows)
