@@ -102,7 +102,7 @@ def first_cause(documents: Sequence[Mapping[str, Any]]) -> Failure | None:
     The agents agree, unless one of them was cut off: then what a rank did comes before the loss of a node,
     and the lower node rank speaks first.
     """
-    ordered = sorted(documents, key=lambda one: one.get(contract.R_NODE_RANK, 0))
+    ordered = sorted(map(read_result, documents), key=lambda one: one.get(contract.R_NODE_RANK, 0))
     blamed = [cause for one in ordered if (cause := one.get(contract.R_CAUSE))]
     of_ranks = [cause for cause in blamed if cause.get(contract.C_KIND) not in _ABOUT_NODES]
     chosen = (of_ranks or blamed)[:1]
