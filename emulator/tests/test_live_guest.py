@@ -175,6 +175,14 @@ def test_the_power_button_runs_the_shutdown_script_before_the_last_sweep(start: 
     assert guest.wait(20) == 0
 
 
+def test_a_unit_whose_failure_powers_off_does_so_and_a_clean_end_does_not(start: Start) -> None:
+    run = "systemd-run --collect -p FailureAction=poweroff"
+    ends = f"{run} --unit=a true; {run} --unit=b bash -c 'kill -TERM $$'; sleep 0.5; echo still up"
+    said = serial(start(startup_script=f"{ends}; {run} --unit=c bash -c 'kill -KILL $$'; sleep 60"))
+    assert "still up" in said
+    assert "Powering down: poweroff." in said
+
+
 @pytest.mark.parametrize("words", ["-p Slice=a.slice", "--user", "--scope", "-p ExecStop=/bin/true"])
 def test_a_unit_of_more_than_we_know_is_refused_by_name(start: Start, words: str) -> None:
     said = serial(start(startup_script=f"systemd-run --unit=a {words} true; echo status $?; poweroff"))

@@ -22,6 +22,7 @@ PAUSES_S = (1, 2, 4, 8, 0)
 UNIT = "gputrain"
 PROPERTIES = (
     "Description=gputrain",
+    "FailureAction=poweroff",  # a keeper that died ends no VM; where ranks live on, after TimeoutStopSec
     "KillMode=mixed",  # SIGTERM to the keeper alone, which lets the ranks save
     "TimeoutStopSec=110",  # Google pulls the plug 120 s after the power button, of a Spot VM after 30
     "After=network-online.target docker.service",  # so it ends before the network and containers do

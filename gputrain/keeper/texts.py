@@ -18,6 +18,7 @@ _VM = (
     "keeper/bucket.py",
     "keeper/cloud.py",
     "keeper/container.py",
+    "keeper/gpus.py",
     "keeper/journal.py",
     "keeper/keeper.py",
     "keeper/loader.py",

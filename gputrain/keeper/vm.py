@@ -20,7 +20,7 @@ import time
 
 from gputrain.entrypoint import contract, processes
 
-from . import container
+from . import container, gpus
 from .bucket import StatusBucket, right_to
 from .cloud import call, metadata
 from .journal import Journal, follow
@@ -42,9 +42,6 @@ PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') 
 LOADER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gputrain.keeper.loader import main; main()"
 LEAD_S = 30
 """How long before Google's limit the ranks are asked to save, where the limit leaves room for it."""
-
-DRIVER = ("timeout", "-s", "KILL", "120", "nvidia-smi", "-L")
-"""Asks the driver, which may hang while it comes up."""
 
 LINES_S = 10.0
 """How long the last lines of an agent that has ended may take, should somebody else hold its output open."""
@@ -103,25 +100,12 @@ class Vm:
         return self._began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
 
     def wait(self, keeper: Keeper) -> None:
-        """The driver comes up, and sees as many as there should be."""
+        """The GPUs come up."""
         if self.was_here:
             again = "this VM booted a second time: it does not train again, the job does as a whole"
             raise Failed(again, why=RESTARTED)
         keeper.tell(WAITING)
-        wanted, deadline = self.job["gpus"], time.monotonic() + self.job["driver_wait_s"]
-        while True:
-            code, said = keeper.call(DRIVER)
-            seen = sum(line.startswith("GPU ") for line in said.splitlines())
-            if code == 0 and seen == wanted:
-                return
-            if code == 0:
-                raise Failed(f"nvidia-smi sees {seen} GPUs, and this machine should have {wanted}")
-            if time.monotonic() > deadline:
-                raise Failed(
-                    f"nvidia-smi is missing or does not answer after {self.job['driver_wait_s']} s:"
-                    " take a boot image with the NVIDIA driver (image_family=), or leave secure_boot off"
-                )
-            keeper.sleep(min(2.0, max(0.1, deadline - time.monotonic())))
+        gpus.wait(keeper, self.job["gpus"], self.job["driver_wait_s"])
 
     def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:
         env = self._environment(attempt)

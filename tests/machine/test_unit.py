@@ -96,6 +96,16 @@ def test_a_startup_script_that_is_run_again_starts_nothing(road, spec, inside, g
     gone()
 
 
+def test_a_unit_that_is_killed_takes_its_vm_down(cloud, road, spec, inside):
+    road.until_said(road.submit(spec(SAVES)), "training")
+    inside("systemctl", "kill", "--signal=KILL", "gputrain")
+    began = time.monotonic()
+    while (state := [vm.status for vm in cloud.compute.vms.values()]) == ["RUNNING"]:
+        assert time.monotonic() < began + 60
+        time.sleep(0.1)
+    assert state in (["STOPPING"], ["TERMINATED"])
+
+
 def test_two_nodes_meet_on_a_network_of_their_own(road, spec, gone):
     script = (
         "import torch, torch.distributed as dist\n"

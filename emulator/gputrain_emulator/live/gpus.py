@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+FABRIC = "Completed"
+"""The state of NVSwitch on machines that have it: ``Not Started``, ``In Progress``, ``Completed``."""
+
 # Google's accelerator type -> (nvidia-smi's name, MiB).
 NAMES: Mapping[str, tuple[str, int]] = {
     "nvidia-tesla-k80": ("Tesla K80", 11441),
@@ -28,7 +31,13 @@ NAMES: Mapping[str, tuple[str, int]] = {
 }
 
 
+# Those of a whole machine talk through NVSwitch, which a daemon sets up after the driver came up.
+SWITCHED = ("nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-h100-80gb", "nvidia-h100-mega-80gb",
+            "nvidia-h200-141gb", "nvidia-b200")  # fmt: skip
+
+
 def gpus(accelerator: str, count: int) -> Sequence[Mapping[str, Any]]:
     """One row a GPU, for nvidia-smi; a kind that is not in the table goes by Google's name."""
     name, memory_mib = NAMES.get(accelerator, (accelerator, 16384))
-    return [{"name": name, "memory_mib": memory_mib}] * count
+    fabric = {"fabric": FABRIC} if accelerator in SWITCHED and count >= 8 else {}
+    return [{"name": name, "memory_mib": memory_mib, **fabric}] * count

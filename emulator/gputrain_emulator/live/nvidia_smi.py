@@ -64,6 +64,8 @@ def _facts(index: int, gpu: Mapping[str, object], count: int) -> dict[str, str]:
         "memory.used": "0",
         "utilization.gpu": "0",
         "temperature.gpu": "35",
+        "fabric.state": str(gpu.get("fabric", "[N/A]")),
+        "fabric.status": "Success" if gpu.get("fabric") == "Completed" else "[N/A]",
         "pci.bus_id": f"00000000:00:{4 + index:02X}.0",
     }
 

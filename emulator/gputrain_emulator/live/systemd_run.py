@@ -32,6 +32,7 @@ class Unit:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.name, self.stop_s, self.folder = "", 90.0, "/"
+        self.at_failure = "none"
         self.limits: dict[int, int] = {}
         self.environment = {name: value for name, value in os.environ.items() if name not in OWN}
         left = list(arguments)
@@ -54,6 +55,8 @@ class Unit:
             self.folder = setting or value
         elif (word, name) == ("-p", "TimeoutStopSec"):
             self.stop_s = float(setting)
+        elif (word, name) == ("-p", "FailureAction") and setting in ("none", "poweroff"):
+            self.at_failure = setting
         elif word == "-p" and name in LIMITS:
             self.limits[LIMITS[name]] = (
                 resource.RLIM_INFINITY if setting == "infinity" else int(setting.split(":")[0])
@@ -74,7 +77,7 @@ class Unit:
             os.read(begin, 1)  # until its file is written
             self._become()
         with open(path, "w") as file:
-            file.write(f"{child} {self.stop_s}\n")
+            file.write(f"{child} {self.stop_s} {self.at_failure}\n")
         os.close(began)
         print(f"Running as unit: {self.name}.service", file=sys.stderr)
         return 0

@@ -14,7 +14,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import DropBeforeCommit, Refuse
-from gputrain_emulator.live import LiveMode
+from gputrain_emulator.live import LiveMode, gpus
 from gputrain_emulator.storage import Storage
 from tests.contract.emulated_compute import live_cloud
 from tests.road import Road
@@ -247,6 +247,27 @@ def test_a_machine_without_a_driver_says_what_to_do(cloud, road, spec):
     assert (seen.state, seen.failure.kind) == (State.FAILED, "boot")
     assert "nvidia-smi is missing or does not answer" in seen.failure.message
     assert "image_family=" in seen.failure.message
+
+
+def of_eight(road, spec):
+    """A job on a machine of eight GPUs, joined by NVSwitch; it asks the GPUs nothing."""
+    return road.submit(spec(HELLO, gpu="H100:8", nproc_per_node=1, provisioning_model="spot"))
+
+
+def test_gpus_that_nvswitch_has_joined_are_used(cloud, road, spec):
+    cloud.quota("PREEMPTIBLE_NVIDIA_H100_GPUS", 8)
+    assert road.end(of_eight(road, spec)).state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("state", ["Not Started", "In Progress"])
+def test_gpus_that_nvswitch_never_joins_are_told_of_before_cuda_fails(cloud, road, spec, monkeypatch, state):
+    cloud.quota("PREEMPTIBLE_NVIDIA_H100_GPUS", 8)
+    monkeypatch.setattr(gpus, "FABRIC", state)
+    ref = of_eight(road, spec)
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "boot")
+    assert f"NVSwitch has not joined 8 of 8 GPUs after 0 s ({state}, [N/A])" in seen.failure.message
+    assert "hello" not in road.text(ref)
 
 
 class Garbled(LiveMode):

@@ -17,6 +17,7 @@ CONSOLES = ("/dev/ttyS0", "/dev/console")
 RUNNER = "google_metadata_script_runner"
 SCRIPTS = "/run/metadata-scripts"
 UNITS = "/run/emulated-machine/units"
+CLEAN = (0, 129, 130, 141, 143)  # what systemd takes for no failure: 0, SIGHUP, SIGINT, SIGPIPE, SIGTERM
 LONGEST = 65_536  # bytes of a line with its end that Google's runner reads: the limit of Go's bufio.Scanner
 
 
@@ -131,7 +132,7 @@ class Machine:
         for descriptor in list(self.readers):  # the runner alone is told to end: the scripts' pipes break
             self._let_go(descriptor)
         self.scripts.clear()
-        units = _units()
+        units = {pid: unit for pid, unit in _units().items() if os.path.exists(f"/proc/{pid}")}
         for pid in units:
             send(pid, signal.SIGTERM)
         if self.shutdown is not None:
@@ -139,7 +140,7 @@ class Machine:
         asked = time.monotonic()
         while "shutdown-script" in self.scripts.values() or any(
             time.monotonic() < asked + stop_s and os.path.exists(f"/proc/{pid}")
-            for pid, stop_s in units.items()
+            for pid, (stop_s, _) in units.items()
         ):
             self._listen(wake, 0.05)
         self.processes.end_all(wake)
@@ -183,6 +184,11 @@ class Machine:
         self.processes.reap()
         for pid in [pid for pid in self.scripts if pid in self.processes.exits]:
             self._ended(pid)
+        if word is None and any(
+            action == "poweroff" and self.processes.exits.get(pid, 0) not in CLEAN
+            for pid, (_, action) in _units().items()
+        ):
+            word = "poweroff"
         return word
 
     def _drain(self, descriptor: int) -> None:
@@ -257,14 +263,13 @@ def _fifos() -> dict[int, str]:
     return found
 
 
-def _units() -> dict[int, float]:
-    """First process -> seconds it has to end, of every unit that systemd-run started and that still runs."""
+def _units() -> dict[int, tuple[float, str]]:
+    """First process -> seconds it has to end, and what follows its failure, of what systemd-run started."""
     found = {}
     for name in os.listdir(UNITS) if os.path.isdir(UNITS) else ():
         with open(os.path.join(UNITS, name)) as file:
-            pid, stop_s = file.read().split()
-        if os.path.exists(f"/proc/{pid}"):
-            found[int(pid)] = float(stop_s)
+            pid, stop_s, at_failure = file.read().split()
+        found[int(pid)] = (float(stop_s), at_failure)
     return found
 
 
