@@ -102,7 +102,12 @@ url = os.environ["STORAGE_EMULATOR_HOST"]
 print("listed", session.get(f"{url}/storage/v1/b?project={project}").status_code)
 print("created", session.post(f"{url}/storage/v1/b?project={project}", json={"name": "b-1"}).status_code)
 """
-    boot(live, "vm-1", script, service_accounts=[{"email": email, "scopes": ["cloud-platform"]}])
+    boot(
+        live,
+        "vm-1",
+        script,
+        service_accounts=[{"email": email, "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}],
+    )
     assert says(live, "vm-1", "Finished running startup scripts")
     printed = serial(live, "vm-1")
     assert "listed 200" in printed
