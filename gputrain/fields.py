@@ -76,6 +76,18 @@ def matching(pattern: str | re.Pattern[str]) -> Callable[[Any], str]:
     return read_text
 
 
+def named(pattern: str = "{word}(?:[/:@]{word})*") -> Callable[[Any], str]:
+    """A name, or a path of names, in which no shell and no URL reads anything else.
+
+    Args:
+        pattern: with ``{word}`` for letters, digits and ``._+~-``, of which the first is a letter or a digit.
+
+    >>> named()("us-docker.pkg.dev/p/r/i:v1")
+    'us-docker.pkg.dev/p/r/i:v1'
+    """
+    return matching(re.compile(pattern.replace("{word}", r"[A-Za-z0-9][\w.+~-]*"), re.ASCII))
+
+
 def texts(value: Any) -> tuple[str, ...]:
     """A list of texts, some of which may be empty."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):

@@ -15,11 +15,11 @@ from gputrain.fields import (
     Field,
     many,
     matching,
+    named,
     number,
     one_of,
     path,
     read,
-    text,
     texts,
     whole,
     words,
@@ -99,13 +99,11 @@ _ROWS = {
     "provisioning_model": Field(
         _ladder, words(ProvisioningModel), "provisioning_model=['spot', 'flex-start']", is_needed=True
     ),
-    "reservation": Field(text, "the name of a reservation", "see `gcloud compute reservations list`"),
+    "reservation": Field(named(), "the name of a reservation", "see `gcloud compute reservations list`"),
     "machine_type": Field(
-        matching(re.compile(r"\S{1,100}")), "the name of a machine type", "machine_type='a3-highgpu-8g'"
+        named("(?=.{1,100}$){word}"), "the name of a machine type", "machine_type='a3-highgpu-8g'"
     ),
-    "image": Field(
-        matching(re.compile(r"[^\s]+")), "a container image", "image='REGION-docker.pkg.dev/P/R/I@sha256:…'"
-    ),
+    "image": Field(named(), "a container image", "image='REGION-docker.pkg.dev/P/R/I@sha256:…'"),
     "source_dir": _PATH,
     "checkpoint_dir": _PATH,
     "output_dir": _PATH,

@@ -8,7 +8,7 @@ import attrs
 
 from gputrain import fields
 from gputrain.faults import FaultCollector
-from gputrain.fields import Field, matching
+from gputrain.fields import Field, matching, named
 from gputrain.staging.bucket import BucketPrefix
 
 ACCOUNT = "gputrain"
@@ -67,7 +67,7 @@ ROWS = {
         BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_needed=True
     ),
     "service_account": Field(
-        matching(r"[^@\s/]+@[^@\s/]+"), "an e-mail address",
+        named("{word}@{word}"), "an e-mail address",
         "service_account='a@my-project.iam.gserviceaccount.com'",
     ),
     "network": Field(_NAME, "the name of a VPC network", "network='default'", is_needed=True),
@@ -76,11 +76,11 @@ ROWS = {
         fields.many(_NAME), "a list of names", "gpu_subnetworks=['name']", is_needed=True
     ),
     "boot_image": Field(
-        matching(r"projects/[^/\s]+/global/images/(?:family/)?[^/\s]+"), "an image's full name",
+        named("projects/{word}(?::{word})?/global/images/(?:family/)?{word}"), "an image's full name",
         "boot_image='projects/P/global/images/NAME'",
     ),
     "image_family": Field(
-        matching(r"[^/\s]+/[^/\s]+"), "PROJECT/FAMILY",
+        named("{word}(?::{word})?/{word}"), "PROJECT/FAMILY",
         "image_family='deeplearning-platform-release/pytorch-2-9-cu129-ubuntu-2404-nvidia-580'",
     ),
     "disk_gib": Field(
@@ -92,7 +92,7 @@ ROWS = {
     ),
     "placement_policy": Field(_NAME, "the name of a resource policy", "placement_policy='together'"),
     "python": Field(
-        matching(r"/\S+"), "the path of a Python on the image", "python='/opt/conda/bin/python3'"
+        named("(?:/{word})+"), "the path of a Python on the image", "python='/opt/conda/bin/python3'"
     ),
     "driver_wait_s": Field(
         fields.whole(0, 3600), "a whole number from 0 to 3600", "driver_wait_s=100", is_needed=True

@@ -37,11 +37,19 @@ def _yaml(value: Any, indent: str = "") -> list[str]:
                 first, *rest = _yaml(one, indent + "  ")
                 lines += [f"{indent}- {first.lstrip()}", *rest]
             else:
-                lines.append(f"{indent}- {json.dumps(one)}")
+                lines.append(f"{indent}- {_scalar(one)}")
     return lines
 
 
 def _entry(head: str, one: Any, indent: str) -> list[str]:
     if isinstance(one, (Mapping, list)) and one:
         return [head, *_yaml(one, indent + "  ")]
-    return [f"{head} {json.dumps(one)}"]
+    return [f"{head} {_scalar(one)}"]
+
+
+def _scalar(one: Any) -> str:
+    """JSON's way, but for letters beyond 16 bits: YAML does not put JSON's two halves together again."""
+    if not isinstance(one, str):
+        return json.dumps(one)
+    letters = (json.dumps(each)[1:-1] if ord(each) < 0x10000 else f"\\U{ord(each):08x}" for each in one)
+    return '"' + "".join(letters) + '"'

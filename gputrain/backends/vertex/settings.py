@@ -10,7 +10,7 @@ import attrs
 from gputrain import fields
 from gputrain.errors import Fault, SpecError
 from gputrain.faults import FaultCollector
-from gputrain.fields import Field, matching
+from gputrain.fields import Field, matching, named
 from gputrain.staging.bucket import BucketPrefix
 
 
@@ -83,25 +83,25 @@ ROWS = {
     "regions": _REGIONS,
     "bucket": Field(BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'"),
     "service_account": Field(
-        matching(r"[^@\s/]+@[^@\s/]+"), "an e-mail address", "service_account='train@my-project.iam.gserviceaccount.com'",
+        named("{word}@{word}"), "an e-mail address", "service_account='train@my-project.iam.gserviceaccount.com'",
     ),
     "network": Field(
-        matching(r"projects/[^/\s]+/global/networks/[^/\s]+"), "the network's full name",
+        named("projects/{word}(?::{word})?/global/networks/{word}"), "the network's full name",
         "network='projects/PROJECT_NUMBER/global/networks/NAME'",
     ),
     "network_attachment": Field(
-        matching(r"projects/[^/\s]+/regions/[^/\s]+/networkAttachments/[^/\s]+"), "the attachment's full name",
+        named("projects/{word}(?::{word})?/regions/{word}/networkAttachments/{word}"), "the attachment's full name",
         "network_attachment='projects/P/regions/R/networkAttachments/NAME'",
     ),
     "tensorboard": Field(
-        matching(r"projects/[^/\s]+/locations/[^/\s]+/tensorboards/[^/\s]+"), "the instance's full name",
+        named("projects/{word}(?::{word})?/locations/{word}/tensorboards/{word}"), "the instance's full name",
         "tensorboard='projects/P/locations/R/tensorboards/ID'",
     ),
     "persistent_resource": Field(
         matching(r"[a-z][a-z0-9-]{0,62}"), "the resource's id", "persistent_resource='my-cluster'"
     ),
     "kms_key": Field(
-        matching(r"projects/[^/\s]+/locations/[^/\s]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+"), "the key's full name",
+        named("projects/{word}(?::{word})?/locations/{word}/keyRings/{word}/cryptoKeys/{word}"), "the key's full name",
         "kms_key='projects/P/locations/R/keyRings/K/cryptoKeys/N'",
     ),
     "disk_gib": Field(fields.whole(100, 64_000), "100 to 64000", "disk_gib=100", is_needed=True),
