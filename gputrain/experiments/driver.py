@@ -89,7 +89,7 @@ class Driver:
     def _run(self) -> None:
         while not self.stop.is_set():
             with self._changed:
-                while len(self._living) >= self._most and not self.stop.is_set():
+                while self._pending and len(self._living) >= self._most and not self.stop.is_set():
                     self._changed.wait()
                 if not self._pending or self.stop.is_set():
                     return

@@ -28,6 +28,9 @@ log = logging.getLogger("gputrain")
 MOST_BUSY = 0.2
 """The share of a core that looking may take, however many jobs are watched."""
 
+MANY = 50
+"""So many jobs are looked at in turn within the time between two looks at one."""
+
 Tell = Callable[[Exception | None], None]
 """Called after each look; with an error it is the last call."""
 
@@ -79,7 +82,9 @@ class Watcher:
         now = time.monotonic()
         with self._changed:
             number = next(self._numbers)
-            self._watches[number] = _Watch(job, tell, since=now, seen_at=now)
+            # Among many it is looked at a little later: by then it is in the list that all of them share.
+            due = now + job.poll_s * len(self._watches) / MANY
+            self._watches[number] = _Watch(job, tell, since=now, seen_at=now, due=due)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="gputrain watches jobs", daemon=True)
                 self._thread.start()

@@ -3,6 +3,7 @@
 import functools
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -271,3 +272,15 @@ def test_many_curves_fit_in_a_cell():
     points = tuple((float(step), math.sin(step)) for step in range(4000))
     plot = Plot(title="loss", curves=tuple(Curve(label=f"n={n}", points=points) for n in range(50)))
     assert len(plot._repr_html_()) < 60_000
+
+
+@pytest.mark.soak
+def test_a_driver_killed_a_hundred_times_makes_each_point_once(trainer, script):
+    chance, driver = random.Random(0), DRIVER.replace("range(4)", "range(100)")
+    for _ in range(100):
+        process = subprocess.Popen([sys.executable, "-c", driver, script])
+        time.sleep(chance.uniform(0.3, 3.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert subprocess.run([sys.executable, "-c", driver, script], timeout=1200).returncode == 0
+    assert len(trainer.jobs(name="killed")) == 300
