@@ -51,7 +51,7 @@ class Kept(Generic[K, V]):
     """
 
     def __init__(
-        self, *, idle_s: float = 3600.0, most: int = 1000, now: Callable[[], float] = time.monotonic
+        self, *, idle_s: float = 3600.0, most: int = 10_000, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._idle_s = idle_s
         self._most = most

@@ -227,6 +227,7 @@ class VertexAI(Backend):
         with self._facts.corrected():
             seen = once.create_once(self._jobs, request.ref.place, job, job_id, nonce)
         self._whereabouts.note(job_id, seen.resource)
+        self._watch(seen.region).know(seen)
         return request.ref
 
     def recorder(self) -> CustomJobRecorder | None:

@@ -43,6 +43,10 @@ class RegionWatch:
         self._together: Shared[str, Mapping[str, SeenJob]] = Shared(fresh_s=lambda _: self._pause_s, now=now)
         self._pause_s = FRESH_S
 
+    def know(self, seen: SeenJob) -> None:
+        """Take in a job that was just made, so that a list of what has changed is enough to see it."""
+        self._known.put(seen.resource, seen)
+
     def look(self, resource: str) -> SeenJob:
         """The job as it was within the last seconds.
 
