@@ -101,7 +101,7 @@ def test_a_unit_that_is_killed_takes_its_vm_down(cloud, road, spec, inside):
     inside("systemctl", "kill", "--signal=KILL", "gputrain")
     began = time.monotonic()
     while (state := [vm.status for vm in cloud.compute.vms.values()]) == ["RUNNING"]:
-        assert time.monotonic() < began + 60
+        assert time.monotonic() < began + 150  # at once, or after TimeoutStopSec where a child was missed
         time.sleep(0.1)
     assert state in (["STOPPING"], ["TERMINATED"])
 
