@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,16 @@ from gputrain.terminal import safe
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table as RichTable
 
-
-_ROOMS = ((24, 10), (16, 6), (8, 4))
-"""Characters of a name that is not broken, and of what a column of sentences needs to be read: the first pair
-that a terminal has room for.
-"""
-_STYLES = {"fits": "green", "ok": "green", "unknown": "yellow", "short": "red", "fault": "red"}
-"""How a terminal colours a cell that is nothing but one of our verdicts."""
+_READABLE = 10
+"""Characters that a column of sentences needs to be read."""
+_STYLES = {
+    "fits": "green", "ok": "green", "succeeded": "green", "running": "blue", "unknown": "yellow",
+    "cancelled": "yellow", "interrupted": "yellow", "short": "red", "fault": "red", "failed": "red",
+    "expired": "red",
+}  # fmt: skip
+"""How a terminal colours a cell that is nothing but one of our verdicts or states."""
 
 
 def _as_columns(columns: Iterable[str]) -> tuple[str, ...]:
@@ -106,45 +109,115 @@ class Table:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
-    def _unbroken(self, width: int) -> frozenset[str]:
-        """Columns of figures and short names, which sentences give way to; none where all is too narrow."""
-        cells = {name: [row[number] for row in self.rows] for number, name in enumerate(self.columns)}
-        widths = {name: max(map(len, (name, *column))) for name, column in cells.items()}
-        words = {name for name, column in cells.items() if not any(" " in cell for cell in column)}
-        for short, least in _ROOMS:
-            kept = {name for name in cells if name in self.right or (name in words and widths[name] <= short)}
-            room = sum(widths[name] if name in kept else min(widths[name], least) for name in cells)
-            if room + 2 * (len(cells) - 1) <= width:
-                return frozenset(kept)
-        return frozenset()
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Columns where they fit, the fields of each row below each other where not; no word is broken."""
+        from rich.text import Text
+
+        width = options.max_width
+        fits = _room(self._widths) <= width
+        table = self if fits or len(self.rows) < 2 else self._without_repeats()
+        widths = table._fitted(width)
+        if table.title:
+            yield Text(table.title, style="italic")
+        # what is too wide is left to a terminal to wrap, where one says so: it copies it in one piece
+        how: Any = {"no_wrap": options.overflow == "ignore", "overflow": options.overflow or "fold"}
+        if widths is None:
+            yield from (Text(line, **how) for line in table._fields(width))
+        else:
+            yield table._grid(widths)
+        for said in table.caption.splitlines():
+            yield from (Text(line, style="dim", **how) for line in _wrapped(said, width, ""))
+
+    @property
+    def _widths(self) -> list[int]:
+        return [max(map(len, (name, *cells))) for name, cells in self._named_cells]
+
+    @property
+    def _named_cells(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(name, tuple(row[n] for row in self.rows)) for n, name in enumerate(self.columns)]
+
+    def _without_repeats(self) -> Table:
+        """What stands in every row is said once, in the caption."""
+        same = [n for n, (_, cells) in enumerate(self._named_cells) if len(set(cells)) == 1]
+        kept = [n for n in range(len(self.columns)) if n not in same] or [0]
+        said = (f"{self.columns[n]} {self.rows[0][n]}" for n in same if n not in kept and self.rows[0][n])
+        repeats = ", ".join(said)
+        return attrs.evolve(
+            self,
+            columns=[self.columns[n] for n in kept],
+            rows=[[row[n] for n in kept] for row in self.rows],
+            caption="\n".join(filter(None, (repeats and f"every row: {repeats}", self.caption))),
+        )
+
+    def _fitted(self, width: int) -> list[int] | None:
+        """The widths at which no figure and no word is broken; None where that is too wide."""
+        widths = self._widths
+        least = [
+            max(_longest_word(name), *map(len, cells), 0)
+            if name in self.right
+            else max(_longest_word(name, *cells), min(most, _READABLE))
+            for most, (name, cells) in zip(widths, self._named_cells)
+        ]
+        while _room(widths) > width:
+            spare = [now - low for now, low in zip(widths, least)]
+            if max(spare, default=0) <= 0:
+                return None
+            widest = max((n for n, left in enumerate(spare) if left), key=widths.__getitem__)
+            widths[widest] -= 1
+        return widths
+
+    def _grid(self, widths: Sequence[int]) -> RichTable:
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
         table = RichTable(
-            title=Text(self.title) if self.title else None,
-            caption=Text(self.caption) if self.caption else None,
             box=box.SIMPLE_HEAD,
-            title_justify="left",
-            caption_justify="left",
+            show_header=any(map(str.strip, self.columns)),
             show_edge=False,
             pad_edge=False,
             padding=(0, 1, 0, 0),
         )
-        keeps = self._unbroken(options.max_width)
-        for name in self.columns:
-            # what does not fit is folded, never cut off: names and commands are there to be copied
+        for name, width in zip(self.columns, widths):
             table.add_column(
-                Text(name),
-                justify="right" if name in self.right else "left",
-                overflow="fold",
-                no_wrap=name in keeps,
+                Text(name), justify="right" if name in self.right else "left", width=width, overflow="fold"
             )
         for row in self.rows:
             table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-        yield table
+        return table
+
+    def _fields(self, width: int) -> Iterator[str]:
+        """Each row as lines of a name and a value; a value that is too wide has lines of its own."""
+        if self.columns in (("", " "), ("field", "value")):  # these are names and values already
+            groups = [self.rows]
+        else:
+            groups = [
+                tuple((name, cell) for name, cell in zip(self.columns, row) if cell) for row in self.rows
+            ]
+        for number, group in enumerate(groups):
+            if number:
+                yield ""
+            indent = max((len(name) for name, _ in group), default=0) + 2
+            for name, value in group:
+                if _longest_word(value) > width - indent:
+                    yield from (name, *_wrapped(value, width - 2, "  "))
+                else:
+                    yield "\n".join(_wrapped(value, width - indent, " " * indent)).replace(
+                        " " * indent, name.ljust(indent), 1
+                    )
+
+
+def _room(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _longest_word(*texts: str) -> int:
+    return max((len(word) for text in texts for word in text.split()), default=0)
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    lines = textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
+    return [indent + line for line in lines] or [indent]
 
 
 class Shown:

@@ -2,7 +2,7 @@
 
 ::
 
-    gputrain gpus | quotas | plan | doctor | submit | jobs | logs | cancel | clean-up
+    gputrain gpus | quotas | plan | doctor | submit | jobs | show | wait | metrics | logs | cancel | clean-up
 
 There is no logic here: a command reads its words, makes one call and shows what came back, as a table or,
 with ``--json``, as one JSON document. What an exit status means is in `Exit`.
@@ -13,8 +13,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gputrain.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from gputrain.cli.strangers import Slip
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -24,8 +28,17 @@ def main(words: Sequence[str] | None = None) -> int:
         words: the command line without the program's name; that of this process unless given.
     """
     from gputrain.cli.parser import read
+    from gputrain.cli.strangers import Slip
 
-    options = read(sys.argv[1:] if words is None else words)
+    said = list(sys.argv[1:] if words is None else words)
+    try:
+        options = read(said)
+    except Slip as slip:
+        return _refused(slip, said)
+    if options.command == "completion":
+        from gputrain.cli.completion import complete
+
+        return complete(options)
     from gputrain.cli.commands import run
     from gputrain.cli.screen import tell_error
     from gputrain.errors import GputrainError
@@ -43,8 +56,19 @@ def main(words: Sequence[str] | None = None) -> int:
         tell_error(error, as_json=options.json)
         return Exit.of(error)
     except KeyboardInterrupt as stop:
-        sys.stderr.write(f"\n{stop}\n" if str(stop) else "\n")
+        from gputrain.cli.wording import words as spoken
+
+        sys.stderr.write(f"\n{spoken(str(stop))}\n" if str(stop) else "\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:  # whoever reads has seen enough; nothing may be written at the end either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+
+
+def _refused(slip: Slip, words: Sequence[str]) -> Exit:
+    from gputrain.cli.screen import tell_error
+    from gputrain.errors import RequestError
+
+    mine = words[: words.index("--")] if "--" in words else words
+    tell_error(RequestError(slip.what, fix=slip.fix), as_json="--json" in mine)
+    return Exit.REQUEST

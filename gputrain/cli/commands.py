@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from gputrain.backends.base import JobRef
-from gputrain.cli import documents, settings
+from gputrain.cli import documents, seen, settings
 from gputrain.cli.exits import Exit
 from gputrain.cli.parser import PAIRS, SPEC_FLAGS
 from gputrain.cli.screen import confirmed, say, show, tell, tell_line
-from gputrain.errors import Fault, SpecError
+from gputrain.cli.wording import Spoken, spoken
+from gputrain.errors import Fault, JobError, SpecError
 from gputrain.job import Job
+from gputrain.lifecycle import State
+from gputrain.spec.durations import parse_duration
 from gputrain.spec.gpu import parse_gpu
 from gputrain.tables import Table
 from gputrain.trainer import Trainer, attach
@@ -64,49 +68,106 @@ def _plan(options: argparse.Namespace) -> Exit:
     plan = _trainer(options).plan(**_spec(options))
     if options.explain and not options.json:
         say(plan.explain())
+    elif options.json:
+        tell(plan.plan.to_dict())
     else:
-        _show(options, plan, plan.plan.to_dict())
-    return Exit.OK if plan.candidates else Exit.REQUEST
+        show(Spoken(plan._parts()))
+    return Exit.OK if plan.candidates and not plan.plan.faults else Exit.REQUEST
 
 
 def _doctor(options: argparse.Namespace) -> Exit:
     checks = _trainer(options).doctor(idempotency_key=options.idempotency_key, **_spec(options))
     _show(options, checks, documents.of_checks(checks))
-    return Exit.OK if checks.is_ok else Exit.ACCESS
+    if not checks.is_ok:
+        return Exit.ACCESS
+    return Exit.AGAIN if checks.is_blind else Exit.OK
 
 
 def _submit(options: argparse.Namespace) -> Exit:
     job = _trainer(options).submit(idempotency_key=options.idempotency_key, **_spec(options))
+    seen.remember([job.id])
     if options.detach:
         _show(options, job.table, job.to_dict())
         return Exit.OK
+    if not options.json:
+        sys.stderr.write(f"{job.uri}\n")
+    return _watched(job, options)
+
+
+def _watched(job: Job, options: argparse.Namespace, timeout: str | None = None) -> Exit:
+    """Wait for the end and tell of it: in silence where a document is wanted."""
     if options.json:
-        job.wait(progress="none")
+        job.wait(timeout, progress="none")
         tell(job.to_dict())
-        return Exit.OK if job.state.value == "succeeded" else Exit.JOB
-    sys.stderr.write(f"{job.uri}\n")
-    job.wait(progress=None if sys.stderr.isatty() else "plain")
+        return Exit.OK if job.state is State.SUCCEEDED else Exit.JOB
+    job.wait(timeout, progress=None if sys.stderr.isatty() else "plain")
     job.result()
     show(job.table)
     return Exit.OK
 
 
+def _wait(options: argparse.Namespace) -> Exit:
+    return _watched(_job(options), options, options.timeout)
+
+
+def _show_job(options: argparse.Namespace) -> Exit:
+    job = _job(options)
+    _show(options, job.table, job.to_dict())
+    if not options.json:
+        if len(job.attempts) > 1:
+            show(job.attempts)
+        if job.state.is_terminal and job.state is not State.SUCCEEDED:
+            try:
+                job.result()
+            except JobError as error:
+                say(f"\n{spoken(error)}")
+    return Exit.OK
+
+
+def _metrics(options: argparse.Namespace) -> Exit:
+    metrics = _job(options).metrics()
+    _show(options, metrics, documents.of_metrics(metrics))
+    return Exit.OK
+
+
 def _jobs(options: argparse.Namespace) -> Exit:
-    jobs = _trainer(options).jobs(name=options.name)
+    jobs = _trainer(options).jobs(name=options.name, state=options.state, since=_since(options.since))
+    seen.remember(job.id for job in jobs)
     _show(options, jobs.table, {"jobs": [job.to_dict() for job in jobs]})
     return Exit.OK
 
 
 def _logs(options: argparse.Namespace) -> Exit:
-    people = PlainLines(sys.stdout)
+    people = PlainLines(sys.stdout, timestamps=options.timestamps)
     for line in _job(options).logs(
-        rank=options.rank, tail=options.tail, grep=options.grep, follow=options.follow
+        rank=options.rank,
+        since=_since(options.since),
+        tail=options.tail,
+        grep=options.grep,
+        follow=options.follow,
     ):
         if options.json:
             tell_line(documents.of_line(line))
         else:
             people.lines([line])
     return Exit.OK
+
+
+def _since(text: str | None) -> datetime | timedelta | None:
+    """A moment, or how long ago."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return moment if moment.tzinfo else moment.astimezone()
+    except ValueError:
+        pass
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        allowed = "a moment such as 2026-11-22T10:00, or how long ago"
+        fault = Fault(field="since", value=repr(text), allowed=allowed, fix="since='10m'")
+        raise SpecError(f"{fault}", faults=(fault,)) from error
 
 
 def _cancel(options: argparse.Namespace) -> Exit:
@@ -195,6 +256,9 @@ _COMMANDS = {
     "doctor": _doctor,
     "submit": _submit,
     "jobs": _jobs,
+    "show": _show_job,
+    "wait": _wait,
+    "metrics": _metrics,
     "logs": _logs,
     "cancel": _cancel,
     "clean-up": _clean_up,

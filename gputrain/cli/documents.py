@@ -5,6 +5,7 @@ Times are ISO 8601, durations seconds, prices US dollars; what is not known is n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ import attrs
 from gputrain.backends.base import LogLine
 from gputrain.catalog import Gpu, Service, Shape
 from gputrain.errors import GputrainError, SpecError
+from gputrain.metrics import Metrics
 from gputrain.preflight import Checks
 from gputrain.quota import Quotas
 
@@ -75,6 +77,17 @@ def of_checks(checks: Checks) -> Json:
         for one in checks
     ]
     return {"is_ok": checks.is_ok, "checks": found}
+
+
+def of_metrics(metrics: Metrics) -> Json:
+    """``gputrain metrics``; what JSON has no number for is text: nan, inf, -inf."""
+    rows = [{name: _number(value) for name, value in row.items()} for row in metrics.rows]
+    last = {name: _number(value) for name, value in metrics.last.items()}
+    return {"count": metrics.count, "last": last, "rows": rows}
+
+
+def _number(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def of_line(line: LogLine) -> Json:

@@ -18,7 +18,7 @@ class Exit(enum.IntEnum):
     CAPACITY = 4
     """No place had room: try elsewhere, or later."""
     AGAIN = 5
-    """A passing failure: try again."""
+    """A passing failure, a job that goes on after the wait for it, a look that saw little: try again."""
     UNKNOWN = 6
     """Google gave an answer that nobody foresaw: report it."""
     INTERRUPTED = 130
@@ -30,6 +30,7 @@ class Exit(enum.IntEnum):
         from gputrain import errors
 
         remedies = (
+            ((errors.JobTimeoutError, errors.StoppedError), cls.AGAIN),
             (errors.JobError, cls.JOB),
             (errors.RequestError, cls.REQUEST),
             (errors.AccessError, cls.ACCESS),

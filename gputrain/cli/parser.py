@@ -1,11 +1,17 @@
-"""The words of the command line. Nothing but argparse is loaded here, so that ``--help`` comes at once."""
+"""The words of the command line. Nothing but argparse is loaded here, so that ``--help`` comes at once.
+
+A library made for command lines costs more (typer takes 44 ms to load where argparse takes 5; 2026-11-22),
+and what strangers need is said by `strangers` in either case.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from gputrain import __version__
+from gputrain.cli.strangers import Slip, check_command, check_words, normal
 
 _EXITS = (
     "exit status: 0 well, 1 the job failed, 2 bad request, 3 no access or quota, 4 no capacity, "
@@ -42,15 +48,47 @@ SPEC_FLAGS: tuple[tuple[str, str, str, type], ...] = (
 )
 """Flag, the word for its value, what it means, and its type; the spec itself checks the values."""
 PAIRS = ("env", "secrets", "labels")
+SHELLS = ("bash", "zsh", "fish")
+FLAGS: Mapping[str, str] = {
+    **{flag[2:].replace("-", "_"): flag for flag, *_ in SPEC_FLAGS},
+    "backends": "--backend", "backend": "--backend", "project": "--project", "regions": "--region",
+    "region": "--region", "bucket": "--bucket", "service_account": "--service-account",
+    "idempotency_key": "--idempotency-key", "script": "", "job": "", "module": "-m",
+    "command": "--", "args": "--",
+    "grep": "--grep", "rank": "--rank", "tail": "--tail", "since": "--since", "timeout": "--timeout",
+}  # fmt: skip
+"""How a command line says what Python calls so; a script is a word without a flag."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises `Slip` where argparse would end the process, and takes no flag that is cut short.
+
+    A shortened flag could as well be the script's, and would be taken from it without a word.
+    """
+
+    def __init__(self, **how: object) -> None:
+        super().__init__(allow_abbrev=False, **how)  # type: ignore[arg-type]  # handed on as they come
+
+    def error(self, message: str) -> NoReturn:
+        """Raise it, with the command whose help tells more."""
+        raise Slip(message, f"{self.prog} --help tells what it takes")
 
 
 def read(words: Sequence[str]) -> argparse.Namespace:
-    """The command and its options; ``options.rest`` holds what follows ``--``. Ends the process on a slip."""
-    mine, rest = _split(list(words))
-    parser = _parser()
+    """The command and its options; ``options.rest`` holds what follows ``--``.
+
+    Raises:
+        Slip: the words are no command of ours.
+    """
+    mine, rest = _split(normal(words))
+    parser, commands = parsers()
+    check_command(mine, commands)
+    command = mine[0]
+    if command in commands and not {"-h", "--help"} & set(mine):
+        check_words(command, mine[1:], rest, commands[command])
+        if rest and not commands[command].get_default("takes_rest"):
+            raise Slip(f"gputrain {command} takes nothing after --", f"gputrain {command} --help")
     options = parser.parse_args(mine)
-    if rest and not hasattr(options, "script"):
-        parser.error(f"{options.command} takes nothing after --")
     options.rest = rest
     return options
 
@@ -62,8 +100,9 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at + 1 :]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parsers() -> tuple[Parser, Mapping[str, Parser]]:
+    """The parser, and that of each command by its name."""
+    parser = Parser(
         prog="gputrain",
         description="Multi-GPU PyTorch jobs on this machine, Vertex AI and Compute Engine.",
         epilog=_EXITS,
@@ -73,12 +112,14 @@ def _parser() -> argparse.ArgumentParser:
     common, places = _common(), _places()
     spec = _spec()
 
-    def add(name: str, text: str, *more: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    def add(name: str, text: str, *more: Parser) -> Parser:
         usage = f"gputrain {name} [options] [SCRIPT | -m MODULE] [-- WORDS]" if spec in more else None
         parents = [*more, common]
-        return commands.add_parser(
+        made: Parser = commands.add_parser(
             name, help=text, description=text, parents=parents, epilog=_EXITS, usage=usage
         )
+        made.set_defaults(takes_script=spec in more, takes_rest=spec in more)
+        return made
 
     _gpus(add("gpus", "GPUs on Google Cloud, or the machines that carry one"))
     _quotas(add("quotas", "what the project's quotas carry", places))
@@ -91,29 +132,47 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--idempotency-key", metavar="TEXT", help="the same key gives the same job")
     jobs = add("jobs", "jobs that exist, newest first", places)
     jobs.add_argument("--name", default="", metavar="PREFIX", help="those whose name starts with it")
+    jobs.add_argument("--state", action="append", metavar="STATE", help="those in this state; repeat it")
+    jobs.add_argument("--since", metavar="WHEN", help="those made since then, or so long ago: 2h, 1d")
+    _of_one_job(add, places)
+    clean_up = add("clean-up", "show what has no living job, and ask to remove it", places)
+    clean_up.add_argument("--yes", action="store_true", help="remove it without asking")
+    completion = add("completion", "what a shell needs to complete our words")
+    completion.add_argument("shell", choices=(*SHELLS, "words"), help='eval "$(gputrain completion bash)"')
+    completion.set_defaults(takes_rest=True)
+    return parser, commands.choices
+
+
+def _of_one_job(add_any: Callable[..., Parser], places: Parser) -> None:
+    def add(name: str, text: str, *more: Parser) -> Parser:
+        made = add_any(name, text, *more)
+        made.add_argument("job", metavar="JOB", help="the job's uri, or its name")
+        return made
+
+    add("show", "one job: its state, its attempts, and why it failed", places)
+    wait = add("wait", "show a job's log until it ends, and end as it does", places)
+    wait.add_argument("--timeout", metavar="TIME", help="stop waiting after it: 90m, 12h; the job goes on")
+    add("metrics", "what the script of a job reported", places)
     logs = add("logs", "what the ranks of a job wrote", places)
     logs.add_argument("--follow", "-f", action="store_true", help="go on until the job ends")
     logs.add_argument("--rank", type=int, metavar="N", help="only this rank's lines")
     logs.add_argument("--tail", type=int, metavar="N", help="only the last so many lines")
+    logs.add_argument("--since", metavar="WHEN", help="only since then, or so long ago: 10m, 2h")
     logs.add_argument("--grep", metavar="REGEX", help="only lines in which it is found")
-    cancel = add("cancel", "ask a job to stop; twice is once", places)
-    for one in (logs, cancel):
-        one.add_argument("job", help="the job's uri, or its name")
-    clean_up = add("clean-up", "show what has no living job, and ask to remove it", places)
-    clean_up.add_argument("--yes", action="store_true", help="remove it without asking")
-    return parser
+    logs.add_argument("--timestamps", action="store_true", help="each line's time before it")
+    add("cancel", "ask a job to stop; twice is once", places)
 
 
-def _common() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
+def _common() -> Parser:
+    parser = Parser(add_help=False)
     shown = parser.add_argument_group("output")
     shown.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     shown.add_argument("--debug", action="store_true", help="log every step, and errors with their traceback")
     return parser
 
 
-def _places() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
+def _places() -> Parser:
+    parser = Parser(add_help=False)
     group = parser.add_argument_group(
         "where", "also as $GPUTRAIN_BACKENDS, $GPUTRAIN_PROJECT, ..., or in gputrain.toml"
     )
@@ -131,8 +190,8 @@ def _places() -> argparse.ArgumentParser:
     return parser
 
 
-def _spec() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
+def _spec() -> Parser:
+    parser = Parser(add_help=False)
     parser.add_argument("script", nargs="?", help="a Python file; its arguments follow --")
     parser.add_argument("-m", "--module", metavar="MODULE",
                         help="a module instead; without either, what follows -- is a command")  # fmt: skip
@@ -147,12 +206,12 @@ def _spec() -> argparse.ArgumentParser:
     return parser
 
 
-def _gpus(parser: argparse.ArgumentParser) -> None:
+def _gpus(parser: Parser) -> None:
     parser.add_argument("gpu", nargs="?", metavar="KIND[:COUNT]", help="any name of a GPU")
     parser.add_argument("--region", metavar="REGION", help="only machines that this region has")
 
 
-def _quotas(parser: argparse.ArgumentParser) -> None:
+def _quotas(parser: Parser) -> None:
     parser.add_argument("--gpu", action="append", metavar="KIND:COUNT", help="only these, in these counts")
     parser.add_argument("--num-nodes", type=int, default=1, metavar="N", help="machines a job")
     parser.add_argument("--provisioning-model", action="append", metavar="MODEL", help="only these")

@@ -17,7 +17,8 @@ def show(value: object) -> None:
     if sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown", None):
         from rich.console import Console
 
-        Console().print(value)
+        # nothing is cut or broken: what is too wide for the terminal is wrapped, and copied, by the terminal
+        Console().print(value, overflow="ignore", crop=False)
     else:
         say(str(value))
 
@@ -54,9 +55,12 @@ def _write(document: str) -> None:
 
 def tell_error(error: GputrainError, *, as_json: bool) -> None:
     """What happened, why, and what to do: on stderr for people, as a document on stdout for programs."""
+    from gputrain.cli.wording import spoken
+
+    told = spoken(error)
     if as_json:
         from gputrain.cli.documents import of_error
 
-        tell(of_error(error))
+        tell(of_error(told))
     else:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {told}\n")

@@ -88,7 +88,7 @@ class CliSettings:
         given = {key: value for key, value in said.items() if key in takes and value is not None}
         faults = FaultCollector(f"what is said of {name}")
         for key, one in takes.items():
-            faults.check(one.default is not one.empty or key in given, key, None, "set", _said(name, key))
+            faults.check(one.default is not one.empty or key in given, key, None, "needed", _said(name, key))
         faults.raise_if_any()
         try:
             return kind(**given)

@@ -66,7 +66,8 @@ class Candidate:
     @property
     def gpus(self) -> str:
         """What it runs on, for people: ``2 nodes x 8 x H100``."""
-        shape = f"{self.gpu_count} x {self.gpu}" if self.gpu else f"{self.nproc_per_node} CPU ranks"
+        ranks = f"{self.nproc_per_node} CPU rank{'s' * (self.nproc_per_node != 1)}"
+        shape = f"{self.gpu_count} x {self.gpu}" if self.gpu else ranks
         return shape if self.num_nodes == 1 else f"{self.num_nodes} nodes x {shape}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import html
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
@@ -77,6 +78,12 @@ class Checks:
     def is_ok(self) -> bool:
         """True where no fault was found; there may be unknowns."""
         return not self.faults
+
+    @property
+    def is_blind(self) -> bool:
+        """True where more could not be looked at than could, on one backend at least: it says little."""
+        seen = Counter((one.backend, one.finding is Finding.UNKNOWN) for one in self.checks)
+        return any(seen[backend, True] > seen[backend, False] for backend, _ in list(seen))
 
     @property
     def faults(self) -> tuple[Check, ...]:

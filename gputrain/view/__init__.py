@@ -22,6 +22,7 @@ from gputrain.terminal import safe
 
 ProgressWord = Literal["auto", "rich", "plain", "none"]
 PROGRESS: tuple[str, ...] = get_args(ProgressWord)
+_TIME = "%Y-%m-%dT%H:%M:%S%z"
 _COLOURS = {State.SUCCEEDED: "green", State.FAILED: "red", State.CANCELLED: "yellow", State.EXPIRED: "red"}
 
 
@@ -125,14 +126,16 @@ class Quiet:
 class PlainLines:
     """One line of text for each log line, and for each change of state."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, timestamps: bool = False) -> None:
         self._stream = stream
+        self._timestamps = timestamps
         self._state: State | None = None
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Write them, each with its rank."""
         for line in without_marks(lines):
-            self._stream.write(f"[{prefix(line)}] {self._text(line.message)}\n")
+            at = f"{line.time:{_TIME}} " if self._timestamps and line.time else ""
+            self._stream.write(f"{at}[{prefix(line)}] {self._text(line.message)}\n")
         self._stream.flush()
 
     def status(self, snapshot: Snapshot) -> None:

@@ -66,8 +66,7 @@ def is_there(dotted):
 
 
 def test_a_command_that_a_reader_is_told_to_run_is_one_with_its_options():
-    groups = parser._parser()._subparsers._group_actions
-    commands = next(one.choices for one in groups if one.choices)
+    _, commands = parser.parsers()
     wrong = []
     for place, text in sentences():
         for command, rest in COMMAND.findall(text):

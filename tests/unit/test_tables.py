@@ -41,7 +41,7 @@ def test_a_row_of_the_wrong_length_is_refused():
 
 
 @pytest.mark.parametrize("width", [24, 40, 80])
-def test_a_narrow_terminal_breaks_cells_and_loses_nothing(width):
+def test_a_narrow_terminal_breaks_no_word_and_loses_nothing(width):
     wide = Table(
         columns=("place", "why", "$/h"),
         rows=[("us-central1-a", "the zone has no such machine", "1,214.63")],
@@ -53,7 +53,38 @@ def test_a_narrow_terminal_breaks_cells_and_loses_nothing(width):
     assert max(map(len, lines)) <= width
     shown = sorted("".join(lines).replace("─", "").replace(" ", ""))
     assert shown == sorted("".join([*wide.columns, *wide.rows[0]]).replace(" ", ""))
-    assert any("us-central1-a" in line for line in lines) == (width >= 40)
+    assert any("us-central1-a" in line for line in lines)
+    assert any(line.endswith("1,214.63") for line in lines)
+
+
+JOBS = Table(
+    columns=("name", "state", "place"),
+    rows=[(f"bert-base-uncased-{n}", "succeeded", "compute us-central1-a") for n in range(3)],
+    caption="3 jobs",
+)
+
+
+def drawn(table, width, **how):
+    console = Console(file=io.StringIO(), width=width)
+    console.print(table, **how)
+    return console.file.getvalue().splitlines()
+
+
+def test_what_every_row_says_is_said_once_where_there_is_no_room():
+    assert "compute us-central1-a" in drawn(JOBS, 80)[2]
+    lines = drawn(JOBS, 40)
+    assert "every row: state succeeded, place compute us-central1-a" in " ".join("\n".join(lines).split())
+    assert lines[-1] == "3 jobs"
+    assert [line for line in lines if line.startswith("bert")] == [row[0] for row in JOBS.rows]
+
+
+def test_a_uri_that_is_wider_than_the_terminal_stays_in_one_piece():
+    uri = "gputrain://compute/my-project/us-central1-a~my-bucket/bert-base-uncased-0f9a"
+    for table in (
+        Table(columns=("", " "), rows=[("state", "running"), ("uri", uri)]),
+        Table(columns=("what", "why"), rows=[("the job", f"look at {uri} for the rest of it")]),
+    ):
+        assert any(uri in line for line in drawn(table, 40, overflow="ignore", crop=False))
 
 
 def test_verdicts_are_coloured_in_a_terminal():

@@ -87,7 +87,7 @@ class Local(Backend):
 
     @cached_property
     def _supply(self) -> Supply:
-        return offers.supply(self._gpus, str(self._root))
+        return offers.supply(self._gpus)
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """This machine is here: what it offers, it has. Jobs wait for GPUs that other jobs hold."""

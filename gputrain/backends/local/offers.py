@@ -15,21 +15,21 @@ from gputrain.planning import Limit, Offer, Supply
 from gputrain.spec import TrainingSpec
 
 NAME = "local"
-MACHINE = "this-machine"
+MACHINE = "this-machine"  # the place, too; which folder it is, `doctor` tells
 MAX_CPU_NODES = 16
 """Enough to try any layout of nodes; each is two processes or more, so a slip in num_nodes stays cheap."""
 
 _FREE = Price(usd_h=0.0, source="this machine", date="")
 
 
-def supply(gpus: Sequence[LocalGpu], place: str) -> Supply:
+def supply(gpus: Sequence[LocalGpu]) -> Supply:
     """Each kind and count of GPU, most first: a spec without ``gpu`` gets them all; then CPU ranks."""
     offers = [
-        _offer(kind, count, place, number // count)
+        _offer(kind, count, number // count)
         for kind, number in Counter(gpu.kind for gpu in gpus).items()
         for count in range(number, 0, -1)
     ]
-    offers.append(_offer(None, 0, place, MAX_CPU_NODES))
+    offers.append(_offer(None, 0, MAX_CPU_NODES))
     own = {gpu.kind for gpu in gpus}
     return Supply(
         backend=NAME, offers=tuple(offers), limits=LIMITS, find_gpu=lambda kind: _find_gpu(kind, own)
@@ -42,13 +42,13 @@ def _find_gpu(kind: str, own: Container[str]) -> None:
         catalog.find(kind)
 
 
-def _offer(kind: str | None, count: int, place: str, max_nodes: int) -> Offer:
+def _offer(kind: str | None, count: int, max_nodes: int) -> Offer:
     return Offer(
         gpu=kind,
         gpu_count=count,
         machine_type=MACHINE,
         provisioning_models=(),
-        places=(place,),
+        places=(MACHINE,),
         price_of=_free,
         max_nodes=max_nodes,
     )

@@ -1,0 +1,72 @@
+"""What a shell completes: the scripts for three shells ask ``gputrain completion words``, which knows."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from gputrain.cli import seen
+from gputrain.cli.exits import Exit
+from gputrain.cli.parser import SHELLS, parsers
+
+_SCRIPTS = {
+    "bash": r"""_gputrain() {
+  local IFS=$'\n'
+  COMPREPLY=($(gputrain completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _gputrain gputrain
+""",
+    "zsh": r"""#compdef gputrain
+_gputrain() {
+  local -a found
+  found=("${(@f)$(gputrain completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  [[ -n $found ]] && compadd -a found || _files
+}
+compdef _gputrain gputrain
+""",
+    "fish": r"""function __gputrain_words
+  set -l said (commandline -opc) (commandline -ct)
+  gputrain completion words -- $said[2..-1] 2>/dev/null
+end
+complete -c gputrain -a '(__gputrain_words)'
+""",
+}
+_VALUES = {
+    "--backend": ("local", "vertex", "compute"),
+    "--provisioning-model": ("standard", "spot", "flex-start", "reservation-bound"),
+    "--launcher": ("torchrun-env", "tensorflow", "none"),
+    "--state": ("queued", "provisioning", "running", "interrupted", "stopping", "succeeded", "failed",
+                "cancelled", "expired"),
+}  # fmt: skip
+
+
+def complete(options: argparse.Namespace) -> Exit:
+    """Write the script of a shell, or what may stand at the end of a line that is being typed."""
+    if options.shell == "words":
+        sys.stdout.writelines(f"{word}\n" for word in words(options.rest or [""]))
+    else:
+        sys.stdout.write(_SCRIPTS[options.shell])
+    return Exit.OK
+
+
+def words(typed: Sequence[str]) -> list[str]:
+    """What the last of the words may become; nothing where it is a file's name, or the script's own."""
+    *before, begun = typed
+    _, commands = parsers()
+    if not before:
+        return [name for name in commands if name.startswith(begun)]
+    parser = commands.get(before[0])
+    if parser is None or "--" in before:
+        return []
+    flag = parser._option_string_actions.get(before[-1])
+    if flag is not None and flag.nargs is None:
+        found: Sequence[str] = _VALUES.get(flag.option_strings[0], ())
+    elif begun.startswith("-"):
+        found = [one for one in parser._option_string_actions if one.startswith("--")]
+    elif before[0] == "completion":
+        found = SHELLS
+    else:
+        takes_job = any(one.dest == "job" for one in parser._get_positional_actions())
+        found = seen.names() if takes_job else ()
+    return [one for one in found if one.startswith(begun)]

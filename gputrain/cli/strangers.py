@@ -1,0 +1,132 @@
+"""Words that a command does not know: what was meant, and where a script's own words go."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shlex
+from collections.abc import Iterable, Sequence
+
+_HINTS = {
+    "--nodes": "--num-nodes", "--nnodes": "--num-nodes", "--num-machines": "--num-nodes",
+    "--gpus": "--gpu", "--accelerator": "--gpu", "--accelerators": "--gpu", "--num-gpus": "--gpu",
+    "--nproc": "--nproc-per-node", "--num-processes": "--nproc-per-node", "--ranks": "--nproc-per-node",
+    "--spot": "--provisioning-model spot", "--use-spot": "--provisioning-model spot",
+    "--preemptible": "--provisioning-model spot", "--timeout": "--max-run-duration",
+    "--time": "--max-run-duration", "--budget": "--max-cost", "--envs": "--env", "--secret": "--secrets",
+    "--label": "--labels", "--cloud": "--backend", "--backends": "--backend", "--regions": "--region",
+    "--zone": "--region", "--workdir": "--source-dir", "--machine": "--machine-type", "--lines": "--tail",
+    "--instance-type": "--machine-type", "--job-name": "--name",
+}  # fmt: skip
+"""What other launchers call it."""
+_BY_ITSELF = ("--node-rank", "--master-addr", "--master-port", "--rdzv-backend", "--rdzv-endpoint",
+              "--rdzv-id", "--standalone", "--rdzv-conf")  # fmt: skip
+"""Flags of torchrun's for what gputrain finds out by itself."""
+_COMMANDS = {
+    "run": "submit", "launch": "submit", "train": "submit", "create": "submit", "start": "submit",
+    "list": "jobs", "ls": "jobs", "ps": "jobs", "queue": "jobs", "squeue": "jobs", "status": "show",
+    "describe": "show", "get": "show", "info": "show", "log": "logs", "tail": "logs", "stop": "cancel",
+    "kill": "cancel", "delete": "cancel", "down": "cancel", "scancel": "cancel", "sweep": "clean-up",
+    "check": "doctor", "quota": "quotas", "gpu": "gpus", "show-gpus": "gpus", "attach": "wait",
+}  # fmt: skip
+"""What other programs call it."""
+TORCHRUN = {"--nproc_per_node": "--nproc-per-node", "--max_restarts": "--max-restarts",
+            "--num_nodes": "--num-nodes"}  # fmt: skip
+"""Flags that are ours and torchrun's: written with underscores, they are meant for us."""
+
+
+class Slip(Exception):
+    """A command line that says nothing we know: what is wrong, and how to say it."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.what, self.fix = what, fix
+
+
+def check_command(words: Sequence[str], commands: Iterable[str]) -> None:
+    """Raise Slip unless the first word is a command, or a flag that stands alone."""
+    known = list(commands)
+    first = words[0] if words else ""
+    if not first:
+        raise Slip("no command was given", f"one of {', '.join(known)}; gputrain --help tells what each does")
+    if first in (*known, "-h", "--help", "--version"):
+        return
+    if first.startswith("-"):
+        raise Slip(f"{first} stands before the command", "put flags behind it: gputrain jobs --json")
+    if first.endswith(".py"):
+        raise Slip(f"{first} is no command", f"gputrain submit {shlex.join(words)}")
+    near = [_COMMANDS[first]] if first in _COMMANDS else difflib.get_close_matches(first, known, n=1)
+    meant = f"did you mean gputrain {near[0]}?" if near else f"one of {', '.join(known)}"
+    raise Slip(f"gputrain has no command {first}", meant)
+
+
+def normal(words: Iterable[str]) -> list[str]:
+    """The words with torchrun's spelling of what we share with it turned into ours."""
+    split = (word.partition("=") for word in words)
+    return [TORCHRUN.get(flag, flag) + equals + value for flag, equals, value in split]
+
+
+def check_words(
+    command: str, words: Sequence[str], rest: Sequence[str], parser: argparse.ArgumentParser
+) -> None:
+    """Raise Slip where a command is given words that are not its own, and say where they go."""
+    loose, kept = _sorted(words, parser)
+    takes_script = parser.get_default("takes_script")
+    has_module = any(word.partition("=")[0] in ("-m", "--module") for word in kept)
+    own = [] if has_module and takes_script else _positional(loose, parser, takes_script)
+    strangers = list(loose)
+    for word in own:
+        strangers.remove(word)
+    if not strangers:
+        return
+    hints = [hint for hint in (_hint(word, parser) for word in strangers) if hint]
+    if takes_script:
+        line = shlex.join(["gputrain", command, *own, *kept, "--", *strangers, *rest])
+        hints.append(f"what {'only ' if hints else ''}the script is to get follows --: {line}")
+    elif not hints:
+        hints.append(f"gputrain {command} --help tells what it takes")
+    flags = [word.partition("=")[0] for word in strangers if word.startswith("-")] or strangers
+    raise Slip(f"gputrain {command} does not know {', '.join(dict.fromkeys(flags))}", "\n       ".join(hints))
+
+
+def _sorted(words: Sequence[str], parser: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
+    """Words that are no flag of the parser's and no value of one; and those that are."""
+    loose: list[str] = []
+    kept: list[str] = []
+    left = 0
+    for word in words:
+        action = parser._option_string_actions.get(word.partition("=")[0])
+        if left and not (word.startswith("--") and len(word) > 2):
+            left -= 1
+            kept.append(word)
+        elif action is not None:
+            left = int(action.nargs is None and "=" not in word)
+            kept.append(word)
+        else:
+            left = 0
+            loose.append(word)
+    return loose, kept
+
+
+def _positional(loose: Sequence[str], parser: argparse.ArgumentParser, takes_script: bool) -> list[str]:
+    """The command's own word among the loose ones, if it takes one."""
+    if not parser._get_positional_actions():
+        return []
+    plain = [word for word in loose if not word.startswith("-")]
+    scripts = [word for word in plain if word.endswith(".py")] if takes_script else []
+    follows_a_stranger = bool(loose) and loose[0].startswith("-")
+    return scripts[:1] or ([] if takes_script and follows_a_stranger else plain[:1])
+
+
+def _hint(word: str, parser: argparse.ArgumentParser) -> str:
+    """Which flag was meant; empty where none comes near."""
+    if not word.startswith("--"):
+        return ""
+    name = word.partition("=")[0].replace("_", "-")
+    known = [flag for flag in parser._option_string_actions if flag.startswith("--")]
+    if name in _BY_ITSELF:
+        return f"leave {word.partition('=')[0]} out: every rank is told by itself"
+    meant = _HINTS.get(name, "")
+    if meant.partition(" ")[0] not in known:
+        meant = next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.75)), "")
+    return f"{word.partition('=')[0]}: did you mean {meant}?" if meant else ""

@@ -1,0 +1,95 @@
+"""Errors in the words of the command line: ``--num-nodes 2`` where Python says ``num_nodes=2``."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from gputrain.cli.parser import FLAGS
+from gputrain.errors import GputrainError
+from gputrain.tables import Shown, Table
+
+_PHRASES = (
+    (r"entry=None: exactly one of script, module, command, function",
+     "nothing to run: say one of SCRIPT, -m MODULE, or a command after --"),
+    (r", or give a timedelta", ""),
+    (r"gputrain\.attach\((['\"]?)([^()'\"]+)\1\)\.(logs|cancel|wait|metrics)\((?:tail=(\d+))?\)",
+     r"gputrain \3 \2 --tail \4"),
+    (r"gputrain\.attach\((['\"]?)([^()'\"]+)\1\)", r"gputrain wait \2"),
+    (r"trainer\.(jobs|quotas|doctor)\(\)", r"gputrain \1"),
+    (r"trainer\.clean_up\(\)", "gputrain clean-up"),
+    (r"job\.logs\(grep=re\.escape\(text\)\)", "put \\\\ before what is meant as it stands"),
+    (r"job\.(logs|cancel|wait|metrics)\(\)", r"gputrain \1 JOB"),
+    (r"Trainer\(Local\(\)\)|Trainer\(\)", "--backend local"),
+    (r"Trainer\(VertexAI\(\.\.\.\)\)", "--backend vertex"),
+    (r"Trainer\(ComputeEngine\(\.\.\.\)\)", "--backend compute"),
+    (r"\bsubmit\(\)", "gputrain submit"),
+)  # fmt: skip
+"""What has another form at a terminal, as patterns; the first ones first."""
+_VALUE = r"""(?:f?'[^'\n]*'|"[^"\n]*"|\[[^][\n]*\]|\{[^{}\n]*\}|\([^()\n]*\)|-?[\w./:@+-]*[\w/])"""
+_NAMES = "|".join(sorted(FLAGS, key=len, reverse=True))
+_GIVEN = re.compile(rf"(?<![\w.'/-])({_NAMES})(?:\[[^]\n]*\])?=({_VALUE})?")
+_LONG = re.compile(rf"(?<![\w.'/=-])({'|'.join(name for name in FLAGS if '_' in name)})(?![\w=(])")
+_LEFT_OUT = re.compile(rf"\b(leave|drop) ({_NAMES}) out\b")
+
+
+def spoken(error: GputrainError) -> GputrainError:
+    """The same error, as somebody reads it who typed a command; a script's traceback stays as it is."""
+    told = copy.copy(error)
+    told.what, told.why, told.fix = map(words, (error.what, error.why, error.fix))
+    return told
+
+
+class Spoken(Shown):
+    """Tables whose cells speak of flags instead of fields."""
+
+    def __init__(self, parts: Sequence[Table]) -> None:
+        self._tables = tuple(
+            attrs.evolve(one, rows=[map(words, row) for row in one.rows], caption=words(one.caption))
+            for one in parts
+        )
+
+    def _parts(self) -> Sequence[Table]:
+        return self._tables
+
+
+def words(text: str) -> str:
+    """A sentence with flags and commands instead of fields and calls.
+
+    >>> words("num_nodes=0: a whole number from 1 to 1000. Fix: num_nodes=2")
+    '--num-nodes 0: a whole number from 1 to 1000. Fix: --num-nodes 2'
+    """
+    for pattern, instead in _PHRASES:
+        text = re.sub(pattern, instead, text)
+    text = re.sub(r"( --tail )(?!\d)", "", text) if "--tail" in text else text
+    text = _GIVEN.sub(lambda one: _flag(one[1], one[2] or ""), text)
+    text = _LEFT_OUT.sub(lambda one: f"{one[1]} {FLAGS[one[2]] or one[2]} out", text)
+    return _LONG.sub(lambda one: FLAGS[one[1]], text)
+
+
+def _flag(field: str, literal: str) -> str:
+    """How one says it: ``gpu=['L4:1', 'T4:1']`` is ``--gpu L4:1 --gpu T4:1``."""
+    flag = FLAGS[field]
+    try:
+        value: Any = ast.literal_eval(literal)
+    except (ValueError, SyntaxError):
+        value = literal
+    if value is True or value is None:
+        return flag
+    if field in ("command", "args"):
+        return f"-- {shlex.join(map(str, value))}" if isinstance(value, (list, tuple)) else f"-- {literal}"
+    if isinstance(value, dict):
+        value = [f"{name}={one}" for name, one in value.items()]
+    said = value if isinstance(value, (list, tuple)) else [value]
+    return " ".join(f"{flag} {_quoted(str(one))}".strip() for one in said) or flag
+
+
+def _quoted(value: str) -> str:
+    """As a shell takes it; three dots of ours stand for something, and are not quoted."""
+    return value if not value or "..." in value or "…" in value else shlex.quote(value)

@@ -1,0 +1,231 @@
+"""A slip at the keyboard is answered with what to type instead."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gputrain.cli import main
+from gputrain.cli.parser import FLAGS, parsers
+from gputrain.cli.wording import words
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("submit train.py --lr 3", "follows --: gputrain submit train.py -- --lr 3"),
+        (
+            "submit --lr 3 train.py --num-nodes 3",
+            "follows --: gputrain submit train.py --num-nodes 3 -- --lr 3",
+        ),
+        ("submit train.py --lr=3 --epochs 5 -- a", "-- --lr=3 --epochs 5 a"),
+        ("plan -m pkg.train --lr 3", "gputrain plan -m pkg.train -- --lr 3"),
+        ("submit train.py data.csv", "gputrain submit train.py -- data.csv"),
+        ("submit train.py --nodes 2", "did you mean --num-nodes?"),
+        ("submit train.py --nnodes=2", "did you mean --num-nodes?"),
+        ("submit train.py --gpus H100:2", "did you mean --gpu?"),
+        ("submit train.py --output_dir out", "did you mean --output-dir?"),
+        ("submit train.py --max-cots 3", "did you mean --max-cost?"),
+        ("submit train.py --node_rank 0", "leave --node_rank out"),
+        ("submit train.py --num 3", "gputrain submit does not know --num"),
+        ("jobs --nane x", "did you mean --name?"),
+        ("jobs x", "gputrain jobs --help"),
+        ("jobs -- x", "takes nothing after --"),
+        ("list", "did you mean gputrain jobs?"),
+        ("status x", "did you mean gputrain show?"),
+        ("sumbit train.py", "did you mean gputrain submit?"),
+        ("train.py --lr 3", "gputrain submit train.py --lr 3"),
+        ("--backend gcp", "put flags behind it"),
+        ("", "one of gpus, "),
+        ("logs", "JOB"),
+        ("plan train.py --num-nodes two", "'two'"),
+        ("plan train.py --gpu", "--gpu: expected one argument"),
+    ],
+)
+def test_a_slip_exits_2_and_says_what_to_type(run, words, said):
+    status, out, err = run(*words.split())
+    assert (status, out) == (2, "")
+    assert said in err
+    assert run(*words.split())[0] == 2
+
+
+def test_a_slip_as_json_is_a_document(read):
+    status, document = read("submit", "train.py", "--gpus", "L4:1")
+    assert status == 2
+    assert "--gpu?" in document["error"]["fix"]
+
+
+def test_torchruns_underscores_are_ours_where_the_flag_is(read, script):
+    script()
+    _, plain = read("plan", "train.py", "--nproc-per-node", "3")
+    _, same = read("plan", "train.py", "--nproc_per_node=3")
+    assert same["candidates"] == plain["candidates"]
+    assert same["candidates"][0]["nproc_per_node"] == 3
+
+
+def test_the_value_of_a_flag_is_no_stranger_whatever_it_looks_like(run, script):
+    script()
+    assert run("plan", "train.py", "--name", "list")[0] == 0
+    assert "--max-cost -1.0: a positive number" in run("plan", "train.py", "--max-cost", "-1")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("plan train.py --num-nodes 0", "--num-nodes 0: a whole number from 1 to 1000. Fix: --num-nodes 2"),
+        ("plan", "nothing to run: say one of SCRIPT, -m MODULE, or a command after --. Fix: train.py"),
+        ("plan train.py --max-run-duration soon", "write '90m', '12h', '1d', '1h30m'\n"),
+        ("plan train.py --provisioning-model x", "--provisioning-model spot --provisioning-model flex-start"),
+        ("logs gputrain://local/nosuch", "list the jobs there are with gputrain jobs"),
+        ("logs nosuch", "nosuch: the name of a job that exists"),
+    ],
+)  # fmt: skip
+def test_errors_speak_of_flags_and_commands(run, script, words, said):
+    script()
+    assert said in run(*words.split())[2]
+
+
+PYTHON = re.compile(
+    rf"\b(trainer|job|plan)\.[a-z_]+\(|Trainer\(|gputrain\.attach\(|(?<!-)\b({'|'.join(FLAGS)})="
+)
+
+
+def fixes():
+    """Every remedy that stands in the library as one text."""
+    for path in sorted(
+        {*(ROOT / "gputrain").rglob("*.py")} - {*(ROOT / "gputrain/experiments").glob("*.py")}
+    ):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.keyword)
+                and node.arg in ("fix", "allowed")
+                and isinstance(node.value, ast.Constant)
+            ):
+                yield f"{path.relative_to(ROOT)}:{node.value.lineno}", str(node.value.value)
+
+
+def test_no_remedy_in_the_library_speaks_python_at_a_terminal():
+    said = [(place, words(text)) for place, text in fixes()]
+    assert len(said) > 100
+    assert not [one for one in said if PYTHON.search(one[1])]
+
+
+def test_a_plan_whose_only_trouble_is_the_code_exits_2(run, read):
+    status, document = read("plan", "nofile.py")
+    assert (status, [one["field"] for one in document["faults"]]) == (2, ["script"])
+    assert document["candidates"]
+    assert run("plan", "nofile.py")[0] == 2
+
+
+def test_what_cannot_be_had_is_told_in_flags(run, script):
+    script()
+    assert "leave --gpu out to run CPU ranks" in run("plan", "train.py", "--gpu", "H100:2")[1]
+
+
+def test_every_command_helps(capsys):
+    _, commands = parsers()
+    for name in commands:
+        with pytest.raises(SystemExit) as caught:
+            main([name, "--help"])
+        assert caught.value.code == 0
+        assert name in capsys.readouterr().out
+
+
+def complete(folder, line):
+    """What bash offers at the end of a line, by the script that we print."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    script = f"""
+gputrain() {{ {sys.executable} -m gputrain "$@"; }}
+eval "$(gputrain completion bash)"
+COMP_WORDS=({line})
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_gputrain
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_a_shell_completes_commands_flags_values_and_names_of_jobs(folder, read, script):
+    script()
+    _, job = read("submit", "train.py", "--nproc-per-node", "1", "--name", "bert")
+    assert complete(folder, "gputrain sub") == ["submit"]
+    assert complete(folder, "gputrain submit --num") == ["--num-nodes"]
+    assert complete(folder, "gputrain jobs --backend v") == ["vertex"]
+    assert complete(folder, "gputrain logs be") == [job["id"]]
+    assert complete(folder, "gputrain submit tr") == []  # a file: bash does that
+
+
+def test_names_of_jobs_elsewhere_are_completed_once_they_were_listed(cloud, read, run, script, capsys):
+    script()
+    _, job = read("submit", "train.py", "--gpu", "L4:1", "--detach", "--name", "bert")
+    assert run("completion", "words", "--", "show", "b")[1].split() == [job["id"]]
+
+
+def test_a_script_for_each_shell_is_printed(run):
+    for shell in ("bash", "zsh", "fish"):
+        assert "gputrain completion words -- " in run("completion", shell)[1]
+
+
+def test_a_doctor_that_could_look_at_nothing_does_not_exit_0(read, monkeypatch):
+    for name, value in (("PROJECT", "my-project"), ("BACKENDS", "compute"), ("REGIONS", "us-central1"),
+                        ("BUCKET", "gs://my-bucket"), ("ENDPOINT", "http://127.0.0.1:9")):  # fmt: skip
+        monkeypatch.setenv(f"GPUTRAIN_{name}", value)
+    status, document = read("doctor")
+    assert status == 5
+    assert {one["finding"] for one in document["checks"]} == {"unknown", "ok"}
+
+
+def test_one_job_is_shown_waited_for_and_measured(run, read, script):
+    script('import os, sys\nprint(\'GPUTRAIN_METRIC {"step": 1, "loss": 0.5}\')\n')
+    _, job = read("submit", "train.py", "--nproc-per-node", "1")
+    shown, waited = read("show", job["id"])[1], read("wait", job["uri"])[1]
+    assert shown == waited
+    assert {**shown, "attempts": None} == {**job, "attempts": None}  # whose time is that of the record
+    _, metrics = read("metrics", job["id"])
+    assert metrics == {"count": 1, "last": {"step": 1, "loss": 0.5}, "rows": [{"step": 1, "loss": 0.5}]}
+    assert "loss" in run("metrics", job["id"])[1]
+
+
+def test_why_a_job_failed_is_in_every_document_and_shown(run, read, script):
+    script("print('step 7', flush=True)\nraise ValueError('the labels are damaged')")
+    status, job = read("submit", "train.py", "--nproc-per-node", "1")
+    assert (status, job["failure"]["kind"], job["failure"]["rank"]) == (1, "exception", 0)
+    assert "the labels are damaged" in job["failure"]["traceback"]
+    told = [read("show", job["id"])[1], read("wait", job["id"])[1], read("cancel", job["id"])[1],
+            read("jobs")[1]["jobs"][0]]  # fmt: skip
+    assert [one["failure"] for one in told] == [job["failure"]] * 4
+    status, out, _ = run("show", job["id"])
+    assert (status, "ValueError: the labels are damaged" in out) == (0, True)
+    assert f"gputrain logs {job['uri']}" in out
+    assert "attach(" not in out
+
+
+def test_waiting_for_no_longer_than_that_exits_5_and_the_job_goes_on(run, read, script):
+    script("import time\ntime.sleep(600)")
+    _, job = read("submit", "train.py", "--nproc-per-node", "1", "--detach")
+    status, _, err = run("wait", job["id"], "--timeout", "1s")
+    assert (status, f"gputrain wait {job['uri']}" in err) == (5, True)
+    run("cancel", job["id"])
+
+
+def test_lines_of_a_log_are_chosen_by_time_and_number_and_told_with_their_times(run, read, script):
+    script("print('one'); print('two'); print('three')")
+    _, job = read("submit", "train.py", "--nproc-per-node", "1")
+    words = ("logs", job["id"], "--rank", "0")
+    assert run(*words, "--tail", "2")[1] == "[0] two\n[0] three\n"
+    assert run(*words, "--since", "1h")[1].count("\n") == 3
+    assert run(*words, "--since", "2100-01-01")[1] == ""
+    lines = [json.loads(line) for line in run(*words, "--json")[1].splitlines()]
+    (stamped,) = run(*words, "--tail", "1", "--timestamps")[1].splitlines()
+    assert stamped == f"{lines[-1]['time'][:19]}+0000 [0] three"
+    assert "--since yesterday" in run(*words, "--since", "yesterday")[2]
