@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import attrs
 
@@ -47,7 +48,7 @@ def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
         return CodeFindings(faults=error.faults)
     path = script_of(spec)
     if not is_sent:
-        return CodeFindings()
+        return CodeFindings(warnings=tuple(_not_here(spec, path)) if path else ())
     try:
         travels = survey(folder_of(spec)).text
     except SpecError as error:
@@ -62,17 +63,32 @@ def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
 
 def _missing(spec: TrainingSpec, path: str) -> Iterator[str]:
     """Packages that the script imports at its head, and nobody is known to bring."""
-    with open(path, "rb") as file:
-        tree = ast.parse(file.read())
-    wanted = dict.fromkeys(name for statement in tree.body for name in _imported(statement))
-    folder, asked = folder_of(spec), _requirements(spec)
+    asked = _requirements(spec)
     if any("/" in one or one.lstrip().startswith("-") for one in asked):
         return  # files within files, and packages by their address: nobody knows what they bring
     named = set(map(_plain, asked))
-    for name in wanted:
+    for name in _wanted(spec, path):
+        if not (name in BROUGHT or {_plain(name), _plain(SOLD_AS.get(name, name))} & named):
+            yield name
+
+
+def _not_here(spec: TrainingSpec, path: str) -> Iterator[str]:
+    """What this Python, which runs the ranks here, would not find; looking for it imports nothing."""
+    missing = [name for name in _wanted(spec, path) if find_spec(name) is None]
+    if missing:
+        packages = " ".join(SOLD_AS.get(name, name) for name in missing)
+        install = f"{sys.executable} -m pip install {packages}"
+        yield f"{spec.title} imports {', '.join(missing)}, which is not installed here: {install}"
+
+
+def _wanted(spec: TrainingSpec, path: str) -> Iterator[str]:
+    """What the script imports at its head that is neither its own nor Python's."""
+    with open(path, "rb") as file:
+        tree = ast.parse(file.read())
+    folder = folder_of(spec)
+    for name in dict.fromkeys(name for statement in tree.body for name in _imported(statement)):
         is_own = any(os.path.exists(os.path.join(folder, name + end)) for end in ("", ".py"))
-        is_known = name in BROUGHT or name in sys.stdlib_module_names
-        if not (is_own or is_known or {_plain(name), _plain(SOLD_AS.get(name, name))} & named):
+        if not (is_own or name in sys.stdlib_module_names):
             yield name
 
 

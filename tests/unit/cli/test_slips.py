@@ -124,6 +124,16 @@ def test_a_plan_whose_only_trouble_is_the_code_exits_2(run, read):
     assert run("plan", "nofile.py")[0] == 2
 
 
+def test_a_package_that_is_missing_here_is_told_by_the_plan_with_the_command(run, read, script):
+    script("import os, json, nosuchpackage\nimport yaml_of_nobody.part\n")
+    told = (
+        f"nosuchpackage, yaml_of_nobody, which is not installed here: {sys.executable} -m pip install nosuchp"
+    )
+    assert any(told in one for one in read("plan", "train.py")[1]["warnings"])
+    script("import os, attrs\n")
+    assert read("plan", "train.py")[1]["warnings"] == []
+
+
 def test_what_cannot_be_had_is_told_in_flags(run, script):
     script()
     assert "leave --gpu out to run CPU ranks" in run("plan", "train.py", "--gpu", "H100:2")[1]
