@@ -2,12 +2,18 @@
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 
-.PHONY: demo test lint types tests engine bench soak test-frameworks clean
+ORDINARY := not soak and not frameworks
+
+.PHONY: demo test check lint types engine bench soak test-frameworks clean
 
 demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it
 	$(PYTHON) examples/demo.py
 
-test: lint types tests  ## everything that has to be green before a change lands
+test: lint types  ## what a person waits for: minutes
+	$(PYTHON) -m pytest -m "not slow and $(ORDINARY)" tests
+
+check: $(VENV)/installed  ## all else that has to be green before a change lands
+	$(PYTHON) -m pytest -m "slow and $(ORDINARY)"
 
 lint: $(VENV)/installed
 	$(VENV)/bin/ruff check .
@@ -15,9 +21,6 @@ lint: $(VENV)/installed
 
 types: $(VENV)/installed
 	$(VENV)/bin/mypy
-
-tests: $(VENV)/installed
-	$(PYTHON) -m pytest
 
 engine:  ## as root, on Debian: the engine, registry and userland that tests/containers and tests/machine need
 	apt-get update -qq

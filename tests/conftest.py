@@ -1,12 +1,35 @@
 """Shared by all tests: state goes to a folder of the test, and nothing is shown."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from tests import distributions, present
 
 os.environ["GPUTRAIN_CATALOG"] = os.devnull  # the tables built in, whatever this machine's user has refreshed
+
+FAST = ("house", "unit", "security", "contract", "examples")
+"""Folders of what `make test` runs; all the rest is `make check`'s."""
+SLOW = (
+    "house/test_docs.py",
+    "house/test_wheel.py",
+    "unit/test_removal.py",
+    "unit/vertex/test_vertex_live.py",
+    "unit/vertex/test_vertex_memory.py",
+    "unit/compute/test_compute_live.py",
+)
+"""Files of those folders that take long: they start clouds, build wheels, watch memory."""
+
+
+def pytest_collection_modifyitems(items):
+    """Mark as slow what a person does not wait for: by its path; of the contract all worlds but `Local`."""
+    here = Path(__file__).parent
+    for item in items:
+        path = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
+        world = getattr(item, "callspec", None) and item.callspec.params.get("road")
+        if not path.startswith(FAST) or path in SLOW or (path.startswith("contract") and world != "local"):
+            item.add_marker("slow")
 
 
 def pytest_ignore_collect(collection_path):
