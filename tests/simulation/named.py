@@ -8,7 +8,7 @@ from tests.simulation.schedule import DAY_S, Act, Client, Happening, Mishap, Sch
 _ZONES = ("us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f")
 _CALM = Schedule(
     seed=0, backends=("compute",), nodes=1, model="standard", limit_s=600, wait_s=0, restarts=0,
-    rolls_back=False, lag_s=0.0, stock=(), quota=1000, ends=("done",), clients=(), mishaps=(), happenings=(),
+    rolls_back=False, lag_s=0.0, stock=(), quota=1000, ends=("hangs",), clients=(), mishaps=(), happenings=(),
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Whether a state that a client was told was true at some moment of its call."""
 
+ENDS = ("succeeded", "failed", "cancelled", "expired")
 FRESH_S = 3.0
 """Looks of many jobs are shared: an answer may be so old."""
 
@@ -12,6 +13,11 @@ def is_true(world, told):
     since = told.asked_at - FRESH_S - world.schedule.lag_s - _views(world)
     if told.state == "running":
         since -= LATE_S
+    if told.state in ENDS:  # an end never changes: a handle that was told of it asks nobody again
+        same = (
+            one.asked_at for one in world.truth.told if (one.client, one.state) == (told.client, told.state)
+        )
+        since = min(since, *same)
     until = told.told_at
     trained = [one for one in world.truth.trained(told.job_id) if one.since <= until]
     if told.state == "succeeded":

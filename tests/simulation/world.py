@@ -9,12 +9,13 @@ from tests.simulation.bystanders import Bystanders
 from tests.simulation.clients import Client, job_id_of
 from tests.simulation.cloud import new_cloud
 from tests.simulation.guests import Guests
-from tests.simulation.laws import judge_after, judge_at_rest, judge_told
+from tests.simulation.laws import judge_after, judge_at_rest, judge_seen, judge_told
 from tests.simulation.lives import Lives
 from tests.simulation.truth import Truth
 from tests.simulation.turns import Turns
 from tests.simulation.wire import Wire
 
+SOON_S = 120.0
 SETTLES_S = 1500.0
 """After the last client has ended: guests that wait for a peer, and VMs on their way out, come to an end."""
 
@@ -80,6 +81,8 @@ class World:
             for one in self.schedule.happenings:
                 self.cloud.clock.at(began_at + one.at_s, lambda one=one: self._happen(one))
             self.turns.run()
+            self.cloud.clock.advance(SOON_S)
+            judge_seen(self)
             self.cloud.clock.advance(SETTLES_S)
             judge_told(self)
             judge_at_rest(self)
