@@ -132,9 +132,11 @@ class Run:
         done = self.checkpoints.wait(max(0.0, self._stop_at - time.monotonic()))
         self._given_up = self._peers.any(not done)
         if self._given_up and self._peers.rank == 0:
-            notice(
-                f"no time was left to save a step; step {self.checkpoints.latest()} is the last complete one"
+            last = self.checkpoints.latest()
+            kept = (
+                "there is no complete checkpoint" if last is None else f"step {last} is the last complete one"
             )
+            notice(f"the stop left no time to save: {kept}")
         return not self._given_up
 
     def begin(self, epochs: Optional[int], max_steps: Optional[int]) -> None:

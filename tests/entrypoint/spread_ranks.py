@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import torch
@@ -44,6 +46,15 @@ def train(strategy: str, until: str, *words: str) -> None:
             total = loss.detach().clone()
             torch.distributed.all_reduce(total)
             s.report(step=step, loss=total / s.world_size)
+
+
+def stopped_without_time() -> None:
+    with ddp.session(device="cpu", async_save=True, stop_within_s=0.0) as s:
+        s.checkpoints.save(1, "small")
+        s.checkpoints.begin(2, torch.zeros(50_000_000))
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert s.should_stop()
+        s.save(3)
 
 
 def before_the_first_step(strategy: str, part: str) -> None:

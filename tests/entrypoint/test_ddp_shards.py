@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 
+from gputrain.ddp import Checkpoints  # after the skip
+from gputrain.ddp.reshard import Resharding
 from tests.entrypoint import ranks
 from tests.entrypoint.ranks import Gang
 
@@ -84,6 +87,24 @@ def test_a_save_before_the_first_step_leaves_the_optimizer_untouched(tmp_path: P
     codes, gang = run("before_the_first_step", "fsdp", "resume", tmp_path=tmp_path)
     assert codes == [0, 0], gang.log()
     assert "resumed 1, state 0" in gang.log(0)
+
+
+def test_a_stop_without_time_leaves_with_75_and_the_last_whole_one(tmp_path: Path) -> None:
+    codes, gang = run("stopped_without_time", tmp_path=tmp_path)
+    assert codes == [75, 75], gang.log()
+    assert "the stop left no time to save: step 1 is the last complete one" in gang.log(0)
+    assert Checkpoints(str(tmp_path / "checkpoints")).latest() == 1
+
+
+def test_a_map_of_parts_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    class Hostile:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (os.mkdir, (str(tmp_path / "taken-over"),))
+
+    (tmp_path / ".metadata").write_bytes(pickle.dumps(Hostile()))
+    with pytest.raises(pickle.UnpicklingError, match=r"posix\.mkdir has no place in a checkpoint"):
+        Resharding(str(tmp_path), [".metadata"], []).look()
+    assert not (tmp_path / "taken-over").exists()
 
 
 def test_a_model_of_another_shape_is_refused_by_name(tmp_path: Path) -> None:
