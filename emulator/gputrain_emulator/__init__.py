@@ -52,7 +52,14 @@ def start(
         polls_move_clock: whoever looks a second time at an operation, an instance or a job that is under way
             moves a standing clock on to what happens next, as a client does that waits.
         anonymous: take requests without a token, as gcloud sends them when its credentials are switched off.
+
+    Raises:
+        ValueError: the address is no loopback's, something is asked of a live mode that is off, or live mode
+            cannot be had here.
+        OSError: the port is not free.
     """
+    if (userland or allow_unconfined) and not live:
+        raise ValueError("userland and allow_unconfined are for guests that run: they need live mode too")
     cloud = Cloud(
         project=project,
         wall_clock=wall_clock or live,

@@ -26,12 +26,15 @@ def main(arguments: list[str] | None = None) -> int:
             rate_limits=not options.no_rate_limits,
             polls_move_clock=True,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, OverflowError, ValueError) as error:
         print(f"emulator: {error}", file=sys.stderr)
         return 1
     cloud.dispatcher.failed = _tell
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    endings = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup means it to outlive its terminal
+        endings.append(signal.SIGHUP)
+    for number in endings:
         signal.signal(number, lambda *_: stop.set())
     with cloud:
         print(_welcome(cloud), flush=True)

@@ -239,6 +239,34 @@ def test_a_page_token_is_good_for_its_own_list_alone(cloud: Cloud) -> None:
         assert ask(cloud, "GET", f"{other}pageToken={token}")[0] == 400
 
 
+@pytest.mark.parametrize("makes", [True, False])
+@pytest.mark.parametrize("order", ["", "&orderBy=creationTimestamp%20desc"])
+@pytest.mark.parametrize("place", [f"{ZONE}/instances", f"{COMPUTE}/aggregated/instances"])
+def test_what_comes_and_goes_between_two_pages_hides_and_doubles_nothing(
+    cloud: Cloud, place: str, order: str, makes: bool
+) -> None:
+    def make(name: str) -> None:
+        assert ask(cloud, "POST", f"{ZONE}/instances", {**vm(), "name": name})[0] == 200
+        cloud.clock.advance(60)
+
+    for name in "mnopqr":
+        make(name)
+    seen: list[str] = []
+    token = ""
+    for shown in range(3):
+        document = ask(cloud, "GET", f"{place}?maxResults=2{order}{token}")[1]
+        token = f"&pageToken={document.get('nextPageToken')}"
+        items = document["items"]
+        scope = items if isinstance(items, list) else items["zones/us-central1-a"]["instances"]
+        seen += [one["name"] for one in scope]
+        if makes:
+            make(f"a-{shown}")
+        else:
+            ask(cloud, "DELETE", f"{ZONE}/instances/{seen[-1]}")
+            cloud.clock.advance(60)
+    assert seen == list("rqponm" if order else "mnopqr")
+
+
 @pytest.mark.parametrize("pattern", ["(a%2B)%2Bb", "a*" * 12, "(", "[z-a]"])
 def test_a_pattern_that_would_keep_it_busy_is_refused(cloud: Cloud, pattern: str) -> None:
     assert ask(cloud, "POST", f"{ZONE}/instances", {**vm(), "name": "a" * 60})[0] == 200

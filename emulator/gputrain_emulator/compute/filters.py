@@ -21,6 +21,8 @@ _TOKEN = re.compile(
 )
 _OPERATORS = frozenset({"=", "!=", ">", "<", ">=", "<=", ":", "eq", "ne"})
 MAX_PAGE = 500
+_NEWEST = "creationTimestamp desc"
+Place = tuple[str, str]
 
 
 def compile_filter(text: str) -> Test:
@@ -158,42 +160,47 @@ def page(
 ) -> tuple[list[dict[str, Any]], str]:
     """The page of ``items`` that ``query`` asks for, and the token of the next one ("" at the end).
 
-    A token is good for the list called ``name`` with the same filter and order alone.
+    A token is good for the list called ``name`` with the same filter and order alone. It names the last item
+    shown, so what is made or removed between two pages neither hides an item nor shows one twice.
     """
     test = compile_filter(query.get("filter", ""))
     size = int(query.get("maxResults", MAX_PAGE))
     if not 0 <= size <= MAX_PAGE:
         raise refusals.invalid("maxResults", size, f"Must be a value between 0 and {MAX_PAGE}, inclusive.")
-    chosen = [item for item in items if test(item)]
     order = query.get("orderBy", "")
-    if order == "creationTimestamp desc":
-        chosen.sort(
-            key=lambda item: item.get("creationTimestamp") or item.get("insertTime") or "", reverse=True
-        )
-    elif order in ("", "name"):
-        chosen.sort(key=lambda item: str(item.get("name", "")))
-    else:
+    if order not in ("", "name", _NEWEST):
         raise refusals.invalid("orderBy", order, "Only 'name' and 'creationTimestamp desc' are supported.")
     asked = zlib.crc32(json.dumps([name, query.get("filter", ""), order]).encode())
-    start = _read_token(query.get("pageToken", ""), asked)
-    size = size or MAX_PAGE
-    following = start + size
-    return chosen[start:following], _token(following, asked) if following < len(chosen) else ""
+    after = _read_token(query.get("pageToken", ""), asked)
+    places = [(_place(item, order), item) for item in items if test(item)]
+    places.sort(key=lambda placed: placed[0], reverse=order == _NEWEST)
+    if after:
+        places = [one for one in places if (one[0] < after if order == _NEWEST else one[0] > after)]
+    shown = places[: size or MAX_PAGE]
+    token = _token(shown[-1][0], asked) if len(shown) < len(places) else ""
+    return [item for _, item in shown], token
 
 
-def _token(start: int, asked: int) -> str:
-    return base64.urlsafe_b64encode(f"{asked:08x}:{start}".encode()).decode()
+def _place(item: Mapping[str, Any], order: str) -> Place:
+    """Where an item stands in its list, whatever comes and goes beside it."""
+    first = item.get("creationTimestamp") or item.get("insertTime") if order == _NEWEST else item.get("name")
+    return str(first or ""), str(item.get("selfLink", ""))
 
 
-def _read_token(token: str, asked: int) -> int:
+def _token(last: Place, asked: int) -> str:
+    return base64.urlsafe_b64encode(json.dumps([asked, *last]).encode()).decode()
+
+
+def _read_token(token: str, asked: int) -> Place | None:
+    """The place after which a page begins; None for the first page."""
     if not token:
-        return 0
+        return None
     try:
-        kind, _, start = base64.urlsafe_b64decode(token.encode()).decode().partition(":")
-        if kind != f"{asked:08x}" or not start.isdecimal():
+        kind, first, link = json.loads(base64.urlsafe_b64decode(token.encode()))
+        if kind != asked or not isinstance(first, str) or not isinstance(link, str):
             raise ValueError
-        return int(start)
-    except ValueError:
+        return first, link
+    except (TypeError, ValueError, RecursionError):
         raise refusals.invalid("pageToken", token, "The page token is not valid.") from None
 
 

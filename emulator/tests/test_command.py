@@ -1,0 +1,61 @@
+"""The command in a terminal: what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import requests
+
+from gputrain_emulator.__main__ import main
+
+COMMAND = [sys.executable, "-m", "gputrain_emulator", "--port", "0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--port 99999", "port must be 0-65535"),
+        ("--host 0.0.0.0", "loopback only"),
+        ("--userland local/gce-vm:1", "need live mode"),
+        ("--allow-unconfined", "need live mode"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_in_a_sentence(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_or_a_closed_terminal_ends_it_with_its_files(number: signal.Signals, tmp_path: Path) -> None:
+    environment = {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        found = re.search(r"at (http\S+);", process.stdout.readline())
+        assert found is not None
+        url = f"{found[1]}/_emulator/add_bucket"
+        assert requests.post(url, json={"name": "my-bucket"}, timeout=10).ok
+        assert list(tmp_path.iterdir())
+        process.send_signal(number)
+        assert process.wait(10) == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_nohup_lets_it_outlive_its_terminal() -> None:
+    with subprocess.Popen(["nohup", *COMMAND], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = re.search(r"at (http\S+);", process.stdout.readline())
+        assert found is not None
+        process.send_signal(signal.SIGHUP)
+        ask = f"{found[1]}/compute/v1/projects/my-project/zones/us-central1-a"
+        assert requests.get(ask, timeout=10).ok
+        process.terminate()
+        assert process.wait(10) == 0
