@@ -10,6 +10,8 @@ from tests import distributions, present
 os.environ["GPUTRAIN_CATALOG"] = os.devnull  # the tables built in, whatever this machine's user has refreshed
 
 FAST = ("house", "unit", "security", "contract", "examples")
+EXAMPLES = ("[vertex_two_nodes.py]", "[compute_preempted.py]")
+"""Of the examples, one of each cloud; those of this machine are short."""
 """Folders of what `make test` runs; all the rest is `make check`'s."""
 SLOW = (
     "house/test_docs.py",
@@ -28,7 +30,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         path = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
         world = getattr(item, "callspec", None) and item.callspec.params.get("road")
-        if not path.startswith(FAST) or path in SLOW or (path.startswith("contract") and world != "local"):
+        is_kept = path.startswith(FAST) and path not in SLOW
+        if path.startswith("contract"):
+            is_kept = world == "local"
+        elif path.startswith("examples") and "example_runs" in item.name:
+            is_kept = item.name.endswith(EXAMPLES)
+        if not is_kept:
             item.add_marker("slow")
 
 

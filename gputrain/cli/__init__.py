@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from gputrain.cli.exits import Exit
-
+TYPE_CHECKING = False  # as typing's, which takes long to load
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gputrain.cli.exits import Exit
     from gputrain.cli.strangers import Slip
 
 
@@ -40,6 +40,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
         return complete(options)
     from gputrain.cli.commands import run
+    from gputrain.cli.exits import Exit
     from gputrain.cli.screen import tell_error
     from gputrain.errors import GputrainError
 
@@ -66,6 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _refused(slip: Slip, words: Sequence[str]) -> Exit:
+    from gputrain.cli.exits import Exit
     from gputrain.cli.screen import tell_error
     from gputrain.errors import RequestError
 

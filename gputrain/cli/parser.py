@@ -7,11 +7,14 @@ and what strangers need is said by `strangers` in either case.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
 
 from gputrain import __version__
 from gputrain.cli.strangers import Slip, check_command, check_words, normal
+
+TYPE_CHECKING = False  # as typing's, which takes long to load
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import NoReturn
 
 _EXITS = (
     "exit status: 0 well, 1 the job failed, 2 bad request, 3 no access or quota, 4 no capacity, "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import difflib
-import shlex
-from collections.abc import Iterable, Sequence
+TYPE_CHECKING = False  # as typing's, which takes long to load
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
 
 _HINTS = {
     "--nodes": "--num-nodes", "--nnodes": "--num-nodes", "--num-machines": "--num-nodes",
@@ -54,7 +54,11 @@ def check_command(words: Sequence[str], commands: Iterable[str]) -> None:
     if first.startswith("-"):
         raise Slip(f"{first} stands before the command", "put flags behind it: gputrain jobs --json")
     if first.endswith(".py"):
+        import shlex
+
         raise Slip(f"{first} is no command", f"gputrain submit {shlex.join(words)}")
+    import difflib  # only on a slip, as shlex below: nobody waits for either before --help
+
     near = [_COMMANDS[first]] if first in _COMMANDS else difflib.get_close_matches(first, known, n=1)
     meant = f"did you mean gputrain {near[0]}?" if near else f"one of {', '.join(known)}"
     raise Slip(f"gputrain has no command {first}", meant)
@@ -81,6 +85,8 @@ def check_words(
         return
     hints = [hint for hint in (_hint(word, parser) for word in strangers) if hint]
     if takes_script:
+        import shlex
+
         line = shlex.join(["gputrain", command, *own, *kept, "--", *strangers, *rest])
         hints.append(f"what {'only ' if hints else ''}the script is to get follows --: {line}")
     elif not hints:
@@ -128,5 +134,7 @@ def _hint(word: str, parser: argparse.ArgumentParser) -> str:
         return f"leave {word.partition('=')[0]} out: every rank is told by itself"
     meant = _HINTS.get(name, "")
     if meant.partition(" ")[0] not in known:
+        import difflib
+
         meant = next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.75)), "")
     return f"{word.partition('=')[0]}: did you mean {meant}?" if meant else ""
