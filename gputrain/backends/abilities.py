@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gputrain.backends.base import (
     Attaches,
     Backend,
@@ -41,8 +43,15 @@ def members(protocol: type) -> frozenset[str]:
 
 
 def lacks(backend: object) -> tuple[str, ...]:
-    """What a value lacks to be a `Backend`; empty for one that is. No property is asked."""
-    return tuple(sorted(members(Backend) - set(dir(backend))))
+    """What a value lacks to be a `Backend`; empty for one that is. No property is asked.
+
+    >>> class Slurm:
+    ...     find = ()
+    >>> "find (a method)" in lacks(Slurm)
+    True
+    """
+    missing = members(Backend) - set(dir(backend))
+    return tuple(sorted(missing | _misfits(backend, Backend, members(Backend) - missing)))
 
 
 def strays(backend: object) -> tuple[str, ...]:
@@ -55,5 +64,14 @@ def strays(backend: object) -> tuple[str, ...]:
     ()
     """
     has = {name for name in dir(backend) if not name.startswith("_")}
-    whole = [members(one) for one in (Backend, *ABILITIES) if members(one) <= has]
+    named = [one for one in (Backend, *ABILITIES) if members(one) <= has]
+    whole = [members(one) for one in named if not _misfits(backend, one, members(one))]
     return tuple(sorted(has.difference(*whole)))
+
+
+def _misfits(backend: object, protocol: type, names: Iterable[str]) -> set[str]:
+    """Those of these names that are no method where one is due, or one where a property is."""
+    kind = backend if isinstance(backend, type) else type(backend)  # where a property tells nothing yet
+    there = {name: getattr(kind, name) if hasattr(kind, name) else getattr(backend, name) for name in names}
+    due = {name: "a property" if isinstance(vars(protocol)[name], property) else "a method" for name in names}
+    return {f"{name} ({due[name]})" for name in there if callable(there[name]) != (due[name] == "a method")}

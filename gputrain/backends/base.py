@@ -59,8 +59,9 @@ class JobRef:
             SpecError: it has not the form ``gputrain://backend/project/place/name``, or for a job in the
                 usual folder of this machine ``gputrain://local/name``.
         """
-        parts = [unquote(part) for part in uri.removeprefix(_SCHEME).split("/")]
-        if not uri.startswith(_SCHEME) or len(parts) not in (2, 4) or not all(parts):
+        is_name = isinstance(uri, str) and uri.startswith(_SCHEME)
+        parts = [unquote(part) for part in uri.removeprefix(_SCHEME).split("/")] if is_name else []
+        if len(parts) not in (2, 4) or not all(parts):
             form, fix = "gputrain://backend/project/place/name", "copy it from job.uri"
             fault = Fault(field="uri", value=repr(uri), allowed=f"the form {form}", fix=fix)
             raise SpecError(f"{uri!r} names no job: it must have the form {form}", faults=(fault,))

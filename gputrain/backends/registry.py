@@ -16,7 +16,7 @@ from typing import Any
 
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Attaches, Backend, JobRef
-from gputrain.errors import Fault, SpecError
+from gputrain.errors import Fault, GputrainError, SpecError
 
 GROUP = "gputrain.backends"
 
@@ -55,7 +55,19 @@ def of_ref(ref: JobRef, **arguments: Any) -> Backend:
     if not issubclass(kind, Attaches):
         made = f"gputrain.attach(uri, backend={kind.__name__}(...))"
         raise _refused(ref.backend, "it cannot be made from a job's name alone", made)
-    return kind.for_ref(ref, **{key: arguments[key] for key in arguments if key in takes(kind)})
+    mend = f"gputrain.attach(uri, backend={kind.__name__}(...)), and tell whoever wrote it"
+    try:
+        backend = kind.for_ref(ref, **{key: arguments[key] for key in arguments if key in takes(kind)})
+        missing = ", ".join(lacks(backend))
+        said = f"it has no {missing}" if missing else f"it calls itself {backend.name!r}"
+        is_it = not missing and backend.name == ref.backend
+    except GputrainError:
+        raise
+    except Exception as error:  # of somebody else's code: whatever it is, it says which backend
+        raise _refused(ref.backend, f"from a job's name came {_said(error)}", mend) from error
+    if not is_it:
+        raise _refused(ref.backend, f"what is made from a job's name is another: {said}", mend)
+    return backend
 
 
 def takes(kind: type[Backend]) -> Mapping[str, inspect.Parameter]:
@@ -68,14 +80,18 @@ def _loaded(row: metadata.EntryPoint) -> type[Backend]:
     mend = f"reinstall {whose}, or uninstall it"
     try:
         kind = row.load()
-    except (ImportError, AttributeError, SyntaxError) as error:
-        said = f"{whose} says it is {row.value}, which cannot be loaded: {type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:  # somebody else's module may raise anything
+        said = f"{whose} says it is {row.value}, which cannot be loaded: {_said(error)}"
         raise _refused(row.name, said, mend) from error
     missing = ", ".join(lacks(kind))
     if not isinstance(kind, type) or missing:
         said = f"{whose} says it is {row.value}, which is no backend" + (missing and f": it has no {missing}")
         raise _refused(row.name, said, mend)
     return kind
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _distribution(row: metadata.EntryPoint) -> str:

@@ -56,6 +56,14 @@ def test_a_backend_is_found_once_its_distribution_is_installed(installed):
         ("acme = acme_gone:Acme", "", "No module named 'acme_gone'"),
         ("acme = acme_backend:Acme", "import acme_needs_this", "No module named 'acme_needs_this'"),
         ("acme = acme_backend:Acme", "def (", "SyntaxError"),
+        ("acme = acme_backend:Acme", "raise ValueError('no licence')", "ValueError: no licence"),
+        ("acme = acme_backend:Acme", "Acme = nowhere", "NameError"),
+        ("acme = acme_backend:Acme", "raise SystemExit(3)", "SystemExit: 3"),
+        (
+            "acme = acme_backend:Acme",
+            "from gputrain import Local\nclass Acme(Local): create, find, name = property(id), 7, Local.find",
+            "it has no create (a method), find (a method), name (a property)",
+        ),
         ("acme = acme_backend:Acme", "class Acme:\n    name = 'acme'", "it has no availability, cancel"),
         ("acme = acme_backend:Acme", "from gputrain import Local\nAcme = Local()", "is no backend"),
     ],
@@ -92,6 +100,28 @@ def test_a_backend_that_cannot_be_made_from_a_name_says_how_to_attach(installed)
     sys.modules.pop("acme_backend", None)
     ref = JobRef(backend="acme", project="p", place="x", name="n")
     assert "gputrain.attach(uri, backend=Acme(...))" in refused(lambda: registry.of_ref(ref))
+
+
+@pytest.mark.parametrize(
+    ("name", "maker", "said"),
+    [
+        ("acme", "classmethod(lambda cls, ref, **given: {}['x'])", "came KeyError: 'x'"),
+        ("acme", "classmethod(lambda cls, ref, **given: 5)", "it has no availability, cancel"),
+        ("acme", "3", "came TypeError"),
+        ("other", "classmethod(lambda cls, ref, **given: cls())", "it calls itself 'other'"),
+    ],
+)
+def test_what_goes_wrong_in_making_a_backend_from_a_name_is_told_of_it(installed, name, maker, said):
+    text = f"from gputrain import Local\nclass Acme(Local):\n    name = {name!r}\n    for_ref = {maker}"
+    installed(["acme = acme_backend:Acme"], text)
+    sys.modules.pop("acme_backend", None)
+    assert said in refused(lambda: gputrain.attach("gputrain://acme/p/x/n"))
+
+
+@pytest.mark.parametrize("uri", [None, 5, b"gputrain://local/n", ["gputrain://local/n"]])
+def test_what_is_no_text_names_no_job(uri):
+    with pytest.raises(SpecError, match="names no job"):
+        gputrain.attach(uri)
 
 
 def test_only_arguments_that_a_backend_takes_reach_it(tmp_path):
