@@ -12,6 +12,7 @@ from gputrain_emulator.compute import images
 from gputrain_emulator.dispatch import Dispatcher
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.exchanges import Request
+from gputrain_emulator.schema import decoded
 
 if TYPE_CHECKING:
     from gputrain_emulator.cloud import Cloud
@@ -24,7 +25,7 @@ def answer(dispatcher: Dispatcher, request: Request) -> Reply:
         return _json(403, {"error": "commands are POST requests"})
     try:
         dispatcher.world.callers.find(request.headers.get("authorization", ""))
-        arguments = json.loads(request.body or b"{}")
+        arguments = decoded(request.body or b"{}")
         if not isinstance(arguments, dict):
             raise ValueError("the body must be a JSON object")
         return _json(200, dispatcher.admin(command, arguments))
@@ -32,7 +33,7 @@ def answer(dispatcher: Dispatcher, request: Request) -> Reply:
         return _json(error.status, {"error": error.message})
     except LookupError as error:
         return _json(404, {"error": str(error)})
-    except (TypeError, ValueError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         return _json(400, {"error": str(error)})
 
 

@@ -47,11 +47,17 @@ Problems = list[tuple[str, str]]
 
 
 def decoded(text: bytes) -> Any:
-    """A JSON document; raises ValueError for what is none, ``NaN`` and numbers past a double's range too."""
-    try:
-        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    """A JSON document in UTF-8.
+
+    Raises ValueError for what is none: ``NaN``, numbers past a double's range, half a surrogate pair too.
+    """
+    try:  # json would guess the coding of bytes, and take halves of pairs, which no reply can carry
+        document = json.loads(text.decode("utf-8-sig"), parse_constant=_no_number, parse_float=_finite)
+        if rb"\u" in text:
+            json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    return document
 
 
 def _no_number(text: str) -> float:

@@ -84,3 +84,45 @@ def test_no_garbage_is_a_fault_of_the_emulators_own(verb: str, path: str) -> Non
             if reply.status_code >= 400:
                 assert "error" in reply.json()
         assert cloud.dispatcher.failures == []
+
+
+@pytest.mark.parametrize(
+    "text", [b'"\\ud800"', b'"a\\uDFFF"', b'"\xed\xa0\x80"'], ids=["high", "low", "bytes"]
+)
+def test_half_a_surrogate_pair_is_refused_and_spoils_nothing(text: bytes) -> None:
+    objects = "/storage/v1/b/bucket/o"
+    with gputrain_emulator.start(project="p", rate_limits=False) as cloud, requests.Session() as wire:
+        cloud.world.part(Storage).add_bucket("bucket")
+        for path, body in (
+            (f"/upload{objects}?uploadType=resumable", b'{"name": %s}'),
+            ("/v1/projects/p/locations/us-central1/customJobs", b'{"displayName": %s}'),
+            ("/v2/entries:write", b'{"logName": "projects/p/logs/x", "entries": [{"textPayload": %s}]}'),
+            ("/_emulator/add_project", b'{"name": %s}'),
+        ):
+            assert wire.post(cloud.endpoints.url + path, data=body % text, timeout=20).status_code == 400
+        whole = wire.post(
+            f"{cloud.endpoints.url}/upload{objects}?uploadType=resumable",
+            data=b'{"name": "\\ud83d\\ude00"}',
+            timeout=20,
+        )
+        assert wire.put(whole.headers["Location"], data=b"x", timeout=20).json()["name"] == "\U0001f600"
+        assert len(wire.get(cloud.endpoints.url + objects, timeout=20).json()["items"]) == 1
+        assert cloud.dispatcher.failures == []
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("set_apart", '{"seconds": 1e30}'),
+        ("set_apart", '{"seconds": -1e30}'),
+        ("price", '{"part": "nvidia-l4", "region": "us-central1", "model": "SPOT", "usd": "q"}'),
+        ("ledger", "[" * 100_000),
+    ],
+)
+def test_a_command_that_cannot_be_is_refused_and_the_next_request_answered(
+    command: str, arguments: str
+) -> None:
+    with gputrain_emulator.start() as cloud:
+        url = cloud.endpoints.url
+        assert requests.post(f"{url}/_emulator/{command}", data=arguments, timeout=20).status_code == 400
+        assert requests.get(f"{url}/compute/v1/projects/my-project/zones", timeout=20).ok

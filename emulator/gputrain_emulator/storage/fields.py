@@ -7,7 +7,6 @@ The tables `data/storage_*.csv` are written out of the discovery document of Clo
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 from gputrain_emulator import partial, tables
 from gputrain_emulator.clock import parse_time
 from gputrain_emulator.errors import ApiError
-from gputrain_emulator.schema import SYSTEM_PARAMETERS, unknown_parameter
+from gputrain_emulator.schema import SYSTEM_PARAMETERS, decoded, unknown_parameter
 from gputrain_emulator.storage.refusals import invalid
 from gputrain_emulator.storage.times import milliseconds
 
@@ -55,8 +54,8 @@ def read_message(message: str, raw: bytes) -> dict[str, Any]:
     if not raw.strip():
         return {}
     try:
-        document = json.loads(raw, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        document = decoded(raw)
+    except ValueError:
         raise ApiError(400, "Parse Error", reason="parseError") from None
     if not isinstance(document, dict):
         raise ApiError(400, "Parse Error", reason="parseError")
@@ -130,10 +129,6 @@ def _field(row: Mapping[str, str]) -> Field:
         output=row.get("output") == "yes",
         required=row.get("required") == "yes",
     )
-
-
-def _no_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
 
 
 def _message(message: str, document: Any, at: str, depth: int) -> dict[str, Any]:
