@@ -101,8 +101,12 @@ class Road:
                 return seen
             ended = seen.state is not None and seen.state.is_terminal
             assert not ended, (seen, self.text(ref))
-            time.sleep(self.backend.poll_s)
+            self.rest()
         raise AssertionError(f"not seen within {PATIENCE_S} s; last: {seen}; log: {self.text(ref)}")
+
+    def rest(self):
+        """What a watcher leaves between two looks."""
+        time.sleep(self.backend.poll_s)
 
     def end(self, ref):
         return self.until(ref, lambda seen: seen.state is not None and seen.state.is_terminal)

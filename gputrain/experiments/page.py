@@ -6,6 +6,7 @@ import html
 import time
 from collections.abc import Sequence
 
+from gputrain import causes
 from gputrain.experiments.comparison import Comparison
 from gputrain.experiments.plot import Curve, Plot
 from gputrain.experiments.points import Point, words
@@ -89,7 +90,7 @@ def _is_notable(row: Row) -> bool:
 def _causes(shown: Comparison, rows: Sequence[Row]) -> str:
     """The first failures, each cause once, and why points have no job."""
     refused = list(dict.fromkeys(error.what for error in shown.errors))[:MOST_CAUSES]
-    told = "".join(cause(Failure(kind="not submitted", message=what)) for what in refused)
+    told = "".join(cause(Failure(kind=causes.UNSTARTED.kind, message=what)) for what in refused)
     found = {
         job.failure.message: (point, job.failure)
         for point, job, _ in rows

@@ -130,13 +130,16 @@ def test_log_lines_come_while_the_job_runs_each_once_in_order_with_their_rank(ro
         if is_over and page.cursor == cursor:
             break
         cursor = page.cursor
+        road.rest()
     said = [line for line in lines if line.message.startswith("line ")]
     for rank in range(4):
         mine = [line for line in said if line.rank == rank]
         assert [line.message for line in mine] == [f"line {rank} {i}" for i in range(50)]
         assert {line.node_rank for line in mine} == {rank // 2}
     assert early > 0
-    assert [line.time for line in said] == sorted(line.time for line in said)
+    for node in range(2):  # between nodes the order is promised as far as their lines come in time
+        times = [line.time for line in said if line.node_rank == node]
+        assert times == sorted(times)
 
 
 def test_an_old_cursor_gives_the_same_lines_again(road, script):

@@ -20,7 +20,7 @@ def spoken(tmp_path_factory):
     """A job of two ranks that has said what it had to say."""
     script = tmp_path_factory.mktemp("speaks") / "speaks.py"
     script.write_text(SPEAKS)
-    job = Trainer(Local(gpus=0)).submit(str(script), nproc_per_node=2)
+    job = Trainer(Local(gpus=0, root=str(script.parent / "jobs"))).submit(str(script), nproc_per_node=2)
     job.wait(60)
     return job
 
