@@ -8,6 +8,7 @@ import threading
 import attrs
 
 from gputrain.gcp import Access, Objects, PreconditionError, StoredInfo
+from gputrain.gcp.shared import LONGEST_S
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.reader import LARGEST_BYTES, read_record
 from gputrain.records.record import Record, written
@@ -29,7 +30,7 @@ class BucketBoard:
         self._bucket = bucket
         self._objects = Objects(access, bucket.name)
         self._lock = threading.Lock()
-        self._is_ours = False
+        self._proved_at = float("-inf")
 
     @property
     def name(self) -> str:
@@ -94,10 +95,12 @@ class BucketBoard:
         return self._bucket.object_name(NOTES, f"{name}.json")
 
     def _prove(self) -> None:
+        # A bucket may be deleted, and its name taken by somebody else, while a watcher lives.
         with self._lock:
-            if not self._is_ours:
+            now = self._access.now()
+            if not 0 <= now - self._proved_at < LONGEST_S:
                 check_owner(self._access, self._bucket)
-                self._is_ours = True
+                self._proved_at = now
 
     def _name(self, job_id: str) -> str:
         return self._bucket.object_name(FOLDER, f"{job_id}.json")

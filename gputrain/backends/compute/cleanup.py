@@ -14,7 +14,7 @@ from gputrain.backends.compute.names import LABEL_HOME, VmNames
 from gputrain.backends.compute.official import Json
 from gputrain.catalog import Price, ProvisioningModel
 from gputrain.errors import GputrainError
-from gputrain.gcp import LABEL_JOB
+from gputrain.gcp import LABEL_JOB, MissingError
 from gputrain.records import Board
 
 log = logging.getLogger("gputrain")
@@ -57,7 +57,10 @@ def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan
 
 def _needed(board: Board, looks: Looks, job_id: str) -> VmNames | None:
     """The gang whose VMs must stay; None: none of the job's must."""
-    record = board.read(job_id)
+    try:
+        record = board.read(job_id)
+    except MissingError:  # its home is gone, and nobody can say any more that the VM is needed
+        return None
     if record is None or record.last is None or record.over or not record.is_open:
         return None
     seen = looks.observe(record)

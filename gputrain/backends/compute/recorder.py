@@ -86,11 +86,12 @@ class VmRecorder:
             JobLostError: there is none, or no bucket.
             RecordError: it is none.
         """
-        where = f"{self.board.name} holds no record of it"
+        where, fix = f"{self.board.name} holds no record of it", "check the name and the bucket"
         try:
             record = self.board.read(ref.name)
         except MissingError as error:
             record, where = None, error.what
+            fix = "its VMs may run on: trainer.clean_up() deletes what is left of jobs whose bucket is gone"
         last = record.last if record is not None else None
         if record is not None and last is not None and last.way.backend == NAME:
             return record
@@ -99,6 +100,6 @@ class VmRecorder:
         raise JobLostError(
             f"there is no job {ref.name}",
             why=where,
-            fix="check the name and the bucket; list the jobs there are with trainer.jobs()",
+            fix=f"{fix}; list the jobs there are with trainer.jobs()",
             uri=ref.uri,
         )

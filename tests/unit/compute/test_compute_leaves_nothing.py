@@ -7,7 +7,8 @@ import pytest
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.gang import LeftBehindError
-from gputrain.errors import CapacityError, GputrainError, PermissionDeniedError, TransientError
+from gputrain.errors import CapacityError, GputrainError, JobLostError, PermissionDeniedError, TransientError
+from gputrain.gcp import Objects
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer, attach
@@ -46,6 +47,24 @@ def test_a_clean_up_leaves_the_gangs_of_another_bucket_or_prefix_alone(cloud, ma
     bob = Trainer(make(bucket=bucket))
     assert bob.orphans() == bob.clean_up() == ()
     assert len(vms(cloud)) == 4
+
+
+def test_a_vm_whose_bucket_is_gone_is_an_orphan(cloud, make, code):
+    ref = Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+    remove_bucket(cloud, make()._access)
+    with pytest.raises(JobLostError, match="clean_up"):
+        attach(ref.uri, backend=make()).cancel()
+    assert [one.name for one in Trainer(make()).clean_up()] == ["bert-1-0-0"]
+    cloud.clock.advance(300)
+    assert vms(cloud) == []
+
+
+def remove_bucket(cloud, access):
+    """What somebody does who tidies up a project by hand."""
+    stored = Objects(access, "my-bucket")
+    for one in stored.list("").whole("empty the bucket"):
+        stored.remove(one.name)
+    access.delete(f"{cloud.endpoints.storage}/storage/v1/b/my-bucket", action="delete the bucket")
 
 
 @pytest.mark.parametrize("status", [403, 404])
