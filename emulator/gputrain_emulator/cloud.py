@@ -204,12 +204,9 @@ class Cloud:
         self.clock.shift(seconds)
 
     def settings(self, **values: float | bool) -> None:
-        """Set fields of ``compute.settings``; raises LookupError for one there is not."""
+        """Set fields of ``compute.settings``. Raises as `Settings.change`."""
         with self.world.lock:
-            for name, value in values.items():
-                if not hasattr(self.compute.settings, name):
-                    raise LookupError(f"no such setting: {name}")
-                setattr(self.compute.settings, name, value)
+            self.compute.settings.change(values)
 
     def preempt(self, instance: str, *, to_stock: bool = False) -> None:
         """Google reclaims a Spot VM; its capacity is lost unless ``to_stock``."""

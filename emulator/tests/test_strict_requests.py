@@ -272,3 +272,15 @@ def test_a_pattern_that_would_keep_it_busy_is_refused(cloud: Cloud, pattern: str
     assert ask(cloud, "POST", f"{ZONE}/instances", {**vm(), "name": "a" * 60})[0] == 200
     assert ask(cloud, "GET", f"{ZONE}/instances?filter=name%20eq%20%22{pattern}%22")[0] == 400
     assert ask(cloud, "GET", f"{ZONE}/instances?filter=name%3D{'*a' * 30}*b")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"provision_s": "x"}, {"provision_s": -1}, {"provision_s": True}, {"quota_at_once": 1}, {"staging_s": None},
+     {"stop_s": 1e30}, {"delete_s": [1]}],
+)  # fmt: skip
+def test_a_setting_that_is_none_is_refused_and_nothing_is_set(cloud: Cloud, values: Any) -> None:
+    before = cloud.compute.settings.provision_s
+    with pytest.raises(ValueError, match=r"True or False|a number"):
+        cloud.settings(list_lag_s=5.0, **values)
+    assert (cloud.compute.settings.provision_s, cloud.compute.settings.list_lag_s) == (before, 0.0)

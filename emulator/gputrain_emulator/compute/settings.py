@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+LONGEST_S = 1e9
+"""The clock cannot go further."""
 
 
 @dataclass(kw_only=True)
@@ -51,3 +55,23 @@ class Settings:
     """How often a queued flex-start VM looks for capacity."""
     default_request_valid_s: float = 0.0
     """Queueing time of a flex-start VM that names none."""
+
+    def change(self, values: Mapping[str, object]) -> None:
+        """Set some of them; none where one of them is not to be had.
+
+        Raises:
+            LookupError: there is no such setting.
+            ValueError: a switch is neither True nor False, or a time or a count is no number from 0 on.
+        """
+        for name, value in values.items():
+            if name not in {field.name for field in fields(self)}:
+                raise LookupError(f"no such setting: {name}")
+            is_switch = isinstance(getattr(self, name), bool)
+            if is_switch != isinstance(value, bool) or not (is_switch or _is_number(value)):
+                raise ValueError(f"{name} is {'True or False' if is_switch else 'a number from 0 on'}")
+        for name, value in values.items():
+            setattr(self, name, value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LONGEST_S
