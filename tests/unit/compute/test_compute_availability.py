@@ -159,7 +159,6 @@ def test_a_reservation_with_room_is_no_obstacle_and_counts_against_no_quota(
         ({"count": 1}, {"num_nodes": 2}, "1 of the 2 machines needed are free"),
         ({"machine": "a2-highgpu-1g"}, {}, "it holds a2-highgpu-1g"),
         ({}, {"reservation": "yours"}, "reservation yours does not exist"),
-        ({}, {"reservation": 'no" OR name = "mine'}, "does not exist"),
     ],
 )
 def test_a_reservation_that_does_not_carry_the_job_rules_the_place_out(

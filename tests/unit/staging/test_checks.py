@@ -74,12 +74,18 @@ def test_what_a_script_imports_and_nobody_brings_is_warned_of(script, tmp_path):
         {"requirements": ["einops==0.8.0", "Scikit_Learn[all]>=1.3"]},
         {"requirements": ["git+https://example.com/all.git"]},
         {"image": "us-docker.pkg.dev/p/r/i:1"},
-        {"is_sent": False},
     ],
 )
 def test_what_may_bring_an_import_silences_the_warning(script, tmp_path, fields):
     (tmp_path / "beside.py").write_text("")
     assert findings(script(MESSY), **fields).warnings == ()
+
+
+def test_what_is_not_sent_needs_what_is_installed_here(script, tmp_path):
+    (tmp_path / "beside.py").write_text("")
+    (warning,) = findings(script(MESSY), is_sent=False).warnings
+    assert "not installed here" in warning
+    assert "-m pip install einops scikit-learn" in warning
 
 
 def test_a_file_of_requirements_is_read(script, tmp_path):
