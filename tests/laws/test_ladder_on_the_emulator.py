@@ -81,7 +81,7 @@ def test_one_free_zone_of_twenty_in_five_regions_is_found_as_soon_as_by_hand():
             if zone != free:
                 cloud.stock(zone, MACHINE, 0)
 
-    creates, by_hand, place = both(TrainingSpec(script="tests/market.py", gpu="L4:2"), arrange)
+    creates, by_hand, place = both(TrainingSpec(script="examples/train_plain_ddp.py", gpu="L4:2"), arrange)
     assert place == free
     assert creates <= by_hand
 
@@ -98,5 +98,5 @@ def test_stock_and_quotas_at_random_cost_no_more_creates_than_by_hand():
         if dice.random() < 0.3:
             cloud.quota("GPUS_ALL_REGIONS", 0)
 
-    creates, by_hand, _ = both(TrainingSpec(script="tests/market.py", gpu="L4:2"), arrange)
+    creates, by_hand, _ = both(TrainingSpec(script="examples/train_plain_ddp.py", gpu="L4:2"), arrange)
     assert creates <= by_hand
