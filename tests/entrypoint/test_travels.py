@@ -26,7 +26,7 @@ SOURCES = [
 STAYS = {PACKAGE / "entrypoint" / "zipapp.py"} | {
     path
     for path in SOURCES
-    if path.parent.name == "keeper" and path.stem not in ("__init__", "cloud", "prelude")
+    if path.parent.name == "keeper" and path.stem not in ("__init__", "cloud", "packages", "prelude")
 }
 """What does not travel with every job's code: what makes the archive, and what runs before it."""
 PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
