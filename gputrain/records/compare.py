@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from gputrain.errors import RequestError
+from gputrain.faults import shown
 from gputrain.records.record import Record, spec_of
 from gputrain.spec import TrainingSpec
 
@@ -46,7 +47,7 @@ def _told(name: str, there: object, here: object) -> str:
         pairs = [dict(one) if isinstance(one, Mapping) else {} for one in (there, here)]
         other = sorted(key for key in {*pairs[0], *pairs[1]} if pairs[0].get(key) != pairs[1].get(key))
         return f"another {name} ({', '.join(other)})"
-    return f"{name}={there!r} (here {here!r})"
+    return f"{name}={shown(there, name=name)} (here {shown(here, name=name)})"
 
 
 def _compared(fields: Mapping[str, Any]) -> dict[str, Any]:
