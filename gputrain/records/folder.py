@@ -86,11 +86,21 @@ class FolderBoard:
         return tuple(sorted(found, key=lambda one: one.written_at, reverse=True))
 
     def note(self, name: str) -> Note | None:
-        """As of `Board`. Its first line is its generation."""
+        """As of `Board`. Its first line is its generation.
+
+        Raises:
+            RecordError: somebody else has written there.
+        """
         try:
             first, _, content = (self._root / NOTES / f"{name}.json").read_bytes().partition(b"\n")
         except FileNotFoundError:
             return None
+        if not re.fullmatch(rb"[0-9]{1,18}", first):
+            raise RecordError(
+                f"what is kept beside the records as {name} is no note",
+                why=f"it does not begin with its generation: {self._root / NOTES / name}.json",
+                fix="remove that file, or put it back as it was; the jobs themselves are not touched",
+            )
         return Note(content=content, generation=int(first))
 
     def keep(self, name: str, content: bytes, generation: int) -> None:

@@ -130,3 +130,16 @@ def test_of_many_processes_one_is_first(tmp_path):
         one.join()
     assert wins.get(timeout=5) == FolderBoard(tmp_path).read("bert-1").used_s
     assert wins.empty()
+
+
+@pytest.mark.parametrize("content", [b"", b"x\n{}", b"-1\n{}", b"1" * 5000, b"\xff\n", b"{}\n"])
+def test_a_note_that_somebody_else_wrote_is_told_and_kept(tmp_path, content):
+    board = FolderBoard(tmp_path)
+    board.keep("scan", b"{}", 0)
+    path = tmp_path / "notes" / "scan.json"
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match="no note"):
+        board.note("scan")
+    with pytest.raises(RecordError, match="no note"):
+        board.keep("scan", b"[]", 1)
+    assert path.read_bytes() == content
