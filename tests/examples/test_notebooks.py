@@ -20,7 +20,8 @@ def notebook(request, tmp_path_factory):
     spec.loader.exec_module(module)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("GPUTRAIN_PROGRESS", raising=False)
-        patch.setenv("GPUTRAIN_HOME", "")
+        patch.setenv("GPUTRAIN_HOME", "")  # the usual folder, whose names are short, but nobody's own
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield module.run(request.param, str(tmp_path_factory.mktemp("notebook")))
 
 
