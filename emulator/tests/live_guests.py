@@ -1,4 +1,8 @@
-"""What the tests of live mode share: waiting for the emulated world, and looking at real processes."""
+"""What the tests of live mode share: waiting for the emulated world, and looking at real processes.
+
+A script whose machine goes down ends in `exec sleep`: bash holds signals back while it forks, so a SIGTERM
+to all may miss the child that it makes at that moment, and a system waits its whole grace for it.
+"""
 
 from __future__ import annotations
 

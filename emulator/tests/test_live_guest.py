@@ -59,13 +59,13 @@ def serial(guest: Guest) -> str:
 
 def test_every_power_command_switches_off_the_guest_that_said_it(start: Start) -> None:
     for command in ("poweroff", "halt", "shutdown -h now", "systemctl poweroff", "init 0", "/sbin/poweroff"):
-        guest = start(startup_script=f"{command}\nsleep 60")
+        guest = start(startup_script=f"{command}\nexec sleep 60")
         assert guest.wait(20) == 0, command
 
 
 @pytest.mark.parametrize("command", ["reboot", "shutdown -r now", "systemctl reboot", "/usr/sbin/reboot"])
 def test_a_reboot_ends_in_another_boot(start: Start, command: str) -> None:
-    assert start(startup_script=f"{command}\nsleep 60").wait(20) == EXIT_REBOOT
+    assert start(startup_script=f"{command}\nexec sleep 60").wait(20) == EXIT_REBOOT
 
 
 def test_the_real_power_commands_cannot_be_seen_by_any_path(start: Start) -> None:
@@ -110,7 +110,7 @@ def test_killing_everything_inside_leaves_this_computers_processes_alone(start: 
 
 def test_what_a_guest_writes_stays_on_its_disk_and_survives_a_reboot(start: Start) -> None:
     script = "cat /etc/emulated-marker /emulated/marker && poweroff\n"
-    script += "mkdir -p /emulated; touch /etc/emulated-marker; echo kept > /emulated/marker; reboot; sleep 60"
+    script += "mkdir -p /emulated; touch /etc/emulated-marker; echo > /emulated/marker; reboot; exec sleep 60"
     assert start(startup_script=script).wait(20) == EXIT_REBOOT
     assert not os.path.exists("/etc/emulated-marker")
     assert not os.path.exists("/emulated")
@@ -178,7 +178,7 @@ def test_the_power_button_runs_the_shutdown_script_before_the_last_sweep(start: 
 def test_a_unit_whose_failure_powers_off_does_so_and_a_clean_end_does_not(start: Start) -> None:
     run = "systemd-run --collect -p FailureAction=poweroff"
     ends = f"{run} --unit=a true; {run} --unit=b bash -c 'kill -TERM $$'; sleep 0.5; echo still up"
-    said = serial(start(startup_script=f"{ends}; {run} --unit=c bash -c 'kill -KILL $$'; sleep 60"))
+    said = serial(start(startup_script=f"{ends}; {run} --unit=c bash -c 'kill -KILL $$'; exec sleep 60"))
     assert "still up" in said
     assert "Powering down: poweroff." in said
 

@@ -128,7 +128,7 @@ def test_a_reboot_runs_the_script_again_on_the_same_disk(live: Cloud) -> None:
     boot(
         live,
         "vm-1",
-        "[ -e /var/booted ] && echo second boot && exit; touch /var/booted; reboot; sleep 60\n",
+        "[ -e /var/booted ] && echo second boot && exit; touch /var/booted; reboot; exec sleep 60\n",
     )
     assert says(live, "vm-1", "startup-script: second boot")
     assert status(live, "vm-1") == "RUNNING"
@@ -213,7 +213,7 @@ print(other.recv(99).decode(), flush=True)
 
 @needs_walls
 def test_deleting_a_vm_ends_its_processes(live: Cloud) -> None:
-    client = boot(live, "vm-1", "echo up; sleep 67\n")
+    client = boot(live, "vm-1", "echo up; exec sleep 67\n")
     assert says(live, "vm-1", "startup-script: up")
     client.delete_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=10, retry=None)
     assert until(live, lambda: not live.compute.vms)
@@ -234,7 +234,7 @@ def test_a_name_that_is_used_again_begins_with_an_empty_disk(live: Cloud) -> Non
 
 @needs_walls
 def test_a_reset_boots_again_on_the_same_disk(live: Cloud) -> None:
-    client = boot(live, "vm-1", "cat /mark; echo old > /mark; echo done; sleep 60\n")
+    client = boot(live, "vm-1", "cat /mark; echo old > /mark; echo done; exec sleep 60\n")
     assert says(live, "vm-1", "startup-script: done")
     client.reset_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=10, retry=None)
     assert says(live, "vm-1", "startup-script: old")
@@ -262,7 +262,7 @@ def test_closing_the_cloud_leaves_nothing_behind() -> None:
         mode = LiveMode(cloud.world)
         cloud.attach(mode)
         cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.02
-        boot(cloud, "vm-1", "echo up > /root/file; (setsid sleep 68 &); echo up; sleep 69\n")
+        boot(cloud, "vm-1", "echo up > /root/file; (setsid sleep 68 &); echo up; exec sleep 69\n")
         assert says(cloud, "vm-1", "startup-script: up")
         folder = mode.folder
         assert folder.exists()

@@ -67,7 +67,7 @@ def main() -> None:
         bring()
     except Exception as error:  # noqa: BLE001  # whichever it is: without the keeper nobody ends this VM
         say(f"the keeper cannot be brought, so this VM is powered off: {error!r}")
-        sys.exit(subprocess.call(["poweroff"]))
+        power_off()
     keeper = [sys.executable, "-m", "gputrain.keeper.vm"]
     if not hand_over(keeper):
         os.chdir(ROOT)  # where ``-m`` looks first
@@ -99,6 +99,13 @@ def runs() -> bool:
         return subprocess.call(["systemctl", "is-active", "--quiet", UNIT]) == 0
     except OSError:
         return False
+
+
+def power_off() -> None:
+    """Ask until it happens: logind loses a word while the guest agent restarts it, right after a boot."""
+    while True:
+        subprocess.call(["poweroff"])
+        time.sleep(10)
 
 
 def say(what: str) -> None:

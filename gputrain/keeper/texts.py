@@ -26,6 +26,7 @@ _VM = (
     "keeper/mirrors.py",
     "keeper/rules.py",
     "keeper/serial.py",
+    "keeper/startup.py",
     "keeper/status.py",
     "keeper/vm.py",
 )

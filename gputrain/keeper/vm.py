@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -27,6 +26,7 @@ from .journal import Journal, follow
 from .keeper import ENDING_S, Failed, Keeper, grace_s
 from .mirrors import Mirrors
 from .rules import Rules
+from .startup import power_off
 from .status import RESTARTED, RUN_LIMIT, SHUTDOWN, WAITING
 
 TYPE_CHECKING = False
@@ -197,13 +197,13 @@ def remove_self(vm: Vm, goes_down: bool) -> None:
         vm.journal.say(
             f"this VM may not delete itself ({error}): it is powered off, and removed later", "WARNING"
         )
-    power_off()
+    end_bill()
 
 
-def power_off() -> None:
-    """End the bill for all of this VM but its disk."""
+def end_bill() -> None:
+    """End the bill for all of this VM but its disk: power it off; the system's signal ends this process."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    subprocess.call(["poweroff"])
+    power_off()
 
 
 def run(vm: Vm) -> bool:
@@ -230,7 +230,7 @@ def main() -> None:
         return
     except Exception as error:  # noqa: BLE001  # whichever it is: nobody else ends this VM
         sys.stderr.write(f"gputrain: this VM cannot tell what its job is, and powers off: {error!r}\n")
-        power_off()
+        end_bill()
         return
     goes_down = False
     try:
