@@ -35,18 +35,22 @@ FAMILIES: tuple[ImageFamily, ...] = (
         cuda="12.9",
     ),
     ImageFamily(
-        project="deeplearning-platform-release", name="pytorch-2-7-cu128-ubuntu-2204-nvidia-570",
-        cuda="12.8",
-    ),
-    ImageFamily(
         project="ubuntu-os-accelerator-images", name="ubuntu-accelerator-2404-arm64-with-nvidia-580",
         cuda="12.9", cpu_architecture="arm64", has_torch=False,
     ),
 )  # fmt: skip
-"""In order of preference. All Debian families are deprecated; 2-7 gets no more patches and ends 2027-04-13.
+"""In order of preference. All Debian families are deprecated, and so is PyTorch 2.7's.
 
 Source: Deep Learning VM "Choose an image" (2026-09-15, at second hand) and AI Hypercomputer "Images"
 (2026-04-06). A family is looked up before a VM is made, so one that Google has renamed is told by name.
+"""
+
+
+OLDEST_DRIVEN = "7.5"
+"""The compute capability (Turing's) from which on their drivers know a GPU.
+
+They drive Blackwell, so their kernel modules are NVIDIA's open ones, which "are only for Turing and newer".
+Source: NVIDIA's driver installation guide, "Kernel Modules", read 2026-11-22.
 """
 
 
@@ -62,20 +66,30 @@ def choose(shape: Shape, settings: ComputeSettings, image: str | None) -> str:
         SpecError: no known family suits the machine.
     """
     named = path_of(settings)
-    if named:
-        return named
-    for family in FAMILIES:
-        if _suits(family, shape, native=image is None):
-            return family.path
+    refused = refusal(shape, settings, image)
+    if refused is not None:
+        allowed, fix = refused
+        fault = Fault(field="image_family", value="None", allowed=allowed, fix=fix)
+        raise SpecError(f"no known boot image runs {shape.gpu.kind}: {fault}", faults=(fault,))
+    return named or next(one.path for one in FAMILIES if _suits(one, shape, native=image is None))
+
+
+def refusal(shape: Shape, settings: ComputeSettings, image: str | None) -> tuple[str, str] | None:
+    """What no family that is known has of what a machine needs, and what helps; None where one is named."""
+    if path_of(settings) or any(_suits(one, shape, native=image is None) for one in FAMILIES):
+        return None
+    gpu = shape.gpu
+    if not _is_driven(shape):
+        return (
+            f"a boot image whose driver knows {gpu.kind}: NVIDIA's open kernel modules begin with Turing",
+            "gpu='T4' or gpu='L4', or image_family='PROJECT/FAMILY' with NVIDIA's proprietary modules",
+        )
     cpu = shape.machine.cpu_architecture
     container = "" if image is not None else ", with PyTorch on it, or image= to run in a container"
-    fault = Fault(
-        field="image_family",
-        value="None",
-        allowed=f"a family for {cpu} that drives {shape.gpu.kind}{container}",
-        fix="image='REGION-docker.pkg.dev/PROJECT/REPO/IMAGE@sha256:...' or image_family='PROJECT/FAMILY'",
+    return (
+        f"a family for {cpu} that drives {gpu.kind}{container}",
+        "image='REGION-docker.pkg.dev/PROJECT/REPO/IMAGE@sha256:...' or image_family='PROJECT/FAMILY'",
     )
-    raise SpecError(f"no known boot image runs {shape.gpu.kind} on {cpu}: {fault}", faults=(fault,))
 
 
 def path_of(settings: ComputeSettings) -> str:
@@ -87,8 +101,13 @@ def path_of(settings: ComputeSettings) -> str:
 
 
 def _suits(family: ImageFamily, shape: Shape, *, native: bool) -> bool:
-    gpu, cuda = shape.gpu, release(family.cuda)
-    if family.cpu_architecture != shape.machine.cpu_architecture or cuda < release(gpu.min_cuda):
-        return False
-    dropped_in = gpu.torch_dropped_in if native else gpu.cuda_dropped_in
-    return (family.has_torch or not native) and (not dropped_in or cuda < release(dropped_in))
+    return (
+        family.cpu_architecture == shape.machine.cpu_architecture
+        and release(family.cuda) >= release(shape.gpu.min_cuda)
+        and _is_driven(shape)
+        and (family.has_torch or not native)
+    )
+
+
+def _is_driven(shape: Shape) -> bool:
+    return release(shape.gpu.compute_capability) >= release(OLDEST_DRIVEN)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from gputrain import catalog
-from gputrain.backends.compute import networks
+from gputrain.backends.compute import images, networks
 from gputrain.backends.compute.names import NAME
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept
@@ -52,12 +53,18 @@ def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
         max_nodes_why=needs
         and f"the GPUs of several {shape.machine_type} talk through networks that are not named",
         max_nodes_fix=needs and f"{needs}; then name the subnetworks in gpu_subnetworks, in that order",
-        refuses=_refuses,
+        refuses=partial(_refuses, shape, settings),
     )
 
 
-def _refuses(spec: TrainingSpec, model: ProvisioningModel | None) -> tuple[str, str] | None:
-    """What flex-start cannot give; docs/design/decisions/ says why a gang has none."""
+def _refuses(
+    shape: Shape, settings: ComputeSettings, spec: TrainingSpec, model: ProvisioningModel | None
+) -> tuple[str, str] | None:
+    """What no boot image or flex-start can give; docs/design/decisions/ says why a gang has none."""
+    unbootable = images.refusal(shape, settings, spec.image)
+    if unbootable is not None:
+        lacks, fix = unbootable
+        return f"no boot image is known for it: it needs {lacks}", fix
     if model is not ProvisioningModel.FLEX_START:
         return None
     if spec.num_nodes > 1:

@@ -10,7 +10,6 @@ from gputrain.backends.compute.names import NAME, vm_names
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import shape_of
 from gputrain.catalog import Service, Shape, region_of
-from gputrain.errors import SpecError
 from gputrain.gcp import LABEL_JOB, Access, label_value
 from gputrain.gcp.ways_out import commands, read_ways_out
 from gputrain.planning import Candidate
@@ -173,22 +172,10 @@ def _boot_images(
         own = settings.boot_image or settings.image_family
         paths = (images.path_of(settings),) if own else tuple(one.path for one in images.FAMILIES)
         return tuple(_boot_image(access, path, ()) for path in paths)
-    chosen: dict[str | Question, list[Shape]] = {}
+    chosen: dict[str, list[Shape]] = {}
     for shape in _shapes(candidates):
-        chosen.setdefault(_chosen(shape, settings, spec.image), []).append(shape)
-    return tuple(
-        one if isinstance(one, Question) else _boot_image(access, one, fit) for one, fit in chosen.items()
-    )
-
-
-def _chosen(shape: Shape, settings: ComputeSettings, container: str | None) -> str | Question:
-    """The boot image of a machine; where none suits it, the question that says so."""
-    try:
-        return images.choose(shape, settings, container)
-    except SpecError as error:
-        fault, subject = error.faults[0], f"boot image for {shape.machine_type}"
-        found = Check(subject=subject, finding=Finding.FAULT, why=fault.allowed, fix=fault.fix)
-        return Question(subject=subject, ask=lambda: (found,))
+        chosen.setdefault(images.choose(shape, settings, spec.image), []).append(shape)
+    return tuple(_boot_image(access, path, fit) for path, fit in chosen.items())
 
 
 def _boot_image(access: Access, path: str, shapes: Sequence[Shape]) -> Question:

@@ -254,10 +254,25 @@ def test_an_nvlink_domain_needs_a_policy_that_keeps_it_together():
         )
 
 
-def test_a_gpu_that_no_image_with_pytorch_drives_asks_for_a_container():
-    with pytest.raises(SpecError, match="image="):
-        rendered({}, {"gpu": "V100:1"})
-    assert rendered({}, {"gpu": "V100:1", "image": IMAGE})["job"]["image"] == IMAGE
+@pytest.mark.parametrize("gpu", ["V100:1", "P4:1"])
+@pytest.mark.parametrize("image", [None, IMAGE])
+def test_a_gpu_that_no_known_driver_knows_is_refused_before_there_is_a_vm(gpu, image):
+    spec = TrainingSpec(script="train.py", gpu=gpu, image=image)
+    wanted = candidates(spec, [ComputeEngine(**PLAIN).supply])
+    assert wanted.candidates == ()
+    (told,) = {(one.why, one.fix) for one in wanted.refusals if one.asked_for and "boot image" in one.why}
+    assert "open kernel modules begin with Turing" in told[0]
+    assert "gpu='T4'" in told[1]
+    own = ComputeEngine(**PLAIN, image_family="my-project/mine")
+    assert candidates(spec, [own.supply]).candidates
+
+
+def test_a_cpu_that_no_image_with_pytorch_is_for_asks_for_a_container():
+    wanted = {"gpu": "GB200:4", "reservation": "mine"}
+    spec = TrainingSpec(script="train.py", **wanted)
+    told = candidates(spec, [ComputeEngine(**PLAIN).supply]).refusals
+    assert any("image= to run in a container" in one.why for one in told if one.asked_for)
+    assert rendered({}, {**wanted, "image": IMAGE})["job"]["image"] == IMAGE
 
 
 def test_a_disk_that_the_machine_does_not_boot_from_is_refused():
