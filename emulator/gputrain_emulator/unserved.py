@@ -1,38 +1,47 @@
-"""What Google serves and the emulator does not, beta and alpha versions among it: 501 by name, never 404."""
+"""What Google serves and the emulator does not, of any API and in any version: 501 by name, never 404."""
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 from urllib.parse import unquote
 
 from gputrain_emulator import tables
 
-Row = tuple[tuple[str, ...], str]  # the segments of a path, those that may be anything empty; and the id
-
 
 def method_id(verb: str, path: str) -> str:
-    """The id and version of Google's method at a path that no route of ours has, "" where it has none either.
+    """Ids and version of Google's methods at a path that no route of ours has; "" where there are none.
 
     The table is read when it is first asked: most emulators never meet such a path.
     """
     segments = [unquote(segment) for segment in path.lstrip("/").split("/")]
+    if {"", ".", ".."} & {*segments}:
+        return ""
+    verb = "GET" if verb == "HEAD" else verb
     last, _, custom = segments[-1].rpartition(":")
-    if last:
-        segments[-1] = last
-    for pattern, id_ in _table().get((verb, len(segments), custom if last else ""), ()):
-        if all(got and want in ("", got) for want, got in zip(pattern, segments)):
-            return id_
-    return ""
+    found = _find(_tree(), [*segments[:-1], last], 0, (verb, custom)) if last else ""
+    return found or _find(_tree(), segments, 0, (verb, ""))
+
+
+def _find(node: dict[Any, Any], segments: list[str], at: int, end: tuple[str, str]) -> str:
+    if at == len(segments):
+        return str(node.get(end, ""))
+    for step in (segments[at], "*"):
+        if step in node and (found := _find(node[step], segments, at + 1, end)):
+            return found
+    rest = range(at + 1, len(segments) + 1) if "**" in node else ()
+    return next(filter(None, (_find(node["**"], segments, after, end) for after in rest)), "")
 
 
 @functools.cache
-def _table() -> dict[tuple[str, int, str], list[Row]]:
-    """Segments and id of every method, by its verb, the number of segments and what follows the colon."""
-    found: dict[tuple[str, int, str], list[Row]] = {}
-    for bases, id_, verb, path in tables.rows("unserved.tsv"):
-        for base in bases.split():
-            head, _, custom = f"{base}{path}".lstrip("/").partition(":")
-            segments = tuple("" if part.startswith("{") else part for part in head.split("/"))
-            row = (segments, f"{id_} of {base.strip('/')}")
-            found.setdefault((verb, len(segments), custom), []).append(row)
-    return found
+def _tree() -> dict[Any, Any]:
+    """What follows each segment, ``*`` for any and ``**`` for some; at an end, ids by verb and custom."""
+    root: dict[Any, Any] = {}
+    for bases, verb, path, ids in tables.rows("unserved.tsv"):
+        for base in bases.split() or [""]:
+            head, _, custom = f"{base}{path}".partition(":")
+            node = root
+            for segment in head.split("/"):
+                node = node.setdefault(segment, {})
+            node[verb, custom] = f"{ids} of {base.strip('/') or head}"
+    return root

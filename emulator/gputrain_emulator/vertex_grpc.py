@@ -77,9 +77,27 @@ def serve(dispatcher: Dispatcher) -> tuple[str, Callable[[], None]]:
     ):
         handlers = {name: _handler(dispatcher, *row) for name, row in rpcs.items()}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    server.add_generic_rpc_handlers((_Unserved(dispatcher),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     return f"127.0.0.1:{port}", lambda: server.stop(grace=None).wait(5)
+
+
+class _Unserved(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
+    """Every other method of Google's services, Pub/Sub's for one, streams among them: refused by its name."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        error = ApiError.unimplemented(details.method.strip("/").replace("/", "."))
+        seen = Seen(verb="POST", path=details.method, method="", caller="", status=error.status, body=b"")
+
+        def refuse(_: Any, context: grpc.ServicerContext) -> Any:
+            self._dispatcher.requests.append(seen)
+            _abort(context, error)
+
+        return grpc.stream_stream_rpc_method_handler(refuse)
 
 
 def _handler(dispatcher: Dispatcher, request: Any, response: Any, method_id: str, body: str) -> Any:

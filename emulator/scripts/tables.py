@@ -7,7 +7,7 @@ google-cloud-aiplatform and google-api-python-client.
 - ``routes.tsv``: the methods of the two clients that are answered, from their generated REST transports.
 - ``messages.tsv``, ``enums.tsv``: what these methods read and tell, from the clients' descriptors.
 - ``services.tsv``: the names of Google's APIs.
-- ``unserved.tsv``: every other path of Google's discovery documents, all versions: 501 instead of 404.
+- ``unserved.tsv``: every other path of all of Google's discovery documents: 501 instead of 404.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gputrain_emulator import services
+from gputrain_emulator import batch, services
 from gputrain_emulator.errors import ApiError, Style
 from gputrain_emulator.routes import Method, Routes
 
 DATA = Path(__file__).parents[1] / "gputrain_emulator" / "data"
 CLIENTS = {"compute": "google.cloud.compute_v1", "aiplatform": "google.cloud.aiplatform_v1"}
 SOURCES = ("google-cloud-compute", "google-cloud-aiplatform", "google-api-python-client")
-DOCUMENTED = (
+FIRST = (
     "compute", "aiplatform", "storage", "logging", "iam", "iamcredentials", "cloudresourcemanager",
     "serviceusage", "cloudbilling", "secretmanager", "artifactregistry",
 )  # fmt: skip
+"""Where one path is in many APIs, these are named before others: they are what is spoken to here."""
+NAMED = 3
+"""So many methods of one path are named, and the others counted."""
+DOCUMENTS = files("googleapiclient.discovery_cache") / "documents"
 KINDS = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "uint64", 7: "uint32", 8: "bool",
     9: "string", 11: "message", 12: "bytes", 13: "uint32", 14: "enum", 15: "int32", 16: "int64", 17: "int32",
@@ -52,13 +56,14 @@ def tables() -> dict[str, str]:
     every = [row for name, package in CLIENTS.items() for row in client_routes(name, package)]
     ours = [row for row in every if row[1] in answered]
     messages, enums = described([message for row in ours for message in row[5:] if message is not None])
+    every_document = documents()
     lines = ["\t".join([*row[:5], *(one.full_name if one else "" for one in row[5:])]) for row in ours]
     return {
         "routes.tsv": _file("service\tid\tverb\tpath\tbody\trequest\tresponse", lines),
         "messages.tsv": _file("message\tfields: NAME[=JSON]:[*]KIND[@TYPE][|ONEOF]", messages),
         "enums.tsv": _file("enum\tNAME=NUMBER", enums),
-        "services.tsv": _file("service", sorted(set(hosts()))),
-        "unserved.tsv": _file("versions\tid\tverb\tpath", unserved(ours)),
+        "services.tsv": _file("service", sorted(set(hosts(every_document)))),
+        "unserved.tsv": _file("versions\tverb\tpath\tids", unserved(ours, every_document)),
     }
 
 
@@ -155,52 +160,81 @@ def _camel(name: str) -> str:
     return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-def unserved(rows: list[tuple[str, str, str, str, str, Any, Any]]) -> list[str]:
-    """Versions, id, verb and path of what Google's documents have and no route of ours."""
+def unserved(rows: list[tuple[str, str, str, str, str, Any, Any]], every: list[dict[str, Any]]) -> list[str]:
+    """Versions, verb, path and ids of what Google's documents have and no route of ours."""
     routes = Routes([])
     for service in services.all_services():
         for method in service.written:
             routes.add(method)
     for name, id_, verb, path, *_ in rows:
         routes.add(Method(id=id_, service=name, style=Style.PLATFORM, verb=verb, template=path))
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for base, id_, verb, path in documented():
-        shown = f"{base}{path}"
-        if not _is_known(routes, verb, shown):
-            found.setdefault((id_, verb, path), []).append(base)
-    return sorted("\t".join([" ".join(sorted(set(bases))), *key]) for key, bases in found.items())
+    ids: dict[tuple[str, str, str], list[str]] = {}
+    for document in every:
+        for base, id_, verb, path in documented(document):
+            if f"/{base}{path}" not in batch.PATHS and not _is_known(routes, verb, f"/{base}{path}"):
+                ids.setdefault((base, verb, path), []).append(id_)
+    bases: dict[tuple[str, str, str], list[str]] = {}
+    for (base, verb, path), found in ids.items():
+        bases.setdefault((verb, path, _told(list(dict.fromkeys(found)))), []).append(base)
+    return sorted("\t".join([" ".join(sorted(found)), *key]) for key, found in bases.items())
+
+
+def _told(ids: list[str]) -> str:
+    return ", ".join(ids) if len(ids) <= NAMED else f"{', '.join(ids[:NAMED])} and {len(ids) - NAMED} more"
 
 
 def _is_known(routes: Routes, verb: str, path: str) -> bool:
     try:
-        routes.find(verb, re.sub(r"\{[^}]*\}", "x", path))
+        routes.find(verb, path.replace("**", "x").replace("*", "x"))
     except ApiError:
         return False
     return True
 
 
-def hosts() -> Iterator[str]:
+def documents() -> list[dict[str, Any]]:
+    """Every discovery document of the package, those of the APIs that are spoken to here first."""
+    found = [json.loads(place.read_text()) for place in DOCUMENTS.iterdir() if place.name != "index.json"]
+    order = {name: number for number, name in enumerate(FIRST)}
+    return sorted(found, key=lambda one: (order.get(one["name"], len(order)), one["name"], one["version"]))
+
+
+def hosts(every: list[dict[str, Any]]) -> Iterator[str]:
     """``compute`` of ``compute.googleapis.com``, for every API that Google describes."""
-    for place in (files("googleapiclient.discovery_cache") / "documents").iterdir():
-        host = json.loads(place.read_text()).get("rootUrl", "").removeprefix("https://").rstrip("/")
+    for document in every:
+        host = document.get("rootUrl", "").removeprefix("https://").rstrip("/")
         if host.count(".") == 2 and host.endswith(".googleapis.com"):
             yield host.partition(".")[0]
     yield "cloudquotas"  # described nowhere in the package
 
 
-def documented() -> Iterator[tuple[str, str, str, str]]:
-    """Base (``/compute/beta/``), id, verb and path of every method of Google's documents."""
-    folder = files("googleapiclient.discovery_cache") / "documents"
-    for name in sorted(place.name for place in folder.iterdir()):
-        service, _, api = name.removesuffix(".json").partition(".")
-        if service in DOCUMENTED and api != "preview":
-            whole = json.loads((folder / name).read_text())
-            for method in _methods(whole):
-                path = method.get("flatPath") or method["path"]
-                path = re.sub(r"\{v\w+Id\}/\{v\w+Id1\}", "projects/{project}", path)
-                path = re.sub(r"\{\+?([^}]*)\}", r"{\1}", path)
-                base = whole["servicePath"] or path[: path.find("/") + 1]
-                yield f"/{base}", method["id"], method["httpMethod"], path.removeprefix(base)
+def documented(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Base (``compute/beta/``), id, verb and path of every method, with uploads and batches.
+
+    In a path ``*`` is one segment, and ``**`` as many as there are.
+    """
+    served = document.get("servicePath", "")
+    if document.get("batchPath", "batch") != "batch":
+        yield "batch/", f"{document['name']}.batch", "POST", document["batchPath"].removeprefix("batch/")
+    for method in _methods(document):
+        verb, id_ = method["httpMethod"], method["id"]
+        for path in _plain(served + (method.get("flatPath") or method["path"]), method):
+            base = served or path[: path.find("/") + 1]
+            yield base, id_, verb, path.removeprefix(base)
+            for protocol in method.get("mediaUpload", {}).get("protocols", {}).values():
+                before = protocol["path"].lstrip("/").partition(served or base)[0]
+                yield f"{before}{base}", id_, verb, path.removeprefix(base)
+
+
+def _plain(path: str, method: dict[str, Any]) -> Iterator[str]:
+    """A path with ``*`` for its variables, ``**`` for those with slashes; once for each kind of parent."""
+    patterns = [one.get("pattern", "") for one in method.get("parameters", {}).values()]
+    head, colon, custom = path.partition(":")
+    is_generic = not custom and head.count("/") == 1  # /download/** is one API's, and would hide all others'
+    if any(pattern.endswith((".*$", ".+$")) for pattern in patterns) and not is_generic:
+        head = re.sub(r"\{[^}]*\}(?!.*\})", "**", head)
+    head = re.sub(r"\{[^}]*\}", "*", head)
+    for parent in ("projects", "folders", "organizations") if re.match(r"v\w+/\*/\*", head) else ("*",):
+        yield head.replace("*", parent, 1) + colon + custom
 
 
 def _methods(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -59,6 +59,9 @@ print([name for name in heavy if name in sys.modules])
         ("GET", "/v1beta1/projects/p/locations/l/customJobs", "locations.customJobs.list of v1beta1"),
         ("POST", "/v1beta1/projects/p/locations/l/customJobs/1:cancel", "customJobs.cancel of v1beta1"),
         ("GET", "/compute/v1/projects/p/global/firewalls", "compute.firewalls.list"),
+        ("PUT", "/v1/projects/p/topics/t", "pubsub.projects.topics.create of v1"),
+        ("GET", "/v1/projects/p/zones/z/clusters", "container.projects.zones.clusters.list of v1"),
+        ("GET", "/v1/projects/p/locations", "aiplatform.projects.locations.list"),
     ],
 )  # fmt: skip
 def test_what_google_serves_and_we_do_not_is_a_501_by_name(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
+import grpc
 import pytest
 import requests
 
@@ -15,29 +17,30 @@ from gputrain_emulator.errors import ApiError
 from gputrain_emulator.routes import Routes
 
 
-def methods(document: str) -> list[tuple[str, str, str]]:
-    """(id, verb, path with x for every variable) of a discovery document of Google's package."""
-    place = files("googleapiclient.discovery_cache") / "documents" / f"{document}.json"
-    described = json.loads(place.read_text())
-    found: list[tuple[str, str, str]] = []
-
-    def walk(node: dict[str, Any]) -> None:
+def methods(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Verb, and path with x for every variable, of a discovery document."""
+    left = [described]
+    while left:
+        node = left.pop()
+        left += node.get("resources", {}).values()
         for method in node.get("methods", {}).values():
-            path = method.get("flatPath") or method["path"]
-            path = path.replace("{v1Id}/{v1Id1}", "projects/x")
+            path = re.sub(
+                r"^(v\w+)/\{v\w+Id\}/\{v\w+Id1\}", r"\1/projects/x", method.get("flatPath") or method["path"]
+            )
             filled = re.sub(r"\{[^}]*\}", "x", path)
-            found.append((method["id"], method["httpMethod"], f"/{described['servicePath']}{filled}"))
-        for child in node.get("resources", {}).values():
-            walk(child)
-
-    walk(described)
-    return found
+            yield method["httpMethod"], f"/{described['servicePath']}{filled}"
+            for protocol in method.get("mediaUpload", {}).get("protocols", {}).values():
+                if "{+" not in protocol["path"]:
+                    yield method["httpMethod"], re.sub(r"\{[^}]*\}", "x", protocol["path"])
 
 
-@pytest.mark.parametrize("document", ["storage.v1", "serviceusage.v1"])
-def test_every_method_has_a_route(document: str) -> None:
+def test_every_method_of_all_of_googles_documents_has_a_route() -> None:
     routes = services.all_routes()
-    assert [row for row in methods(document) if not known(routes, row[1], row[2])] == []
+    folder = files("googleapiclient.discovery_cache") / "documents"
+    places = [place for place in folder.iterdir() if place.name != "index.json"]
+    rows = {row for place in places for row in methods(json.loads(place.read_text()))}
+    assert len(rows) > 20_000
+    assert [row for row in sorted(rows) if not known(routes, *row)] == []
 
 
 def known(routes: Routes, verb: str, path: str) -> bool:
@@ -56,6 +59,18 @@ def known(routes: Routes, verb: str, path: str) -> bool:
         ("POST", "/storage/v1/b/bucket/o/bulkRestore", 501),
         ("GET", "/v2/projects/my-project/sinks", 501),
         ("DELETE", "/v1/operations/x", 501),
+        ("PUT", "/v1/projects/p/topics/t", 501),
+        ("POST", "/v1/projects/p/subscriptions/s:pull", 501),
+        ("GET", "/v1/projects/p/locations/l/clusters/c", 501),
+        ("GET", "/v2/operations/projects/p/instances/i/operations/1", 501),
+        ("HEAD", "/bigquery/v2/projects/p/datasets", 501),
+        ("POST", "/upload/drive/v3/files", 501),
+        ("POST", "/batch/bigquery/v2", 501),
+        ("GET", "/v1/projects/p/topic/t", 404),
+        ("GET", "/v1/projects/../topics/t", 404),
+        ("GET", "/v1/projects//topics", 404),
+        ("POST", "/v1/projects/p/subscriptions/s:nothing", 404),
+        ("GET", "/download/storage/v1/b/bucket/nothing", 404),
         ("GET", "/storage/v1/b/bucket/nothing", 404),
         ("GET", "/storage/v3/b", 404),
         ("GET", "/v2/entries:nothing", 404),
@@ -64,4 +79,20 @@ def known(routes: Routes, verb: str, path: str) -> bool:
 def test_known_methods_say_501_and_unknown_ones_404(cloud: Cloud, verb: str, path: str, status: int) -> None:
     reply = requests.request(verb, cloud.endpoints.url + path, timeout=10)
     assert reply.status_code == status
-    assert reply.json()["error"]["code"] == status
+    assert verb == "HEAD" or reply.json()["error"]["code"] == status
+
+
+@pytest.mark.parametrize(
+    "rpc", ["google.pubsub.v1.Publisher/CreateTopic", "google.cloud.aiplatform.v1.JobService/CreateNasJob"]
+)
+def test_over_grpc_what_is_not_answered_is_refused_by_its_name(cloud: Cloud, rpc: str) -> None:
+    with grpc.insecure_channel(cloud.endpoints.aiplatform_grpc) as channel:
+        single, stream = channel.unary_unary(f"/{rpc}"), channel.stream_stream(f"/{rpc}")
+        with pytest.raises(grpc.RpcError) as one:
+            single(b"", timeout=10)
+        with pytest.raises(grpc.RpcError) as many:
+            list(stream(iter(()), timeout=10))
+    for caught in (one, many):
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert f"Method {rpc.replace('/', '.')} is not implemented" in caught.value.details()
+    assert [seen.status for seen in cloud.requests] == [501, 501]
