@@ -207,6 +207,26 @@ def parts(machine: str) -> dict[str, Decimal]:
     }
 
 
+# Disks of 375 GiB that come with a GPU of a machine type; A3 Ultra and A4 have 32.
+_LOCAL_SSDS = {
+    "a2-ultragpu": 1,
+    "a3-highgpu": 2,
+    "a3-megagpu": 2,
+    "a3-edgegpu": 2,
+    "a3-ultragpu": 4,
+    "a4-highgpu": 4,
+}
+
+
+def local_ssds(machine: str) -> int:
+    """How many local SSDs come with a machine type.
+
+    Source: docs.cloud.google.com/compute/docs/disks/local-ssd, its table of GPU machines, read 2026-11-22.
+    """
+    one = machines().get(machine)
+    return _LOCAL_SSDS.get(machine.rpartition("-")[0], 0) * int(one.gpus) if one else 0
+
+
 @functools.cache
 def part_prices() -> dict[tuple[str, str], tuple[Decimal | None, ...]]:
     """US dollars by (part, region) as standard, spot and flex-start; parts are an accelerator type,

@@ -26,8 +26,8 @@ MIRROR = "gputrain.keeper.mirror"
 class Mirrors:
     """Fills the folders of a job, and lets what was written last be sent."""
 
-    def __init__(self, job: Any, root: str, rank: int, journal: Journal) -> None:
-        self._job, self._root, self._rank, self._journal = job, root, rank, journal
+    def __init__(self, job: Any, root: str, folder: str, rank: int, journal: Journal) -> None:
+        self._job, self._root, self._folder, self._rank, self._journal = job, root, folder, rank, journal
         self._ends: Dict[int, int] = {}
         """Pid -> the open file whose end is the word to finish."""
 
@@ -43,7 +43,7 @@ class Mirrors:
             "storage": self._job["storage"],
             "bucket": bucket,
             "prefix": prefix.rstrip("/") + "/",
-            "folder": os.path.join(self._root, self._job["job_id"], name),
+            "folder": os.path.join(self._folder, name),
             "may_remove": self._rank == 0,
         }
         said: List[str] = []

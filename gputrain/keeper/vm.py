@@ -19,7 +19,7 @@ import time
 
 from gputrain.entrypoint import contract, processes
 
-from . import container, gpus
+from . import container, disks, gpus
 from .bucket import StatusBucket, right_to
 from .cloud import call, metadata
 from .journal import Journal, follow
@@ -65,15 +65,17 @@ class Vm:
         self.name = metadata("name")
         self.rank = job["names"].index(self.name)
         self.home = os.path.join(ROOT, job["job_id"], str(job["attempt"]))
-        os.makedirs(os.path.join(self.home, "tmp"), exist_ok=True)
+        self.data = os.path.join(ROOT, job["job_id"], "data")  # on local SSD, where there is any
+        os.makedirs(self.home, exist_ok=True)
         self.was_here = self._was_here()
         self.journal = Journal(self.home, self.rank)
         self.board = StatusBucket(job, self.rank, self.journal)
         self.saves_s = grace_s(str(job["env"].get(contract.GRACE, "")))
         self.patience_s = self.saves_s + ENDING_S
         self._began = time.monotonic()
-        self._mirrors = Mirrors(job, ROOT, self.rank, self.journal)
+        self._mirrors = Mirrors(job, ROOT, self.data, self.rank, self.journal)
         self._agent, self._lines = 0, threading.Thread()
+        self._caches: Dict[str, str] = {}
 
     def _was_here(self) -> bool:
         """Whether this VM has booted for this attempt before. Raises Running where it still runs it."""
@@ -100,11 +102,14 @@ class Vm:
         return self._began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
 
     def wait(self, keeper: Keeper) -> None:
-        """The GPUs come up."""
+        """The disks are mounted, and the GPUs come up."""
         if self.was_here:
             again = "this VM booted a second time: it does not train again, the job does as a whole"
             raise Failed(again, why=RESTARTED)
         keeper.tell(WAITING)
+        if disks.mount(keeper.call, self.data, self.journal.say):
+            self._caches = {"XDG_CACHE_HOME": os.path.join(self.data, "cache")}
+        os.makedirs(os.path.join(self.data, "tmp"), exist_ok=True)
         gpus.wait(keeper, self.job["gpus"], self.job["driver_wait_s"])
 
     def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:
@@ -170,10 +175,10 @@ class Vm:
             contract.LOCAL_ADDR: address,
             contract.RESULT_DIR: os.path.join(self.home, "results"),
             contract.LOG_DIR: self.journal.ranks,
-            "TMPDIR": os.path.join(self.home, "tmp"),
+            "TMPDIR": os.path.join(self.data, "tmp"),
         }
         host = {name: os.environ[name] for name in ("GCE_METADATA_HOST",) if name in os.environ}
-        return {**host, **job["env"], **own}
+        return {**host, **self._caches, **job["env"], **own}
 
     def _python(self, keeper: Keeper) -> str:
         """A Python that has torch, or else any."""

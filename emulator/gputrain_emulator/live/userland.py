@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from gputrain_emulator.live import podman, standins
 from gputrain_emulator.live.gpus import gpus
 from gputrain_emulator.live.guest_process import FOLDER, GuestError
+from gputrain_emulator.live.local_ssd import LocalSsds
 from gputrain_emulator.live.machine_boot import Boot
 from gputrain_emulator.live.network import METADATA, PLACES, Network, Plug
 from gputrain_emulator.metadata import Metadata, MetadataServer
@@ -97,6 +98,7 @@ class Userland:
         self._plug: Plug | None = None
         self._server: MetadataServer | None = None
         self._undertaker: subprocess.Popen[bytes] | None = None
+        self._disks: LocalSsds | None = None
 
     @property
     def address(self) -> str:
@@ -120,20 +122,27 @@ class Userland:
             self._server.close()
         if self._plug is not None:
             self._plug.close()
-        self._undertaker = self._server = self._plug = None
+        if self._disks is not None:
+            self._disks.close()
+        self._undertaker = self._server = self._plug = self._disks = None
 
     def _create(self) -> None:
         self._plug = plug = self._network.plug_in(self.address)
         self._server = plug.listening(lambda: MetadataServer(self._metadata, METADATA, 80))
         url = urlsplit(self._base_url)
         plug.show(str(url.hostname), int(url.port or 80))
+        machine = str(self.vm.resource["machineType"]).rpartition("/")[2]
+        self._disks = disks = LocalSsds(self._folder / "disks", machine)
         done = subprocess.run(
-            self._command("create", *self._words(plug)), capture_output=True, text=True, check=False
+            self._command("create", *disks.words, *self._words(plug)),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             raise GuestError(done.stderr.strip())
         # a process of its own, as the machine must not outlive this one, however this one ends
-        remove = 'read -r _; exec "$@"'
+        remove = f'read -r _; "$@"; {disks.detach}'
         self._undertaker = subprocess.Popen(
             ["sh", "-c", remove, "sh", *self._command("rm", "--force", "--time=0", self.name)],
             stdin=subprocess.PIPE,

@@ -1,0 +1,87 @@
+"""Local SSDs, which Google attaches empty: striped and mounted, and what a job writes lies on them."""
+
+import os
+
+from gputrain.lifecycle import State
+
+STRIPES = os.path.exists("/proc/mdstat")
+"""Whether this kernel can: mdadm is on the image, but the arrays are the kernel's."""
+
+WHERE = """
+import os
+def device(path):
+    at = os.stat(path).st_dev
+    number = "%d:%d" % (os.major(at), os.minor(at))
+    return next(line.split(" - ")[1].split()[1] for line in open("/proc/self/mountinfo") if number in line)
+for name in ("GPUTRAIN_CHECKPOINT_DIR", "GPUTRAIN_OUTPUT_DIR", "XDG_CACHE_HOME", "TMPDIR"):
+    os.makedirs(os.environ[name], exist_ok=True)
+    print(name, device(os.environ[name]))
+print("code", device(os.path.dirname(os.path.abspath(__file__))), flush=True)
+with open(os.path.join(os.environ["GPUTRAIN_CHECKPOINT_DIR"], "saved-" + os.environ["RANK"]), "w") as file:
+    file.write("whole")
+"""
+FIRST = "/dev/disk/by-id/google-local-nvme-ssd-0"
+AGAIN = """
+import subprocess, sys
+sys.path.insert(0, "/var/lib/gputrain")
+from gputrain.keeper import disks
+def call(words, env=None):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout.decode()
+print(disks.mount(call, sys.argv[1], lambda what, severity="INFO": print(what)))
+"""
+
+
+def run(road, spec, text, **fields):
+    ref = road.submit(spec(text, checkpoint_dir="gs://my-bucket/ckpt", **fields))
+    seen = road.end(ref)
+    assert seen.state is State.SUCCEEDED, road.text(ref)
+    return road.text(ref)
+
+
+def test_all_that_a_job_writes_lies_on_the_local_ssd(road, spec, stored, gone):
+    text = run(road, spec, WHERE, gpu="A100-80GB:1")
+    for name in ("GPUTRAIN_CHECKPOINT_DIR", "GPUTRAIN_OUTPUT_DIR", "XDG_CACHE_HOME", "TMPDIR", "code"):
+        assert f"{name} {FIRST}" in text
+    assert "GiB of local SSD" in text
+    assert stored("ckpt/saved-0") == "whole"
+    gone()
+
+
+def test_two_local_ssds_are_striped_or_it_is_said_why_not(road, spec, gone):
+    text = run(road, spec, WHERE, gpu="A100-80GB:2")
+    assert ("cannot be striped" in text) is not STRIPES
+    where = {line.split()[1] for line in text.splitlines() if line.startswith("TMPDIR ")}
+    assert len(where) == 1
+    assert STRIPES or where == {FIRST}
+    gone()
+
+
+def test_a_machine_without_local_ssd_lies_on_its_boot_disk(road, spec, stored, gone):
+    text = run(road, spec, WHERE.replace('"XDG_CACHE_HOME", ', ""))
+    assert "local SSD" not in text
+    assert "google-local" not in text
+    assert stored("ckpt/saved-0") == "whole"
+    gone()
+
+
+def test_a_disk_in_use_is_left_alone_and_an_old_file_system_is_not(road, spec, inside, gone):
+    script = (
+        "import os, time\nprint('here', flush=True)\nwhile not os.path.exists('/var/go'): time.sleep(0.05)\n"
+    )
+    ref = road.submit(spec(script, gpu="A100-80GB:2"))
+    road.until_said(ref, "here")
+    said = inside("python3", "-c", AGAIN, "/srv/one")
+    if STRIPES:
+        assert "2 local SSDs are in use" in said
+        assert said.strip().endswith("False")
+    else:
+        assert "1 local SSDs are in use" in said
+        assert said.strip().endswith("True")
+        inside("touch", "/srv/one/old")
+        inside("umount", "/srv/one")
+        assert inside("python3", "-c", AGAIN, "/srv/two").strip().endswith("True")
+        assert "old" not in inside("ls", "/srv/two")
+    inside("touch", "/var/go")
+    assert road.end(ref).state is State.SUCCEEDED, road.text(ref)
+    gone()
