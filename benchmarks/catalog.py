@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from measure import Measure, medians, python_s, timed_s
 
 from gputrain import catalog
-from gputrain.catalog import ProvisioningModel, Service, load, user_file
+from gputrain.catalog import ProvisioningModel, Service, load
 
 ATTRS = "import attrs"
 COLD = {
@@ -49,9 +49,9 @@ def measure() -> Iterator[Measure]:
 
 def _user_file_s() -> float:
     """Seconds to read a file as large as the tables built in."""
-    kept = tuple(row for row in load.built_in("places") if row[0] in user_file.LISTS)
-    own = user_file.UserFile(read_on="2026-11-21", sources=(), places=kept, prices=load.built_in("prices"))
+    kept = tuple(row for row in load.built_in("places") if row[0] in load.LISTS)
+    own = load.UserFile(read_on="2026-11-21", sources=(), places=kept, prices=load.built_in("prices"))
     with tempfile.NamedTemporaryFile("w", encoding="ascii") as file:
-        file.write(user_file.written(own))
+        file.write(load.written(own))
         file.flush()
         return timed_s(lambda: load.sound(file.name), times=50)

@@ -22,7 +22,7 @@ from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.records import Ask, BucketBoard, Code, Record, Way
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 from gputrain_emulator.storage import Storage
 
 ZONE = "us-central1-a"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
-from gputrain.catalog.cards import NOT_SOLD
-from gputrain.catalog.hosts import ATTACHMENTS
+from gputrain.catalog.machine_types import ATTACHMENTS
+from gputrain.catalog.names import NOT_SOLD
 from gputrain.tables import Table
 
 PAGE = Path(__file__).with_name("catalog.md")

@@ -16,7 +16,7 @@ from gputrain.planning import Candidate, Limit
 from gputrain.quota.book import in_short
 from gputrain.spec import TrainingSpec
 from gputrain.staging import parcels
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 
 MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")

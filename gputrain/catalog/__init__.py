@@ -13,34 +13,35 @@ Each fact has a source and a date. Nothing here reads the network or the clock. 
 from the tables built in, or from the user's own newer ones (`gputrain.refresh`), read once a process.
 """
 
-from .cards import NotSold as NotSold
-from .families import CompactPlacement as CompactPlacement, Family as Family, Terms as Terms
+from .families import (
+    FLEX_START_LONGEST_RUN_S as FLEX_START_LONGEST_RUN_S,
+    CompactPlacement as CompactPlacement,
+    Confidence as Confidence,
+    Family as Family,
+    ProvisioningModel as ProvisioningModel,
+    ReservationKind as ReservationKind,
+    Service as Service,
+    Stage as Stage,
+    Terms as Terms,
+)
 from .gpu import Gpu as Gpu, Gpus as Gpus, Lifecycle as Lifecycle, gpus as gpus
-from .hosts import Attachment as Attachment
 from .images import ImageFault as ImageFault, cuda_of as cuda_of, image_faults as image_faults
-from .load import source as source
+from .load import READ_ON as READ_ON, SOURCES as SOURCES, Source as Source, source as source
 from .machine_types import (
+    Attachment as Attachment,
     Machine as Machine,
     Machines as Machines,
     machine as machine,
     machines as machines,
 )
-from .names import find as find, not_sold as not_sold
+from .names import NotSold as NotSold, find as find, not_sold as not_sold
 from .places import (
     not_for_training as not_for_training,
     region_of as region_of,
     regions as regions,
     zones as zones,
 )
-from .pricing import Price as Price, Prices as Prices, price as price, prices as prices
-from .provisioning import (
-    FLEX_START_LONGEST_RUN_S as FLEX_START_LONGEST_RUN_S,
-    Confidence as Confidence,
-    ProvisioningModel as ProvisioningModel,
-    ReservationKind as ReservationKind,
-    Service as Service,
-    Stage as Stage,
-)
+from .pricing import Price as Price, Prices as Prices, price as price, prices as prices, shapes as shapes
 from .quotas import (
     ALL_REGIONS as ALL_REGIONS,
     CPUS as CPUS,
@@ -48,6 +49,4 @@ from .quotas import (
     Quota as Quota,
     quota as quota,
 )
-from .search import shapes as shapes
 from .shape import Shape as Shape, Shapes as Shapes, counts as counts
-from .sources import READ_ON as READ_ON, SOURCES as SOURCES, Source as Source

@@ -6,7 +6,7 @@ import attrs
 
 from gputrain.tables import Shown, Table
 
-from .provisioning import Stage
+from .families import Stage
 
 
 @attrs.frozen(kw_only=True)

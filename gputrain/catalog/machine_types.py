@@ -1,4 +1,4 @@
-"""Machine types: one row each, with GPUs built in or attached (N1)."""
+"""Machine types: one row each, with GPUs built in, or attached (N1) within the limits of both services."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import attrs
 from gputrain.errors import NoFitError
 from gputrain.tables import Shown, Table
 
-from .families import FAMILIES, TERMS, Family, Terms
-from .provisioning import ProvisioningModel, Service
+from .families import FAMILIES, TERMS, Family, ProvisioningModel, Service, Terms
 
 
 @attrs.frozen(kw_only=True)
@@ -197,3 +196,64 @@ _ROWS: tuple[_Raw, ...] = (
     ("g2-standard-48", "G2", "g2", 4, 48, 192, 0, 1, 50, ""),
     ("g2-standard-96", "G2", "g2", 8, 96, 384, 0, 1, 100, ""),
 )
+
+
+@attrs.frozen(kw_only=True)
+class Attachment(Shown):
+    """The largest N1 machine that may carry a count of one GPU kind, on Compute Engine."""
+
+    gpu: str
+    gpu_count: int
+    max_vcpus: int
+    max_memory_gib: int
+    source: str = "gpus"
+
+
+# kind, GPUs, most vCPUs, most memory in GiB. P100 is gone, so its rows are not kept.
+_LIMITS = (
+    ("T4", 1, 48, 312),
+    ("T4", 2, 48, 312),
+    ("T4", 4, 96, 624),
+    ("V100", 1, 12, 78),
+    ("V100", 2, 24, 156),
+    ("V100", 4, 48, 312),
+    ("V100", 8, 96, 624),
+    ("P4", 1, 24, 156),
+    ("P4", 2, 48, 312),
+    ("P4", 4, 96, 624),
+)
+
+ATTACHMENTS = tuple(
+    Attachment(gpu=gpu, gpu_count=count, max_vcpus=vcpus, max_memory_gib=memory)
+    for gpu, count, vcpus, memory in _LIMITS
+)
+
+# vCPUs of the N1 machine: GPU counts Vertex AI takes on it (source vertex-machines, medium: its blank cells
+# were lost in the copy and the columns rebuilt from the limits). n1-highcpu starts at 16, n1-standard at 4.
+_FOURS = {2: (1, 2, 4), 4: (1, 2, 4), 8: (1, 2, 4), 16: (1, 2, 4), 32: (2, 4), 64: (4,), 96: (4,)}
+_EIGHTS = {2: (1, 2, 4, 8), 4: (1, 2, 4, 8), 8: (1, 2, 4, 8), 16: (2, 4, 8), 32: (4, 8), 64: (8,), 96: (8,)}
+_VERTEX = {"T4": _FOURS, "P4": _FOURS, "V100": _EIGHTS}
+_VERTEX_FIRST = {"standard": 4, "highmem": 2, "highcpu": 16}
+
+VCPUS_PER_GPU = 8
+"""Host size chosen for an attached GPU when no machine type is asked for: n1-standard with 8 vCPUs a GPU.
+
+Our choice: enough processes to feed the GPU, within every limit of both services.
+"""
+
+
+def default_host(count: int) -> str:
+    """The N1 machine type that carries a count of GPUs when none is asked for."""
+    return f"n1-standard-{count * VCPUS_PER_GPU}"
+
+
+def vertex_counts(gpu: str, machine_type: str) -> tuple[int, ...]:
+    """The GPU counts that Vertex AI takes on an N1 machine.
+
+    >>> vertex_counts("T4", "n1-standard-32")
+    (2, 4)
+    """
+    _, series, vcpus = machine_type.split("-")
+    if int(vcpus) < _VERTEX_FIRST[series]:
+        return ()
+    return _VERTEX.get(gpu, {}).get(int(vcpus), ())

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from .load import rows, source
-from .provisioning import Service
+from .families import Service
+from .load import Source, rows, source
 from .shape import Shape
-from .sources import Source
 
 
 def regions(shape: Shape, service: Service | str = Service.COMPUTE) -> tuple[str, ...]:

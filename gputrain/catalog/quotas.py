@@ -6,9 +6,9 @@ import attrs
 
 from gputrain.tables import Shown
 
+from .families import Confidence, ProvisioningModel, Service
 from .gpu import Gpu
 from .names import find
-from .provisioning import Confidence, ProvisioningModel, Service
 
 
 @attrs.frozen(kw_only=True)

@@ -10,11 +10,11 @@ import attrs
 from gputrain.errors import NoFitError
 from gputrain.tables import Shown, Table
 
-from . import hosts
+from . import machine_types
+from .families import ProvisioningModel, Service, Stage
 from .gpu import BY_KIND, GPUS, Gpu
 from .machine_types import Machine, machine, n1_hosts, with_gpu
 from .names import find
-from .provisioning import ProvisioningModel, Service, Stage
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +60,7 @@ class Shape(Shown):
         """
         if self.gpu.lifecycle.stage is Stage.GONE:
             return ()
-        taken = hosts.vertex_counts(self.gpu.kind, self.machine_type) if self.is_attached else ()
+        taken = machine_types.vertex_counts(self.gpu.kind, self.machine_type) if self.is_attached else ()
         if self.is_attached and Service(service) is Service.VERTEX and self.gpu_count not in taken:
             return ()
         return self.machine.sold_as(service)
@@ -127,10 +127,10 @@ def _built_in(gpu: Gpu, machine_type: str | None) -> list[Shape]:
 def _attached(gpu: Gpu, machine_type: str | None) -> list[Shape]:
     return [
         Shape(gpu=gpu, gpu_count=limit.gpu_count, machine=host)
-        for limit in hosts.ATTACHMENTS
+        for limit in machine_types.ATTACHMENTS
         if limit.gpu == gpu.kind
         for host in n1_hosts()
-        if host.machine_type == (machine_type or hosts.default_host(limit.gpu_count))
+        if host.machine_type == (machine_type or machine_types.default_host(limit.gpu_count))
         and host.vcpus <= limit.max_vcpus
         and host.memory_gib <= limit.max_memory_gib
     ]

@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # as typing's, which takes long to load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gputrain.cli.exits import Exit
+    from gputrain.cli.screen import Exit
     from gputrain.cli.strangers import Slip
 
 
@@ -40,8 +40,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
         return complete(options)
     from gputrain.cli.commands import run
-    from gputrain.cli.exits import Exit
-    from gputrain.cli.screen import tell_error
+    from gputrain.cli.screen import Exit, tell_error
     from gputrain.errors import GputrainError
 
     if options.debug:
@@ -67,8 +66,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _refused(slip: Slip, words: Sequence[str]) -> Exit:
-    from gputrain.cli.exits import Exit
-    from gputrain.cli.screen import tell_error
+    from gputrain.cli.screen import Exit, tell_error
     from gputrain.errors import RequestError
 
     mine = words[: words.index("--")] if "--" in words else words

@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gputrain.backends.base import JobRef
-from gputrain.cli import documents, seen, settings
-from gputrain.cli.exits import Exit
+from gputrain.cli import completion, documents, settings
 from gputrain.cli.parser import PAIRS, SPEC_FLAGS
-from gputrain.cli.screen import confirmed, say, show, tell, tell_line
+from gputrain.cli.screen import Exit, confirmed, say, show, tell, tell_line
 from gputrain.cli.wording import Spoken, spoken
 from gputrain.errors import Fault, JobError, SpecError
 from gputrain.job import Job
@@ -85,7 +84,7 @@ def _doctor(options: argparse.Namespace) -> Exit:
 
 def _submit(options: argparse.Namespace) -> Exit:
     job = _trainer(options).submit(idempotency_key=options.idempotency_key, **_spec(options))
-    seen.remember([job.id])
+    completion.remember([job.id])
     if options.detach:
         _show(options, job.table, job.to_dict())
         return Exit.OK
@@ -132,7 +131,7 @@ def _metrics(options: argparse.Namespace) -> Exit:
 
 def _jobs(options: argparse.Namespace) -> Exit:
     jobs = _trainer(options).jobs(name=options.name, state=options.state, since=_since(options.since))
-    seen.remember(job.id for job in jobs)
+    completion.remember(job.id for job in jobs)
     _show(options, jobs.table, {"jobs": [job.to_dict() for job in jobs]})
     return Exit.OK
 

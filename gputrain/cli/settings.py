@@ -16,8 +16,7 @@ from gputrain import fields
 from gputrain.backends import registry
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import Fault, SpecError
-from gputrain.faults import FaultCollector
-from gputrain.fields import Field
+from gputrain.fields import FaultCollector, Field
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -19,13 +19,11 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple, Optional, Tuple, Type
 
 from gputrain.ddp import folder, reshard, shards
-from gputrain.ddp.beside import Beside
 from gputrain.ddp.errors import CheckpointError
 from gputrain.ddp.folder import SHARED, Marker, rank_file
 from gputrain.ddp.peers import Peers
 from gputrain.ddp.report import notice
-from gputrain.ddp.saving import Saving, parts_of
-from gputrain.ddp.shelf import Shelf, refuse_to_keep_nothing
+from gputrain.ddp.saving import Beside, Saving, Shelf, parts_of, refuse_to_keep_nothing
 
 
 class Checkpoint(NamedTuple):

@@ -8,9 +8,8 @@ from typing import Any, Iterator, Optional, Tuple
 from gputrain.ddp import data, registry, state
 from gputrain.ddp.checkpoints import Checkpoints
 from gputrain.ddp.errors import CheckpointError, SessionError
-from gputrain.ddp.peers import Peers
+from gputrain.ddp.peers import Peers, Stop
 from gputrain.ddp.report import beat, notice
-from gputrain.ddp.stop import Stop
 from gputrain.entrypoint import contract
 
 NO_DIRECTORY = f"set {contract.CHECKPOINT_DIR} or session(checkpoint_dir=...)"

@@ -8,25 +8,16 @@ from typing import Any, Iterator, Optional, Tuple
 from gputrain.ddp import data, report, state, wrap
 from gputrain.ddp.checkpoints import Checkpoints
 from gputrain.ddp.errors import SessionError
+from gputrain.ddp.peers import Stop
 from gputrain.ddp.place import World, agree, checkpoint_dir_in, choose_device, place_in, warn_of_slow_network
 from gputrain.ddp.run import NO_DIRECTORY, Run
-from gputrain.ddp.stop import Stop
 from gputrain.entrypoint import contract
 
 
-def session(
-    *,
-    seed: Optional[int] = 0,
-    device: Optional[str] = None,
-    checkpoint_dir: Optional[str] = None,
-    keep: int = 2,
-    exact_resume: bool = False,
-    stop_every: int = 1,
-    timeout_s: float = 1800.0,
-    async_save: bool = False,
-    stop_within_s: float = 20.0,
-) -> Session:
-    """A session for a `with` block: process group, device, data, checkpoints, stops.
+class Session:
+    """The job as one rank sees it, for a `with` block: process group, device, data, checkpoints, stops.
+
+    A script calls it `session(...)`.
 
     Args:
         seed: seeds the order of the data and, plus the rank, the generators of Python, numpy and torch;
@@ -35,12 +26,19 @@ def session(
         checkpoint_dir: where state is saved; None takes GPUTRAIN_CHECKPOINT_DIR, then AIP_CHECKPOINT_DIR.
             Without any of them nothing is saved.
         keep: how many complete checkpoints stay.
-        exact_resume: a resumed run has the same bits as an uninterrupted one; `Session.wrap` tells the price.
+        exact_resume: a resumed run has the same bits as an uninterrupted one; `wrap` tells the price.
         stop_every: the ranks agree on a stop at every n-th step (or question) only.
         timeout_s: how long ranks wait for each other before they give up.
         async_save: a save takes the time of a copy, and is written beside the training, one at a time.
         stop_within_s: with `async_save`, how long a stop waits for a save; the agent kills after 25 s, and a
             Spot VM is gone after 30.
+
+    Attributes:
+        rank: this process among all, from 0.
+        local_rank: this process among those of its machine, from 0.
+        world_size: how many ranks there are.
+        is_main: True on rank 0.
+        device: this rank's `torch.device`.
 
     Raises:
         SessionError: on entering, if the environment gives this rank no place, or ranks outnumber GPUs.
@@ -50,42 +48,28 @@ def session(
         ...     s.world_size
         1
     """
-    if stop_every < 1:
-        raise SessionError(f"stop_every={stop_every} is not a number of steps", fix="use 1 or more")
-    saving = (async_save, stop_within_s)
-    return Session(seed, device, checkpoint_dir, keep, exact_resume, stop_every, timeout_s, saving)
-
-
-class Session:
-    """The job as one rank sees it; made by `session()`.
-
-    Attributes:
-        rank: this process among all, from 0.
-        local_rank: this process among those of its machine, from 0.
-        world_size: how many ranks there are.
-        is_main: True on rank 0.
-        device: this rank's `torch.device`.
-    """
 
     def __init__(
         self,
-        seed: Optional[int],
-        device: Optional[str],
-        checkpoint_dir: Optional[str],
-        keep: int,
-        exact_resume: bool,
-        stop_every: int,
-        timeout_s: float,
-        saving: Tuple[bool, float],
+        *,
+        seed: Optional[int] = 0,
+        device: Optional[str] = None,
+        checkpoint_dir: Optional[str] = None,
+        keep: int = 2,
+        exact_resume: bool = False,
+        stop_every: int = 1,
+        timeout_s: float = 1800.0,
+        async_save: bool = False,
+        stop_within_s: float = 20.0,
     ) -> None:
-        self._seed = seed
-        self._wanted_device = device
-        self._directory = checkpoint_dir
-        self._keep = keep
-        self._exact = exact_resume
-        self._stop_every = stop_every
-        self._timeout_s = timeout_s
-        self._saving = saving
+        if stop_every < 1:
+            raise SessionError(f"stop_every={stop_every} is not a number of steps", fix="use 1 or more")
+        self._agreed = {"exact_resume": exact_resume, "seed": seed, "stop_every": stop_every}
+        self._agreed["async_save"] = async_save
+        self._seed, self._exact, self._stop_every = seed, exact_resume, stop_every
+        self._wanted_device, self._timeout_s = device, timeout_s
+        self._directory, self._keep = checkpoint_dir, keep
+        self._saving = (async_save, stop_within_s)
 
     def __enter__(self) -> Session:
         directory = self._directory or checkpoint_dir_in(os.environ)
@@ -96,9 +80,7 @@ class Session:
         peers = self._world.peers
         self.rank, self.local_rank, self.world_size = peers.rank, place.local_rank, peers.world_size
         self.is_main = self.rank == 0
-        settings = {"exact_resume": self._exact, "seed": self._seed, "stop_every": self._stop_every}
-        settings["async_save"] = self._saving[0]
-        agree(peers, {"checkpoint_dir": bool(directory), **settings})
+        agree(peers, {"checkpoint_dir": bool(directory), **self._agreed})
         if self._seed is not None:
             state.seed_everything(self._seed + self.rank)
         if self._exact:
@@ -298,3 +280,6 @@ class Session:
     def barrier(self) -> None:
         """Wait until every rank is here."""
         self._world.peers.barrier()
+
+
+session = Session

@@ -13,11 +13,11 @@ import time
 from . import contract, host, launch, processes, result, stacks
 from .discovery import discover
 from .gang import node_cause
+from .hang import Silence
 from .hub import Hub
 from .lines import timestamp
 from .logs import Pump
-from .outputs import Outputs, told
-from .silence import Silence
+from .result import Outputs, told
 from .stops import Stops
 from .uplink import Uplink
 from .verdict import describe, exit_code_of, verdict

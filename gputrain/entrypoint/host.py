@@ -6,6 +6,7 @@ import contextlib
 import glob
 import os
 import re
+import signal
 import sys
 
 TYPE_CHECKING = False
@@ -137,15 +138,15 @@ def _stat(pid: int) -> List[str]:
     return _read(f"/proc/{pid}/stat").rpartition(")")[2].split() or [""]
 
 
-def catches_sigterm(pid: int) -> bool:
-    """Whether a process has a handler for SIGTERM."""
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal."""
     found = re.search(r"^SigCgt:\s*([0-9a-f]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
-    return bool(found and int(found.group(1), 16) >> 14 & 1)
+    return bool(found and int(found.group(1), 16) >> (number - 1) & 1)
 
 
 def shell_advice(parent: int) -> str:
     """What to say when a shell as process 1 keeps SIGTERM from the agent, or nothing."""
-    if parent != 1 or not is_shell(1) or catches_sigterm(1):
+    if parent != 1 or not is_shell(1) or catches(1, signal.SIGTERM):
         return ""
     return (
         "a shell is process 1 here and keeps a stop (SIGTERM) to itself: "

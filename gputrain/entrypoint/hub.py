@@ -10,7 +10,7 @@ from __future__ import annotations
 import selectors
 import socket
 
-from . import handshake, wire
+from . import wire
 from .gang import Gang
 from .messages import NONSENSE
 
@@ -42,7 +42,7 @@ class Stranger:
     def __init__(self, link: wire.Link, until: float) -> None:
         self.link = link
         self.until = until
-        self.challenge = handshake.challenge()
+        self.challenge = wire.challenge()
 
 
 class Hub:
@@ -151,14 +151,14 @@ class Hub:
                 self._take(hello["node_rank"], message, now)
 
     def _knows_token(self, stranger: Stranger, hello: Message) -> bool:
-        ours = handshake.proof(self._options.token, handshake.NODE, stranger.challenge, hello)
-        return handshake.is_same(hello["proof"], ours)
+        ours = wire.proof(self._options.token, wire.NODE, stranger.challenge, hello)
+        return wire.is_same(hello["proof"], ours)
 
     def _greet(self, stranger: Stranger, hello: Message, now: float) -> bool:
         link = stranger.link
         refusal = self.gang.hello(hello, wire.plain(link.remote_addr))
         challenges = stranger.challenge + hello["nonce"]
-        proof = handshake.proof(self._options.token, handshake.HUB, challenges, hello)
+        proof = wire.proof(self._options.token, wire.HUB, challenges, hello)
         if refusal:
             self._complain(f"turned away an agent: {refusal}", link.remote_addr)
             link.send({"type": "refused", "proof": proof, "why": refusal})

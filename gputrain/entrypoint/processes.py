@@ -106,17 +106,6 @@ def reap() -> Dict[int, Ending]:
     return ended
 
 
-def has_children(pid: int) -> bool:
-    """Whether a process has children that live."""
-    with contextlib.suppress(OSError):  # one small read, where the kernel offers it; not all do
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children") as file:
-                if file.read().strip():
-                    return True
-        return False
-    return bool(host.children_of(pid))
-
-
 def tell(pids: Iterable[int], number: int) -> None:
     """Send a signal to children of ours."""
     for pid in pids:

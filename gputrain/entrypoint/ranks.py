@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 
 from . import contract, host, processes
 from .verdict import is_symptom
@@ -70,16 +71,13 @@ class Rank:
         """Whether the process has been started and not reaped."""
         return self.pid > 0 and self.exit_code is None
 
-    def reap(self, status: int, now: float) -> None:
-        """Take in the status that waitpid gave for it."""
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            self.exit_code = 128 + number
+    def end(self, ending: processes.Ending) -> None:
+        """Take in how it ended."""
+        self.exit_code, self.ended_at = ending.exit_code, time.monotonic()
+        if ending.signal is not None:
+            self.exit_code = 128 + ending.signal
             with contextlib.suppress(ValueError):
-                self.signal = signal.Signals(number).name
-        else:
-            self.exit_code = os.WEXITSTATUS(status)
-        self.ended_at = now
+                self.signal = signal.Signals(ending.signal).name
         if self._process is not None:
             self._process.returncode = self.exit_code
 
@@ -92,7 +90,7 @@ class Rank:
 
     def _stop_targets(self) -> List[int]:
         """The process; or its children, when it is a shell that would not pass the signal on to them."""
-        if host.is_shell(self.pid) and not host.catches_sigterm(self.pid):
+        if host.is_shell(self.pid) and not host.catches(self.pid, signal.SIGTERM):
             return host.children_of(self.pid) or [self.pid]
         return [self.pid]
 

@@ -13,6 +13,8 @@ import re
 import signal
 import time
 
+from . import host
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
@@ -57,7 +59,7 @@ def take(folder: str) -> List[Standing]:
     asked = []
     for name in sorted(os.listdir(folder)) if folder else []:
         found = _NAME.match(name)
-        if found and _listens(int(found[3])):
+        if found and host.catches(int(found[3]), NUMBER):  # it would end one that has no handler
             path = os.path.join(folder, name)
             before = os.path.getsize(path)
             with contextlib.suppress(ProcessLookupError):
@@ -68,14 +70,6 @@ def take(folder: str) -> List[Standing]:
         {"rank": rank, "local_rank": local_rank, "text": _read(path, before, until)}
         for rank, local_rank, path, before in asked
     ]
-
-
-def _listens(pid: int) -> bool:
-    """Whether the process has a handler for the signal, which would end one that has not."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", file.read(), re.MULTILINE)
-        return bool(caught and int(caught[1], 16) >> (NUMBER - 1) & 1)
-    return False
 
 
 def _read(path: str, before: int, until: float) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import selectors
 import socket
 
-from . import contract, handshake, wire
+from . import contract, wire
 from .gang import lost_node, node_cause
 from .verdict import verdict
 
@@ -107,11 +107,11 @@ class Uplink:
         """Say who we are, and prove it."""
         link = self._link
         assert link is not None
-        ours = handshake.challenge()
+        ours = wire.challenge()
         self._challenges = theirs + ours
         port = self._options.master_port or wire.free_port(link.local_addr)
         addr = self._options.local_addr or wire.plain(link.local_addr)
-        proof = handshake.proof(self._options.token, handshake.NODE, theirs, self._hello)
+        proof = wire.proof(self._options.token, wire.NODE, theirs, self._hello)
         link.send({**self._hello, "addr": addr, "port": port, "nonce": ours, "proof": proof})
 
     def _watch(self) -> None:
@@ -155,8 +155,8 @@ class Uplink:
         return True
 
     def _is_node_0(self, message: Message) -> bool:
-        ours = handshake.proof(self._options.token, handshake.HUB, self._challenges, self._hello)
-        return handshake.is_same(message["proof"], ours)
+        ours = wire.proof(self._options.token, wire.HUB, self._challenges, self._hello)
+        return wire.is_same(message["proof"], ours)
 
     def _take(self, message: Message) -> None:
         kind = message["type"]

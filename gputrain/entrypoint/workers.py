@@ -112,23 +112,16 @@ class Workers:
         for rank in self.ranks:
             if rank.is_running:
                 self._pump.say(f"rank {rank.rank} cannot be killed: it is stuck in the kernel", "ERROR")
-                rank.reap(signal.SIGKILL, time.monotonic())
+                rank.end(processes.Ending(signal.SIGKILL))
         self._stuck_at = float("inf")
 
     def reap(self) -> None:
         """Take in every child that ended: ranks, and orphans that were handed to us."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            for rank in self.ranks:
-                if rank.pid == pid:
-                    rank.reap(status, time.monotonic())
-                    if rank.exit_code not in (contract.DONE, contract.STOPPED):
-                        rank.kill_session()
+        ended = processes.reap()
+        for rank in (one for one in self.ranks if one.pid in ended):
+            rank.end(ended[rank.pid])
+            if rank.exit_code not in (contract.DONE, contract.STOPPED):
+                rank.kill_session()
 
     def _reports_at(self, rank: Rank) -> float:
         return float("inf") if rank.is_reported or rank.exit_code is None else rank.ended_at + LAST_WORDS_S

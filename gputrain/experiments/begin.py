@@ -11,9 +11,17 @@ from typing import Any, Protocol
 import attrs
 
 from gputrain.errors import Fault, RequestError, SpecError
-from gputrain.experiments.book import ExperimentRecord, kept, only, opened
+from gputrain.experiments.book import (
+    Arguments,
+    ExperimentRecord,
+    Point,
+    arguments_of,
+    kept,
+    only,
+    opened,
+    read_points,
+)
 from gputrain.experiments.experiment import Experiment, Submits
-from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
 from gputrain.planning import Candidate
 from gputrain.records import Board
 from gputrain.records.record import spec_of

@@ -1,21 +1,128 @@
-"""The record of one experiment: its points, what each is to run, and whether somebody has cancelled it.
+"""What is written of one experiment: its points, how each reaches its job, and whether it is cancelled.
 
-It lies beside the records of jobs, is written before the first job is asked for, and holds nothing of how
-jobs stand: that is told by the jobs.
+The record lies beside the records of jobs, is written before the first job is asked for, and holds nothing of
+how jobs stand: that is told by the jobs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from gputrain.errors import JobLostError, RequestError
-from gputrain.experiments.points import Point, canonical
+from gputrain.errors import Fault, JobLostError, RequestError, SpecError
 from gputrain.records import Board, OvertakenError, RecordError, check_alike
+from gputrain.spec.entry import ARGUMENTS
+
+Point = Mapping[str, Any]
+MOST = 10_000
+"""More points than this are a slip of the pen."""
+
+
+def grid(**axes: Iterable[Any]) -> tuple[Point, ...]:
+    """Every combination of some values, the last name turning fastest.
+
+    >>> grid(lr=[0.1, 0.3], seed=range(2))
+    ({'lr': 0.1, 'seed': 0}, {'lr': 0.1, 'seed': 1}, {'lr': 0.3, 'seed': 0}, {'lr': 0.3, 'seed': 1})
+    """
+    return tuple(dict(zip(axes, values)) for values in itertools.product(*axes.values()))
+
+
+def read_points(over: Iterable[Point]) -> tuple[dict[str, Any], ...]:
+    """The points as JSON types, checked.
+
+    Raises:
+        SpecError: with every point that is none, or stands twice.
+    """
+    points: list[dict[str, Any]] = []
+    faults: list[Fault] = []
+    seen: set[str] = set()
+    for given in itertools.islice(over, MOST + 1):
+        point, why = _read(given)
+        text = canonical(point)
+        if not why and text in seen:
+            why = "each point once; give them a name more, such as seed=, to run one twice"
+        if why:
+            faults.append(Fault(field="over", value=repr(given)[:80], allowed=why, fix="over=[{'lr': 3e-4}]"))
+        seen.add(text)
+        points.append(point)
+    if not points or len(points) > MOST:
+        count = "none" if not points else f"more than {MOST}"
+        faults.append(Fault(field="over", value=count, allowed=f"1 to {MOST} points", fix="gputrain.grid()"))
+    if faults:
+        text = "\n".join(f"  {fault}" for fault in faults[:20])
+        raise SpecError(f"the points have {len(faults)} fault(s):\n{text}", faults=tuple(faults))
+    return tuple(points)
+
+
+def _read(given: object) -> tuple[dict[str, Any], str]:
+    if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
+        return {}, "a mapping of names to values"
+    point = {name: _plain(value) for name, value in given.items()}
+    try:
+        is_same = json.loads(json.dumps(point, allow_nan=False)) == point
+    except (TypeError, ValueError):
+        is_same = False
+    return point, "" if is_same else "values that JSON can hold: numbers, texts, lists and mappings"
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of numpy or torch as the number that it is; a tuple as a list."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if not isinstance(value, (str, int, float, list, dict, type(None))) and hasattr(value, "item"):
+        return value.item()
+    return value
+
+
+def canonical(point: Point) -> str:
+    """The same text for the same point, however it was written."""
+    return json.dumps(point, sort_keys=True, default=repr)
+
+
+def key_of(name: str, point: Point) -> str:
+    """The idempotency key of a point: drawn from the experiment's name and the point, and nothing else."""
+    return f"{name} {canonical(point)}"
+
+
+def words(point: Point) -> str:
+    """A point for people.
+
+    >>> words({"lr": 0.0003, "layers": [4, 8], "name": "a b"})
+    'lr=0.0003 layers=[4, 8] name=a b'
+    """
+    return " ".join(f"{name}={word(value)}" for name, value in point.items())
+
+
+def word(value: object) -> str:
+    """One value as a command line or a table has it."""
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+Arguments = Callable[[Point], Sequence[str] | Mapping[str, Any]]
+
+
+def arguments_of(point: Point, is_function: bool, said: Arguments | None) -> tuple[str, ...]:
+    """How a point reaches its job: ``--name value`` for a script, keyword arguments for a function.
+
+    Args:
+        said: the caller's own way: from a point to texts, or to a mapping that is treated as a point.
+    """
+    given = point if said is None else said(point)
+    if not isinstance(given, Mapping):
+        return tuple(map(str, given))
+    if is_function:
+        return (ARGUMENTS, json.dumps(given, sort_keys=True))
+    told = ((f"--{name}", word(value)) for name, value in given.items() if value is not None)
+    return tuple(itertools.chain.from_iterable(told))
+
 
 SCHEMA = 1
 TRIES = 5

@@ -14,13 +14,13 @@ from typing import Protocol
 import attrs
 
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
-from gputrain.experiments.book import ExperimentRecord, cancel, is_cancelled
+from gputrain.experiments.book import ExperimentRecord, Point, cancel, is_cancelled, key_of
 from gputrain.experiments.comparison import READERS, Comparison
 from gputrain.experiments.driver import Driver
 from gputrain.experiments.page import LiveTable, whole
-from gputrain.experiments.points import Point, key_of
 from gputrain.job import Job, Result
-from gputrain.job.watch import STOP_WITHIN_S, StopEvent
+from gputrain.job.watch import STOP_WITHIN_S
+from gputrain.job.watcher import StopEvent
 from gputrain.records import Board
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id

@@ -1,16 +1,17 @@
-"""What happens to a job, for programs: small, typed, and the same as JSON for ever."""
+"""What happens to a job, for programs, logs and traces: small, typed, and the same as JSON for ever."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal
 
 import attrs
 
-from gputrain.job.document import of_failure
-from gputrain.job.facts import Facts
+from gputrain.job.facts import Facts, of_failure
 from gputrain.lifecycle import Failure, State
+from gputrain.spans import trace
 from gputrain.tables import Shown
 
 VERSION = 1
@@ -88,3 +89,20 @@ class Changes:
             at=self._now(),
         )
         return self._last
+
+
+log = logging.getLogger("gputrain")
+
+
+def tell(job: Facts, before: State) -> None:
+    """Log that a job stands otherwise; the record's ``gputrain`` holds the event as JSON types.
+
+    Its end is traced as one span, from when ranks first ran to when it ended.
+    """
+    if log.isEnabledFor(logging.INFO):
+        event = Changes(job, job.now).next()
+        told = {} if event is None else {**event.to_dict(), "kind": "state", "before": before.value}
+        log.info("%s is %s", job.id, job.state, extra={"gputrain": told})
+    if job.state.is_terminal:
+        facts = {"gputrain.job.uri": job.uri, "gputrain.job.state": job.state.value}
+        trace("gputrain.job", job.started_at, job.ended_at, facts, is_error=job.state is not State.SUCCEEDED)

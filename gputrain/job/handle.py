@@ -17,13 +17,12 @@ from gputrain import view
 from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.errors import JobFailedError, RequestError
 from gputrain.job.asked import AskedFor
-from gputrain.job.events import Changes, Listener
-from gputrain.job.future import JobFuture, Watching
+from gputrain.job.events import Changes, Listener, tell
 from gputrain.job.going import Going, Stays
 from gputrain.job.reading import LogReading
 from gputrain.job.result import Result, ended
-from gputrain.job.traces import tell
-from gputrain.job.watch import JobWatch, StopEvent, pausing
+from gputrain.job.watch import JobFuture, JobWatch, Watching, pausing
+from gputrain.job.watcher import StopEvent
 from gputrain.lifecycle import Observation, State, advance
 from gputrain.planning import Candidate, Ledger
 from gputrain.planning.attempts import moved

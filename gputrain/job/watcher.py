@@ -20,8 +20,24 @@ from typing import Protocol
 import attrs
 
 from gputrain.errors import TransientError
-from gputrain.job.pace import BLIND_FOR_AT_MOST_S, pause_s
 from gputrain.lifecycle import State
+
+BLIND_FOR_AT_MOST_S = 300.0
+"""How long every look may fail, one after the other, before `Job.wait` gives up."""
+
+
+LONGEST_PAUSE_S = 0.3
+"""A platform whose looks cost nothing is looked at that often for as long as the job lives, at the least."""
+
+
+def pause_s(poll_s: float, waited_s: float) -> float:
+    """Seconds until the next look: who has waited long may wait a little longer, and costs less meanwhile.
+
+    >>> pause_s(0.03, 1.0), pause_s(0.03, 3600.0), pause_s(1.5, 3600.0)
+    (0.03, 0.3, 1.5)
+    """
+    return max(poll_s, min(LONGEST_PAUSE_S, waited_s / 50))
+
 
 log = logging.getLogger("gputrain")
 
@@ -33,6 +49,14 @@ MANY = 50
 
 Tell = Callable[[Exception | None], None]
 """Called after each look; with an error it is the last call."""
+
+
+class StopEvent(Protocol):
+    """What ends a waiting: a `threading.Event`."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
 
 
 class Watchable(Protocol):

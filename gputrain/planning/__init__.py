@@ -1,12 +1,10 @@
 """Decides where a spec could run. Pure: no clock, network, randomness, environment or logging."""
 
 from gputrain.planning.attempts import Attempt, Ledger, Outcome
-from gputrain.planning.blocks import Blocks
 from gputrain.planning.candidates import Candidate, Refusal, Wanted, candidates
-from gputrain.planning.gcloud import GcloudJob
-from gputrain.planning.ladder import Ladder
+from gputrain.planning.ladder import Blocks, Ladder
 from gputrain.planning.offers import Fact, Limit, Offer, Supply
-from gputrain.planning.plan import Plan
+from gputrain.planning.plan import GcloudJob, Plan
 from gputrain.planning.ranking import rank, weigh
 from gputrain.planning.rules import allowed_models
 from gputrain.quota import Verdict

@@ -10,11 +10,21 @@ import attrs
 
 from gputrain.errors import Fault, NoFitError
 from gputrain.planning.candidates import Candidate, Refusal
-from gputrain.planning.explain import explain
+from gputrain.planning.explain import explain, warnings
 from gputrain.planning.ladder import is_open
-from gputrain.planning.warnings import warnings
 from gputrain.spec import TrainingSpec, format_duration
 from gputrain.tables import Shown, Table
+
+
+@attrs.frozen(kw_only=True)
+class GcloudJob:
+    """A file and a command that together make the job that ``plan.submit()`` would make."""
+
+    config: str
+    """Content of the file ``config.yaml``."""
+    command: tuple[str, ...]
+    """The words of the command, run beside that file; ``shlex.join`` makes a line of them."""
+
 
 STALE_AFTER = timedelta(minutes=10)
 SHOWN_CANDIDATES = 12

@@ -12,7 +12,7 @@ from gputrain.preflight.permissions import Need, On, permissions
 from gputrain.preflight.places import account, bucket, code
 from gputrain.preflight.project import CLOUD_QUOTAS, NeededApi, apis, credentials, project, read
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 
 _OBJECTS = "roles/storage.objectUser"
 NEEDS: tuple[Need, ...] = (

@@ -12,7 +12,7 @@ from gputrain.preflight.examine import PATIENCE, Question
 from gputrain.preflight.permissions import owner_of
 from gputrain.preflight.project import read
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import BucketPrefix, check_bucket
+from gputrain.staging.upload import BucketPrefix, check_bucket
 
 
 def bucket(access: Access, home: BucketPrefix | None, region: str) -> Question:

@@ -12,7 +12,7 @@ from gputrain.gcp.shared import LONGEST_S
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.reader import LARGEST_BYTES, read_record
 from gputrain.records.record import Record, written
-from gputrain.staging.bucket import BucketPrefix, check_owner
+from gputrain.staging.upload import BucketPrefix, check_owner
 
 FOLDER = "records"
 NOTES = "notes"

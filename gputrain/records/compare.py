@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from gputrain.errors import RequestError
-from gputrain.faults import shown
+from gputrain.fields import shown
 from gputrain.records.record import Record, spec_of
 from gputrain.spec import TrainingSpec
 

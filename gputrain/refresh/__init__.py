@@ -6,7 +6,7 @@
     refresh(Access(project="my-project"))                   write the user's file, which wins from now on
 """
 
-from gputrain.refresh.changes import Change, ChangeKind
 from gputrain.refresh.road import Refreshed, refresh
+from gputrain.refresh.stock import Change, ChangeKind
 
 __all__ = ["Change", "ChangeKind", "Refreshed", "refresh"]

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from gputrain.catalog import user_file
+from gputrain.catalog import load
 from gputrain.errors import GputrainError
 from gputrain.gcp import Access
 from gputrain.gcp.trial import reach
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m gputrain.refresh",
         description="Rebuilds prices and places from three lists of Google's, and creates nothing there. "
         "What it writes wins over the tables that came with gputrain, until it is removed: "
-        f"{user_file.path()}",
+        f"{load.path()}",
     )
     command.add_argument(
         "--project",

@@ -8,9 +8,8 @@ import attrs
 
 from gputrain import catalog
 from gputrain.catalog import Machine, Stage
-from gputrain.catalog.hosts import ATTACHMENTS
-from gputrain.refresh.changes import Change, ChangeKind
-from gputrain.refresh.stock import Stock, StockedType, regions_of
+from gputrain.catalog.machine_types import ATTACHMENTS
+from gputrain.refresh.stock import Change, ChangeKind, Stock, StockedType, regions_of
 
 Rows = tuple[tuple[str, ...], ...]
 Sets = Mapping[str, frozenset[str]]

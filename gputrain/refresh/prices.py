@@ -10,12 +10,11 @@ import attrs
 
 from gputrain import catalog
 from gputrain.catalog import Machine, ProvisioningModel
-from gputrain.catalog.hosts import ATTACHMENTS
-from gputrain.catalog.user_file import MOST_USD_H
-from gputrain.refresh.changes import Change, ChangeKind
+from gputrain.catalog.load import MOST_USD_H
+from gputrain.catalog.machine_types import ATTACHMENTS
 from gputrain.refresh.places import Places, Rows
 from gputrain.refresh.skus import EIGHTH, Meter, OddSkuError, Part, Rate, rate
-from gputrain.refresh.stock import Json
+from gputrain.refresh.stock import Change, ChangeKind, Json
 
 MODELS = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT, ProvisioningModel.FLEX_START)
 """In the order of the table's columns."""

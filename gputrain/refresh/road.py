@@ -5,20 +5,50 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 import attrs
 
-from gputrain.catalog import load, user_file
-from gputrain.catalog.user_file import UserFile
+from gputrain.catalog import load
+from gputrain.catalog.load import UserFile
 from gputrain.errors import ProviderError, RequestError
-from gputrain.gcp import Access
-from gputrain.gcp.places import NO_ITEMS
-from gputrain.refresh import places, prices, read
-from gputrain.refresh.changes import Change, table
-from gputrain.refresh.stock import Stock, stock
+from gputrain.gcp import Access, Api, Listing
+from gputrain.gcp.places import NO_ITEMS, aggregated
+from gputrain.refresh import places, prices
+from gputrain.refresh.stock import Change, Stock, stock, table
+from gputrain.retry import READ
 from gputrain.tables import Shown, Table
+
+Json = Mapping[str, Any]
+
+COMPUTE_ENGINE = "services/6F81-5844-456A"
+"""Compute Engine's name in the Cloud Billing catalog. Source: read 2026-11-20."""
+
+_MACHINE = "name,zone,guestCpus,memoryMb,accelerators,deprecated"
+_SKU = "description,category(usageType),serviceRegions,pricingInfo(pricingExpression(usageUnit,tieredRates))"
+
+
+def machine_types(access: Access) -> Listing[Json]:
+    """Every machine type of every zone."""
+    return aggregated(access, "machineTypes", fields=_MACHINE, policy=READ).listing
+
+
+def accelerator_types(access: Access) -> Listing[Json]:
+    """Every accelerator type of every zone."""
+    return aggregated(access, "acceleratorTypes", fields="name,zone,deprecated", policy=READ).listing
+
+
+def skus(access: Access) -> Listing[Json]:
+    """Every SKU of Compute Engine with its price in US dollars."""
+    return access.pages(
+        f"{access.url(Api.CLOUDBILLING)}/v1/{COMPUTE_ENGINE}/skus",
+        action="read the price list",
+        items="skus",
+        params={"pageSize": "5000", "currencyCode": "USD", "fields": f"skus({_SKU}),nextPageToken"},
+        headers={"x-goog-user-project": access.project},  # whose API has to be on: the address names none
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -72,16 +102,16 @@ def refresh(access: Access, *, dry_run: bool = False, file: str | None = None) -
         RequestError: the file cannot be written.
         TransientError: no answer for five minutes.
     """
-    file = file or user_file.path()
+    file = file or load.path()
     own = load.sound(file)
-    seen = stock(read.machine_types(access), read.accelerator_types(access))
-    listed = read.skus(access)
+    seen = stock(machine_types(access), accelerator_types(access))
+    listed = skus(access)
     book = prices.book(listed.seen)
     _plausible(seen, book)
     day = datetime.fromtimestamp(access.now(), tz=timezone.utc).date().isoformat()
     fresh, changes = built(own, seen, book, day=day)
     if not dry_run:
-        write(file, user_file.written(fresh))
+        write(file, load.written(fresh))
     left_out = (*seen.left_out, *listed.left_out)
     return Refreshed(day=day, changes=changes, file=file, is_written=not dry_run, left_out=left_out)
 
@@ -96,7 +126,7 @@ def built(
     price_rows, moved = prices.merged(load.merged("prices", own), prices.refreshed(book, now), now, billing)
     sources = {
         compute: ("Compute Engine API: aggregated lists of machineTypes and acceleratorTypes", day),
-        billing: (f"Cloud Billing API: {read.COMPUTE_ENGINE}/skus", day),
+        billing: (f"Cloud Billing API: {COMPUTE_ENGINE}/skus", day),
         **{key: (what, dated) for key, what, dated in (own.sources if own else ())},
     }
     place_rows = now.rows(compute)
@@ -133,7 +163,7 @@ def write(file: str, text: str) -> None:
         ValueError: it would not be believed afterwards.
         RequestError: the place takes no file.
     """
-    user_file.parsed(text)
+    load.parsed(text)
     file = os.path.realpath(file)
     folder = os.path.dirname(file)
     try:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gputrain.errors import Fault, SpecError
 from gputrain.spec.training import TrainingSpec
-from gputrain.spec.words import EntryKind
+from gputrain.spec.typed import EntryKind
 
 Entry = str | os.PathLike[str] | Sequence[str] | Callable[..., object] | TrainingSpec
 

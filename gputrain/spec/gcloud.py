@@ -14,7 +14,7 @@ import attrs
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Fault, SpecError
-from gputrain.faults import FaultCollector
+from gputrain.fields import FaultCollector
 
 STRATEGIES: Mapping[ProvisioningModel, str] = MappingProxyType(
     {

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from gputrain.catalog import ProvisioningModel
-from gputrain.faults import FaultCollector
+from gputrain.fields import FaultCollector
 from gputrain.secrets import HIDDEN, looks_secret, redact
 from gputrain.spec import read
 from gputrain.spec.durations import format_duration
 from gputrain.spec.gpu import GpuRequest
-from gputrain.spec.typed import DEFAULTS, NAMES, SpecFields
-from gputrain.spec.words import EntryKind, Launcher
+from gputrain.spec.typed import DEFAULTS, NAMES, EntryKind, Launcher, SpecFields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -1,7 +1,8 @@
-"""The fields of a spec by name and type, as editors and type checkers see them."""
+"""The fields of a spec by name and type, as type checkers see them, and their closed sets of words."""
 
 from __future__ import annotations
 
+import enum
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -9,7 +10,27 @@ from typing import Literal, TypedDict
 
 from gputrain.catalog import ProvisioningModel
 from gputrain.spec.gpu import GpuRequest
-from gputrain.spec.words import Launcher
+
+
+class Launcher(enum.Enum):
+    """Who starts the ranks of a node."""
+
+    TORCHRUN_ENV = "torchrun-env"
+    """The node agent: one process a rank, with the environment that torchrun gives."""
+    TENSORFLOW = "tensorflow"
+    """The node agent: one process a node, with ``TF_CONFIG``."""
+    NONE = "none"
+    """The command itself: one process a node, run as it is."""
+
+
+class EntryKind(enum.Enum):
+    """What is run."""
+
+    SCRIPT = "script"
+    MODULE = "module"
+    COMMAND = "command"
+    FUNCTION = "function"
+
 
 FilePath = str | os.PathLike[str]
 Duration = str | timedelta

@@ -11,8 +11,15 @@ from typing import Any
 
 from gputrain.errors import Fault, SpecError
 from gputrain.spec import looks_secret
-from gputrain.staging.code import dotted_names, names_needed, names_set, source_of
-from gputrain.staging.values import CannotTravel, expression, modules_of
+from gputrain.staging.code import (
+    CannotTravel,
+    dotted_names,
+    expression,
+    modules_of,
+    names_needed,
+    names_set,
+    source_of,
+)
 
 _FIELD = "function"
 _INSIDE = "make it inside the function"

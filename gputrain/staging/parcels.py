@@ -12,9 +12,8 @@ from gputrain.errors import RequestError
 from gputrain.gcp import Access, Objects
 from gputrain.spec import TrainingSpec
 from gputrain.staging import archive
-from gputrain.staging.bucket import BucketPrefix, Progress, check_bucket, check_owner
 from gputrain.staging.source import resolve
-from gputrain.staging.upload import silence, upload
+from gputrain.staging.upload import BucketPrefix, Progress, check_bucket, check_owner, silence, upload
 
 
 @attrs.frozen(kw_only=True)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError
 from gputrain.planning import Candidate, Ladder, Outcome, Plan
-from gputrain.planning.attempts import few_places
-from gputrain.planning.figures import figures
+from gputrain.planning.attempts import few_places, figures
 from gputrain.planning.ladder import StopReason, is_open
 from gputrain.quota import deciding
 

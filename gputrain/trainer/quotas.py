@@ -9,8 +9,7 @@ from functools import partial
 from gputrain import fields
 from gputrain.backends.base import Backend, TellsQuotas
 from gputrain.catalog import ProvisioningModel
-from gputrain.faults import FaultCollector
-from gputrain.fields import Field
+from gputrain.fields import FaultCollector, Field
 from gputrain.planning import Supply
 from gputrain.planning.rules import unknown_gpu
 from gputrain.quota import Quotas

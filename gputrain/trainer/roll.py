@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from gputrain.errors import GputrainError
 from gputrain.job import Job
 from gputrain.job.events import Changes, JobEvent, Listener
-from gputrain.job.future import Watching
+from gputrain.job.watch import Watching
 from gputrain.job.watcher import WATCHER
 from gputrain.lifecycle import State
 

@@ -12,7 +12,7 @@ from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
 from gputrain.errors import Fault, GputrainError, JobLostError, ProviderError, SpecError
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
-from gputrain.job.watch import StopEvent
+from gputrain.job.watcher import StopEvent
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id

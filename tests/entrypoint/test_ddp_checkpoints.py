@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from gputrain.ddp import CheckpointError, Checkpoints  # noqa: E402  # after the skip
-from gputrain.ddp.beside import Beside  # noqa: E402
+from gputrain.ddp.saving import Beside  # noqa: E402
 
 
 @pytest.fixture

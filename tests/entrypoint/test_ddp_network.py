@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputrain.ddp.network import slow_network
+from gputrain.ddp.place import slow_network
 
 
 def test_fast_gpus_on_several_nodes_without_a_profile_are_told() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.entrypoint import handshake, wire
+from gputrain.entrypoint import wire
 
 from .nodes import TOKEN
 
@@ -263,7 +263,7 @@ def test_nonsense_from_a_node_that_has_joined_is_survived(cluster, until):
         challenge = json.loads(node.makefile().readline())["nonce"]
         hello = {"type": "hello", "job": "", "attempt": "0", "num_nodes": 2, "node_rank": 1, "nproc": 1}
         hello.update(host="h", addr="127.0.0.1", port=1, versions={}, nonce="mine")
-        hello["proof"] = handshake.proof(TOKEN, handshake.NODE, challenge, hello)
+        hello["proof"] = wire.proof(TOKEN, wire.NODE, challenge, hello)
         node.sendall(json.dumps(hello).encode() + b"\n")
         until(is_up(first, 1), "the start")
         for nonsense in (

@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 
-from gputrain.entrypoint.outputs import Outputs, told
+from gputrain.entrypoint.result import Outputs, told
 
 WRITES = """
     import os

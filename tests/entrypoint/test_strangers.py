@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from gputrain.entrypoint import contract, handshake, messages
+from gputrain.entrypoint import contract, messages, wire
 from gputrain.entrypoint.discovery import Cluster
 from gputrain.entrypoint.hub import Hub
 from gputrain.entrypoint.options import parse
@@ -90,7 +90,7 @@ def world():
 def hello(rank, challenge="", **more):
     whole = {"type": "hello", "job": "j", "attempt": "0", "num_nodes": 2, "node_rank": rank, "nproc": 2}
     whole.update(host="h", addr="127.0.0.1", port=0, versions={"python": "3"}, nonce="mine", **more)
-    return {**whole, "proof": handshake.proof(TOKEN, handshake.NODE, challenge, whole)}
+    return {**whole, "proof": wire.proof(TOKEN, wire.NODE, challenge, whole)}
 
 
 def with_value(message, field, value):
@@ -223,7 +223,7 @@ class Liar:
     def welcome(self):
         self.tell(b'{"type": "challenge", "nonce": "n"}\n')
         heard = json.loads(self.sock.makefile().readline())
-        proof = handshake.proof(TOKEN, handshake.HUB, "n" + heard["nonce"], heard)
+        proof = wire.proof(TOKEN, wire.HUB, "n" + heard["nonce"], heard)
         self.tell(json.dumps({"type": "welcome", "proof": proof, "join_s": 5.0}).encode() + b"\n")
 
     def close(self):

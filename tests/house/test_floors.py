@@ -14,7 +14,6 @@ EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 FLOORS = (
     ("terminal",),
     ("errors", "secrets", "tables", "times", "spans", "entrypoint"),
-    ("faults",),
     ("fields",),
     ("catalog", "lifecycle", "retry", "ddp", "keeper"),
     ("spec", "gcp", "causes"),

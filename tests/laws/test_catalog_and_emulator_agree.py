@@ -4,7 +4,7 @@ import pytest
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service
-from gputrain.catalog.hosts import ATTACHMENTS
+from gputrain.catalog.machine_types import ATTACHMENTS
 from gputrain_emulator import facts
 from gputrain_emulator.vertex import offers
 

@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service, Shape, Stage
 from gputrain.catalog.families import FAMILIES, TERMS
-from gputrain.catalog.hosts import ATTACHMENTS
 from gputrain.catalog.load import rows
+from gputrain.catalog.machine_types import ATTACHMENTS
 from gputrain.errors import NoFitError, RequestError, UnknownGpuError
 
 KINDS = [gpu.kind for gpu in catalog.gpus()]

@@ -10,8 +10,7 @@ from gputrain import QuotaExceededError
 from gputrain.errors import Scope
 from gputrain.planning import Fact, Ladder
 from gputrain.planning.attempts import accepted, refused
-from gputrain.planning.blocks import Blocks
-from gputrain.planning.ladder import GiveUp, Rest, Try
+from gputrain.planning.ladder import Blocks, GiveUp, Rest, Try
 from gputrain.quota import Verdict
 from tests.laws.capacity_maps import draw, oracle
 

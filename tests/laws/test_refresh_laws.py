@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import gputrain_emulator
 from gputrain import catalog
-from gputrain.catalog import load, user_file
+from gputrain.catalog import load
 from gputrain.gcp.listing import listing_of
 from gputrain.refresh import ChangeKind, prices
 from gputrain.refresh.road import built
@@ -72,7 +72,7 @@ def test_no_spot_price_is_above_its_standard_price_and_each_refused_one_is_told(
     listed.changed = {(*part, model): usd for part, model, usd in moves}
     book = prices.book(listed.skus())
     file, changes = built(None, EVERYWHERE, book, day=DAY)
-    assert user_file.parsed(user_file.written(file)) == file
+    assert load.parsed(load.written(file)) == file
     for what, region, standard, spot, _, _ in file.prices:
         assert not (standard and spot) or Decimal(spot) <= Decimal(standard), (what, region)
     refused = {(one.of, one.region) for one in changes if one.kind is ChangeKind.PRICE_REFUSED}
@@ -82,7 +82,7 @@ def test_no_spot_price_is_above_its_standard_price_and_each_refused_one_is_told(
         key
         for key, usd in found.items()
         if (standard in usd and spot in usd and usd[spot] > usd[standard])
-        or max(usd.values()) >= user_file.MOST_USD_H
+        or max(usd.values()) >= load.MOST_USD_H
     }
 
 
@@ -170,11 +170,11 @@ def test_a_sku_with_anything_in_any_place_is_read_or_left_and_never_breaks_the_r
 def test_a_machine_type_with_anything_in_any_place_leaves_a_sound_file(at, value):
     seen = stock(listing_of((changed(ONE, at, value),)), listing_of(()))
     file, _ = built(None, seen, prices.PriceBook(rates={}), day=DAY)
-    user_file.parsed(user_file.written(file))
+    load.parsed(load.written(file))
 
 
-GOOD = user_file.written(
-    user_file.UserFile(
+GOOD = load.written(
+    load.UserFile(
         read_on=DAY, sources=(), places=load.built_in("places")[:9], prices=load.built_in("prices")[:9]
     )
 ).encode()
@@ -186,7 +186,7 @@ def test_a_file_with_one_byte_changed_is_never_taken_for_another_catalog(tmp_pat
     path = tmp_path_factory.getbasetemp() / "flipped.tsv"
     path.write_bytes(GOOD[:at] + bytes([byte]) + GOOD[at + 1 :])
     try:
-        found = user_file.read(str(path))
+        found = load.read(str(path))
     except ValueError:
         return
     assert found.prices == load.built_in("prices")[:9]
@@ -201,7 +201,7 @@ def test_no_bytes_at_all_make_more_than_a_reason(tmp_path_factory, data, head):
     path = tmp_path_factory.getbasetemp() / "garbage.tsv"
     path.write_bytes(head + data)
     try:
-        found = user_file.read(str(path))
+        found = load.read(str(path))
     except ValueError:
         return
     assert not data

@@ -4,7 +4,7 @@ import pytest
 
 from gputrain import Local, RequestError, Trainer
 from gputrain.backends.base import JobRef, LogLine, LogPage
-from gputrain.job.logs import LineFilter, LogReader, last_of
+from gputrain.job.reading import LineFilter, LogReader, last_of
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 SPEAKS = """

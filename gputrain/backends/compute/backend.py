@@ -35,7 +35,7 @@ from gputrain.quota import Quotas
 from gputrain.records import CANCELLED, BucketBoard, ended
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.staging import parcels
-from gputrain.staging.bucket import Progress
+from gputrain.staging.upload import Progress
 
 
 class ComputeEngine(Backend):

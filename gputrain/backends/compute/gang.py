@@ -28,7 +28,7 @@ from gputrain.errors import AccessError, CapacityError, GputrainError, RequestEr
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UnclearError, UndoneError
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Kept
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 
 log = logging.getLogger("gputrain")
 

@@ -19,7 +19,7 @@ from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.results import read_line
 from gputrain.gcp import MissingError
 from gputrain.gcp.objects import Objects
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 
 SETTLES_S = 1.0
 """How long a line may be under way from its stamp to the serial port, in which it is seen."""

@@ -26,7 +26,7 @@ from gputrain.keeper.status import ENDED, RUNNING, WAITING
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import CANCELLED, Record
 from gputrain.records.record import SHORTEST_RESTART_S
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 
 UNSTARTED_S = 900.0
 """How long a submit may be under way before a job without VMs counts as never started."""

@@ -16,7 +16,7 @@ from gputrain.backends.base import JobRef, Request
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import LABEL_GANG, LABEL_JOB, label_value
 from gputrain.records import Record
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 
 NAME = "compute"
 LABEL_ATTEMPT = "gputrain-attempt"

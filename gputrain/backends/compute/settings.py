@@ -7,9 +7,8 @@ from typing import Any
 import attrs
 
 from gputrain import fields
-from gputrain.faults import FaultCollector
-from gputrain.fields import Field, matching, named
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.fields import FaultCollector, Field, matching, named
+from gputrain.staging.upload import BucketPrefix
 
 ACCOUNT = "gputrain"
 """The service account that VMs run as where none is named: ``gputrain@PROJECT.iam.gserviceaccount.com``."""

@@ -15,8 +15,7 @@ from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
 from gputrain.backends.local import devices, gpus, logs, offers, render, start, states
 from gputrain.backends.local.recorder import FolderRecorder
 from gputrain.errors import JobLostError
-from gputrain.faults import FaultCollector
-from gputrain.fields import Field
+from gputrain.fields import FaultCollector, Field
 from gputrain.keeper import folder
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict

@@ -10,7 +10,7 @@ import sys
 import time
 
 from gputrain.backends.local import devices
-from gputrain.entrypoint import contract, processes
+from gputrain.entrypoint import contract, host, processes
 from gputrain.keeper import folder
 from gputrain.keeper.board import StatusFolder, Withdrawn
 from gputrain.keeper.keeper import Keeper, grace_s
@@ -94,7 +94,7 @@ class ThisMachine:
         return env
 
     def have_ranks(self, agents: Sequence[int]) -> bool:
-        return any(processes.has_children(pid) for pid in agents)
+        return any(host.children_of(pid) for pid in agents)
 
     def spared(self) -> frozenset[int]:
         return frozenset()

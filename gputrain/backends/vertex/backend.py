@@ -33,7 +33,7 @@ from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.spec.gcloud import read_config
 from gputrain.staging import parcels
-from gputrain.staging.bucket import Progress
+from gputrain.staging.upload import Progress
 
 MOVED_S = 5.0
 """How long it is believed that a job that found no machines was not made elsewhere."""

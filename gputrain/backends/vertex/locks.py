@@ -14,7 +14,7 @@ from gputrain.errors import PermissionDeniedError
 from gputrain.gcp import MissingError, Objects, PreconditionError
 from gputrain.gcp.shared import Kept
 from gputrain.records import CANCELLED
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 
 
 @attrs.frozen(kw_only=True)

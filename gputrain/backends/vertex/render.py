@@ -21,7 +21,7 @@ from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import STRATEGIES
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 
 
 def custom_job(

@@ -9,9 +9,8 @@ import attrs
 
 from gputrain import fields
 from gputrain.errors import Fault, SpecError
-from gputrain.faults import FaultCollector
-from gputrain.fields import Field, matching, named
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.fields import FaultCollector, Field, matching, named
+from gputrain.staging.upload import BucketPrefix
 
 
 class Transport(enum.Enum):

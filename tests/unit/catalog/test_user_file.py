@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from gputrain.catalog import load, user_file
-from gputrain.catalog.user_file import FORMAT, UserFile, parsed, read, written
+from gputrain.catalog import load
+from gputrain.catalog.load import FORMAT, UserFile, parsed, read, written
 
 DAY = "2026-11-21"
 OURS = UserFile(
@@ -41,7 +41,7 @@ def with_checksum(text):
     """The text as it would be had we written it."""
     head, _, body = text.partition("\n")
     magic, number, day, _ = head.split("\t")
-    return "\t".join((magic, number, day, user_file._checksum(body))) + f"\n{body}"
+    return "\t".join((magic, number, day, load._checksum(body))) + f"\n{body}"
 
 
 def changed(before, after):
@@ -149,4 +149,4 @@ def test_the_file_lies_where_users_keep_their_data(env, ends, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert user_file.path() == ends
+    assert load.path() == ends

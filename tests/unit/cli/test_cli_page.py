@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gputrain.cli.exits import Exit
+from gputrain.cli.screen import Exit
 from gputrain.cli.settings import SHARED
 
 ROOT = Path(__file__).parents[3]

@@ -4,8 +4,8 @@ import pytest
 
 from gputrain import errors
 from gputrain.cli import main
-from gputrain.cli.exits import Exit
 from gputrain.cli.parser import read as parse
+from gputrain.cli.screen import Exit
 from gputrain.cli.settings import read as settings
 from gputrain.errors import SpecError
 

@@ -14,7 +14,7 @@ from gputrain.backends.compute.names import JobObjects, JobPlace, vm_names
 from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 from gputrain_emulator.compute.state import Compute
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "compute"

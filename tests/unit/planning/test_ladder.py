@@ -19,8 +19,17 @@ from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Scope
 from gputrain.planning import Fact, Ladder
 from gputrain.planning.attempts import Outcome, accepted, few_places, refused
-from gputrain.planning.blocks import BLOCKED_FOR, NO_BLOCKS, Blocks
-from gputrain.planning.ladder import LONGEST_REST, UNCLEAR_TRIES, GiveUp, Rest, StopReason, Try
+from gputrain.planning.ladder import (
+    BLOCKED_FOR,
+    LONGEST_REST,
+    NO_BLOCKS,
+    UNCLEAR_TRIES,
+    Blocks,
+    GiveUp,
+    Rest,
+    StopReason,
+    Try,
+)
 from gputrain.quota import Reading, Verdict
 from tests.laws.capacity_maps import candidate
 

@@ -10,7 +10,7 @@ import gputrain_emulator
 from gputrain.errors import PermissionDeniedError
 from gputrain.gcp import Access
 from gputrain.records import BucketBoard, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 from tests.unit.records.test_record import record
 
 

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 import gputrain_emulator
-from gputrain.catalog import load, user_file
-from gputrain.catalog.user_file import UserFile
+from gputrain.catalog import load
+from gputrain.catalog.load import UserFile
 from gputrain.errors import ApiDisabledError, PermissionDeniedError, ProviderError, RequestError
 from gputrain.gcp import Access
 from gputrain.refresh import ChangeKind, refresh
@@ -89,7 +89,7 @@ def test_the_emulators_parts_add_up_to_the_prices_that_are_built_in(cloud, file)
     assert found.left_out == ()
     assert told(found, ChangeKind.PRICE_CHANGED) == []
     assert told(found, ChangeKind.SKU_UNREAD) == told(found, ChangeKind.PRICE_REFUSED) == []
-    own = user_file.read(file)
+    own = load.read(file)
     fresh = [row for row in own.prices if row[-1].startswith("billing-")]
     assert len(fresh) > 280
     assert len([row for row in fresh if row[4]]) > 250, "flex-start has prices of its own"
@@ -143,12 +143,12 @@ def test_it_reports_what_changed_and_by_how_much(cloud, filled):
 
 def test_look_alikes_never_count_as_on_demand(cloud, filled):
     """Were a flex-start or reserved SKU taken for it, a standard price would be half of what it is."""
-    for what, region, standard, spot, flex, source in user_file.read(filled).prices:
+    for what, region, standard, spot, flex, source in load.read(filled).prices:
         if standard and spot and source.startswith("billing-"):
             assert float(spot) <= float(standard), (what, region)
         if standard and flex:
             assert float(flex) <= float(standard), (what, region)
-    prices = {row[:2]: row[2:5] for row in user_file.read(filled).prices}
+    prices = {row[:2]: row[2:5] for row in load.read(filled).prices}
     assert prices["a2-highgpu-1g", "us-central1"] == ("3.673385", "1.92802", "2.020332")
 
 
@@ -233,7 +233,7 @@ def test_a_damaged_file_is_written_anew(cloud, filled):
         stream.write("half a line")
     found = refresh(access(cloud), file=filled)
     assert told(found, ChangeKind.PRICE_NEW), "compared with the built-in tables"
-    assert user_file.read(filled) is not None
+    assert load.read(filled) is not None
     assert os.listdir(os.path.dirname(filled)) == ["catalog.tsv"], "no drafts are left"
 
 
@@ -288,9 +288,7 @@ def test_the_command_asks_for_a_project(cloud, tmp_path):
 def test_whoever_reads_while_it_is_written_sees_one_whole_table(tmp_path):
     file = str(tmp_path / "catalog.tsv")
     texts = {
-        user_file.written(
-            UserFile(read_on=day, sources=(), places=(), prices=load.built_in("prices")[:most])
-        ): day
+        load.written(UserFile(read_on=day, sources=(), places=(), prices=load.built_in("prices")[:most])): day
         for day, most in (("2026-11-20", 400), ("2026-11-21", 5))
     }
     done = threading.Event()
@@ -305,7 +303,7 @@ def test_whoever_reads_while_it_is_written_sees_one_whole_table(tmp_path):
     writer.start()
     seen = []
     while not done.is_set():
-        seen.append(user_file.read(file).read_on)  # raises for half a table
+        seen.append(load.read(file).read_on)  # raises for half a table
     writer.join()
     assert set(seen) <= set(texts.values())
     assert os.listdir(tmp_path) == ["catalog.tsv"]

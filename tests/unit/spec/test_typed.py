@@ -11,7 +11,7 @@ from gputrain import Local, ProvisioningModel, SpecError, Trainer, TrainingSpec
 from gputrain.spec import typed
 from gputrain.spec.durations import seconds_of
 from gputrain.spec.read import _ROWS
-from gputrain.spec.words import Launcher
+from gputrain.spec.typed import Launcher
 
 
 def test_the_typed_fields_are_the_fields_of_a_spec():

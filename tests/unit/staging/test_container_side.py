@@ -19,8 +19,7 @@ from gputrain.backends.vertex.render import loader
 from gputrain.entrypoint import contract, zipapp
 from gputrain.gcp import Access, Objects
 from gputrain.staging.archive import pack
-from gputrain.staging.bucket import BucketPrefix
-from gputrain.staging.upload import upload
+from gputrain.staging.upload import BucketPrefix, upload
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer

@@ -7,7 +7,7 @@ from gputrain.errors import RequestError
 from gputrain.gcp import Access
 from gputrain.spec import TrainingSpec
 from gputrain.staging import parcels
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 from gputrain_emulator.storage import Storage
 
 BUCKET = BucketPrefix(name="my-bucket", prefix="team/")

@@ -5,8 +5,7 @@ import pytest
 import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, SpecError, TransientError
 from gputrain.gcp import Access, Objects
-from gputrain.staging.bucket import BucketPrefix, check_bucket
-from gputrain.staging.upload import AT_ONCE_BYTES, upload
+from gputrain.staging.upload import AT_ONCE_BYTES, BucketPrefix, check_bucket, upload
 from gputrain_emulator import faults
 from gputrain_emulator.storage.state import Storage
 

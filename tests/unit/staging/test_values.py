@@ -8,7 +8,7 @@ import threading
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gputrain.staging.values import CannotTravel, expression, modules_of
+from gputrain.staging.code import CannotTravel, expression, modules_of
 
 MODULES = {one.__name__: one for one in (datetime, fractions, logging, pathlib, re)}
 

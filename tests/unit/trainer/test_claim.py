@@ -13,7 +13,7 @@ from gputrain.errors import RequestError
 from gputrain.gcp import Access
 from gputrain.records import Ask, BucketBoard, Code, OvertakenError, Record, Way
 from gputrain.spec.entry import make_job_id
-from gputrain.staging.bucket import BucketPrefix
+from gputrain.staging.upload import BucketPrefix
 from gputrain.trainer.claim import TURN_S, Boards, Claim
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates
 

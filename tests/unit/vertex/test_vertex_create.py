@@ -153,8 +153,7 @@ def forget(cloud, job):
 
 def put_object(cloud, bucket, name, data):
     from gputrain.gcp import Access
-    from gputrain.staging.bucket import BucketPrefix
-    from gputrain.staging.upload import upload
+    from gputrain.staging.upload import BucketPrefix, upload
 
     access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
     upload(access, BucketPrefix(name=bucket), name, data)

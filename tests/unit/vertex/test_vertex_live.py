@@ -9,8 +9,7 @@ import pytest
 import gputrain_emulator
 from gputrain import JobFailedError, State, Trainer, VertexAI, attach
 from gputrain.gcp import Access
-from gputrain.staging.bucket import BucketPrefix
-from gputrain.staging.upload import upload
+from gputrain.staging.upload import BucketPrefix, upload
 from gputrain_emulator import faults
 from gputrain_emulator.iam import Accounts
 from gputrain_emulator.live import LiveMode
