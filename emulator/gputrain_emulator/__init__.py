@@ -16,6 +16,8 @@ Example:
 
 from __future__ import annotations
 
+import threading
+
 from gputrain_emulator.cloud import Cloud
 
 __all__ = ["Cloud", "start"]
@@ -25,7 +27,7 @@ __version__ = "0.1.0"
 def start(
     *,
     project: str = "my-project",
-    wall_clock: bool = False,
+    wall_clock: bool | None = None,
     live: bool = False,
     allow_unconfined: bool = False,
     userland: str = "",
@@ -40,7 +42,7 @@ def start(
     Args:
         project: the project that exists from the start; ``cloud.add_project`` makes more.
         wall_clock: let time pass by itself; otherwise only ``cloud.clock.advance`` (and a waiting client)
-            moves it.
+            moves it. None: as ``live`` says.
         live: run startup scripts and container commands as real processes of this machine
             (``gputrain_emulator.live``), by the wall's clock; it then takes its own tokens only.
         allow_unconfined: in live mode, run replicas as ordinary processes where the kernel gives no
@@ -55,26 +57,35 @@ def start(
 
     Raises:
         ValueError: the address is no loopback's, something is asked of a live mode that is off, or live mode
-            cannot be had here.
+            cannot be had here or by a standing clock.
         OSError: the port is not free.
     """
     if (userland or allow_unconfined) and not live:
         raise ValueError("userland and allow_unconfined are for guests that run: they need live mode too")
+    if live and wall_clock is False:
+        raise ValueError("live guests take real time: live mode cannot have a frozen clock")
     cloud = Cloud(
         project=project,
-        wall_clock=wall_clock or live,
+        wall_clock=live if wall_clock is None else wall_clock,
         host=host,
         port=port,
         rate_limits=rate_limits,
         anonymous=anonymous,
         polls_move_clock=polls_move_clock,
     )
+    threading.Thread(target=_sweep, name="emulator-sweep", daemon=True).start()
     if live:
         from gputrain_emulator.live import LiveMode
 
         try:
             cloud.attach(LiveMode(cloud.world, allow_unconfined=allow_unconfined, userland=userland))
-        except ValueError:
+        except (OSError, ValueError):
             cloud.close()
             raise
     return cloud
+
+
+def _sweep() -> None:
+    from gputrain_emulator import folders
+
+    folders.sweep()

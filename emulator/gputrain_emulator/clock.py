@@ -70,6 +70,8 @@ class Clock:
         self._queue: list[tuple[float, int, Event]] = []
         self._serial = itertools.count()
         self._closed = False
+        self.failed: Callable[[Exception], None] = lambda _: None
+        """Hears of an event that failed while the wall's clock ran; those after it happen all the same."""
         if wall:
             threading.Thread(target=self._run, name="emulator-clock", daemon=True).start()
 
@@ -179,4 +181,7 @@ class Clock:
                 if due is None or due > self.now():
                     self._wake.wait(None if due is None else due - self.now())
                 else:
-                    self._run_until(self.now())
+                    try:
+                        self._run_until(self.now())
+                    except Exception as error:  # noqa: BLE001 - the top of a thread that everybody waits for
+                        self.failed(error)

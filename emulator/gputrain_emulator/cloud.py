@@ -61,6 +61,7 @@ class Cloud:
         self.compute = self.world.part(Compute)
         self.dispatcher = Dispatcher(self.world, services.all_routes(), polls_move_clock=polls_move_clock)
         self.dispatcher.admin = self.admin
+        self.clock.failed = self.dispatcher.fail
         self.server = Server(self.dispatcher, host=host, port=port)
         self.world.base_url = self.server.url
         self.endpoints = Endpoints(self.server.url, self.dispatcher)
@@ -150,8 +151,8 @@ class Cloud:
             self.world.part(Registry).add(name, tuple(platforms))
 
     def rate_limit(self, pool: str, per_minute: int) -> None:
-        """Set a pool's calls a minute (see ``rates.DEFAULT_PER_MINUTE``)."""
-        self.world.rates.per_minute[pool] = per_minute
+        """Set a pool's calls a minute. Raises as `Rates.change`."""
+        self.world.rates.change(pool, per_minute)
 
     def quota(
         self, metric: str, limit: float, *, region: str = "*", family: str = "", project: str = ""
@@ -252,7 +253,7 @@ class Cloud:
         ``fault`` is a value of ``gputrain_emulator.faults``, a row of ``gputrain_emulator.failures``
         (``"C01"``), or a name of ``gputrain_emulator.fault_names`` with its ``details``.
         ``method`` is an id as in Google's discovery documents, and may hold ``*`` for anything.
-        Raises LookupError for a method or a row that there is not.
+        Raises LookupError for a method or a row that there is not, ValueError for details that cannot be.
         """
         from gputrain_emulator import failures, fault_names
 

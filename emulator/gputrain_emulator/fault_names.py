@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gputrain_emulator import arguments
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.faults import (
     Delay,
@@ -61,5 +62,10 @@ NAMED: Mapping[str, Callable[..., Fault]] = {
 
 
 def named(name: str, **details: Any) -> Fault:
-    """The fault called ``name``; raises TypeError for details that it does not take."""
+    """The fault called ``name``; raises TypeError or ValueError for details that it does not take."""
+    arguments.check(NAMED[name], details)
+    if details.get("seconds", 0) < 0:
+        raise ValueError("a reply does not come before its time: seconds are no less than 0")
+    if not 200 <= details.get("status", 200) < 600:
+        raise ValueError("status is one that ends a request: 200 to 599")
     return NAMED[name](**details)

@@ -14,10 +14,12 @@ DEFAULT_PER_MINUTE = {
     "compute.serial_reads": 1500,
     "aiplatform.requests": 600,
     "aiplatform.job_writes": 60,
+    "logging.reads": 60,
 }
 """Calls a minute by pool. Compute: legacy published default of 1,500 for each pool, the simplified pools'
 numbers are per project (unverified). Vertex AI: 600 requests and 60 job writes per project and region
-(cloud.google.com/vertex-ai/docs/quotas, read 2026-11-20)."""
+(cloud.google.com/vertex-ai/docs/quotas, read 2026-11-20). Logging: 60 ``entries.list`` per project
+(cloud.google.com/logging/quotas, read 2026-11-20)."""
 
 
 class Rates:
@@ -29,6 +31,19 @@ class Rates:
         self._ticking = ticking
         self._minute = -1
         self._counts: dict[tuple[str, str, str], int] = {}
+
+    def change(self, pool: str, per_minute: int) -> None:
+        """Set a pool's calls a minute.
+
+        Raises:
+            LookupError: there is no such pool.
+            ValueError: the calls are no whole number from 0 on.
+        """
+        if pool not in self.per_minute:
+            raise LookupError(f"no such pool: {pool}; there are {', '.join(self.per_minute)}")
+        if not isinstance(per_minute, int) or isinstance(per_minute, bool) or per_minute < 0:
+            raise ValueError(f"calls a minute are a whole number from 0 on, not {per_minute!r:.100}")
+        self.per_minute[pool] = per_minute
 
     def count(self, pool: str, project: str, place: str) -> int:
         """One more call; returns the limit it broke, or 0."""

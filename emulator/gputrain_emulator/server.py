@@ -38,7 +38,11 @@ class Server(ThreadingHTTPServer):
         self.dispatcher = dispatcher
         self.connections: set[socket.socket] = set()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), Handler)
+        try:
+            super().__init__((host, port), Handler)
+        except OSError as error:
+            told = f"{error.strerror}: port {port} of {host} (port 0 is a free one)"
+            raise OSError(error.errno, told) from error
         address = str(self.server_address[0])
         self.url = f"http://{f'[{address}]' if ':' in address else address}:{self.server_address[1]}"
 

@@ -84,3 +84,13 @@ def test_a_time_without_a_zone_is_no_time() -> None:
         with pytest.raises(ValueError):
             parse_time(text)
     assert parse_time("2026-11-20T12:00:00.123456789Z") == pytest.approx(1795176000.123457)
+
+
+def test_an_event_that_fails_stops_no_clock() -> None:
+    clock, told, done = Clock(wall=True), [], threading.Event()
+    clock.failed = told.append
+    clock.after(0, lambda: [].pop())
+    clock.after(0.01, done.set)
+    assert done.wait(60)
+    assert [type(error) for error in told] == [IndexError]
+    clock.close()

@@ -23,6 +23,7 @@ COMMAND = [sys.executable, "-m", "gputrain_emulator", "--port", "0"]
         ("--host 0.0.0.0", "loopback only"),
         ("--userland local/gce-vm:1", "need live mode"),
         ("--allow-unconfined", "need live mode"),
+        ("--live --frozen-clock", "live mode cannot have a frozen clock"),
     ],
 )
 def test_what_cannot_be_had_is_refused_in_a_sentence(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import requests
 
 import gputrain_emulator
+from gputrain_emulator import admin, arguments as taken
 from gputrain_emulator.storage import Storage
 
 ROUNDS = 60  # requests for each kind of target
@@ -117,6 +119,21 @@ def test_half_a_surrogate_pair_is_refused_and_spoils_nothing(text: bytes) -> Non
         ("set_apart", '{"seconds": -1e30}'),
         ("price", '{"part": "nvidia-l4", "region": "us-central1", "model": "SPOT", "usd": "q"}'),
         ("ledger", "[" * 100_000),
+        ("rate_limit", '{"pool": "compute.reads", "per_minute": "many"}'),
+        ("rate_limit", '{"pool": "compute.reads", "per_minute": -1}'),
+        ("quota", '{"metric": "CPUS", "limit": 1e999}'),
+        ("stock", '{"zone": "us-central1-a", "machine": "g2-standard-4", "count": "3"}'),
+        ("add_project", '{"name": 7}'),
+        ("add_image", '{"name": "a/b/c", "platforms": "linux/amd64"}'),
+        ("enable_api", '{"api": ["compute"]}'),
+        ("settings", '{"stop_s": "soon"}'),
+        ("fail", '{"method": "compute.zones.list", "fault": 7}'),
+        ("fail", '{"method": "compute.zones.list", "fault": "late", "seconds": "1"}'),
+        ("fail", '{"method": "compute.zones.list", "fault": "late", "seconds": 1e300}'),
+        ("fail", '{"method": "compute.zones.list", "fault": "drip", "seconds": -1}'),
+        ("fail", '{"method": "compute.zones.list", "fault": "error", "status": 7}'),
+        ("fail", '{"method": "compute.zones.list", "fault": "html", "probability": "often"}'),
+        ("fail", '{"method": "compute.zones.list", "fault": "html", "times": "twice"}'),
     ],
 )
 def test_a_command_that_cannot_be_is_refused_and_the_next_request_answered(
@@ -126,3 +143,12 @@ def test_a_command_that_cannot_be_is_refused_and_the_next_request_answered(
         url = cloud.endpoints.url
         assert requests.post(f"{url}/_emulator/{command}", data=arguments, timeout=20).status_code == 400
         assert requests.get(f"{url}/compute/v1/projects/my-project/zones", timeout=20).ok
+        assert cloud.dispatcher.failures == []
+
+
+@pytest.mark.parametrize("command", [*admin.METHODS, *admin.COMMANDS])
+def test_every_argument_of_a_command_is_of_a_type_that_is_looked_at(command: str) -> None:
+    taker = admin.COMMANDS.get(command) or getattr(gputrain_emulator.Cloud, command)
+    for one in inspect.signature(taker).parameters.values():
+        if one.name not in ("self", "cloud") and one.kind is not one.VAR_KEYWORD:
+            assert str(one.annotation).partition(" | ")[0] in taken.KINDS, one

@@ -147,6 +147,21 @@ def test_a_stopped_vm_boots_again_with_its_disk_and_address(live: Cloud) -> None
 
 
 @needs_walls
+def test_a_vm_that_this_computer_cannot_bring_up_says_why_and_ends(live: Cloud) -> None:
+    client = boot(live, "vm-1", "echo ready\n")
+    assert says(live, "vm-1", "startup-script: ready")
+    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": 10, "retry": None}
+    client.stop_unary(**names)
+    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
+    (machine,) = live.world.runtime.vms.values()  # type: ignore[attr-defined]  # this runtime is live mode
+    machine.folder.rename(machine.folder.with_name("elsewhere"))
+    machine.folder.touch()
+    client.start_unary(**names)
+    assert says(live, "vm-1", "this machine cannot be brought up")
+    assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
+
+
+@needs_walls
 def test_a_preempted_vm_sees_the_notice_before_the_signal(live: Cloud) -> None:
     ask = READ.format("preempted")
     script = f"{HEARS}; {ask}; while :; do sleep 0.02; done"

@@ -309,6 +309,11 @@ def test_a_fault_of_our_own_is_told(cloud: Cloud) -> None:
     cloud.dispatcher.failures.clear()
 
 
+def test_a_port_that_is_taken_is_named(cloud: Cloud) -> None:
+    with pytest.raises(OSError, match=f"Address already in use: port {port(cloud)} of 127.0.0.1"):
+        gputrain_emulator.start(port=port(cloud))
+
+
 def test_closing_twice_is_closing_once() -> None:
     cloud = gputrain_emulator.start()
     cloud.close()

@@ -15,6 +15,7 @@ from emulator.tests.live_guests import needs_walls, until
 from emulator.tests.test_live_vms import ZONE, boot, says, serial, status
 from gputrain_emulator import Cloud
 from gputrain_emulator.live import USERLAND, LiveMode, why_no_userland
+from gputrain_emulator.live.network import Network
 
 REASON = why_no_userland(USERLAND)
 needs_userland = pytest.mark.skipif(REASON is not None, reason=f"no userland to boot: {REASON}")
@@ -173,6 +174,16 @@ def test_closing_a_cloud_leaves_no_userland_behind(booted: Booted) -> None:
     cloud.close()
     listed = subprocess.run(["podman", "ps", "--all"], capture_output=True, text=True, check=True).stdout
     assert f"gputrain-emulator-{os.getpid()}" not in listed
+
+
+@needs_userland
+def test_what_the_kernel_refuses_of_a_network_is_told() -> None:
+    network = Network()
+    network.plug_in("10.0.0.2")
+    network._count = 0  # the next cable wants the socket of the first
+    with pytest.raises(OSError, match=r"the kernel gives no such network: .*File exists"):
+        network.plug_in("10.0.0.3")
+    network.close()
 
 
 def test_an_image_that_is_not_there_is_said_at_once() -> None:

@@ -70,7 +70,8 @@ class GcsFolder:
         spent_s = 0.0
         while not self._ended.wait(max(PAUSE_S, SHARE * spent_s)):
             began = time.monotonic()
-            self.sync()
+            with contextlib.suppress(OSError):  # a full disk has room again, perhaps, at the next look
+                self.sync()
             spent_s = time.monotonic() - began
 
     def _sync_bucket(self, bucket: str) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import enum
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gputrain_emulator.folders import OwnFolder, remove
 from gputrain_emulator.live import vm_metadata
 from gputrain_emulator.live.engine import Engine, find
-from gputrain_emulator.live.folders import remove
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.guest_process import why_no_walls
 from gputrain_emulator.live.job import LiveJob
@@ -91,7 +90,8 @@ class LiveMode:
         self._token = world.callers.issue(Caller(email="guest"))
         self.vms: dict[tuple[str, str, str], LiveVm] = {}
         self.jobs: dict[str, LiveJob] = {}
-        self.folder = Path(tempfile.mkdtemp(prefix="gputrain-emulator-"))
+        self._kept = OwnFolder()
+        self.folder = self._kept.path
         self._engine_lock = threading.Lock()
         self.userland = userland
         self._network = Network() if userland else None
@@ -182,7 +182,7 @@ class LiveMode:
             self._buckets.close()
         if self._network is not None:
             self._network.close()
-        remove(self.folder)
+        self._kept.close()
 
     @cached_property
     def _compute(self) -> Compute:

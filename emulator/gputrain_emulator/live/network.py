@@ -67,7 +67,11 @@ class Network:
         program = str(shutil.which("ip", path=PLACES))
 
         def run() -> None:
-            subprocess.run([program, "-batch", "-"], input="\n".join(lines).encode(), check=True)
+            done = subprocess.run(
+                [program, "-batch", "-"], input="\n".join(lines), capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0:
+                raise OSError(f"the kernel gives no such network: {done.stderr.strip()}")
 
         _inside(namespace, run)
 

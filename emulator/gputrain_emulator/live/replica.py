@@ -11,9 +11,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from gputrain_emulator.folders import remove
 from gputrain_emulator.live import standins
 from gputrain_emulator.live.engine import Engine, long_values
-from gputrain_emulator.live.folders import remove
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.guest_process import PATH, Guest, GuestError, Setup, why_no_walls
 from gputrain_emulator.logging.entries import SEVERITIES
@@ -125,10 +125,14 @@ class LiveReplica:
     def _live(self) -> None:
         for earlier in self._after:
             earlier.join()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._buckets.sync()
-        status = self._run()
-        self._buckets.sync()
+        status = EXIT_NO_START
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._buckets.sync()
+            status = self._run()
+            self._buckets.sync()
+        except (GuestError, OSError) as error:
+            self._note(f"the replica cannot be kept going here: {error}")
         remove(self._folder)
         self.is_gone = True
         if not self.told_to_end:
@@ -148,12 +152,7 @@ class LiveReplica:
             self._note(f"the command was not run, as nothing would confine it here: {refusal}")
             return EXIT_NO_START
         name = f"emulated-{self._hostname}-{os.getpid()}"
-        try:
-            guest = Guest(self._local() if engine is None else self._contained(engine, name))
-        except GuestError as error:
-            self._note(f"the replica cannot be started: {error}")
-            return EXIT_NO_START
-        self._guest = guest
+        self._guest = guest = Guest(self._local() if engine is None else self._contained(engine, name))
         if self._is_cut:
             guest.pull_the_plug()
         elif self.told_to_end:

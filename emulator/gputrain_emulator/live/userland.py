@@ -109,8 +109,9 @@ class Userland:
         """Nothing before it boots."""
 
     def boot(self) -> Boot:
-        """Start it. Raises GuestError where the engine refuses."""
+        """Start it. Raises GuestError where the engine refuses, OSError where the kernel does."""
         if self._undertaker is None:
+            self.close()  # what an attempt before this one has left
             self._create()
         return Boot(self.name, self._folder / "pid", self._command("start", "--attach", self.name))
 

@@ -47,6 +47,7 @@ class _Session:
         self.is_cut = False
         self.silent = False
         self.ended = False
+        self.trouble: OSError | None = None
 
     def take(self, guest: Guest | Boot) -> None:
         """A boot has begun; what was asked meanwhile is passed on."""
@@ -103,9 +104,12 @@ class LiveVm:
         if before is not None and not before.ended and not before.asked_down:
             return
         self.seen = {}
-        self.computer.power_on()
-        self._hosts_changed()
         self._session = session = _Session()
+        try:
+            self.computer.power_on()
+            self._hosts_changed()
+        except OSError as error:
+            session.trouble = error
         session.thread = threading.Thread(
             target=self._live, args=(session, before), name=f"vm {self.vm.name}", daemon=True
         )
@@ -145,8 +149,10 @@ class LiveVm:
             before.thread.join()
         while not session.is_cut:
             try:
+                if session.trouble is not None:
+                    raise session.trouble
                 guest = self.computer.boot()
-            except GuestError as error:
+            except (GuestError, OSError) as error:
                 self._print(f"gputrain emulator: this machine cannot be brought up: {error}\r\n")
                 break
             session.take(guest)

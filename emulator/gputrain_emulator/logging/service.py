@@ -20,7 +20,6 @@ from gputrain_emulator.routes import Service
 from gputrain_emulator.shapes import ANY, INT64, Choice, Map, Time, read
 from gputrain_emulator.world import Project, World, api_disabled, permission_denied, unknown_project
 
-READS_PER_MINUTE = 60  # cloud.google.com/logging/quotas, read 2026-11-20: entries.list per minute and project
 MAX_PAGE = 1000
 DEFAULT_PAGE = 50
 MAX_ENTRY_BYTES = 256 * 1024
@@ -83,7 +82,6 @@ class Logs:
         self.world = world
         self.book = LogBook()
         self.delay_s = 0.0
-        world.rates.per_minute.setdefault("logging.reads", READS_PER_MINUTE)
 
     def write(
         self,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
+from gputrain_emulator.folders import OwnFolder
 from gputrain_emulator.storage.content import Folder
 from gputrain_emulator.storage.objects import Objects
 from gputrain_emulator.storage.uploads import Sessions
@@ -18,10 +17,8 @@ class Storage:
     """What handlers and tests share; the folder goes away with the emulator."""
 
     def __init__(self, world: World) -> None:
-        self._kept = tempfile.TemporaryDirectory(
-            prefix="gputrain-emulator-storage-", ignore_cleanup_errors=True
-        )
-        folder = Folder(Path(self._kept.name))
+        self._kept = OwnFolder()
+        folder = Folder(self._kept.path)
         self.world = world
         self.objects = Objects(folder, world.clock.now)
         self.buckets = self.objects.buckets
@@ -58,7 +55,7 @@ class Storage:
 
     def close(self) -> None:
         """Remove the folder; safe to call twice."""
-        self._kept.cleanup()
+        self._kept.close()
 
     def break_next_chunk(self, kept_bytes: int) -> None:
         """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""
