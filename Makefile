@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 
 ORDINARY := not soak and not frameworks
 
-.PHONY: demo test check lint types engine bench soak test-frameworks clean
+.PHONY: demo test check lint types engine bench dist lock soak test-frameworks clean
 
 demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it
 	$(PYTHON) examples/demo.py
@@ -31,6 +31,15 @@ engine:  ## as root, on Debian: the engine, registry and userland that tests/con
 bench: $(VENV)/installed  ## the numbers we hold ourselves to, beside their targets
 	$(PYTHON) benchmarks/run.py
 
+dist: $(VENV)/installed  ## the wheels of a release, and the bill of materials that goes with them
+	rm -rf dist
+	$(PYTHON) -m hatchling build -d dist
+	cd emulator && ../$(PYTHON) -m hatchling build -d ../dist
+	$(PYTHON) locks/materials.py > dist/gputrain.cdx.json
+
+lock:  ## the locks anew, from PyPI
+	locks/lock
+
 soak: $(VENV)/installed  ## the long laws; SEEDS=10000 schedules at its end
 	$(PYTHON) -m pytest -m soak --timeout 3600
 	$(PYTHON) -m tests.simulation --seeds 0:$(or $(SEEDS),10000)
@@ -38,14 +47,17 @@ soak: $(VENV)/installed  ## the long laws; SEEDS=10000 schedules at its end
 test-frameworks: .venv-frameworks/installed  ## Lightning and accelerate scripts, unedited
 	.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks
 
-$(VENV)/installed: pyproject.toml emulator/pyproject.toml constraints.txt
+LOCKS := $(wildcard locks/*)
+
+$(VENV)/installed: pyproject.toml emulator/pyproject.toml $(LOCKS)
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ./emulator -e '.[torch,test]'
+	locks/install $(PYTHON)
 	touch $@
 
-.venv-frameworks/installed: pyproject.toml emulator/pyproject.toml constraints.txt
+.venv-frameworks/installed: pyproject.toml emulator/pyproject.toml $(LOCKS)
 	python3 -m venv .venv-frameworks
-	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ./emulator -e '.[torch,test]' lightning accelerate
+	locks/install .venv-frameworks/bin/python
+	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check lightning accelerate
 	touch $@
 
 clean:

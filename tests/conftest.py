@@ -16,6 +16,7 @@ EXAMPLES = ("[vertex_two_nodes.py]", "[compute_preempted.py]")
 SLOW = (
     "house/test_docs.py",
     "house/test_wheel.py",
+    "security/test_bill_of_materials.py",
     "unit/test_removal.py",
     "unit/vertex/test_vertex_live.py",
     "unit/vertex/test_vertex_memory.py",

@@ -13,6 +13,7 @@ import time
 import traceback
 import types
 
+from . import store
 from .ending import leave
 from .stacks import offer
 
@@ -25,6 +26,7 @@ def main() -> NoReturn:
     """Run ``sys.argv[1:]``, ``script.py args`` or ``-m module args``, as Python itself would, and exit."""
     faulthandler.enable()
     offer()
+    store.hold()
     del sys.argv[0]
     code, failed, folder = 0, False, os.getcwd()
     try:
