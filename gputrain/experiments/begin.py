@@ -26,7 +26,7 @@ from gputrain.planning import Candidate
 from gputrain.records import Board
 from gputrain.records.record import spec_of
 from gputrain.spec import TrainingSpec
-from gputrain.spec.entry import ARGUMENTS
+from gputrain.spec.entry import ARGUMENTS, make_job_id
 
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?")
 MOST_UNKNOWN = 16
@@ -111,8 +111,10 @@ class _OnlyWatches:
     trainer: Submits
     name: str
 
-    def submit(self, entry: TrainingSpec, **_: Any) -> Any:
-        """RequestError: the function is not here."""
+    def submit(self, entry: TrainingSpec, *, idempotency_key: str | None = None, **_: Any) -> Any:
+        """The job of that key. RequestError: there is none, and the function is not here."""
+        for job in self.jobs(name=make_job_id(entry, idempotency_key)):
+            return job
         raise RequestError(
             f"the function {entry.title} of the experiment {self.name} is not here",
             why="only its jobs can be found by the name alone",

@@ -34,14 +34,20 @@ class Driver:
 
     Args:
         submit: makes the job of a point, or finds it: exactly once, whoever else does.
-        count: how many points there are.
-        there: jobs that exist already, by the number of their point.
+        pending: the numbers of the points to submit, in their order.
+        there: jobs that are listed already, by the number of their point; of one that is pending too, nobody
+            knows whether its submit was finished.
         most: jobs at a time.
         ended: called with the number of each point whose end is known.
     """
 
     def __init__(
-        self, submit: Submit, count: int, there: dict[int, Job], most: int, ended: Callable[[int], None]
+        self,
+        submit: Submit,
+        pending: Sequence[int],
+        there: dict[int, Job],
+        most: int,
+        ended: Callable[[int], None],
     ) -> None:
         self.jobs = dict(there)
         self.errors: dict[int, GputrainError] = {}
@@ -50,10 +56,11 @@ class Driver:
         self._most = most
         self._ended = ended
         self._changed = threading.Condition()
-        self._pending = deque(number for number in range(count) if number not in there)
+        self._pending = deque(pending)
         self._living: dict[int, Future[Result]] = {}
         for number, job in there.items():
-            self._watch(number, job)
+            if number not in pending:
+                self._watch(number, job)
         self._thread = threading.Thread(target=self._run, name="gputrain submits points", daemon=True)
         if self._pending:
             self._thread.start()
@@ -132,6 +139,9 @@ class Driver:
             self._ended(number)
 
     def _fail(self, number: int, error: GputrainError) -> None:
+        if number in self.jobs:
+            self._watch(number, self.jobs[number])
+            return
         self.errors[number] = error
         log.info("a point of an experiment was not submitted: %s", error.what)
         self._ended(number)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import attrs
 
+from gputrain import causes
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
 from gputrain.experiments.book import ExperimentRecord, Point, cancel, is_cancelled, key_of
 from gputrain.experiments.comparison import READERS, Comparison
@@ -21,6 +22,7 @@ from gputrain.experiments.page import LiveTable, whole
 from gputrain.job import Job, Result
 from gputrain.job.watch import STOP_WITHIN_S
 from gputrain.job.watcher import StopEvent
+from gputrain.lifecycle import State
 from gputrain.records import Board
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
@@ -86,10 +88,14 @@ class Experiment(Comparison):
         ids = [make_job_id(spec, key) for spec, key in zip(self._specs, keys)]
         found = {job.id: job for job in trainer.jobs(name=book.name)}
         there = {number: found[one] for number, one in enumerate(ids) if one in found}
+        there = {number: job for number, job in there.items() if not _never_began(job)}
         for number, job in there.items():
             job.point = self.points[number]
         self._keys = keys
-        self._driver = Driver(self._submitted, len(keys), there, most, self._ended)
+        # Whoever asked for a queued one may have died before it had more than a name: it would never begin.
+        queued = [number for number, job in there.items() if job.state is State.QUEUED]
+        left = [number for number in range(len(keys)) if number not in there]
+        self._driver = Driver(self._submitted, queued + left, there, most, self._ended)
         if is_cancelled(board, book.name):
             self._give_up()
 
@@ -236,6 +242,10 @@ class Experiment(Comparison):
 
     def __repr__(self) -> str:
         return f"<Experiment {self.name} {self.caption}>"
+
+
+def _never_began(job: Job) -> bool:
+    return job.failure is not None and job.failure.kind == causes.UNSTARTED.kind
 
 
 def _cancelled(job: Job) -> GputrainError | None:

@@ -63,6 +63,7 @@ class FolderRecorder:
         if not os.path.lexists(path):
             return None
         start.refuse_foreign(path)
+        start.await_start(path)
         return None if states.is_abandoned(path) else self.name_of(record)
 
     def clear(self, record: Record) -> bool:

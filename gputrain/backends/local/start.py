@@ -29,6 +29,7 @@ _PACKAGES = str(Path(__file__).resolve().parents[3])
 _FUNCTIONS = ".functions"
 _PROCESS = secrets.token_hex(8)
 _PATIENCE_S = 60.0
+_STARTED_S = 0.01
 DRAFT_S = 60.0
 """After how long a folder that never got its name is taken for one whose maker has died."""
 
@@ -74,6 +75,7 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
         if made is None:
             refuse_foreign(path)
             _refuse_empty(path)
+            await_start(path)
         lock = made if made is not None else _abandoned(path)
         if lock is None:
             return
@@ -86,6 +88,13 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
             raise
         finally:
             os.close(lock)
+
+
+def await_start(path: str) -> None:
+    """Let whoever is making the job come to the end of it: until then it may die, and leave a name only."""
+    until = time.monotonic() + _PATIENCE_S
+    while states.is_starting(path) and time.monotonic() < until:
+        time.sleep(_STARTED_S)
 
 
 def withdraw(root: str, job_id: str) -> bool:

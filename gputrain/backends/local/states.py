@@ -50,6 +50,11 @@ def is_over(path: str) -> bool:
     return state is not None and state.is_terminal
 
 
+def is_starting(path: str) -> bool:
+    """Whether the job's creator is about to start it."""
+    return folder.is_held(path) and not os.path.lexists(os.path.join(path, folder.STATE))
+
+
 def is_abandoned(path: str) -> bool:
     """Whether the job's creator died before it could start it, and it may still be started."""
     is_held = folder.is_held(path)

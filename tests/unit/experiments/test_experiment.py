@@ -234,6 +234,7 @@ def test_a_frame_has_a_row_a_point(trainer, script):
     assert "too high" in frame["error"][1]
 
 
+LEFT = gputrain.grid(lr=[0.1, 0.2, 0.3])
 DRIVER = """
 import sys, gputrain
 trainer = gputrain.Trainer(gputrain.Local(gpus=0))
@@ -255,6 +256,61 @@ def test_a_driver_killed_at_any_moment_and_run_again_makes_each_point_once(train
     jobs = trainer.jobs()
     assert len(jobs) == 12
     assert all(job.wait(timeout=60) == "succeeded" for job in jobs)
+
+
+ABORTED = """
+import os, sys, gputrain
+from gputrain.backends.local import start
+begun, dies_at = [], int(sys.argv[2])
+real = start._start_supervisor
+
+def started(path, lock):
+    begun.append(path)
+    if len(begun) == dies_at:
+        print("starts", flush=True)
+        sys.stdin.readline()
+        os.abort()
+    real(path, lock)
+
+start._start_supervisor = started
+trainer = gputrain.Trainer(gputrain.Local(gpus=0))
+trainer.map(sys.argv[1], gputrain.grid(lr=[0.1, 0.2, 0.3]), name="left", max_parallel=2).wait()
+"""
+
+
+def aborted(script, at):
+    """A driver that is about to start that job of its points; it dies when it is told to."""
+    words = [sys.executable, "-c", ABORTED, script, str(at)]
+    driver = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert driver.stdout.readline() == "starts\n"
+    return driver
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_point_whose_driver_died_before_its_job_began_is_submitted_again(trainer, script, at):
+    aborted(script, at).communicate("die\n")
+    assert "queued" in {job.state for job in trainer.jobs(name="left")}
+    scan = trainer.experiment("left") if at == 2 else trainer.map(script, LEFT, name="left", max_parallel=1)
+    assert [job.state for job in scan.wait(timeout=300).jobs] == ["succeeded"] * 3
+    assert len(trainer.jobs(name="left")) == 3
+
+
+def test_a_point_is_not_taken_for_begun_while_its_driver_may_still_die(trainer, script):
+    driver = aborted(script, 2)
+    scan = trainer.map(script, LEFT, name="left", max_parallel=2)
+    with pytest.raises(JobTimeoutError):
+        scan.wait(timeout=1)
+    driver.communicate("die\n")
+    assert [job.state for job in scan.wait(timeout=300).jobs] == ["succeeded"] * 3
+
+
+def test_cancel_ends_a_point_whose_job_never_began_too(trainer, script):
+    aborted(script, 2).communicate("die\n")
+    scan = trainer.experiment("left")
+    scan.cancel()
+    outcomes = scan.results(timeout=300)
+    assert [one.job is None or one.job.state.is_terminal for one in outcomes] == [True] * 3
+    assert not [job for job in trainer.jobs(name="left") if not job.state.is_terminal]
 
 
 def test_one_page_holds_the_whole_experiment(trainer, script, tmp_path):
