@@ -17,6 +17,7 @@ from gputrain.backends.base import (
     Tidies,
 )
 from gputrain.backends.recorder import KeepsRecords
+from gputrain.backends.stacks import AsksForStacks
 
 ABILITIES: tuple[type, ...] = (
     Attaches,
@@ -28,6 +29,7 @@ ABILITIES: tuple[type, ...] = (
     Preflights,
     TellsQuotas,
     OpensShells,
+    AsksForStacks,
     SpeaksGcloud,
 )
 """What a backend may be able to do beyond `Backend`."""

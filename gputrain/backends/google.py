@@ -8,9 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from gputrain import catalog
-from gputrain.backends.base import Bundle
+from gputrain.backends.base import Backend, Bundle, JobRef
+from gputrain.backends.stacks import MOST_BYTES, AsksForStacks, node_of, read_standings
 from gputrain.catalog import Service, Shape
-from gputrain.gcp import Access, reservations
+from gputrain.entrypoint import contract
+from gputrain.gcp import Access, Objects, reservations
 from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Limit
 from gputrain.quota.book import in_short
@@ -31,6 +33,27 @@ def packed(access: Access, spec: TrainingSpec, bucket: BucketPrefix, home: str) 
     """The bundle of code that travels through a bucket. As of `parcels.pack`."""
     found = parcels.pack(access, spec, bucket, home)
     return Bundle(location=found.location, argv=found.argv, sha256=found.sha256, content=found.content)
+
+
+class StacksInBucket(AsksForStacks, Backend):
+    """A backend that asks agents through the bucket of their job, and reads there what they answer."""
+
+    def _asks(self, ref: JobRef) -> tuple[Objects, str]:
+        """Where the agents of a job look, and how the names of questions and answers begin there."""
+        raise NotImplementedError
+
+    def ask_for_stacks(self, ref: JobRef, nonce: str) -> None:
+        """Write the question. Raises as `observe`, and as Cloud Storage answers."""
+        objects, prefix = self._asks(ref)
+        objects.write(prefix + contract.STACKS_ASK, nonce.encode(), if_generation=None)
+
+    def stacks(self, ref: JobRef, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        """The answers that are there. Raises as `observe`, and as Cloud Storage answers."""
+        objects, prefix = self._asks(ref)
+        found = objects.list(f"{prefix}{contract.STACKS_ASK}-{nonce}-").seen
+        named = {node: one.name for one in found if (node := node_of(one.name, nonce)) is not None}
+        read = {node: objects.read(name, most_bytes=MOST_BYTES) for node, name in named.items()}
+        return {node: read_standings(one.content, node) for node, one in read.items() if one is not None}
 
 
 def _has_other_labels(spec: TrainingSpec) -> bool:

@@ -129,6 +129,15 @@ def _metrics(options: argparse.Namespace) -> Exit:
     return Exit.OK
 
 
+def _stacks(options: argparse.Namespace) -> Exit:
+    """A row for each rank, and each different stack once."""
+    found = _job(options).stacks(options.timeout)
+    _show(options, found, documents.of_stacks(found))
+    for trace, ranks in {} if options.json else found.traces.items():
+        say(f"\nrank {', '.join(map(str, ranks))}, most recent call first:\n{trace}")
+    return Exit.OK
+
+
 def _jobs(options: argparse.Namespace) -> Exit:
     jobs = _trainer(options).jobs(name=options.name, state=options.state, since=_since(options.since))
     completion.remember(job.id for job in jobs)
@@ -258,6 +267,7 @@ _COMMANDS = {
     "show": _show_job,
     "wait": _wait,
     "metrics": _metrics,
+    "stacks": _stacks,
     "logs": _logs,
     "cancel": _cancel,
     "clean-up": _clean_up,

@@ -14,6 +14,7 @@ import attrs
 from gputrain.backends.base import LogLine
 from gputrain.catalog import Gpu, Service, Shape
 from gputrain.errors import GputrainError, SpecError
+from gputrain.job.stacks import Stacks
 from gputrain.metrics import Metrics
 from gputrain.preflight import Checks
 from gputrain.quota import Quotas
@@ -99,6 +100,12 @@ def of_line(line: LogLine) -> Json:
         "severity": line.severity,
         "message": line.message,
     }
+
+
+def of_stacks(stacks: Stacks) -> Json:
+    """``gputrain stacks``."""
+    ranks = [attrs.asdict(one) for one in stacks.ranks]
+    return {"story": stacks.story, "missing_nodes": list(stacks.missing), "ranks": ranks}
 
 
 def of_orphans(orphans: Iterable[Any], *, removed: bool) -> Json:

@@ -155,6 +155,8 @@ def _of_one_job(add_any: Callable[..., Parser], places: Parser) -> None:
     add("show", "one job: its state, its attempts, and why it failed", places)
     wait = add("wait", "show a job's log until it ends, and end as it does", places)
     wait.add_argument("--timeout", metavar="TIME", help="stop waiting after it: 90m, 12h; the job goes on")
+    stacks = add("stacks", "where every rank of a job stands, and which hold up the others", places)
+    stacks.add_argument("--timeout", default="60s", metavar="TIME", help="wait so long for all nodes")
     add("metrics", "what the script of a job reported", places)
     logs = add("logs", "what the ranks of a job wrote", places)
     logs.add_argument("--follow", "-f", action="store_true", help="go on until the job ends")

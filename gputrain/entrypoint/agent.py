@@ -10,9 +10,9 @@ import selectors
 import socket
 import time
 
-from . import contract, host, launch, processes, result, stacks
+from . import contract, host, launch, processes, result, spy, stacks
+from .asks import Asks
 from .discovery import discover
-from .gang import node_cause
 from .hang import Silence
 from .hub import Hub
 from .lines import timestamp
@@ -20,7 +20,7 @@ from .logs import Pump
 from .result import Outputs, told
 from .stops import Stops
 from .uplink import Uplink
-from .verdict import describe, exit_code_of, verdict
+from .verdict import describe, exit_code_of, node_cause, verdict
 from .workers import Workers
 
 TYPE_CHECKING = False
@@ -61,6 +61,7 @@ class Agent:
         self._workers = Workers(options, node_rank, self._pump, self._tell)
         self._silent_s: Optional[float] = None
         self._silence = Silence(options.hang_timeout, self._pump)
+        self._asks = Asks(options.result_dir, node_rank)
         now = time.monotonic()
         end: Callable[..., Union[Hub, Uplink]] = Hub if self._cluster.node_rank == 0 else Uplink
         self._control = end(self._cluster, options, self._selector, self._pump.say, now)
@@ -123,7 +124,10 @@ class Agent:
             self._control.tick(time.monotonic())
         if self._is_finished():
             return
-        due = min(self._control.deadline(), self._ask_at, self._workers.deadline(), self._silence.deadline())
+        due = min(
+            self._control.deadline(), self._ask_at, self._workers.deadline(), self._silence.deadline(),
+            self._asks.deadline(),
+        )  # fmt: skip
         timeout = None if due == float("inf") else max(0.0, due - time.monotonic())
         for key, _ in self._selector.select(timeout):
             key.data(time.monotonic())
@@ -135,10 +139,23 @@ class Agent:
         is_quiet = self._silence.look(self._workers.folder)
         if is_quiet is not None and self._workers.are_running:
             self._tell({"type": "quiet", "is_quiet": is_quiet})
+        nonce = self._asks.look()
+        if nonce:
+            self._asks.answer(nonce, {"node_rank": self._cluster.node_rank, "ranks": self._standings()})
 
     def _standings(self) -> List[Message]:
-        """Where this node's ranks stand; all their stacks go into the log, equal ones once."""
-        found = [stacks.standing(one) for one in stacks.take(self._workers.folder)]
+        """Where this node's ranks stand, by what they offer themselves or else by py-spy."""
+        taken = stacks.take(self._workers.folder)
+        told = {one["rank"] for one in taken}
+        is_ours = launch.processes_on_node(self._options)
+        running = [one for one in self._workers.ranks if one.is_running]
+        mute = [one for one in running if one.rank not in told] if is_ours or not taken else []
+        taken += spy.take([(one.rank, one.local_rank, one.pid) for one in mute])
+        return [stacks.standing(one) for one in taken]
+
+    def _log_standings(self) -> List[Message]:
+        """The same, and all stacks in the log, equal ones once."""
+        found = self._standings()
         traces: Dict[str, List[str]] = {}
         for one in found:
             traces.setdefault(one["trace"], []).append(str(one["rank"]))
@@ -156,7 +173,7 @@ class Agent:
             self._workers.start(launch.NodePlace(self._cluster.node_rank, self._nproc, message))
             self._silence.begin()
         elif kind == "stand":
-            self._tell({"type": "standings", "ranks": self._standings()})
+            self._tell({"type": "standings", "ranks": self._log_standings()})
         elif kind == "stop":
             self._silent_s = round(self._silence.seconds(self._workers.folder), 1)
             self._pump.say(f"stopping: {message['reason']} on {self._cluster.name_of(message['node_rank'])}")

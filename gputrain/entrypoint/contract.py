@@ -143,6 +143,12 @@ RESULT_FILE = "result-{node_rank}.json"
 BEAT_FILE = "beat"
 """Beside the error documents; its time is that of the last step of any rank of the node."""
 
+STACKS_ASK = "stacks"
+"""A file of this name in the result folder asks where the ranks stand; it holds the question's nonce."""
+
+STACKS_FILE = "stacks-{nonce}-{node_rank}.json"
+"""Name of a node's answer beside it; it appears whole or not at all."""
+
 RANK_LOG_FILE = "rank-{rank}.log"
 """Name of a rank's plain log in the log folder."""
 

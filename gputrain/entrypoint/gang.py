@@ -8,7 +8,8 @@ piles up in `outbox` as (node rank, message) for the agent to deliver. What it i
 from __future__ import annotations
 
 from . import contract, hang
-from .verdict import Loss, exit_code_of, first_cause, is_symptom, of_endings, verdict
+from .pulse import Pulse, limit_s
+from .verdict import Loss, exit_code_of, first_cause, is_symptom, lost_node, node_cause, of_endings, verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Gang:
         self._stop: Optional[Dict[str, Any]] = None
         self._cause: Optional[Dict[str, Any]] = None
         self._hang_timeout = hang_timeout
+        self._pulse = Pulse(limit_s(hang_timeout or None))
         self._explained_by = float("inf")
         self._ended_at = 0.0
 
@@ -167,6 +169,18 @@ class Gang:
         """Where the ranks of a node stand."""
         self._nodes[rank].standings = [{**one, "node_rank": rank} for one in standings]
 
+    def heard(self, rank: int, now: float) -> None:
+        """A node has said anything at all."""
+        self._pulse.heard(rank, now)
+
+    def _look_for_mute(self, now: float) -> None:
+        """Ask those that say nothing whether they are there; one that answers no more is lost, not slow."""
+        others = [rank for rank, node in self._nodes.items() if rank and not node.is_gone]
+        asked, mute = self._pulse.look(now, others)
+        self.outbox.extend((rank, {"type": "ping"}) for rank in asked)
+        for rank in mute:
+            self.lost(rank, now, self._pulse.limit_s)
+
     def _hangs(self) -> bool:
         running = [node for node in self._nodes.values() if not node.has_ended]
         is_open = self._cause is None and self._stop is None and not self._failures
@@ -187,10 +201,15 @@ class Gang:
         elif now >= self._explained_by or all(node.standings is not None for node in running):
             standings = [one for node in running for one in node.standings or ()]
             left = [failure.cause["rank"] for failure in self._left]
-            self._abort(hang.cause(self._hang_timeout, standings, left), now)
+            mute = [
+                self._name_of(rank)
+                for rank, node in self._nodes.items()
+                if node in running and node.standings is None
+            ]
+            self._abort(hang.cause(self._hang_timeout, standings, left, mute), now)
 
-    def lost(self, rank: int, now: float) -> None:
-        """A node's connection broke. Before the start it may come again."""
+    def lost(self, rank: int, now: float, silent_s: float = 0.0) -> None:
+        """A node's connection broke, or it answers no more. Before the start it may come again."""
         node = self._nodes.get(rank)
         if node is None or node.is_gone:
             return
@@ -200,7 +219,8 @@ class Gang:
         had_ended = node.has_ended
         node.is_gone = True
         if not had_ended and self._cause is None:
-            self._failures.append(Loss(lost_node(rank, node.host, self._name_of(rank)), now, now))
+            cause = lost_node(rank, node.host, self._name_of(rank), silent_s)
+            self._failures.append(Loss(cause, now, now))
 
     def stop(self, rank: int, reason: str, is_agreed: bool = False) -> None:
         """A node was asked to stop: all are. Ranks that agreed on it among themselves need no signal."""
@@ -220,7 +240,7 @@ class Gang:
         explained_by = self._explained_by
         if explained_by == float("inf") and self._hangs():
             explained_by = self._ended_at + self._hang_timeout
-        return min([self._deadline, explained_by, *waiting])
+        return min([self._deadline, explained_by, self._pulse.deadline(), *waiting])
 
     def tick(self, now: float) -> None:
         """Decide what time and the news so far allow to decide."""
@@ -230,6 +250,7 @@ class Gang:
             if now >= self._join_by:
                 self._give_up_joining()
             return
+        self._look_for_mute(now)
         all_ended = all(node.has_ended for node in self._nodes.values())
         waiting = [failure.decides_at for failure in self._failures]
         self._look_for_hang(now)
@@ -274,16 +295,3 @@ def _completed(cause: Optional[Message], rank: int, code: int) -> Optional[Dict[
     told = node_cause(kind, rank, "", f"ended with exit code {code}")
     told.update(cause or {}, node_rank=rank, exit_code=code)
     return told
-
-
-def lost_node(rank: int, host: str, name: str) -> Dict[str, Any]:
-    """The cause that a node's agent went away."""
-    message = f"{name} was lost: its agent or its machine ended without a word"
-    return node_cause(contract.NODE_LOSS, rank, host, message)
-
-
-def node_cause(kind: str, rank: int, host: str, message: str) -> Dict[str, Any]:
-    """A cause that is about a node, not about one of its ranks."""
-    cause: Dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
-    cause.update(kind=kind, node_rank=rank, host=host or None, message=message, last_lines=[])
-    return cause

@@ -21,28 +21,57 @@ if TYPE_CHECKING:
 UNKNOWN = "no rank could be asked where it stands: none is run by Python, or all are stuck in the kernel"
 
 
-def cause(silent_s: float, standings: Sequence[Standing], left: Sequence[int]) -> Dict[str, Any]:
+def cause(
+    silent_s: float, standings: Sequence[Standing], left: Sequence[int], mute: Sequence[str] = ()
+) -> Dict[str, Any]:
     """The cause of a hang.
 
     Args:
         silent_s: for how long no rank had said anything.
-        standings: of every rank that could be asked: rank, node_rank, collective, place, trace.
+        standings: of every rank that could be asked: rank, node_rank, collective, place, trace, recorded.
         left: ranks that had ended with 0 before.
+        mute: nodes that did not tell in time where their ranks stand.
     """
     told: Dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
     told.update(kind=contract.HANG, last_lines=[], node_rank=0)
-    guilty, story = _story(standings, left)
+    guilty, told_so = story(standings, left)
+    told_so += "".join(f"; {name} did not tell in time where its ranks stand" for name in mute)
     if guilty is not None:
         told.update(rank=guilty["rank"], local_rank=guilty["local_rank"], node_rank=guilty["node_rank"])
         told.update(traceback=f"rank {guilty['rank']}, most recent call first:\n{guilty['trace']}")
-    told.update(message=f"silent for {silent_s:g} s: {story}")
+    told.update(message=f"silent for {silent_s:g} s: {told_so}")
     return told
 
 
-def _story(standings: Sequence[Standing], left: Sequence[int]) -> Tuple[Any, str]:
-    """Whom to blame, and the sentence."""
+def story(standings: Sequence[Standing], left: Sequence[int] = ()) -> Tuple[Any, str]:
+    """Which rank holds up the others, as far as that can be told, and the sentence."""
     if not standings:
         return None, UNKNOWN
+    guilty, sentence = _of_places(standings, left)
+    for group in sorted({group for one in standings for group in one.get("recorded", ())}):
+        behind, counts = _behind(group, [one for one in standings if group in one.get("recorded", ())])
+        if behind:
+            # Counts are surer than places: a rank runs ahead of what its GPU waits for.
+            guilty = guilty if any(one is guilty for one in behind) else behind[0]
+            sentence += counts
+    return guilty, sentence
+
+
+def _behind(group: str, standings: Sequence[Standing]) -> Tuple[List[Standing], str]:
+    """The ranks that have begun fewer collectives of a group than others have, and the sentence of it."""
+    begun = {id(one): one["recorded"][group]["begun"] for one in standings}
+    least, most = min(begun.values()), max(begun.values())
+    if least == most:
+        return [], ""
+    behind = [one for one in standings if begun[id(one)] == least]
+    ahead = [one for one in standings if begun[id(one)] == most]
+    name = ahead[0]["recorded"][group]["name"]
+    last = f", the last of them {name}" if name else ""
+    counts = f"{_ranks(behind)} began {least} and {_ranks(ahead)} began {most} collectives{last}"
+    return behind, f"; of group {group}, {counts}"
+
+
+def _of_places(standings: Sequence[Standing], left: Sequence[int]) -> Tuple[Any, str]:
     waiting = _groups([one for one in standings if one["collective"]])
     elsewhere = _groups([one for one in standings if not one["collective"]])
     waits = "; ".join(f"{_ranks(group)} in {_where(group[0])}" for group in waiting)

@@ -98,6 +98,8 @@ class Hub:
                 self._say(f"waiting for {', '.join(self.gang.missing())}, {now - self._began:.0f} s so far")
         self.gang.tick(now)
         self._deliver()
+        for rank in [one for one in self._links if self.gang.node(one).is_gone]:
+            self._hang_up(rank)  # it answers no more, and nobody is to wait for it at the end
 
     def _start(self) -> None:
         node = self.gang.node(0)
@@ -177,13 +179,18 @@ class Hub:
         for message in [] if link.closed else link.receive():
             self._take(rank, message, now)
         if link.closed:
-            wire.unregister(self._selector, link.sock)
-            del self._links[rank]
+            self._hang_up(rank)
             self.gang.lost(rank, now)
         else:
             self._watch(link)
 
+    def _hang_up(self, rank: int) -> None:
+        link = self._links.pop(rank)
+        wire.unregister(self._selector, link.sock)
+        link.close()
+
     def _take(self, rank: int, message: Message, now: float) -> None:
+        self.gang.heard(rank, now)
         if message["type"] == "ended":
             self.gang.ended(rank, message, now)
         elif message["type"] == "stop":
@@ -192,7 +199,7 @@ class Hub:
             self.gang.quiet(rank, message["is_quiet"])
         elif message["type"] == "standings":
             self.gang.stands(rank, message["ranks"])
-        else:
+        elif message["type"] != "pong":
             why = message.get("why", f"a {message['type']} is not a node's to say")
             self._complain(f"node {rank} sent a message that makes no sense: {why}", f"node {rank}")
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from . import contract, host
+from . import contract, flight, host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def environments(
     if os.path.isfile(root):  # a zipapp holds gputrain alone, so it can shadow nothing else on the path
         base["PYTHONPATH"] = os.pathsep.join(filter(None, [root, base.get("PYTHONPATH", "")]))
     base.setdefault("PYTHONUNBUFFERED", "1")
+    if options.hang_timeout is not None:
+        base.update((name, value) for name, value in flight.BUFFER.items() if name not in base)
     if options.launcher == "torchrun-env":
         base.setdefault(
             "OMP_NUM_THREADS", str(max(1, host.cpu_count() // (options.nproc_per_node or place.nproc)))

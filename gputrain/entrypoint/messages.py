@@ -128,7 +128,21 @@ def _standing(value: Any) -> Message:
     if not isinstance(value, dict):
         raise TypeError
     ranks = {field: _count(0, _CODES)(value.get(field)) for field in ("rank", "local_rank")}
-    return {**ranks, **{field: _prose(value.get(field)) for field in ("collective", "place", "trace")}}
+    texts = {field: _prose(value.get(field)) for field in ("collective", "place", "trace")}
+    return {**ranks, **texts, "recorded": _or({}, _recorded)(value.get("recorded"))}
+
+
+def _recorded(value: Any) -> Message:
+    if not isinstance(value, dict) or len(value) > _LINES:
+        raise ValueError
+    return {_word(group): _counts(one) for group, one in value.items()}
+
+
+def _counts(value: Any) -> Message:
+    if not isinstance(value, dict):
+        raise TypeError
+    counts = {field: _count(-1, 1 << 62)(value.get(field)) for field in ("begun", "done")}
+    return {**counts, "name": _word(value.get("name"))}
 
 
 def _stop(value: Any) -> Message:
@@ -182,6 +196,8 @@ FORMS: Dict[str, Dict[str, Take]] = {
         "cause": _or(None, _cause),
     },
     "quiet": {"is_quiet": _flag},
+    "ping": {},
+    "pong": {},
     "stand": {},
     "standings": {"ranks": _some(_standing, _RANKS)},
     "stop": {"reason": _prose, "node_rank": _or(0, _count(0, MANY)), "is_agreed": _or(False, _flag)},

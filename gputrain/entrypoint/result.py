@@ -41,8 +41,7 @@ def make_folders(*folders: str) -> None:
 
 def refuse(environ: Mapping[str, str], why: str) -> int:
     """Tell, where the environment says, that this agent could not start; the answer is its exit code."""
-    from .gang import node_cause
-    from .verdict import verdict
+    from .verdict import node_cause, verdict
 
     rank = environ.get(contract.NODE_RANK, "")
     node_rank = int(rank) if rank.isdigit() else 0

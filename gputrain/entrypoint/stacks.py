@@ -13,7 +13,7 @@ import re
 import signal
 import time
 
-from . import host
+from . import contract, flight, host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ WITHIN_S = 1.5
 """How long ranks have to write them; they take milliseconds, and a stopped process takes for ever."""
 
 SETTLED_S = 0.02
+_FLIGHT = ".flight"
 TRACE_LIMIT = 6000
 """Characters of a stack that travel to node 0."""
 
@@ -52,10 +53,12 @@ def offer() -> None:
         file = open(name, "ab", buffering=0)  # noqa: SIM115  # see _open
         _open.append(file)
         faulthandler.register(NUMBER, file=file, all_threads=True, chain=False)
+        if os.environ.get(contract.HANG_TIMEOUT):  # a thread more, which only those pay for who want it
+            flight.offer(name + _FLIGHT)
 
 
 def take(folder: str) -> List[Standing]:
-    """Rank, local rank, and the stacks of all threads as text, of every process that offers them."""
+    """Rank, local rank, the stacks of all threads as text and what torch recorded, of all that offer them."""
     asked = []
     for name in sorted(os.listdir(folder)) if folder else []:
         found = _NAME.match(name)
@@ -64,11 +67,16 @@ def take(folder: str) -> List[Standing]:
             before = os.path.getsize(path)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(found[3]), NUMBER)
-                asked.append((int(found[1]), int(found[2]), path, before))
+                asked.append((int(found[1]), int(found[2]), path, before, flight.ask(path + _FLIGHT)))
     until = time.monotonic() + WITHIN_S
     return [
-        {"rank": rank, "local_rank": local_rank, "text": _read(path, before, until)}
-        for rank, local_rank, path, before in asked
+        {
+            "rank": rank,
+            "local_rank": local_rank,
+            "text": _read(path, before, until),
+            "recorded": flight.read(path + _FLIGHT, until) if has_flight else {},
+        }
+        for rank, local_rank, path, before, has_flight in asked
     ]
 
 
@@ -93,6 +101,7 @@ def standing(taken: Standing) -> Standing:
     'evaluate at train.py:8'
     """
     main = taken["text"].rstrip().rpartition("(most recent call first):")[2].strip("\n")
+    main = "\n".join(line for line in main.split("\n") if not _is_start(line))
     frames = _FRAME.findall(main)
     return {
         "rank": taken["rank"],
@@ -100,6 +109,7 @@ def standing(taken: Standing) -> Standing:
         "collective": _collective(frames),
         "place": _place(frames),
         "trace": main[:TRACE_LIMIT],
+        "recorded": taken.get("recorded", {}),
     }
 
 
@@ -119,6 +129,12 @@ def _place(frames: List[Tuple[str, str, str]]) -> str:
     for path, line, name in own[:1] or frames[:1]:
         return f"{name} at {os.path.basename(path)}:{line}"
     return ""
+
+
+def _is_start(line: str) -> bool:
+    """Whether it is a frame of what starts every script."""
+    found = _FRAME.match(line)
+    return bool(found and (found[1] == "<string>" or _is_ours(found[1])))
 
 
 def _is_ours(path: str) -> bool:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import selectors
 import socket
 
-from . import contract, wire
-from .gang import lost_node, node_cause
-from .verdict import verdict
+from . import contract, pulse, wire
+from .verdict import lost_node, node_cause, verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ class Uplink:
         self._challenges = ""
         self._link: Optional[wire.Link] = None
         self._is_welcome = self._has_started = self._is_over = False
+        self._pulse = pulse.Pulse(pulse.limit_s(options.hang_timeout))
         self._dial_at = now
         self._hang_up_at = float("inf")
         self._pause = 0.02
@@ -72,11 +72,13 @@ class Uplink:
     def deadline(self) -> float:
         """When `tick` should be called at the latest."""
         if self._has_started or self._is_over:
-            return float("inf")
+            return float("inf") if self._is_over else self._pulse.deadline()
         return min(self._join_by, self._dial_at if self._link is None else self._hang_up_at)
 
     def tick(self, now: float) -> None:
-        """Try to reach node 0, until it is too late."""
+        """Try to reach node 0, until it is too late; once the job runs, see that it still answers."""
+        if self._has_started and not self._is_over and self._pulse.look(now, [0])[1]:
+            self._lose(now, "node 0 answers no more", is_mute=True)
         if self._has_started or self._is_over:
             return
         if now >= self._join_by:
@@ -125,6 +127,7 @@ class Uplink:
         link.flush()
         for message in [] if link.closed else link.receive():
             if self._is_welcome:
+                self._pulse.heard(0, now)
                 self._take(message)
             elif not self._is_met(message, now):
                 return
@@ -164,12 +167,15 @@ class Uplink:
             self._has_started = True
         elif kind == "over":
             self._is_over = True
+        elif kind == "ping":
+            self.send({"type": "pong"}, 0.0)
+            return
         elif kind not in ("stop", "stand", "abort"):
             self._say(f"node 0 sent a message that makes no sense: {message.get('why', kind)}", "WARNING")
             return
         self.inbox.append(message)
 
-    def _lose(self, now: float, trouble: str) -> None:
+    def _lose(self, now: float, trouble: str, is_mute: bool = False) -> None:
         """Close the connection; before the start node 0 is looked for again."""
         assert self._link is not None
         wire.unregister(self._selector, self._link.sock)
@@ -179,9 +185,8 @@ class Uplink:
         self._dial_at, self._hang_up_at = now + 0.5, float("inf")
         if self._has_started and not self._is_over:
             self._is_over = True
-            self.inbox.append(
-                {"type": "orphaned", "cause": lost_node(0, self._cluster.host, self._cluster.name_of(0))}
-            )
+            cause = lost_node(0, self._cluster.host, self._cluster.name_of(0), self._pulse.limit_s * is_mute)
+            self.inbox.append({"type": "orphaned", "cause": cause})
 
     def _end(self, outcome: Dict[str, Any]) -> None:
         self._is_over = True

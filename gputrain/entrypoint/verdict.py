@@ -110,6 +110,21 @@ def verdict(state: str, code: int, cause: Optional[Cause], stop: Optional[Dict[s
     }
 
 
+def lost_node(rank: int, host: str, name: str, silent_s: float = 0.0) -> Dict[str, Any]:
+    """The cause that a node's agent went away, or says nothing though the connection to it stands."""
+    message = f"{name} was lost: its agent or its machine ended without a word"
+    if silent_s:
+        message = f"{name} answers no more: nothing came from it for {silent_s:g} s, though it is connected"
+    return node_cause(contract.NODE_LOSS, rank, host, message)
+
+
+def node_cause(kind: str, rank: int, host: str, message: str) -> Dict[str, Any]:
+    """A cause that is about a node, not about one of its ranks."""
+    cause: Dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
+    cause.update(kind=kind, node_rank=rank, host=host or None, message=message, last_lines=[])
+    return cause
+
+
 def describe(cause: Cause) -> List[str]:
     """A cause as a person reads it: one sentence, then the traceback or the last lines."""
     rank, node, host = cause.get("rank"), cause.get("node_rank"), cause.get("host")

@@ -9,8 +9,8 @@ import subprocess
 import time
 
 from . import contract, host, launch, processes
-from .gang import node_cause
 from .ranks import Rank, explain
+from .verdict import node_cause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

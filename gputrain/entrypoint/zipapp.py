@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 _MAIN = b"from gputrain.entrypoint.__main__ import main\n\nmain()\n"
 _FOLDERS = ("entrypoint", "ddp")
-_FILES = ("keeper/__init__.py", "keeper/cloud.py", "keeper/packages.py", "keeper/prelude.py")
+_FILES = (
+    "keeper/__init__.py",
+    "keeper/cloud.py",
+    "keeper/errand.py",
+    "keeper/packages.py",
+    "keeper/prelude.py",
+)
 _LEFT_OUT = (__name__.rpartition(".")[2] + ".py",)
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

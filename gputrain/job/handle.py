@@ -21,6 +21,7 @@ from gputrain.job.events import Changes, Listener, tell
 from gputrain.job.going import Going, Stays
 from gputrain.job.reading import LogReading
 from gputrain.job.result import Result, ended
+from gputrain.job.stacks import Stacks, ask
 from gputrain.job.watch import JobFuture, JobWatch, Watching, pausing
 from gputrain.job.watcher import StopEvent
 from gputrain.lifecycle import Observation, State, advance
@@ -206,6 +207,24 @@ class Job(LogReading):
         self._going.cancel(self.ref, self._backend)
         with self._lock:
             self._state = advance(self._state, State.STOPPING)
+
+    def stacks(self, timeout: float | str | timedelta = 60.0) -> Stacks:
+        """Where every rank stands: its Python stack, and the collective in which it waits. Disturbs none.
+
+        Args:
+            timeout: seconds to wait for all nodes; those that have not answered by then are told.
+
+        Raises:
+            RequestError: no ranks of it run, or its platform has no way to ask them.
+            JobTimeoutError: no node has answered.
+        """
+        if self.refresh().state is not State.RUNNING:
+            raise RequestError(
+                f"{self.ref.name} is {self.state.value}: no ranks of it run",
+                fix="ask while it runs; the stacks of one that hung are in its error and its log",
+            )
+        nodes = self.candidate.num_nodes if self.candidate else 1
+        return ask(self.ref, self._backend, nodes, seconds_of(timeout), self._sleep)
 
     def ssh_command(self, node: int = 0) -> str:
         """The line with which a person gets to a node. RequestError where a platform lets nobody in."""

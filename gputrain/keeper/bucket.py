@@ -8,6 +8,7 @@ import threading
 import time
 
 from .cloud import Bucket
+from .errand import Errand
 from .status import ABSENT, CANCELLED, PEER, UNABLE
 
 TYPE_CHECKING = False
@@ -30,6 +31,8 @@ class StatusBucket:
         self._job, self._rank, self._journal = job, rank, journal
         self._bucket = Bucket(job["storage"], job["bucket"])
         self._folder = f"{job['folder']}{job['attempt']}/"
+        results = os.path.join(journal.home, "results")
+        self._errand = Errand(self._bucket, self._folder, results, rank)
         self._word, self._absent = "", ", ".join(job["names"])
         self._patience = time.monotonic() + job["boot_wait_s"]
         self._due: Dict[str, Any] = {}
@@ -113,6 +116,7 @@ class StatusBucket:
         try:
             if self._bucket.exists(self._job["cancel"]):
                 return CANCELLED
+            self._errand.round()
             if self._bucket.exists(self._folder + "failed"):
                 return PEER
             if self._absent:

@@ -17,6 +17,7 @@ class Journal:
     """The log of one node. It is the truth; the serial port is where it can be seen at once."""
 
     def __init__(self, home: str, rank: int) -> None:
+        self.home = home
         self.lost_lines = 0
         self.last = b""
         """The last line that an agent wrote."""

@@ -18,6 +18,7 @@ import time
 from gputrain.entrypoint import contract
 
 from .cloud import Bucket, call
+from .errand import Errand, send_out
 from .packages import Refused, install
 
 TYPE_CHECKING = False
@@ -49,6 +50,8 @@ def prepare(job: Any) -> str:
             hold_lock(bucket, job["lock"])
         if count > 1:
             os.environ[contract.TOKEN] = shared_token(bucket, job["lock"] + "-token", rank == 0)
+        results = os.environ[contract.RESULT_DIR] = tempfile.mkdtemp(prefix="gputrain-results-")
+        send_out(Errand(bucket, job["lock"] + "-", results, rank))
     for name, reference in sorted((job.get("secrets") or {}).items()):
         os.environ[name] = read_secret(job["secretmanager"], reference)
     os.environ[contract.CODE_DIR] = os.getcwd()

@@ -19,6 +19,7 @@ _VM = (
     "keeper/cloud.py",
     "keeper/container.py",
     "keeper/disks.py",
+    "keeper/errand.py",
     "keeper/gpus.py",
     "keeper/install.py",
     "keeper/journal.py",

@@ -123,7 +123,8 @@ def test_nodes_that_never_end_do_not_hold_the_verdict_for_ever():
     gang = gang_of()
     end(gang, 0, 0, 1, 10.0, cause())
     gang.tick(11.0)
-    gang.tick(gang.deadline())
+    while gang.verdict is None and gang.deadline() < 100.0:
+        gang.tick(gang.deadline())
     assert gang.verdict["state"] == "failed"
 
 

@@ -23,6 +23,7 @@ FLOORS = (
     ("records",),
     ("backends.base",),
     ("backends.results",),
+    ("backends.stacks",),
     ("backends.google", "backends.status", "backends.asked", "backends.recorder"),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),

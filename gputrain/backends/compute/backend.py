@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Orphan, Request
+from gputrain.backends.base import Bundle, JobRef, LogPage, Orphan, Request
 from gputrain.backends.compute import cleanup, offers, preflight, render
 from gputrain.backends.compute.availability import ZoneAvailability
 from gputrain.backends.compute.calls import Calls
@@ -23,7 +22,7 @@ from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames,
 from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.remains import Remains
 from gputrain.backends.compute.settings import read_settings
-from gputrain.backends.google import packed
+from gputrain.backends.google import StacksInBucket, packed
 from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api
 from gputrain.gcp.objects import Objects
@@ -38,7 +37,7 @@ from gputrain.staging import parcels
 from gputrain.staging.upload import Progress
 
 
-class ComputeEngine(Backend):
+class ComputeEngine(StacksInBucket):
     """Runs jobs on VMs of Compute Engine.
 
     The VMs have no external address, so they reach Google's APIs through Private Google Access, and the
@@ -290,9 +289,11 @@ class ComputeEngine(Backend):
 
     def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
         """The command with which a person gets to a node, through Identity-Aware Proxy."""
-        gang = VmNames.of(self._recorder.known(ref))
-        words = ["gcloud", "compute", "ssh", gang.names[node_rank], "--project", ref.project]
-        return shlex.join([*words, "--zone", gang.zone, "--tunnel-through-iap"])
+        return VmNames.of(self._recorder.known(ref)).ssh_command(ref.project, node_rank)
+
+    def _asks(self, ref: JobRef) -> tuple[Objects, str]:
+        job = JobObjects(bucket=self._settings.bucket, job_id=ref.name)
+        return self._stored, job.attempt(VmNames.of(self._recorder.known(ref)).attempt)
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """Jobs of this bucket, newest first; those whose name starts with ``name``."""

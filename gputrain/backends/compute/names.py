@@ -7,6 +7,7 @@ or an object says by its name whose it is.
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,6 +87,11 @@ class VmNames:
             job_id=request.ref.name, attempt=int(labels[LABEL_ATTEMPT]), zone=request.body["zone"],
             names=request.names, nonce=labels[LABEL_GANG],
         )  # fmt: skip
+
+    def ssh_command(self, project: str, node_rank: int) -> str:
+        """The command with which a person gets to a VM, through Identity-Aware Proxy."""
+        words = ["gcloud", "compute", "ssh", self.names[node_rank], "--project", project]
+        return shlex.join([*words, "--zone", self.zone, "--tunnel-through-iap"])
 
     def owns(self, vm: Mapping[str, Any]) -> bool:
         """Whether a VM was made for this ask: by its name, its job and the nonce, all three."""

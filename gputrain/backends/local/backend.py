@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from gputrain import fields, staging
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
-from gputrain.backends.local import devices, gpus, logs, offers, render, start, states
+from gputrain.backends.local import devices, gpus, logs, offers, render, stacks, start, states
 from gputrain.backends.local.recorder import FolderRecorder
+from gputrain.backends.stacks import AsksForStacks
 from gputrain.errors import JobLostError
 from gputrain.fields import FaultCollector, Field
 from gputrain.keeper import folder
@@ -32,7 +33,7 @@ _ROWS = {
 }
 
 
-class Local(Backend):
+class Local(AsksForStacks, Backend):
     """Runs jobs on this machine: its GPUs where a spec asks for some, CPU ranks with gloo otherwise.
 
     A job goes on when its client ends, and leaves no process behind when it ends itself.
@@ -163,6 +164,14 @@ class Local(Backend):
         path = _folder_of(ref)
         if not states.is_over(path):
             start.ask_to_stop(path)
+
+    def ask_for_stacks(self, ref: JobRef, nonce: str) -> None:
+        """Leave the question where the agents look. Raises as `observe`."""
+        stacks.ask(_folder_of(ref), nonce)
+
+    def stacks(self, ref: JobRef, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        """The answers that are there. Raises as `observe`."""
+        return stacks.read(_folder_of(ref), nonce)
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """The jobs in this backend's folder, newest first; those whose name starts with ``name``."""

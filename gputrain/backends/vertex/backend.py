@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
-from gputrain.backends.google import packed
+from gputrain.backends.base import Bundle, JobRef, LogPage, Request
+from gputrain.backends.google import StacksInBucket, packed
 from gputrain.backends.vertex import logs, offers, once, preflight, render
 from gputrain.backends.vertex.availability import RegionAvailability
 from gputrain.backends.vertex.gcloud import to_gcloud
@@ -23,7 +23,7 @@ from gputrain.backends.vertex.settings import ReductionServer, Transport, read_s
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.backends.vertex.whereabouts import Whereabouts, lost
-from gputrain.gcp import LABEL_GANG, Access, Api, MissingError
+from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects
 from gputrain.gcp.registry import pinned
 from gputrain.gcp.shared import Pace, Shared
 from gputrain.lifecycle import Observation
@@ -39,7 +39,7 @@ MOVED_S = 5.0
 """How long it is believed that a job that found no machines was not made elsewhere."""
 
 
-class VertexAI(Backend):
+class VertexAI(StacksInBucket):
     """Runs jobs as Vertex AI custom jobs.
 
     Args:
@@ -281,6 +281,9 @@ class VertexAI(Backend):
         """Jobs of ours in these regions, newest first."""
         refs = [self._ref(seen.region, seen.job_id) for seen in self._whereabouts.find(name)]
         return tuple(dict.fromkeys(refs))
+
+    def _asks(self, ref: JobRef) -> tuple[Objects, str]:
+        return self._locks.beside(self._look(ref))
 
     def _ref(self, region: str, job_id: str) -> JobRef:
         return JobRef(backend=self.name, project=self._settings.project, place=region, name=job_id)

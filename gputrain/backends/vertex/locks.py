@@ -10,7 +10,7 @@ import attrs
 from gputrain.backends.vertex import render
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.states import SeenJob
-from gputrain.errors import PermissionDeniedError
+from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.gcp import MissingError, Objects, PreconditionError
 from gputrain.gcp.shared import Kept
 from gputrain.records import CANCELLED
@@ -64,6 +64,17 @@ class Locks:
             name = render.lock_of(self._bucket, job_id)
             with contextlib.suppress(PreconditionError):  # a job has it: that one is ended as a job
                 Objects(self._jobs.access, self._bucket.name).write(name, CANCELLED.encode(), if_generation=0)
+
+    def beside(self, seen: SeenJob) -> tuple[Objects, str]:
+        """Where a job's containers look for words of its own, and how their names begin there.
+
+        Raises:
+            RequestError: the job names no bucket.
+        """
+        place = self._place(seen)
+        if place is None:
+            raise RequestError(f"{seen.job_id} has no bucket", fix="ask where the job was submitted from")
+        return Objects(self._jobs.access, place[0].name), f"{place[1]}-"
 
     def _place(self, seen: SeenJob) -> tuple[BucketPrefix, str] | None:
         if self._bucket is not None:

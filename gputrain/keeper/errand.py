@@ -1,0 +1,78 @@
+"""Carries one kind of question from a bucket to the agent of this node, and its answer back.
+
+The agent knows files only, so it is the same on every platform; on this machine the client writes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+
+from gputrain.entrypoint import contract, processes
+
+from .cloud import Bucket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+EVERY_S = 5.0
+"""How often the bucket is asked: 17,280 times a day, for 0.7 cents."""
+
+ANSWER_S = 3.0
+"""How long an agent may take that looks every half second, and takes stacks for 1.5 s at most."""
+
+_NONCE = re.compile(r"[0-9a-f]{8,64}")
+
+
+class Errand:
+    """One node's. Names in the bucket begin with ``prefix``; the agent looks into ``folder``."""
+
+    def __init__(self, bucket: Bucket, prefix: str, folder: str, node_rank: int) -> None:
+        self._bucket, self._prefix, self._folder, self._rank = bucket, prefix, folder, node_rank
+        self._asked: Any = None
+
+    def round(self) -> None:
+        """Look once for a question, and wait a moment for its answer. Raises OSError."""
+        asked = self._bucket.get(self._prefix + contract.STACKS_ASK)
+        if asked is None or asked == self._asked:
+            return
+        self._asked = asked
+        nonce = asked[:100].decode("ascii", "replace").strip()
+        if not _NONCE.fullmatch(nonce):  # it becomes a file's name
+            return
+        os.makedirs(self._folder, exist_ok=True)
+        path = os.path.join(self._folder, contract.STACKS_ASK)
+        with open(path + "-new", "w", encoding="ascii") as file:
+            file.write(nonce)
+        os.replace(path + "-new", path)
+        self._answer(contract.STACKS_FILE.format(nonce=nonce, node_rank=self._rank))
+
+    def _answer(self, name: str) -> None:
+        until = time.monotonic() + ANSWER_S
+        while time.monotonic() < until:
+            with contextlib.suppress(FileNotFoundError):
+                with open(os.path.join(self._folder, name), "rb") as file:
+                    self._bucket.put(self._prefix + name, file.read())
+                return
+            time.sleep(0.1)
+
+
+def send_out(errand: Errand) -> None:
+    """Have it done by a process of its own, for as long as this one lives, whatever program it becomes."""
+    parent = os.getpid()
+    if os.fork():
+        return
+    try:
+        processes.die_with(parent)
+        silent = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(silent, fd)
+        while True:
+            with contextlib.suppress(OSError):  # without the network nobody asks
+                errand.round()
+            time.sleep(EVERY_S)
+    finally:
+        os._exit(0)

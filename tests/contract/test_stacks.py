@@ -1,0 +1,80 @@
+"""A running job can be asked where its ranks stand, and one that stands still is ended with the reason."""
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from gputrain.backends.stacks import AsksForStacks
+from gputrain.job.stacks import ask
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+
+BLOCKED = """
+import os, threading
+def waits_for_ever():
+    print("blocked", flush=True)
+    threading.Event().wait()
+waits_for_ever()
+"""
+SKIPS = """
+import threading, time
+is_up = threading.Event()
+def speak():
+    while not is_up.wait(1.0):
+        print("importing", flush=True)  # which takes its time on a busy machine
+threading.Thread(target=speak).start()
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, loss = dist.get_rank(), torch.ones(1)
+def evaluate():
+    time.sleep(600)
+dist.all_reduce(loss)
+is_up.set()
+if rank == 2:
+    evaluate()
+dist.all_reduce(loss)
+"""
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def asking(road):
+    """The road over a backend whose agents can be asked."""
+    if not isinstance(road.backend, AsksForStacks):
+        pytest.skip("its agents cannot be asked")
+    return road
+
+
+def lines_of(road, ref):
+    return sum(line.message == "blocked" for line in road.lines(ref))
+
+
+def test_where_every_rank_of_every_node_stands_is_told_while_it_runs(asking, script):
+    ref = asking.submit(TrainingSpec(script=script(BLOCKED), num_nodes=2, nproc_per_node=2))
+    until = time.monotonic() + PATIENCE_S
+    while lines_of(asking, ref) < 4:
+        assert time.monotonic() < until, asking.text(ref)
+        asking.rest()
+    for _ in range(2):  # who asks again is answered again
+        found = ask(ref, asking.backend, 2, PATIENCE_S, time.sleep)
+        places = [(one.rank, one.node_rank, one.place) for one in found.ranks]
+        at = "waits_for_ever at train.py:5"
+        assert places == [(0, 0, at), (1, 0, at), (2, 1, at), (3, 1, at)]
+        assert (found.missing, list(found.traces.values())) == ((), [(0, 1, 2, 3)])
+    asking.backend.cancel(ref)
+    asking.end(ref)
+
+
+@pytest.mark.slow
+def test_a_rank_that_skips_a_collective_ends_the_job_with_its_own_stack(asking, script):
+    pytest.importorskip("torch")
+    spec = TrainingSpec(
+        script=script(SKIPS), num_nodes=2, nproc_per_node=2, hang_timeout=timedelta(seconds=6)
+    )
+    seen = asking.end(asking.submit(spec))
+    assert (seen.state, seen.failure.kind, seen.failure.rank) == (State.FAILED, "hang", 2), seen
+    assert "ranks 0, 1, 3 in all_reduce" in seen.failure.message
+    assert "rank 2 never came to it: evaluate at train.py:12" in seen.failure.message
+    assert "rank 2 began 1 and ranks 0, 1, 3 began 2 collectives" in seen.failure.message
+    assert "in evaluate" in seen.failure.traceback

@@ -1,0 +1,168 @@
+"""Who asks an agent where its ranks stand is answered, by whatever the ranks and the machine offer."""
+
+import json
+import shutil
+import time
+
+import pytest
+
+from gputrain.backends.stacks import node_of, read_standings
+from gputrain.entrypoint import contract, hang, messages, pulse
+from gputrain.entrypoint.gang import Gang
+from gputrain.job.stacks import Stack, Stacks
+
+BLOCKED = """
+    import threading
+    def blocked():
+        print("up", flush=True)
+        threading.Event().wait()
+    blocked()
+"""
+AHEAD = """
+    import torch, torch.distributed as dist, threading
+    dist.init_process_group("gloo")
+    rank, loss = dist.get_rank(), torch.ones(1)
+    def waits_for_its_gpu():
+        print("up", flush=True)
+        threading.Event().wait()
+    for step in range(3 if rank else 2):
+        dist.all_reduce(loss, async_op=True)
+    waits_for_its_gpu()
+"""
+
+
+def asked(folder, nonce, until, node=0):
+    (folder / contract.STACKS_ASK).write_text(nonce)
+    answer = folder / contract.STACKS_FILE.format(nonce=nonce, node_rank=node)
+    until(answer.exists, "the answer")
+    return read_standings(answer.read_bytes(), node)
+
+
+def test_whoever_asks_in_the_result_folder_is_answered_each_time(cluster, until, tmp_path):
+    results = tmp_path / "results"
+    node = cluster.start(cluster.script(BLOCKED), nproc=2, flags=[f"--result-dir={results}"])
+    until(lambda: len(node.said("up")) == 2, "the ranks' start")
+    for nonce in ("0123456789abcdef", "fedcba9876543210"):
+        began = time.monotonic()
+        found = asked(results, nonce, until)
+        assert [(one["rank"], one["place"]) for one in found] == [
+            (rank, "blocked at train.py:5") for rank in (0, 1)
+        ]
+        assert "bootstrap" not in found[0]["trace"]
+        took = time.monotonic() - began
+    assert took < 20
+    assert not node.said("stands at")  # it is told to those who ask, not to the log
+
+
+def test_a_word_that_is_no_question_is_passed_over(cluster, until, tmp_path):
+    results = tmp_path / "results"
+    node = cluster.start(cluster.script(BLOCKED), nproc=1, flags=[f"--result-dir={results}"])
+    until(lambda: node.said("up"), "the rank's start")
+    for word in ("", "../../x", "Z" * 16, "ab" * 60):
+        (results / contract.STACKS_ASK).write_text(word)
+    assert asked(results, "0123456789abcdef", until)
+    assert [path.name for path in results.glob("stacks-*")] == ["stacks-0123456789abcdef-0.json"]
+
+
+@pytest.mark.skipif(shutil.which("py-spy") is None, reason="py-spy is not installed")
+def test_a_program_of_ones_own_is_looked_into_by_py_spy(cluster, until, tmp_path):
+    import sys
+
+    results, script = tmp_path / "results", cluster.script(BLOCKED)
+    words = ("sh", "-c", f"{sys.executable} -u {script}; true")
+    node = cluster.start(*words, nproc=1, flags=["--launcher=none", f"--result-dir={results}"])
+    until(lambda: node.said("up"), "the program's start")
+    (found,) = asked(results, "0123456789abcdef", until)
+    assert found["place"] == "blocked at train.py:5"
+
+
+def test_ranks_that_stand_at_one_place_are_told_apart_by_what_they_began(cluster, until, tmp_path):
+    results = tmp_path / "results"
+    flags = [f"--result-dir={results}", "--hang-timeout=600"]
+    node = cluster.start(cluster.script(AHEAD), nproc=3, flags=flags)
+    until(lambda: len(node.said("up")) == 3, "the ranks' start", within=60)
+    found = asked(results, "0123456789abcdef", until)
+    assert [one["recorded"]["0"]["begun"] for one in found] == [2, 3, 3]
+    guilty, story = hang.story(found)
+    assert guilty["rank"] == 0
+    assert "rank 0 began 2 and ranks 1, 2 began 3 collectives, the last of them gloo:all_reduce" in story
+
+
+def test_an_answer_may_hold_anything():
+    odd = [{"rank": True}, {"rank": 1, "place": 3, "recorded": {"0": {"begun": "x"}, "1": 4}}, 7, None]
+    (one,) = read_standings(json.dumps({"ranks": odd}).encode(), 4)
+    assert (one["rank"], one["node_rank"], one["place"], one["recorded"]) == (1, 4, "", {})
+    for junk in (b"", b"[]", b"[" * 100_000, b'{"ranks": 1}', b"\xff"):
+        assert read_standings(junk, 0) == ()
+    assert (node_of("x/lock-stacks-ab-3.json", "ab"), node_of("stacks-ab-../3.json", "ab")) == (3, None)
+
+
+def test_nodes_may_tell_of_collectives_and_nothing_else():
+    rank = {"rank": 0, "local_rank": 0, "collective": "", "place": "", "trace": ""}
+    good = {**rank, "recorded": {"0": {"begun": 2, "done": 1, "name": "x"}}}
+    assert messages.read({"type": "standings", "ranks": [good]})["ranks"] == [good]
+    assert messages.read({"type": "standings", "ranks": [rank]})["ranks"][0]["recorded"] == {}
+    bad = {**rank, "recorded": {"0": {"begun": "2", "done": 1, "name": "x"}}}
+    assert messages.read({"type": "standings", "ranks": [bad]})["type"] == messages.NONSENSE
+
+
+def test_a_node_that_did_not_answer_is_named():
+    one = Stack(rank=0, local_rank=0, node_rank=0, collective="", place="f at t.py:1", trace="x")
+    assert Stacks(ranks=(one,), missing=(1,)).story.endswith("; node 1 did not answer")
+    told = hang.cause(300, [], left=[], mute=["node 1"])
+    assert told["message"].endswith("node 1 did not tell in time where its ranks stand")
+
+
+def test_who_answers_is_slow_and_who_answers_no_more_is_lost():
+    beat = pulse.Pulse(40.0)
+    now, asked_for, lost = 0.0, set(), []
+    while not lost:
+        to_ask, lost = beat.look(now, [1, 2])
+        asked_for.update(to_ask)
+        for node in to_ask:
+            if node == 1:
+                beat.heard(1, now + 0.1)
+        now = beat.deadline()
+        assert now <= 60
+    assert (lost, asked_for) == ([2], {1, 2})
+
+
+def test_who_was_held_up_itself_blames_nobody_for_it():
+    beat = pulse.Pulse(40.0)
+    beat.look(0.0, [1])
+    assert beat.look(1000.0, [1])[1] == []  # this machine was stopped, and so it heard nothing
+    beat.heard(1, 1000.1)
+    assert beat.look(1010.0, [1])[1] == []
+
+
+def test_a_node_whose_agent_stands_still_is_a_node_lost():
+    gang = Gang(2, {"job": "j", "attempt": "0"}, lambda rank: f"node {rank}", 100.0)
+    for rank in (0, 1):
+        hello = {"job": "j", "attempt": "0", "num_nodes": 2, "node_rank": rank, "nproc": 1, "port": 1}
+        assert gang.hello(hello, "10.0.0.1") is None
+    gang.start()
+    now = 0.0
+    while gang.verdict is None and now < 1000:
+        gang.tick(now)
+        if any(message["type"] == "abort" for _, message in gang.outbox):
+            break
+        now = gang.deadline()
+    cause = gang.outbox[-1][1]["cause"]
+    assert (cause["kind"], cause["node_rank"]) == (contract.NODE_LOSS, 1)
+    assert (
+        cause["message"] == "node 1 answers no more: nothing came from it for 120 s, though it is connected"
+    )
+    assert now <= 155
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("frozen", [0, 1])
+def test_a_stopped_agent_is_found_on_either_side(cluster, until, frozen):
+    import signal
+
+    nodes = cluster.start_all(cluster.script(BLOCKED), nodes=2, nproc=1, flags=["--hang-timeout=12"])
+    until(lambda: all(node.said("up") for node in nodes), "the ranks' start")
+    nodes[frozen].signal(signal.SIGSTOP)
+    other = nodes[1 - frozen].wait(90)
+    assert (other.code, other.cause["kind"], other.cause["node_rank"]) == (69, "node_lost", frozen), other.out
+    assert "answers no more" in other.cause["message"]
