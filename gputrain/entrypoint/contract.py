@@ -140,6 +140,12 @@ RESULT_MARKER = "GPUTRAIN_RESULT "
 RESULT_FILE = "result-{node_rank}.json"
 """Name of the result document in the result folder; it appears whole or not at all."""
 
+KILLED = "killed"
+"""Beside it: a line of seconds since 1970 for each rank that a signal ended; it wrote nothing after that."""
+
+BY_SIGNAL = 128
+"""Exit codes above are of signals."""
+
 BEAT_FILE = "beat"
 """Beside the error documents; its time is that of the last step of any rank of the node."""
 

@@ -106,6 +106,14 @@ def reap() -> Dict[int, Ending]:
     return ended
 
 
+def note_killed(path: str, at: float) -> None:
+    """Note that a process was killed: what it wrote until then, seconds since 1970, may be half a file."""
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a") as file:
+            file.write(f"{at}\n")
+
+
 def tell(pids: Iterable[int], number: int) -> None:
     """Send a signal to children of ours."""
     for pid in pids:

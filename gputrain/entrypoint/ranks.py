@@ -41,6 +41,8 @@ class Rank:
         self.signal: Optional[str] = None
         self.ended_at = 0.0
         self.was_told: Optional[str] = None
+        self.told_at: Optional[float] = None
+        """Seconds since 1970."""
         self.is_reported = False
         self._process: Optional[subprocess.Popen[bytes]] = None
 
@@ -75,7 +77,7 @@ class Rank:
         """Take in how it ended."""
         self.exit_code, self.ended_at = ending.exit_code, time.monotonic()
         if ending.signal is not None:
-            self.exit_code = 128 + ending.signal
+            self.exit_code = contract.BY_SIGNAL + ending.signal
             with contextlib.suppress(ValueError):
                 self.signal = signal.Signals(ending.signal).name
         if self._process is not None:
@@ -86,6 +88,7 @@ class Rank:
         if not self.is_running:
             return
         self.was_told = self.was_told or why
+        self.told_at = self.told_at or time.time()
         processes.tell(self._stop_targets(), signal.SIGTERM)
 
     def _stop_targets(self) -> List[int]:

@@ -120,8 +120,16 @@ class Workers:
         ended = processes.reap()
         for rank in (one for one in self.ranks if one.pid in ended):
             rank.end(ended[rank.pid])
+            self._note_if_killed(rank)
             if rank.exit_code not in (contract.DONE, contract.STOPPED):
                 rank.kill_session()
+
+    def _note_if_killed(self, rank: Rank) -> None:
+        """For whoever sends what ranks write: one that heeds SIGTERM may write until it ends itself by it."""
+        if self._options.result_dir and (rank.exit_code or 0) > contract.BY_SIGNAL:
+            heeds = rank.told_at and rank.exit_code == contract.BY_SIGNAL + signal.SIGTERM
+            at = rank.told_at if heeds and rank.told_at else time.time()
+            processes.note_killed(os.path.join(self._options.result_dir, contract.KILLED), at)
 
     def _reports_at(self, rank: Rank) -> float:
         return float("inf") if rank.is_reported or rank.exit_code is None else rank.ended_at + LAST_WORDS_S

@@ -55,21 +55,19 @@ def access_token() -> str:
 
 
 def call(
-    method: str, url: str, body: Any = None, accept: Any = (), size: int | None = None, take: Any = None
+    method: str, url: str, body: Any = None, accept: Any = (), headers: Any = (), take: Any = None
 ) -> Any:
     """What Google answers, as bytes; None for a status in ``accept``. Raises CallFailed.
 
     Args:
-        body: bytes, or an open file of ``size`` bytes.
+        body: bytes, or what gives its pieces each time that it is sent; then ``headers`` have its length.
         take: reads the reply instead, each time from its beginning.
     """
 
     def once() -> Any:
-        headers = {"Authorization": "Bearer " + access_token(), "Content-Type": "application/octet-stream"}
-        if size is not None:
-            body.seek(0)
-            headers["Content-Length"] = str(size)
-        request = urllib.request.Request(url, data=body, headers=headers, method=method)
+        sent = {"Authorization": "Bearer " + access_token(), "Content-Type": "application/octet-stream"}
+        data = body() if callable(body) else body
+        request = urllib.request.Request(url, data=data, headers={**sent, **dict(headers)}, method=method)
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:
             return reply.read() if take is None else take(reply)
 
@@ -101,13 +99,13 @@ class Bucket:
     def __init__(self, storage: str, name: str) -> None:
         self._storage, self._name = storage, name
 
-    def put(self, name: str, body: Any, only_if_absent: bool = False, size: int | None = None) -> Any:
+    def put(self, name: str, body: Any, only_if_absent: bool = False) -> Any:
         """Write an object; its generation, or None where it was to be new and is not."""
         query = {"uploadType": "media", "name": name, "fields": "generation"}
         if only_if_absent:
             query["ifGenerationMatch"] = "0"
         url = f"{self._storage}/upload/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
-        answer = call("POST", url, body, accept=(412,) if only_if_absent else (), size=size)
+        answer = call("POST", url, body, accept=(412,) if only_if_absent else ())
         return None if answer is None else json.loads(answer)["generation"]
 
     def get(self, name: str, generation: Any = None, take: Any = None) -> Any:

@@ -1,32 +1,47 @@
-"""Keeps a folder of this VM and a ``gs://`` place alike, so that all nodes see one folder of checkpoints.
+"""Keeps a folder of this VM and a ``gs://`` place alike: all nodes see one folder of checkpoints.
 
-Files that are new or have changed go up, objects that are new or have changed come down, and what node 0
+Files that are whole and new go up. Objects come down: all of them before the job begins, later those of
+node 0 or of somebody outside, and small ones, so that N nodes do not each bring the shards of N. What node 0
 removes is removed everywhere. Markers (``COMPLETE``) go last and are removed first, so that what a marker
-vouches for is there while the marker is. Says ``filled`` once the folder holds all that the bucket does;
-ends when standard input does, after sending the rest.
+vouches for is there while the marker is. Says ``filled`` once the folder holds all that the bucket does; ends
+when standard input does, after sending the rest.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import select
-import shutil
 import signal
+import stat
 import sys
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 
-from .cloud import Bucket
+from .store import Changed, Item, Store
+from .whole import Wholeness, is_written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable, Dict, Iterable, Tuple
 
 EVERY_S = 0.5
+LIST_EVERY_S = 20.0
+"""How often the bucket is listed: three times a minute, which costs about 2 cents a day for a folder and node
+($0.05 for 10,000 operations of class A). Source: cloud.google.com/storage/pricing, read 2026-11-22."""
+
+SMALL = 1 << 20
+"""Bytes of what comes down from any node while the job runs: it may be a word to the others."""
+
+AFTER_FAULT_S = 5.0
+THREADS = 8
 MARKER = "COMPLETE"
 DRAFTS = (".tmp", ".part")
-DRAFT = ".gputrain-mirror.part"
+DRAFT = ".gputrain-mirror-%d.part"
 """An object on its way into a folder; a name of its own, as the object's may be as long as a name can be."""
 
 NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP)
@@ -34,36 +49,91 @@ NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.EN
 
 
 class Mirror:
-    """One folder and its place in the bucket."""
+    """One folder and its place in the bucket.
 
-    def __init__(self, bucket: Bucket, prefix: str, folder: str, may_remove: bool) -> None:
-        self.bucket, self.prefix, self.folder, self.may_remove = bucket, prefix, folder, may_remove
-        self.alike: dict[str, tuple[Any, str]] = {}
+    Args:
+        node: the rank of this one; what node 0 removes is removed everywhere.
+        whole: tells which files may go.
+    """
+
+    def __init__(self, store: Store, folder: str, node: int, whole: Wholeness) -> None:
+        self.store, self.folder, self.node, self.whole = store, folder, node, whole
+        self.alike: Dict[str, Tuple[Any, str]] = {}
         """Path -> what the file and the object were when they were last the same."""
-        self.left_out: dict[str, str] = {}
+        self.there: Dict[str, Item] = {}
+        """The objects as they were listed last."""
+        self.left_out: Dict[str, str] = {}
         """Path -> generation of objects that cannot be files here, each said once."""
+        self._threads = ThreadPoolExecutor(THREADS)
+        self._drafts = itertools.count()
+        self._listed_at = 0.0
 
-    def round(self) -> None:
-        """Make both alike once."""
-        here, there = self.files(), self.objects()
-        for path in sorted(self.alike, key=by_marker, reverse=True):
-            if path not in here and path not in there:
-                del self.alike[path]
-            elif path not in here and self.may_remove:
-                self.bucket.remove(self.prefix + path)
-                there.pop(path)
-                del self.alike[path]
-            elif path not in there and not self.may_remove:
+    def fill(self) -> None:
+        """Bring all that lies in the bucket."""
+        self.list()
+        self.bring_all(self.there)
+
+    def round(self, is_last: bool = False) -> None:
+        """Make both alike once; at last nothing more comes down."""
+        if not is_last and time.monotonic() >= self._listed_at + LIST_EVERY_S:
+            self.list()
+            self.take(self.files())
+        here = self.files()
+        if self.node == 0:
+            self.drop(here)
+        self.send_all(here, is_last)
+
+    def list(self) -> None:
+        """Read which objects there are, of those whose names are plain paths below the prefix."""
+        self._listed_at = time.monotonic()
+        self.there = {path: item for path, item in self.store.items().items() if is_plain(path)}
+
+    def take(self, here: Dict[str, Any]) -> None:
+        """Bring what is new in the bucket and due here; remove here what node 0 has removed."""
+        same = {path for path, (stamp, _) in self.alike.items() if here.get(path) == stamp}
+        for path in sorted(same - self.there.keys(), key=by_marker, reverse=True):
+            if self.node:
                 self.unlink(path)
-                here.pop(path)
-        for path in sorted({*here, *there}, key=by_marker):
-            file, generation = self.alike.get(path, (None, ""))
-            if path in here and here[path] != file:
-                self.send(path)
-            elif path in there and there[path] not in (generation, self.left_out.get(path)):
-                self.bring(path, there[path])
+        self.bring_all(
+            path
+            for path, item in self.there.items()
+            if (path in same or path not in here)
+            and (path not in self.alike or item.generation != self.alike[path][1])
+            and (item.node in ("", "0", str(self.node)) or item.size <= SMALL)
+        )
 
-    def files(self) -> dict[str, Any]:
+    def drop(self, here: Dict[str, Any]) -> None:
+        """Remove from the bucket what was removed here; with a folder, all that lies in it there."""
+        gone = {path for path in self.alike if path not in here}
+        folders = {os.path.dirname(path) for path in gone} - {""}
+        lost = tuple(one + "/" for one in folders if not os.path.isdir(self.full(one)))
+        gone.update(path for path in self.there if lost and path.startswith(lost))
+        for path in sorted(gone, key=by_marker, reverse=True):
+            self.store.remove(self.store.prefix + path)
+            self.there.pop(path, None)
+            self.alike.pop(path, None)
+
+    def send_all(self, here: Dict[str, Any], is_last: bool) -> None:
+        """Send what has changed and is whole; a marker once all below its folder is sent."""
+        changed = [path for path, stamp in here.items() if not self.is_alike(path, stamp)]
+        due = [path for path in changed if self.whole.may_go(path, self.full(path), here[path], is_last)]
+        self.each(lambda path: self.send(path, here[path]), [one for one in due if not is_marker(one)])
+        left = [path for path in changed if not is_marker(path) and not self.is_alike(path, here[path])]
+        for path in filter(is_marker, due):
+            if not any(one.startswith(path[: -len(MARKER)]) for one in left):
+                self.send(path, here[path])
+        for path in left if is_last else ():
+            complain(f"{path} was being written when its process was killed: the bucket keeps what it has")
+
+    def is_alike(self, path: str, stamp: Any) -> bool:
+        """Whether a file is in the bucket as it is."""
+        return path in self.alike and self.alike[path][0] == stamp
+
+    def each(self, do: Callable[[str], Any], paths: Iterable[str]) -> None:
+        """Do something for many files at once. Raises the first OSError."""
+        deque(self._threads.map(do, paths), maxlen=0)
+
+    def files(self) -> Dict[str, Any]:
         """What tells one content of each file from another, by its path below the folder."""
         found = {}
         for root, _, names in os.walk(self.folder):
@@ -74,46 +144,42 @@ class Mirror:
                     found[os.path.relpath(full, self.folder)] = stamp
         return found
 
-    def objects(self) -> dict[str, str]:
-        """Generation of every object whose name is a plain path below the prefix."""
-        listed = self.bucket.list(self.prefix)
-        names = {name[len(self.prefix) :]: generation for name, generation in listed.items()}
-        return {path: generation for path, generation in names.items() if is_plain(path)}
+    def send(self, path: str, stamp: Any) -> None:
+        """Put a file into the bucket; one that is written again meanwhile comes another time."""
 
-    def send(self, path: str) -> None:
-        """Put a file into the bucket as it is now; one that is still written comes again."""
-        full = os.path.join(self.folder, path)
+        def is_whole() -> bool:
+            return of(os.fstat(file.fileno())) == stamp and not is_written(self.full(path))
+
         try:
-            stamp = stamp_of(full)
-            with open(full, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                generation = self.bucket.put(self.prefix + path, file if size else b"", size=size or None)
-        except FileNotFoundError:
+            with open(self.full(path), "rb", buffering=0) as file:
+                self.alike[path] = stamp, self.store.send(path, file, is_whole)
+        except (FileNotFoundError, Changed):
             return
-        self.alike[path] = (stamp, generation)
 
-    def bring(self, path: str, generation: str) -> None:
+    def bring_all(self, paths: Iterable[str]) -> None:
+        """Take objects into the folder, markers last."""
+        due = [path for path in paths if self.left_out.get(path) != self.there[path].generation]
+        self.each(self.bring, [path for path in due if not is_marker(path)])
+        self.each(self.bring, filter(is_marker, due))
+
+    def bring(self, path: str) -> None:
         """Take an object into the folder; the file appears whole, and nothing is written through a link."""
-        full = os.path.join(self.folder, path)
+        full, generation = self.full(path), self.there[path].generation
         try:
-            where = self.own_folder(os.path.dirname(full))
-            draft = os.path.join(where, DRAFT)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with open(os.open(draft, flags, 0o644), "wb") as file:
-                found = self.bucket.get(self.prefix + path, generation, take=lambda reply: copy(reply, file))
-            if found is None:
-                os.unlink(draft)
-                return
-            os.replace(draft, full)
+            draft = os.path.join(self.own_folder(os.path.dirname(full)), DRAFT % next(self._drafts))
+            try:
+                with open(opened_anew(draft), "wb") as file:
+                    is_there = self.store.bring(path, generation, file)
+                if is_there:
+                    os.replace(draft, full)
+                    self.alike[path] = stamp_of(full), generation
+            finally:
+                unlink(draft)
         except OSError as error:
             if error.errno not in NO_PLACE:
                 raise
             self.left_out[path] = generation
             complain(f"{path} in the bucket cannot be a file here: {error.strerror}")
-            return
-        self.alike[path] = (stamp_of(full), generation)
 
     def own_folder(self, where: str) -> str:
         """A folder below ours, made where it is missing. Raises OSError where a link leads out of ours."""
@@ -125,16 +191,35 @@ class Mirror:
 
     def unlink(self, path: str) -> None:
         """Remove a file that node 0 has removed, and its folder when that is empty."""
-        full = os.path.join(self.folder, path)
-        os.unlink(full)
+        os.unlink(self.full(path))
         del self.alike[path]
-        if not os.listdir(os.path.dirname(full)):
-            os.rmdir(os.path.dirname(full))
+        if not os.listdir(os.path.dirname(self.full(path))):
+            os.rmdir(os.path.dirname(self.full(path)))
+
+    def full(self, path: str) -> str:
+        """Where a file lies."""
+        return os.path.join(self.folder, path)
 
 
-def by_marker(path: str) -> tuple[bool, str]:
+def opened_anew(path: str) -> int:
+    """A descriptor of a new file, whatever stood in its place."""
+    unlink(path)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+
+
+def unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def is_marker(path: str) -> bool:
+    """Whether a file says of its folder that all of it is there."""
+    return path.endswith("/" + MARKER)
+
+
+def by_marker(path: str) -> Tuple[bool, str]:
     """Markers after all else, or before it the other way round."""
-    return path.endswith("/" + MARKER), path
+    return is_marker(path), path
 
 
 def is_plain(path: str) -> bool:
@@ -142,24 +227,17 @@ def is_plain(path: str) -> bool:
     return not {"", ".", ".."} & set(path.split("/")) and "\0" not in path and not path.endswith(DRAFTS)
 
 
-def stamp_of(full: str) -> tuple[int, int, int] | None:
+def stamp_of(full: str) -> Tuple[int, int, int] | None:
     """What changes when a plain file does; None for anything else."""
     try:
         facts = os.lstat(full)
     except OSError:
         return None
-    return (
-        (facts.st_ino, facts.st_size, facts.st_mtime_ns)
-        if os.path.isfile(full) and not os.path.islink(full)
-        else None
-    )
+    return of(facts) if stat.S_ISREG(facts.st_mode) else None
 
 
-def copy(reply: Any, file: Any) -> bool:
-    file.seek(0)
-    file.truncate()
-    shutil.copyfileobj(reply, file, 1 << 20)
-    return True
+def of(facts: os.stat_result) -> Tuple[int, int, int]:
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def complain(what: str) -> None:
@@ -172,22 +250,24 @@ def main() -> None:
     order = json.loads(sys.argv[1])
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the ranks may save after it
     os.makedirs(order["folder"], exist_ok=True)
-    mirror = Mirror(
-        Bucket(order["storage"], order["bucket"]), order["prefix"], order["folder"], order["may_remove"]
-    )
+    store = Store(order["storage"], order["bucket"], order["prefix"], order["node"])
+    whole = Wholeness(order["killed"], is_strict=order["is_strict"])
+    mirror = Mirror(store, order["folder"], order["node"], whole)
     try:
-        mirror.round()
+        mirror.fill()
     except OSError as error:
         sys.stdout.write(f"{error}\n")
         sys.exit(1)
     sys.stdout.write("filled\n")
     sys.stdout.flush()
-    is_last = False
+    is_last, pause_s = False, EVERY_S
     while not is_last:
-        is_last = bool(select.select([sys.stdin], [], [], EVERY_S)[0])
+        is_last = bool(select.select([sys.stdin], [], [], pause_s)[0])
+        pause_s = EVERY_S
         try:
-            mirror.round()
+            mirror.round(is_last)
         except OSError as error:
+            pause_s = AFTER_FAULT_S
             complain(f"the folder and the bucket could not be made alike: {error}")
             if is_last:
                 sys.exit(1)

@@ -36,15 +36,17 @@ class Mirrors:
         """The processes that mirror."""
         return self._ends.keys()
 
-    def fill(self, keeper: Keeper, place: str, name: str) -> str:
-        """The folder that is kept like a ``gs://`` place, filled with what is there already."""
+    def fill(self, keeper: Keeper, place: str, name: str, killed: str, is_strict: bool) -> str:
+        """The folder that is kept like a ``gs://`` place, filled with what is there; as of `Wholeness`."""
         bucket, _, prefix = place[len("gs://") :].partition("/")
         order = {
             "storage": self._job["storage"],
             "bucket": bucket,
             "prefix": prefix.rstrip("/") + "/",
             "folder": os.path.join(self._folder, name),
-            "may_remove": self._rank == 0,
+            "node": self._rank,
+            "killed": killed,
+            "is_strict": is_strict,
         }
         said: List[str] = []
 

@@ -31,7 +31,9 @@ _VM = (
     "keeper/serial.py",
     "keeper/startup.py",
     "keeper/status.py",
+    "keeper/store.py",
     "keeper/vm.py",
+    "keeper/whole.py",
 )
 """What a VM needs before the code of its job has come."""
 

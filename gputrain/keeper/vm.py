@@ -75,6 +75,7 @@ class Vm:
         self._began = time.monotonic()
         self._mirrors = Mirrors(job, ROOT, self.data, self.rank, self.journal)
         self._agent, self._lines = 0, threading.Thread()
+        self._killed = os.path.join(self.home, "results", contract.KILLED)
         self._caches: Dict[str, str] = {}
 
     def _was_here(self) -> bool:
@@ -115,7 +116,8 @@ class Vm:
     def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:
         env = self._environment(attempt)
         for variable, name in ((contract.CHECKPOINT_DIR, "checkpoints"), (contract.OUTPUT_DIR, "output")):
-            env[variable] = self._mirrors.fill(keeper, self.job[name], name)
+            is_strict = name == "checkpoints"  # half an output, a log for one, is better than none
+            env[variable] = self._mirrors.fill(keeper, self.job[name], name, self._killed, is_strict)
         argv = ["-c", LOADER, ROOT, json.dumps(self.job["order"])]
         image = self.job["image"]
         if image:
@@ -141,9 +143,11 @@ class Vm:
         return self._mirrors.pids
 
     def finish(self, keeper: Keeper) -> Dict[str, Any]:
+        ending = keeper.endings.get(self._agent)
+        if self._agent and (ending is None or ending.signal or ending.exit_code in KILLED):
+            processes.note_killed(self._killed, time.time())  # and with it its ranks, whatever they wrote
         self._mirrors.end(keeper)
         result = self._result()
-        ending = keeper.endings.get(self._agent)
         if ending is None:
             return {"result": result}
         self._lines.join(LINES_S)

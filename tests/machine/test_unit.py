@@ -150,3 +150,29 @@ def test_requirements_come_beside_the_torch_of_the_image_or_are_refused(road, sp
     assert f"torch {metadata.version('torch')}" in said
     assert "has 1.0" not in said
     gone()
+
+
+def test_a_rank_that_is_killed_leaves_no_half_checkpoint_in_the_bucket(road, spec, inside, stored, gone):
+    script = (
+        "import os, signal, time\n"
+        "path = os.path.join(os.environ['GPUTRAIN_CHECKPOINT_DIR'], 'latest.pt')\n"
+        "with open(path, 'w') as file: file.write('whole')\n"
+        "with open(os.path.join(os.environ['GPUTRAIN_OUTPUT_DIR'], 'log'), 'w') as log:\n"
+        "    log.write('a line')\n"
+        "    log.flush()\n"
+        "    print('saved', flush=True)\n"
+        "    while not os.path.exists('/var/go'): time.sleep(0.05)\n"
+        "    file = open(path, 'w')\n"
+        "    file.write('hal')\n"
+        "    file.flush()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ref = road.submit(spec(script, checkpoint_dir="gs://my-bucket/ckpt", output_dir="gs://my-bucket/out"))
+    road.until(ref, lambda _: stored("ckpt/latest.pt") == "whole")
+    inside("touch", "/var/go")
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "killed")
+    assert stored("ckpt/latest.pt") == "whole"
+    assert stored("out/log") == "a line"
+    assert "latest.pt was being written when its process was killed" in road.text(ref)
+    gone()

@@ -5,8 +5,9 @@ import os
 import pytest
 
 import gputrain_emulator
-from gputrain.keeper.cloud import Bucket
 from gputrain.keeper.mirror import Mirror
+from gputrain.keeper.store import Store
+from gputrain.keeper.whole import Wholeness
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
 from gputrain_emulator.storage import Storage
 
@@ -25,10 +26,12 @@ def mirror(tmp_path, monkeypatch):
 
         def make(content):
             (tmp_path / "folder").mkdir()
-            bucket = Bucket(cloud.endpoints.storage, "my-bucket")
+            store = Store(cloud.endpoints.storage, "my-bucket", "ckpt/", 0)
             for name, data in content.items():
-                bucket.put(f"ckpt/{name}", data)
-            return Mirror(bucket, "ckpt/", str(tmp_path / "folder"), may_remove=True)
+                store.put(f"ckpt/{name}", data)
+            return Mirror(
+                store, str(tmp_path / "folder"), 0, Wholeness(str(tmp_path / "killed"), is_strict=True)
+            )
 
         yield make
         server.close()
@@ -41,14 +44,14 @@ def told(capsys):
 def test_an_object_beside_others_below_its_name_is_left_out_and_said_once(mirror, tmp_path, capsys):
     made = mirror({"a": b"1", "a/b": b"22", "c": b"333"})
     for _ in range(3):
-        made.round()
+        made.fill()
     assert (tmp_path / "folder" / "c").read_bytes() == b"333"
     assert told(capsys).count("cannot be a file here") == 1
 
 
 def test_a_name_that_is_too_long_for_a_file_is_left_out(mirror, tmp_path, capsys):
     made = mirror({"x" * 300: b"1", "y" * 255: b"2"})
-    made.round()
+    made.fill()
     assert os.listdir(tmp_path / "folder") == ["y" * 255]
     assert "too long" in told(capsys)
 
@@ -58,7 +61,7 @@ def test_nothing_is_written_through_a_linked_folder(mirror, tmp_path, capsys):
     outside.mkdir()
     made = mirror({"latest/evil": b"1"})
     os.symlink(outside, tmp_path / "folder" / "latest")
-    made.round()
+    made.fill()
     assert os.listdir(outside) == []
     assert "a link stands in its way" in told(capsys)
 
@@ -68,7 +71,7 @@ def test_a_linked_file_is_replaced_and_not_written_through(mirror, tmp_path):
     outside.write_bytes(b"mine")
     made = mirror({"file": b"theirs"})
     os.symlink(outside, tmp_path / "folder" / "file")
-    made.round()
+    made.fill()
     assert outside.read_bytes() == b"mine"
 
 
@@ -76,7 +79,7 @@ def test_a_linked_draft_is_not_written_through(mirror, tmp_path):
     outside = tmp_path / "outside"
     outside.write_bytes(b"mine")
     made = mirror({"file": b"theirs"})
-    os.symlink(outside, tmp_path / "folder" / ".gputrain-mirror.part")
-    made.round()
+    os.symlink(outside, tmp_path / "folder" / ".gputrain-mirror-0.part")
+    made.fill()
     assert outside.read_bytes() == b"mine"
     assert (tmp_path / "folder" / "file").read_bytes() == b"theirs"

@@ -1,0 +1,103 @@
+"""Files of a folder as objects below a prefix, sent and brought in blocks that no memory minds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import urllib.parse
+
+from .cloud import Bucket, call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, NamedTuple
+
+    class Item(NamedTuple):
+        """An object: its generation, bytes, and the node that sent it (empty: no node did)."""
+
+        generation: str
+        size: int
+        node: str
+
+else:
+    from collections import namedtuple
+
+    Item = namedtuple("Item", "generation size node")
+
+BLOCK = 1 << 20
+EDGE = "gputrain-part"
+NODE = "gputrain-node"
+"""Of an object's metadata: the rank of the node that sent it."""
+
+
+class Changed(Exception):
+    """The file was written while it was sent, so its object was not made."""
+
+
+class Store(Bucket):
+    """The objects below a prefix, sent by one node."""
+
+    def __init__(self, storage: str, bucket: str, prefix: str, node: int) -> None:
+        super().__init__(storage, bucket)
+        self.prefix, self._node = prefix, str(node)
+
+    def items(self) -> Dict[str, Item]:
+        """All that lies there, by its name below the prefix."""
+        found: Dict[str, Item] = {}
+        query = {"prefix": self.prefix, "fields": "items(name,generation,size,metadata),nextPageToken"}
+        while True:
+            url = f"{self._storage}/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
+            page = json.loads(call("GET", url))
+            for item in page.get("items", ()):
+                node = str((item.get("metadata") or {}).get(NODE, ""))
+                name = item["name"][len(self.prefix) :]
+                found[name] = Item(item["generation"], int(item.get("size", 0)), node)
+            query["pageToken"] = page.get("nextPageToken", "")
+            if not query["pageToken"]:
+                return found
+
+    def send(self, path: str, file: Any, is_whole: Callable[[], bool]) -> str:
+        """Make an object of an open file; its generation. Until all of it is there the old one stays.
+
+        Raises Changed where ``is_whole`` says at the end that it was written meanwhile.
+        """
+        about = {"name": self.prefix + path, "metadata": {NODE: self._node}}
+        head = (
+            f"--{EDGE}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps(about)}\r\n"
+            f"--{EDGE}\r\nContent-Type: application/octet-stream\r\n\r\n"
+        ).encode()
+        tail = f"\r\n--{EDGE}--\r\n".encode()
+        size = os.fstat(file.fileno()).st_size
+
+        def pieces() -> Iterator[bytes]:
+            file.seek(0)
+            yield head
+            left = size
+            while left:
+                block = file.read(min(BLOCK, left))
+                if not block:
+                    raise Changed
+                left -= len(block)
+                yield block
+            if not is_whole():  # the request stays unfinished, which makes no object
+                raise Changed
+            yield tail
+
+        url = f"{self._storage}/upload/storage/v1/b/{self._name}/o?uploadType=multipart&fields=generation"
+        headers = {
+            "Content-Type": f"multipart/related; boundary={EDGE}",
+            "Content-Length": str(len(head) + size + len(tail)),
+        }
+        return str(json.loads(call("POST", url, pieces, headers=headers))["generation"])
+
+    def bring(self, path: str, generation: str, file: Any) -> bool:
+        """Write an object into an open file; False where it is gone."""
+
+        def take(reply: Any) -> bool:
+            file.seek(0)
+            file.truncate()
+            shutil.copyfileobj(reply, file, BLOCK)
+            return True
+
+        return self.get(self.prefix + path, generation, take=take) is not None

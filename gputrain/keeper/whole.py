@@ -1,0 +1,80 @@
+"""Which files of a folder are whole: closed by whoever wrote them, and not by the death of their writer.
+
+A file that is written is not whole, nor is one that its writer left behind when it was killed: half of a
+checkpoint in the place of the last good one would be the end of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Tuple
+
+SETTLE_S = 5.0
+"""How long a file is left alone after it was closed. A process that is killed closes its files before the
+agent hears of its end: one with much memory, and GPUs, may take seconds for that."""
+
+TICK_S = 0.1
+"""How much later than the signal a process that does not handle it may seem to have written."""
+
+
+class Wholeness:
+    """Judges files by what is seen of them round by round.
+
+    Args:
+        killed: the file in which the agent notes when a rank was killed.
+        is_strict: whether what a killed process left is held back at the end as well.
+    """
+
+    def __init__(self, killed: str, is_strict: bool) -> None:
+        self._killed, self._is_strict = killed, is_strict
+        self._closed: Dict[str, Tuple[Any, float]] = {}
+        """Path -> what it was when it was seen closed, and since when it has been that."""
+
+    def may_go(self, path: str, full: str, stamp: Any, is_last: bool) -> bool:
+        """Whether a file that has changed may be sent now. ``is_last``: nobody is left who writes."""
+        if is_last and not self._is_strict:
+            return True
+        if is_written(full):
+            self._closed.pop(path, None)
+            return False
+        now = time.time()
+        known, since = self._closed.get(path, (None, now))
+        if known != stamp:
+            since = now
+            self._closed[path] = stamp, now
+        killed_at, written_at = self._killed_at(), stamp[2] / 1e9
+        if written_at <= killed_at + TICK_S and since > killed_at - SETTLE_S:
+            return False
+        return is_last or now - since >= SETTLE_S
+
+    def _killed_at(self) -> float:
+        with contextlib.suppress(OSError, ValueError), open(self._killed) as file:
+            return max(float(line) for line in file)
+        return 0.0
+
+
+def is_written(full: str) -> bool:
+    """Whether somebody has a file open for writing: the kernel gives no lease on such a one."""
+    try:
+        fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return True  # gone, or no plain file any more
+    try:
+        fcntl.fcntl(
+            fd, fcntl.F_SETSIG, signal.SIGURG
+        )  # who opens it just now is told of by a signal: SIGIO kills
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN  # else a file system without leases: time has to do
+    finally:
+        os.close(fd)
+    return False
