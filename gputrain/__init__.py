@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
     from gputrain.preflight import Check as Check, Checks as Checks
     from gputrain.records import ConflictError as ConflictError
-    from gputrain.spec import TrainingSpec as TrainingSpec
+    from gputrain.spec import Image as Image, TrainingSpec as TrainingSpec
     from gputrain.trainer import PlannedJob as PlannedJob, Trainer as Trainer, attach as attach
 
 _ROOMS = {
@@ -62,7 +62,7 @@ _ROOMS = {
     "catalog": "ProvisioningModel",
     "lifecycle": "State",
     "records": "ConflictError",
-    "spec": "TrainingSpec",
+    "spec": "Image TrainingSpec",
     "planning": "Attempt Candidate Ledger Plan Refusal",
     "preflight": "Check Checks",
     "backends.local": "Local",

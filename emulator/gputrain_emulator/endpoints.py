@@ -13,6 +13,7 @@ class Endpoints:
     def __init__(self, url: str, dispatcher: Dispatcher) -> None:
         self.url = url
         self.compute = self.aiplatform = self.storage = self.logging = url
+        self.artifactregistry = self.cloudbuild = url
         self.cloudbilling = self.cloudquotas = self.serviceusage = self.resourcemanager = self.iam = (
             self.registry
         ) = self.secretmanager = url

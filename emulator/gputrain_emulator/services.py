@@ -14,6 +14,8 @@ HOMES = {
     "serviceusage": ("v1",),
     "iam": ("v1", "v3"),
     "registry": ("v2",),
+    "repositories": ("v1",),
+    "builds": ("v1",),
     "compute": ("compute",),
     "cloudbilling": ("v1",),
     "cloudquotas": ("v1",),

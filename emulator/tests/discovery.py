@@ -31,6 +31,8 @@ SERVICES = (
     "iam.v1",
     "secretmanager.v1",
     "oauth2.v2",
+    "cloudbuild.v1",
+    "artifactregistry.v1",
 )
 
 # Served by Google without a document in the package: the token endpoint, Cloud Quotas, manifests of images,

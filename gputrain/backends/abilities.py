@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gputrain.backends.base import (
     Attaches,
     Backend,
+    BuildsImages,
     CleansUp,
     Completes,
     OpensShells,
@@ -21,6 +22,7 @@ from gputrain.backends.stacks import AsksForStacks
 
 ABILITIES: tuple[type, ...] = (
     Attaches,
+    BuildsImages,
     Completes,
     SendsCode,
     KeepsRecords,

@@ -24,6 +24,7 @@ from gputrain.spec import GpuRequest, TrainingSpec
 
 if TYPE_CHECKING:
     from gputrain.catalog import Price
+    from gputrain.images import Works
     from gputrain.preflight import Checks
     from gputrain.quota import Quotas
 
@@ -65,9 +66,8 @@ class JobRef:
             form, fix = "gputrain://backend/project/place/name", "copy it from job.uri"
             fault = Fault(field="uri", value=repr(uri), allowed=f"the form {form}", fix=fix)
             raise SpecError(f"{uri!r} names no job: it must have the form {form}", faults=(fault,))
-        backend, name = parts[0], parts[-1]
         project, place = parts[1:-1] or ("", "")
-        return cls(backend=backend, project=project, place=place, name=name)
+        return cls(backend=parts[0], project=project, place=place, name=parts[-1])
 
     def __str__(self) -> str:
         return self.uri
@@ -161,15 +161,9 @@ class Backend(Protocol):
 
     @abstractmethod
     def render(
-        self,
-        spec: TrainingSpec,
-        candidate: Candidate,
-        job_id: str,
-        bundle: Bundle,
-        *,
-        attempt: int = 0,
-        nonce: str = "",
-    ) -> Request:
+        self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle, *,
+        attempt: int = 0, nonce: str = "",
+    ) -> Request:  # fmt: skip
         """The request that would start the job. Pure.
 
         Args:
@@ -222,6 +216,16 @@ class Completes(Protocol):
 
 
 @runtime_checkable
+class BuildsImages(Protocol):
+    """Its jobs run in containers, and the project has a place for images of its own."""
+
+    @property
+    @abstractmethod
+    def works(self) -> Works:
+        """Where they are built, once each, and kept."""
+
+
+@runtime_checkable
 class SendsCode(Protocol):
     """Its jobs find their code where it was put for them."""
 
@@ -267,13 +271,9 @@ class TellsQuotas(Protocol):
 
     @abstractmethod
     def quotas(
-        self,
-        gpus: Sequence[GpuRequest] = (),
-        *,
-        num_nodes: int = 1,
-        models: Sequence[ProvisioningModel] = (),
-        regions: Sequence[str] = (),
-    ) -> Quotas:
+        self, gpus: Sequence[GpuRequest] = (), *, num_nodes: int = 1,
+        models: Sequence[ProvisioningModel] = (), regions: Sequence[str] = (),
+    ) -> Quotas:  # fmt: skip
         """A row for each kind, model and region; where none is named, for all there are."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from gputrain import catalog
 from gputrain.backends.base import Backend, Bundle, JobRef
@@ -14,11 +14,12 @@ from gputrain.catalog import Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.gcp import Access, Objects, reservations
 from gputrain.gcp.shared import Found
+from gputrain.images import ImageHome, Works
 from gputrain.planning import Candidate, Limit
 from gputrain.quota.book import in_short
 from gputrain.spec import TrainingSpec
 from gputrain.staging import parcels
-from gputrain.staging.upload import BucketPrefix
+from gputrain.staging.upload import BucketPrefix, Progress
 
 MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -29,14 +30,53 @@ MOST_LABELS = 56
 """64 are allowed on a resource; the rest is for our own."""
 
 
-def packed(access: Access, spec: TrainingSpec, bucket: BucketPrefix, home: str) -> Bundle:
-    """The bundle of code that travels through a bucket. As of `parcels.pack`."""
-    found = parcels.pack(access, spec, bucket, home)
-    return Bundle(location=found.location, argv=found.argv, sha256=found.sha256, content=found.content)
+class GoogleSettings(Protocol):
+    """What both clouds' settings say."""
+
+    @property
+    def home(self) -> str:
+        """The first region, in which the bucket lies."""
+
+    @property
+    def code_bucket(self) -> BucketPrefix:
+        """The bucket that code travels through."""
+
+    @property
+    def image_repository(self) -> ImageHome | None:
+        """Where images are kept that are built for jobs."""
 
 
-class StacksInBucket(AsksForStacks, Backend):
-    """A backend that asks agents through the bucket of their job, and reads there what they answer."""
+S = TypeVar("S", bound=GoogleSettings)
+
+
+class GoogleBackend(Backend, AsksForStacks, Generic[S]):
+    """What both clouds do alike: code and questions travel through a bucket, images lie in a registry."""
+
+    _access: Access
+    _settings: S
+    _progress: Progress | None
+
+    def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
+        """Pack the code; it is sent when the job is submitted, and only if the bucket does not have it.
+
+        Raises:
+            SpecError: no bucket was named, or something in the folder cannot travel.
+            RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
+        """
+        found = parcels.pack(self._access, spec, self._settings.code_bucket, self._settings.home)
+        return Bundle(location=found.location, argv=found.argv, sha256=found.sha256, content=found.content)
+
+    def send(self, bundle: Bundle) -> None:
+        """Put the code into the bucket, where it lacks it; RequestError where there is none to put."""
+        where, bucket = bundle.location, self._settings.code_bucket
+        parcels.send(self._access, bucket, where, bundle.content, progress=self._progress)
+
+    @property
+    def works(self) -> Works:
+        """Where this project's images are built: in the first region, and kept in ``image_repository``."""
+        access, region = self._access, self._settings.home
+        home = self._settings.image_repository or ImageHome.usual(access.project, region)
+        return Works(access=access, home=home, bucket=self._settings.code_bucket, region=region)
 
     def _asks(self, ref: JobRef) -> tuple[Objects, str]:
         """Where the agents of a job look, and how the names of questions and answers begin there."""

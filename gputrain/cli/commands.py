@@ -16,9 +16,11 @@ from gputrain.cli.wording import Spoken, spoken
 from gputrain.errors import Fault, JobError, SpecError
 from gputrain.job import Job
 from gputrain.lifecycle import State
+from gputrain.spec import Image
 from gputrain.spec.durations import parse_duration
 from gputrain.spec.gpu import parse_gpu
 from gputrain.tables import Table
+from gputrain.terminal import safe
 from gputrain.trainer import Trainer, attach
 from gputrain.view import PlainLines
 
@@ -185,6 +187,27 @@ def _cancel(options: argparse.Namespace) -> Exit:
     return Exit.OK
 
 
+def _build(options: argparse.Namespace) -> Exit:
+    image = Image(
+        base=options.base, requirements=options.requirements or (), dockerfile=options.dockerfile,
+        context=options.context, builder=options.builder,
+    )  # fmt: skip
+    built = _trainer(options).build(
+        image,
+        told=_tell_build,
+        create_repository=options.create_repository,
+    )
+    if options.json:
+        tell(built.to_dict())
+    else:
+        say(built.reference)
+    return Exit.OK
+
+
+def _tell_build(line: str) -> None:
+    sys.stderr.write(f"{safe(line)}\n")
+
+
 def _clean_up(options: argparse.Namespace) -> Exit:
     """Show what is left behind; it goes once a person who has seen it, or ``--yes``, says so."""
     trainer = _trainer(options)
@@ -270,5 +293,6 @@ _COMMANDS = {
     "stacks": _stacks,
     "logs": _logs,
     "cancel": _cancel,
+    "build": _build,
     "clean-up": _clean_up,
 }

@@ -55,7 +55,8 @@ SHELLS = ("bash", "zsh", "fish")
 FLAGS: Mapping[str, str] = {
     **{flag[2:].replace("-", "_"): flag for flag, *_ in SPEC_FLAGS},
     "backends": "--backend", "backend": "--backend", "project": "--project", "regions": "--region",
-    "region": "--region", "bucket": "--bucket", "service_account": "--service-account",
+    "region": "--region", "bucket": "--bucket", "image_repository": "--image-repository",
+    "service_account": "--service-account",
     "idempotency_key": "--idempotency-key", "script": "", "job": "", "module": "-m",
     "command": "--", "args": "--",
     "grep": "--grep", "rank": "--rank", "tail": "--tail", "since": "--since", "timeout": "--timeout",
@@ -138,6 +139,7 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
     jobs.add_argument("--state", action="append", metavar="STATE", help="those in this state; repeat it")
     jobs.add_argument("--since", metavar="WHEN", help="those made since then, or so long ago: 2h, 1d")
     _of_one_job(add, places)
+    _build(add("build", "build and push a container image, once for the same content", places))
     clean_up = add("clean-up", "show what has no living job, and ask to remove it", places)
     clean_up.add_argument("--yes", action="store_true", help="remove it without asking")
     completion = add("completion", "what a shell needs to complete our words")
@@ -188,6 +190,7 @@ def _places() -> Parser:
     group.add_argument("--region", action="append", dest="regions", metavar="REGION",
                        help="repeat in order of preference")  # fmt: skip
     group.add_argument("--bucket", metavar="gs://BUCKET")
+    group.add_argument("--image-repository", metavar="NAME", help="where images that are built are kept")
     group.add_argument("--service-account", metavar="EMAIL", help="the account that jobs run as")
     group.add_argument(
         "--endpoint", metavar="URL", help="an emulator on this machine, for all of Google's APIs"
@@ -214,6 +217,19 @@ def _spec() -> Parser:
 def _gpus(parser: Parser) -> None:
     parser.add_argument("gpu", nargs="?", metavar="KIND[:COUNT]", help="any name of a GPU")
     parser.add_argument("--region", metavar="REGION", help="only machines that this region has")
+
+
+def _build(parser: Parser) -> None:
+    parser.add_argument("dockerfile", nargs="?", metavar="DOCKERFILE", help="of the image; or name a --base")
+    parser.add_argument("--context", metavar="FOLDER", help="what it reads; its own folder unless said")
+    parser.add_argument("--base", metavar="IMAGE", help="an image to begin with, instead of a Dockerfile")
+    parser.add_argument(
+        "--requirements", metavar="REQ", action="append", help="to put on the base; repeat it"
+    )
+    parser.add_argument(
+        "--builder", metavar="WORD", default="cloud-build", help="cloud-build, docker, podman"
+    )
+    parser.add_argument("--create-repository", action="store_true", help="make it where there is none")
 
 
 def _quotas(parser: Parser) -> None:

@@ -30,6 +30,9 @@ ROWS = {
     "regions": Field(fields.many(fields.text), "a list of regions", 'regions = ["us-central1"]'),
     "project": Field(fields.text, "a project's id", 'project = "my-project"'),
     "bucket": Field(fields.text, "gs://bucket or gs://bucket/prefix", 'bucket = "gs://my-bucket"'),
+    "image_repository": Field(
+        fields.text, "a repository", 'image_repository = "us-central1-docker.pkg.dev/PROJECT/NAME"'
+    ),
     "service_account": Field(fields.text, "an e-mail address", 'service_account = "NAME@PROJECT.iam...com"'),
     "endpoint": Field(fields.text, "the address of an emulator", 'endpoint = "http://127.0.0.1:8080"'),
 }

@@ -14,7 +14,9 @@ class Api(enum.Enum):
 
     AIPLATFORM = "aiplatform"
     AIPLATFORM_GRPC = "aiplatform_grpc"
+    ARTIFACTREGISTRY = "artifactregistry"
     CLOUDBILLING = "cloudbilling"
+    CLOUDBUILD = "cloudbuild"
     CLOUDQUOTAS = "cloudquotas"
     COMPUTE = "compute"
     IAM = "iam"
@@ -41,7 +43,9 @@ class Endpoints:
 
     aiplatform: str = "https://{region}-aiplatform.googleapis.com"
     aiplatform_grpc: str = "{region}-aiplatform.googleapis.com:443"
+    artifactregistry: str = "https://artifactregistry.googleapis.com"
     cloudbilling: str = "https://cloudbilling.googleapis.com"
+    cloudbuild: str = "https://cloudbuild.googleapis.com"
     cloudquotas: str = "https://cloudquotas.googleapis.com"
     compute: str = "https://compute.googleapis.com"
     iam: str = "https://iam.googleapis.com"

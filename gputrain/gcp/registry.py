@@ -71,7 +71,7 @@ class Manifest:
 
 
 def pinned(access: Access, image: str) -> str:
-    """The image by its digest where Google's registry tells it, else as it was given.
+    """The image by its digest alone, where it is given or Google's registry tells it, else as it was given.
 
     The job then runs what the tag meant when it was submitted, on every node and after every restart.
     It is asked each time: a tag that was pushed again means something else now.
@@ -79,7 +79,7 @@ def pinned(access: Access, image: str) -> str:
     """
     name = ImageName.parse(image)
     if name is None or "@" in image:
-        return image
+        return image if name is None else name.by_digest(name.reference)
     try:
         found = find_manifest(access, name)
     except GputrainError as error:

@@ -165,8 +165,8 @@ def _of_requirements(spec: TrainingSpec) -> Iterator[str]:
 
 
 def _of_shape(spec: TrainingSpec, shape: catalog.Shape) -> Iterator[str]:
-    if spec.image:
-        yield from map(str, catalog.image_faults(spec.image, shape))
+    if spec.image_name:
+        yield from map(str, catalog.image_faults(spec.image_name, shape))
     life = shape.gpu.lifecycle
     if life.stage is Stage.DEPRECATED:
         instead = f"; take {' or '.join(shape.gpu.instead)} instead" if shape.gpu.instead else ""

@@ -12,7 +12,7 @@ from gputrain.errors import Fault, NoFitError
 from gputrain.planning.candidates import Candidate, Refusal
 from gputrain.planning.explain import explain, warnings
 from gputrain.planning.ladder import is_open
-from gputrain.spec import TrainingSpec, format_duration
+from gputrain.spec import Image, TrainingSpec, format_duration
 from gputrain.tables import Shown, Table
 
 
@@ -48,6 +48,8 @@ class Plan(Shown):
     """What is wrong with the code: `submit` would refuse it before anything is made."""
     notes: tuple[str, ...] = ()
     """What may be wrong with it; they are among the `warnings`."""
+    builds: Image | None = None
+    """The image that `submit` builds first; the spec names it already."""
     travels: str = ""
     """How many files and bytes would be sent, and what an ignore file holds back; empty: nothing is sent."""
     shown_at: datetime | None = attrs.field(default=None, eq=False, repr=False)
@@ -155,6 +157,7 @@ class Plan(Shown):
             "faults": [attrs.asdict(one) for one in self.faults],
             "warnings": list(self.warnings),
             "travels": self.travels,
+            "builds": None if self.builds is None else self.builds.to_dict(),
         }
 
     def _parts(self) -> Sequence[Table]:

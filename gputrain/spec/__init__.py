@@ -3,12 +3,14 @@
 from gputrain.secrets import looks_secret, redact
 from gputrain.spec.durations import format_duration, parse_duration
 from gputrain.spec.gpu import GpuRequest, parse_gpu
+from gputrain.spec.image import Image
 from gputrain.spec.training import TrainingSpec
 from gputrain.spec.typed import EntryKind, Launcher
 
 __all__ = [
     "EntryKind",
     "GpuRequest",
+    "Image",
     "Launcher",
     "TrainingSpec",
     "format_duration",

@@ -30,6 +30,7 @@ from gputrain.fields import (
 from gputrain.secrets import HIDDEN
 from gputrain.spec.durations import parse_duration
 from gputrain.spec.gpu import parse_gpus
+from gputrain.spec.image import read_image
 from gputrain.spec.typed import EntryKind, Launcher
 
 # 63 is Compute's limit for an instance name; the job's random suffix and a node's number take up to 14.
@@ -105,7 +106,11 @@ _ROWS = {
     "machine_type": Field(
         named("(?=.{1,100}$){word}"), "the name of a machine type", "machine_type='a3-highgpu-8g'"
     ),
-    "image": Field(named(), "a container image", "image='REGION-docker.pkg.dev/P/R/I@sha256:…'"),
+    "image": Field(
+        read_image,
+        "a container image, or what one is made of",
+        "image='REGION-docker.pkg.dev/P/R/I@sha256:…', or gputrain.Image(...)",
+    ),
     "source_dir": _PATH,
     "checkpoint_dir": _PATH,
     "output_dir": _PATH,

@@ -18,6 +18,7 @@ from gputrain.secrets import HIDDEN, looks_secret, redact
 from gputrain.spec import read
 from gputrain.spec.durations import format_duration
 from gputrain.spec.gpu import GpuRequest
+from gputrain.spec.image import Image
 from gputrain.spec.typed import DEFAULTS, NAMES, EntryKind, Launcher, SpecFields
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class TrainingSpec:
             in order of preference.
         reservation: name of the reservation to use.
         machine_type: Google's machine type, where the GPU and count leave a choice.
-        image: container image to run in; best by digest.
+        image: container image to run in, best by digest; or an `Image` or a Dockerfile's path, to be built.
         env: environment of the ranks. Never secrets: those go by reference in ``secrets``.
         secrets: variable name to ``secret://projects/P/secrets/S/versions/V``, resolved inside the job.
         source_dir: folder that travels with the job; the script's own folder unless said.
@@ -97,7 +98,7 @@ class TrainingSpec:
     provisioning_model: tuple[ProvisioningModel, ...]
     reservation: str | None
     machine_type: str | None
-    image: str | None = attrs.field(repr=_redacted)
+    image: str | Image | None = attrs.field(repr=_redacted)
     env: Mapping[str, str] = attrs.field(repr=_hide)
     secrets: Mapping[str, str]
     source_dir: str | None = attrs.field(repr=_redacted)
@@ -143,6 +144,13 @@ class TrainingSpec:
             case EntryKind.FUNCTION:
                 return str(value.__name__)
         return str(value)
+
+    @property
+    def image_name(self) -> str | None:
+        """The image's name; of one that is yet to be named, what it is made from."""
+        if isinstance(self.image, Image):
+            return self.image.base or self.image.dockerfile
+        return self.image
 
     @property
     def longest_queue(self) -> timedelta:
@@ -227,6 +235,8 @@ def _plain(value: object) -> object:
             return format_duration(value)
         case GpuRequest():
             return str(value)
+        case Image():
+            return value.to_dict()
         case Mapping():
             return dict(value)
     return value
@@ -237,7 +247,8 @@ def _warn_of_secrets(spec: TrainingSpec) -> None:
     for field in ("args", "command", "requirements"):
         texts = getattr(spec, field) or ()
         suspects += [f"{field}[{n}]" for n, value in enumerate(texts) if looks_secret(value)]
-    suspects += [f for f in ("image", "checkpoint_dir", "output_dir") if looks_secret(getattr(spec, f) or "")]
+    suspects += [f for f in ("checkpoint_dir", "output_dir") if looks_secret(getattr(spec, f) or "")]
+    suspects += ["image"] * looks_secret(spec.image_name or "")
     suspects += [f"labels[{name!r}]" for name, value in spec.labels.items() if looks_secret(value)]
     if suspects:
         warnings.warn(

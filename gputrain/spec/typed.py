@@ -6,10 +6,11 @@ import enum
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from gputrain.catalog import ProvisioningModel
 from gputrain.spec.gpu import GpuRequest
+from gputrain.spec.image import Image
 
 
 class Launcher(enum.Enum):
@@ -54,7 +55,7 @@ class PointFields(TypedDict, total=False):
     provisioning_model: Model | Sequence[Model] | None
     reservation: str | None
     machine_type: str | None
-    image: str | None
+    image: FilePath | Image | Mapping[str, Any] | None
     env: Mapping[str, str] | None
     secrets: Mapping[str, str] | None
     source_dir: FilePath | None

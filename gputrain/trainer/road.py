@@ -19,8 +19,9 @@ from gputrain.job.watcher import StopEvent
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
 from gputrain.records import Board
 from gputrain.spans import span
-from gputrain.spec import TrainingSpec
+from gputrain.spec import Image, TrainingSpec
 from gputrain.staging.checks import examine
+from gputrain.trainer import images
 from gputrain.trainer.claim import Boards
 from gputrain.trainer.climb import Surroundings
 from gputrain.trainer.memory import Memory
@@ -66,12 +67,14 @@ class Road:
 
     def plan(self, spec: TrainingSpec) -> Plan:
         """Every way the spec could run, with the facts of now."""
+        asked, (spec, note) = spec, images.named(self._backends, spec)
         wanted = candidates(spec, [backend.supply for backend in self._backends.values()])
         wanted = weigh(wanted, self._facts(wanted.candidates))
         code = examine(spec, is_sent=any(one.provisioning_model for one in wanted.candidates))
         return Plan(
             spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=self.now(),
-            faults=code.faults, notes=code.warnings, travels=code.travels,
+            faults=code.faults, notes=(*code.warnings, *([note] if note else ())), travels=code.travels,
+            builds=asked.image if note and isinstance(asked.image, Image) else None,
         )  # fmt: skip
 
     def requests(self, plan: Plan, job_id: str) -> tuple[Mapping[str, Any], ...]:
@@ -89,6 +92,7 @@ class Road:
             fix = "plan for VertexAI, whose custom jobs gcloud makes from a file"
             fault = Fault(field="backend", value=repr(best.backend), allowed="one with such jobs", fix=fix)
             raise SpecError(f"gcloud makes no jobs of {best.backend}: {fault}", faults=(fault,))
+        plan = images.with_image(self._backends, plan)
         bundle = backend.stage(plan.spec, job_id)
         request = whole(backend, plan.spec, best, job_id, bundle)
         if isinstance(backend, SendsCode):
@@ -109,6 +113,7 @@ class Road:
         plan.check_fits()
         if plan.is_stale(self.now()):
             plan = attrs.evolve(plan, candidates=self._read_anew(plan.candidates), made_at=self.now())
+        plan = images.with_image(self._backends, plan)
         around = self._around if stop is None else attrs.evolve(self._around, rest=pausing(stop))
         placing = Placing(around, plan, job_id)
         placed = placing.submit(is_new=is_new)

@@ -19,6 +19,7 @@ from gputrain.spec.entry import Entry, make_job_id
 from gputrain.spec.typed import Model, SpecFields
 from gputrain.trainer.choice import chosen
 from gputrain.trainer.found import JobList, wanted
+from gputrain.trainer.images import built, named
 from gputrain.trainer.many import Maps
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.quotas import read as read_quotas
@@ -29,7 +30,9 @@ from gputrain.trainer.wish import spec_asked
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from gputrain.images import BuiltImage, Told
     from gputrain.preflight import Checks
+    from gputrain.spec import Image
     from gputrain.view import ProgressWord
 
 
@@ -99,7 +102,7 @@ class Trainer(Maps):
 
         if entry is None and not fields:
             return examined(self._backends.values(), None, "")
-        spec = spec_asked(entry, fields)
+        spec, _ = named(self._backends, spec_asked(entry, fields))
         return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key))
 
     def quotas(
@@ -128,6 +131,22 @@ class Trainer(Maps):
             self._backends.values(), gpu=gpu, num_nodes=num_nodes,
             provisioning_model=provisioning_model, region=region,
         )  # fmt: skip
+
+    def build(self, image: Image, *, told: Told | None = None, create_repository: bool = False) -> BuiltImage:
+        """Build and push an image, unless it is there; `submit` does so by itself.
+
+        It is kept where the first backend with a place for images says; ``built.reference`` is its name by
+        digest. A build goes on where this process ends, and the next call watches it.
+
+        Args:
+            told: takes each line that the build writes; the log of ``gputrain`` unless said.
+            create_repository: make the repository where there is none.
+
+        Raises:
+            RequestError, SpecError: the build failed, with the end of its log; what goes in cannot travel.
+            AccessError, TransientError: as Google's services answer.
+        """
+        return built(self._backends, image, told=told, create_repository=create_repository)
 
     def submit(
         self,

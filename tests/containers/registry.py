@@ -23,6 +23,10 @@ from gputrain_emulator.errors import ApiError
 
 PROGRAM = shutil.which("docker-registry")
 READ = "artifactregistry.repositories.downloadArtifacts"
+PASSED_ON = ("Accept", "Content-Type", "Content-Range", "Host")
+PASSED_BACK = (
+    "Content-Type", "Content-Length", "Docker-Content-Digest", "Docker-Upload-UUID", "Location", "Range"
+)  # fmt: skip
 PATIENCE_S = 20.0
 
 
@@ -81,15 +85,11 @@ class ArtifactRegistry:
         class Door(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_GET(self) -> None:
-                door.answer(self)
-
-            def do_HEAD(self) -> None:
-                door.answer(self)
-
             def log_message(self, *_: Any) -> None:
                 pass
 
+        for verb in ("GET", "HEAD", "POST", "PATCH", "PUT"):
+            setattr(Door, f"do_{verb}", lambda request: door.answer(request))
         self._server = _listening(Door)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
@@ -126,12 +126,12 @@ class ArtifactRegistry:
             self._say(request, who, *self._behind(request))
 
     def _behind(self, request: BaseHTTPRequestHandler) -> tuple[int, bytes, dict[str, str]]:
-        headers = {"Accept": request.headers.get("Accept", "*/*")}
-        asked = urllib.request.Request(self.behind + request.path, headers=headers, method=request.command)
+        headers = {name: ", ".join(found) for name in PASSED_ON if (found := request.headers.get_all(name))}
+        body = _body(request) if request.command in ("POST", "PATCH", "PUT") else None
+        asked = urllib.request.Request(self.behind + request.path, body, headers, method=request.command)
         try:
             with urllib.request.urlopen(asked, timeout=60) as reply:
-                kept = ("Content-Type", "Content-Length", "Docker-Content-Digest")
-                found = {name: reply.headers[name] for name in kept if name in reply.headers}
+                found = {name: reply.headers[name] for name in PASSED_BACK if name in reply.headers}
                 return reply.status, reply.read(), found
         except urllib.error.HTTPError as error:
             return error.code, error.read(), {}
@@ -148,6 +148,17 @@ class ArtifactRegistry:
         if request.command != "HEAD":
             with contextlib.suppress(BrokenPipeError):
                 request.wfile.write(body)
+
+
+def _body(request: BaseHTTPRequestHandler) -> bytes:
+    if request.headers.get("Transfer-Encoding") != "chunked":
+        return request.rfile.read(int(request.headers.get("Content-Length", 0)))
+    chunks = []
+    while size := int(request.rfile.readline().partition(b";")[0], 16):
+        chunks.append(request.rfile.read(size))
+        request.rfile.readline()
+    request.rfile.readline()
+    return b"".join(chunks)
 
 
 def _token(authorization: str) -> str:

@@ -19,7 +19,7 @@ FLOORS = (
     ("spec", "gcp", "causes"),
     ("quota",),
     ("planning", "staging"),
-    ("preflight", "refresh"),
+    ("preflight", "refresh", "images"),
     ("records",),
     ("backends.base",),
     ("backends.results",),

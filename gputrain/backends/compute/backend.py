@@ -21,8 +21,8 @@ from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, home_of
 from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.remains import Remains
-from gputrain.backends.compute.settings import read_settings
-from gputrain.backends.google import StacksInBucket, packed
+from gputrain.backends.compute.settings import ComputeSettings, read_settings
+from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import region_of
 from gputrain.gcp import Access, Api
 from gputrain.gcp.objects import Objects
@@ -33,11 +33,10 @@ from gputrain.preflight import Checks
 from gputrain.quota import Quotas
 from gputrain.records import CANCELLED, BucketBoard, ended
 from gputrain.spec import GpuRequest, TrainingSpec
-from gputrain.staging import parcels
 from gputrain.staging.upload import Progress
 
 
-class ComputeEngine(StacksInBucket):
+class ComputeEngine(GoogleBackend[ComputeSettings]):
     """Runs jobs on VMs of Compute Engine.
 
     The VMs have no external address, so they reach Google's APIs through Private Google Access, and the
@@ -47,6 +46,8 @@ class ComputeEngine(StacksInBucket):
         project: the project's id.
         regions: where to run, in order of preference; the bucket lies in the first.
         bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, status and logs.
+        image_repository: where images that are built for jobs are kept, ``LOCATION-docker.pkg.dev/PROJECT/
+            NAME``; the repository ``gputrain`` of the first region unless said.
         service_account: the account that the VMs run as; ``gputrain@PROJECT.iam.gserviceaccount.com``
             unless said.
         network: VPC network of the first interface.
@@ -83,6 +84,7 @@ class ComputeEngine(StacksInBucket):
         *,
         regions: Sequence[str],
         bucket: str,
+        image_repository: str | None = None,
         service_account: str | None = None,
         network: str = "default",
         subnetwork: str | None = None,
@@ -108,7 +110,8 @@ class ComputeEngine(StacksInBucket):
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = read_settings(
-            project=project, regions=regions, bucket=bucket, service_account=service_account,
+            project=project, regions=regions, bucket=bucket,
+            image_repository=image_repository, service_account=service_account,
             network=network, subnetwork=subnetwork, gpu_subnetworks=gpu_subnetworks, boot_image=boot_image,
             image_family=image_family, disk_gib=disk_gib, disk_type=disk_type, python=python,
             placement_policy=placement_policy, driver_wait_s=driver_wait_s, external_ip=external_ip,
@@ -173,30 +176,10 @@ class ComputeEngine(StacksInBucket):
         """What jobs need, or this one: looked at all at once; nothing is made."""
         return preflight.preflight(self._calls, self._settings, spec, wanted, job_id)
 
-    def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
-        """Pack the code; it is sent when the job is submitted, and only if the bucket does not have it.
-
-        Raises:
-            SpecError: something in the folder cannot travel.
-            RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
-        """
-        return packed(self._access, spec, self._settings.bucket, self._settings.home)
-
-    def send(self, bundle: Bundle) -> None:
-        """Put the code into the bucket, where it lacks it; RequestError where there is none to put."""
-        where, content = bundle.location, bundle.content
-        parcels.send(self._access, self._settings.bucket, where, content, progress=self._progress)
-
     def render(
-        self,
-        spec: TrainingSpec,
-        candidate: Candidate,
-        job_id: str,
-        bundle: Bundle,
-        *,
-        attempt: int = 0,
-        nonce: str = "",
-    ) -> Request:
+        self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle, *,
+        attempt: int = 0, nonce: str = "",
+    ) -> Request:  # fmt: skip
         """A draft of the VMs that would be made. Pure."""
         apis = {"storage": Api.STORAGE, "compute": Api.COMPUTE, "secretmanager": Api.SECRETMANAGER}
         addresses = {name: self._access.url(api) for name, api in apis.items()}

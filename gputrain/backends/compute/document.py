@@ -47,7 +47,7 @@ def job(
         "gpus": shape.api_gpu_count,
         "driver_wait_s": settings.driver_wait_s,
         "boot_wait_s": BOOT_S,
-        "image": spec.image,
+        "image": spec.image_name,
         "python": settings.python,
         "os_login": settings.os_login,
         "storage": addresses["storage"],

@@ -61,7 +61,7 @@ def _refuses(
     shape: Shape, settings: ComputeSettings, spec: TrainingSpec, model: ProvisioningModel | None
 ) -> tuple[str, str] | None:
     """What no boot image or flex-start can give; docs/design/decisions/ says why a gang has none."""
-    unbootable = images.refusal(shape, settings, spec.image)
+    unbootable = images.refusal(shape, settings, spec.image_name)
     if unbootable is not None:
         lacks, fix = unbootable
         return f"no boot image is known for it: it needs {lacks}", fix

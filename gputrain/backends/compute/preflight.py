@@ -119,7 +119,9 @@ def _networks(
     first = () if settings.subnetwork is not None else (network(access, path, fix),)
     named = (settings.subnetwork or name, *settings.gpu_subnetworks)
     looks_out = settings.check_network and not settings.external_ip
-    for_what = networks.needs_internet(spec.image, spec.requirements, spec.env) if spec is not None else ""
+    for_what = (
+        networks.needs_internet(spec.image_name, spec.requirements, spec.env) if spec is not None else ""
+    )
     return (
         *first,
         *(_subnetwork(access, settings, region, each) for region in regions for each in named),
@@ -174,7 +176,7 @@ def _boot_images(
         return tuple(_boot_image(access, path, ()) for path in paths)
     chosen: dict[str, list[Shape]] = {}
     for shape in _shapes(candidates):
-        chosen.setdefault(images.choose(shape, settings, spec.image), []).append(shape)
+        chosen.setdefault(images.choose(shape, settings, spec.image_name), []).append(shape)
     return tuple(_boot_image(access, path, fit) for path, fit in chosen.items())
 
 
@@ -203,9 +205,9 @@ def _boot_image(access: Access, path: str, shapes: Sequence[Shape]) -> Question:
 def _container(
     access: Access, spec: TrainingSpec | None, candidates: Sequence[Candidate]
 ) -> tuple[Question, ...]:
-    if spec is None or spec.image is None:
+    if spec is None or spec.image_name is None:
         return ()
-    return image(access, spec.image, _shapes(candidates))
+    return image(access, spec.image_name, _shapes(candidates))
 
 
 def _names(calls: Calls, candidates: Sequence[Candidate], job_id: str) -> tuple[Question, ...]:

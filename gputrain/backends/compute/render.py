@@ -201,7 +201,7 @@ def _boot_disk(spec: TrainingSpec, shape: Shape, job_id: str, settings: ComputeS
         "boot": True,
         "autoDelete": True,
         "initializeParams": {
-            "sourceImage": images.choose(shape, settings, spec.image),
+            "sourceImage": images.choose(shape, settings, spec.image_name),
             "diskType": settings.disk_type or sold[0],
             "diskSizeGb": str(settings.disk_gib),
             "labels": our_labels(job_id, spec.labels),

@@ -8,6 +8,7 @@ import attrs
 
 from gputrain import fields
 from gputrain.fields import FaultCollector, Field, matching, named
+from gputrain.images import ImageHome
 from gputrain.staging.upload import BucketPrefix
 
 ACCOUNT = "gputrain"
@@ -21,6 +22,7 @@ class ComputeSettings:
     project: str
     regions: tuple[str, ...]
     bucket: BucketPrefix
+    image_repository: ImageHome | None
     service_account: str
     network: str
     subnetwork: str | None
@@ -39,6 +41,11 @@ class ComputeSettings:
     network_tags: tuple[str, ...]
     capacity_advice: bool
     poll_s: float
+
+    @property
+    def code_bucket(self) -> BucketPrefix:
+        """The bucket, which code travels through."""
+        return self.bucket
 
     @property
     def home(self) -> str:
@@ -64,6 +71,10 @@ ROWS = {
     ),
     "bucket": Field(
         BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_needed=True
+    ),
+    "image_repository": Field(
+        ImageHome.parse, "a repository of Artifact Registry",
+        "image_repository='us-central1-docker.pkg.dev/my-project/my-repository'",
     ),
     "service_account": Field(
         named("{word}@{word}"), "an e-mail address",

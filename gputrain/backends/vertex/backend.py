@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
-from gputrain.backends.google import StacksInBucket, packed
+from gputrain.backends.google import GoogleBackend
 from gputrain.backends.vertex import logs, offers, once, preflight, render
 from gputrain.backends.vertex.availability import RegionAvailability
 from gputrain.backends.vertex.gcloud import to_gcloud
@@ -19,7 +19,7 @@ from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.outcome import JobEnds
 from gputrain.backends.vertex.recorder import CustomJobRecorder
-from gputrain.backends.vertex.settings import ReductionServer, Transport, read_settings
+from gputrain.backends.vertex.settings import ReductionServer, Transport, VertexSettings, read_settings
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.backends.vertex.whereabouts import Whereabouts, lost
@@ -32,14 +32,13 @@ from gputrain.preflight import Checks
 from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.spec.gcloud import read_config
-from gputrain.staging import parcels
 from gputrain.staging.upload import Progress
 
 MOVED_S = 5.0
 """How long it is believed that a job that found no machines was not made elsewhere."""
 
 
-class VertexAI(StacksInBucket):
+class VertexAI(GoogleBackend[VertexSettings]):
     """Runs jobs as Vertex AI custom jobs.
 
     Args:
@@ -48,6 +47,8 @@ class VertexAI(StacksInBucket):
         regions: where to run, in order of preference; the bucket lies in the first.
         bucket: ``gs://bucket`` or ``gs://bucket/prefix`` of this project, for code, locks and results.
             Needed to submit, not to watch.
+        image_repository: where images that are built for jobs are kept, ``LOCATION-docker.pkg.dev/PROJECT/
+            NAME``; the repository ``gputrain`` of the first region unless said.
         service_account: the account that jobs run as; without one, Vertex AI's own agent.
         network: full name of a peered VPC network.
         network_attachment: full name of a Private Service Connect attachment, instead of a network.
@@ -76,6 +77,7 @@ class VertexAI(StacksInBucket):
         *,
         regions: Sequence[str] | None = None,
         bucket: str | None = None,
+        image_repository: str | None = None,
         service_account: str | None = None,
         network: str | None = None,
         network_attachment: str | None = None,
@@ -93,7 +95,8 @@ class VertexAI(StacksInBucket):
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = read_settings(
-            project=project, region=region, regions=regions, bucket=bucket, service_account=service_account,
+            project=project, region=region, regions=regions, bucket=bucket,
+            image_repository=image_repository, service_account=service_account,
             network=network, network_attachment=network_attachment, tensorboard=tensorboard,
             persistent_resource=persistent_resource, kms_key=kms_key, disk_gib=disk_gib, disk_type=disk_type,
             reduction_server=reduction_server, transport=transport,
@@ -166,24 +169,6 @@ class VertexAI(StacksInBucket):
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:  # noqa: ARG002
         """What jobs need, or this one: looked at all at once; nothing is made."""
         return preflight.preflight(self._access, self._settings, spec, wanted)
-
-    def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
-        """Pack the code; it is sent when the job is submitted, and only if the bucket does not have it.
-
-        Raises:
-            SpecError: no bucket was named, or something in the folder cannot travel.
-            RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
-        """
-        return packed(self._access, spec, self._settings.code_bucket, self._settings.home)
-
-    def send(self, bundle: Bundle) -> None:
-        """Put the code into the bucket, where it lacks it.
-
-        Raises:
-            RequestError, AccessError: the code cannot be sent, or there is none to send.
-        """
-        bucket = self._settings.code_bucket
-        parcels.send(self._access, bucket, bundle.location, bundle.content, progress=self._progress)
 
     def render(
         self,

@@ -63,8 +63,8 @@ def _images(
     if spec is None:
         return image(access, images.PREBUILT[0].uri, ())
     shapes = tuple(dict.fromkeys(shape_of(one, Service.VERTEX) for one in candidates))
-    if spec.image is not None:
-        return image(access, spec.image, shapes)
+    if spec.image_name is not None:
+        return image(access, spec.image_name, shapes)
     chosen: dict[str, list[Shape]] = {}
     for shape in shapes:
         chosen.setdefault(images.choose(None, shape), []).append(shape)

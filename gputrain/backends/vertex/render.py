@@ -169,7 +169,7 @@ def _container(
     order = {**of_code(spec, bundle, bucket.name, addresses), "lock": lock_of(bucket, job_id)}
     env = {**spec.env, **_environment(spec, candidate, job_id, bucket)}
     return {
-        "imageUri": images.choose(spec.image, shape_of(candidate, Service.VERTEX)),
+        "imageUri": images.choose(spec.image_name, shape_of(candidate, Service.VERTEX)),
         "command": ["python3", "-c", loader()],
         "args": [json.dumps(order, sort_keys=True)],
         "env": [{"name": name, "value": env[name]} for name in sorted(env)],

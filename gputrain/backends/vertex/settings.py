@@ -10,6 +10,7 @@ import attrs
 from gputrain import fields
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import FaultCollector, Field, matching, named
+from gputrain.images import ImageHome
 from gputrain.staging.upload import BucketPrefix
 
 
@@ -42,6 +43,7 @@ class VertexSettings:
     project: str
     regions: tuple[str, ...]
     bucket: BucketPrefix | None
+    image_repository: ImageHome | None
     service_account: str | None
     network: str | None
     network_attachment: str | None
@@ -81,6 +83,10 @@ ROWS = {
     "region": _REGIONS,
     "regions": _REGIONS,
     "bucket": Field(BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'"),
+    "image_repository": Field(
+        ImageHome.parse, "a repository of Artifact Registry",
+        "image_repository='us-central1-docker.pkg.dev/my-project/my-repository'",
+    ),
     "service_account": Field(
         named("{word}@{word}"), "an e-mail address", "service_account='train@my-project.iam.gserviceaccount.com'",
     ),

@@ -1,0 +1,137 @@
+"""Builds images with Cloud Build: the recipe goes through the bucket, the log comes back through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gputrain.errors import GputrainError, RequestError
+from gputrain.gcp import Access, Api, Objects
+from gputrain.gcp.documents import Json
+from gputrain.gcp.forms import mapping, texts
+from gputrain.images.recipe import DOCKERFILE, Recipe
+from gputrain.retry import GLANCE, LOOK, ONCE
+from gputrain.staging.upload import BucketPrefix, check_owner, upload
+from gputrain.times import moment_of
+
+TAG = "gputrain"
+ENGINE = "gcr.io/cloud-builders/docker"
+LIMIT_S = 3600
+"""Of a build, and of its wait for a machine."""
+POLL_S = 3.0
+_LIVING = ("PENDING", "QUEUED", "WORKING")
+_TOLD = 20
+
+
+def run(
+    access: Access,
+    region: str,
+    bucket: BucketPrefix,
+    recipe: Recipe,
+    name: str,
+    told: Callable[[str], None],
+) -> None:
+    """Build and push an image; a build of the same that lives already is watched instead.
+
+    Raises:
+        RequestError: it failed, with the end of its log.
+        AccessError, TransientError: as the services answer.
+    """
+    mark = recipe.archive.sha256[:40]
+    living = _find(access, region, f'tags="{mark}" AND ({" OR ".join(f"status={one}" for one in _LIVING)})')
+    started = living or _start(access, region, bucket, recipe, name, mark)
+    build = str(started["id"])
+    log = Objects(access, bucket.name), bucket.object_name("images", "logs", f"log-{build}.txt")
+    read = 0
+    for _ in range(int(2 * LIMIT_S / POLL_S)):
+        seen = access.get(f"{_url(access, region)}/{build}", action="look at the build", policy=LOOK)
+        lines, read = _more(*log, read)
+        for line in lines:
+            told(line)
+        if seen.get("status") == "SUCCESS":
+            return
+        if seen.get("status") not in _LIVING:
+            raise _failed(region, build, name, seen, _end(*log))
+        access.sleep(POLL_S)
+    raise RequestError(
+        f"the build of {name} did not end within {2 * LIMIT_S // 3600} hours",
+        fix=f"gcloud builds cancel {build} --region {region}, and find out what it waits for",
+    )
+
+
+def last_seconds(access: Access, region: str) -> float | None:
+    """How long the last build of ours took that went well; None where that cannot be told."""
+    try:
+        found = _find(access, region, f'tags="{TAG}" AND status=SUCCESS')
+    except GputrainError:  # it is told for comfort
+        return None
+    began, ended = (moment_of((found or {}).get(one)) for one in ("startTime", "finishTime"))
+    return (ended - began).total_seconds() if began and ended else None
+
+
+def _start(
+    access: Access, region: str, bucket: BucketPrefix, recipe: Recipe, name: str, mark: str
+) -> Mapping[str, Any]:
+    check_owner(access, bucket)
+    sent = bucket.object_name("images", recipe.archive.name)
+    generation = upload(access, bucket, sent, recipe.archive.data)
+    body = {
+        "source": {"storageSource": {"bucket": bucket.name, "object": sent, "generation": str(generation)}},
+        "steps": [
+            {
+                "name": ENGINE,
+                "args": ["build", "--file", DOCKERFILE, "--tag", name, "."],
+            }
+        ],
+        "images": [name],
+        "tags": [TAG, mark],
+        "timeout": f"{LIMIT_S}s",
+        "queueTtl": f"{LIMIT_S}s",
+        "logsBucket": bucket.uri("images", "logs"),
+        "options": {"logging": "GCS_ONLY", "machineType": "E2_HIGHCPU_8", "diskSizeGb": "200"},
+    }
+    # twice would build twice, so it is not repeated where it may have been done
+    told = access.post(_url(access, region), action="start a build", policy=ONCE, json=body)
+    started = mapping(mapping(told.get("metadata")).get("build"))
+    if not started.get("id"):
+        raise RequestError("Cloud Build named no build", why=str(told)[:200], fix="build it again")
+    return started
+
+
+def _find(access: Access, region: str, wanted: str) -> Mapping[str, Any] | None:
+    """The newest build that a filter finds."""
+    params = {"filter": wanted, "pageSize": 1}
+    told = access.get(_url(access, region), action="look for builds", params=params, policy=GLANCE)
+    found = told.get("builds")
+    return mapping(found[0]) if isinstance(found, list) and found else None
+
+
+def _more(objects: Objects, name: str, read: int) -> tuple[list[str], int]:
+    """The whole lines that a log has more than what was read of it, and how far that goes."""
+    info = objects.stat(name, policy=LOOK)
+    if info is None or info.size <= read:
+        return [], read
+    stored = objects.read(name, policy=LOOK)
+    fresh = b"" if stored is None else stored.content[read:]
+    whole = fresh[: fresh.rfind(b"\n") + 1]
+    return whole.decode("utf-8", "replace").splitlines(), read + len(whole)
+
+
+def _end(objects: Objects, name: str) -> list[str]:
+    stored = objects.read(name, policy=LOOK)
+    return [] if stored is None else stored.content.decode("utf-8", "replace").splitlines()[-_TOLD:]
+
+
+def _failed(region: str, build: str, name: str, seen: Json, lines: list[str]) -> RequestError:
+    failure = mapping(seen.get("failureInfo"))
+    told = [str(seen.get("status")), *texts([failure.get("type"), failure.get("detail")])]
+    return RequestError(
+        f"{name} was not built",
+        why=": ".join(told) + "".join(f"\n  {line}" for line in lines),
+        fix=f"gcloud builds log {build} --region {region}",
+        raw=seen,
+    )
+
+
+def _url(access: Access, region: str) -> str:
+    return f"{access.url(Api.CLOUDBUILD)}/v1/projects/{access.project}/locations/{region}/builds"

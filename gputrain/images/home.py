@@ -1,0 +1,114 @@
+"""Where a project's images lie."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from gputrain.errors import PermissionDeniedError, RequestError
+from gputrain.gcp import Access, Api, MissingError
+from gputrain.retry import LOOK, READ
+
+FORM = re.compile(
+    r"(?P<location>[a-z][a-z0-9-]*)-docker\.pkg\.dev/(?P<project>[a-z][a-z0-9.:-]*)"
+    r"/(?P<repository>[a-z][a-z0-9-]{0,62})(?:/(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*))?"
+)
+IMAGE = "train"
+
+
+@attrs.frozen(kw_only=True)
+class ImageHome:
+    """A repository of Artifact Registry, and how our images are called in it.
+
+    >>> ImageHome.parse("us-docker.pkg.dev/my-project/team").called("1")
+    'us-docker.pkg.dev/my-project/team/train:1'
+    """
+
+    location: str
+    project: str
+    repository: str
+    name: str = IMAGE
+
+    @classmethod
+    def parse(cls, text: str) -> ImageHome:
+        """Read ``LOCATION-docker.pkg.dev/PROJECT/REPOSITORY``, with an image's name behind it or without.
+
+        Raises:
+            ValueError: it is not of that form.
+        """
+        found = FORM.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no repository of Artifact Registry")
+        return cls(**{**found.groupdict(), "name": found["name"] or IMAGE})
+
+    def called(self, tag: str) -> str:
+        """The full name of an image under a tag."""
+        return f"{self.location}-docker.pkg.dev/{self.project}/{self.repository}/{self.name}:{tag}"
+
+    @classmethod
+    def usual(cls, project: str, region: str) -> ImageHome:
+        """The repository ``gputrain`` of the project, in a region."""
+        return cls(location=region, project=project, repository="gputrain")
+
+    @property
+    def command(self) -> str:
+        """What makes the repository."""
+        return (
+            f"gcloud artifacts repositories create {self.repository} --repository-format docker"
+            f" --location {self.location} --project {self.project}"
+        )
+
+    def check(self, access: Access) -> None:
+        """See that the repository is there. One read.
+
+        Raises:
+            MissingError: it is not.
+            AccessError, TransientError: as Artifact Registry answers.
+        """
+        try:
+            access.get(self._url(access), action=f"look for the repository {self.repository}", policy=LOOK)
+        except MissingError as error:
+            raise MissingError(
+                f"there is no repository {self.repository} in {self.location}",
+                why="images are kept in one, and none is made without being asked for",
+                fix=f"gputrain build --create-repository, or {self.command}",
+                raw=error.raw,
+            ) from error
+        except PermissionDeniedError as error:
+            error.fix = error.fix or f"ask for roles/artifactregistry.writer on {self.repository}"
+            raise
+
+    def create(self, access: Access) -> None:
+        """Make the repository; one that is there stays as it is.
+
+        Raises:
+            RequestError, AccessError, TransientError: as Artifact Registry answers.
+        """
+        url = f"{self._parent(access)}?repositoryId={self.repository}"
+        body = {"format": "DOCKER", "labels": {"gputrain": "images"}}
+        try:
+            access.post(url, action=f"make the repository {self.repository}", json=body)
+        except RequestError as error:
+            if not self._is_there(access):
+                raise error from None
+            return
+        for _ in range(60):
+            if self._is_there(access):
+                return
+            access.sleep(1.0)
+        self.check(access)
+
+    def _is_there(self, access: Access) -> bool:
+        try:
+            access.get(self._url(access), action=f"look for the repository {self.repository}", policy=READ)
+        except MissingError:
+            return False
+        return True
+
+    def _parent(self, access: Access) -> str:
+        base = access.url(Api.ARTIFACTREGISTRY)
+        return f"{base}/v1/projects/{self.project}/locations/{self.location}/repositories"
+
+    def _url(self, access: Access) -> str:
+        return f"{self._parent(access)}/{self.repository}"

@@ -1,0 +1,97 @@
+"""What an image is made of, as bytes with a name: the same content has the same name everywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+
+import attrs
+
+from gputrain.errors import Fault, SpecError
+from gputrain.spec.image import Image
+from gputrain.staging import archive
+from gputrain.staging.archive import Archive
+
+DOCKERFILE = "gputrain.Dockerfile"
+"""Where the recipe lies in what is sent; a context may have a Dockerfile of its own beside it."""
+_REQUIREMENTS = "gputrain-requirements.txt"
+_ON_A_BASE = f"""FROM {{base}}
+WORKDIR /opt/gputrain
+COPY {_REQUIREMENTS} requirements.txt
+RUN python3 -m pip list --format=freeze | grep -iE '^(torch|triton|nvidia-)' > constraints.txt || true
+RUN python3 -m pip install --no-cache-dir -r requirements.txt -c constraints.txt
+"""
+"""PyTorch and what it brings stay those of the base, which suit its CUDA."""
+_FROM = re.compile(
+    r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*(\S+)(?:[ \t]+AS[ \t]+(\S+))?", re.IGNORECASE | re.MULTILINE
+)
+_LONGEST_TAG = 128
+
+
+@attrs.frozen(kw_only=True)
+class Recipe:
+    """A Dockerfile and all that it reads, packed; nothing is built."""
+
+    archive: Archive
+    tag: str
+    """By its content, and with the words of its base: a name tells which CUDA an image has."""
+
+
+def recipe(image: Image, base: str = "") -> Recipe:
+    """The recipe of an image.
+
+    Args:
+        base: the base by its digest, where it is known.
+
+    Raises:
+        SpecError: the Dockerfile is not there, or something in its context cannot travel.
+    """
+    if image.dockerfile is None:
+        text = f"FROM {base or image.base}\n"
+        if image.requirements:
+            text = _ON_A_BASE.format(base=base or image.base)
+        listed = "".join(f"{one}\n" for one in image.requirements)
+        with tempfile.TemporaryDirectory() as empty:
+            packed = archive.pack(empty, made={DOCKERFILE: text.encode(), _REQUIREMENTS: listed.encode()})
+        return _named(packed, str(image.base))
+    text = _read(image.dockerfile)
+    packed = archive.pack(_folder(image), made={DOCKERFILE: text.encode()})
+    return _named(packed, _last_base(text))
+
+
+def _named(packed: Archive, base: str) -> Recipe:
+    words = re.sub(r"[^\w.-]+", "-", base.split("@")[0].rpartition("/")[2])
+    return Recipe(archive=packed, tag=f"{packed.sha256[:20]}-{words}"[:_LONGEST_TAG].rstrip("-."))
+
+
+def _last_base(dockerfile: str) -> str:
+    """What the last stage is made from, through the stages before it."""
+    bases: dict[str, str] = {}
+    found = ""
+    for name, alias in _FROM.findall(dockerfile):
+        found = bases.get(name.lower(), name)
+        bases[alias.lower()] = found
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise _refusal("dockerfile", path, f"a Dockerfile that can be read ({why})") from error
+
+
+def _folder(image: Image) -> str:
+    folder = os.path.abspath(os.path.expanduser(image.context or "."))
+    if not os.path.isdir(folder):
+        raise _refusal("context", folder, "a folder that exists")
+    return folder
+
+
+def _refusal(field: str, value: str, allowed: str) -> SpecError:
+    fix = f"check the path; it starts at {os.getcwd()}"
+    fault = Fault(field=field, value=repr(value), allowed=allowed, fix=fix)
+    return SpecError(f"the image cannot be built: {fault}", faults=(fault,))

@@ -1,0 +1,89 @@
+"""Images that are made for a job: found when it is planned, built when it is submitted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from gputrain.backends.base import Backend, BuildsImages
+from gputrain.catalog import image_faults
+from gputrain.catalog.images import ImageFault
+from gputrain.errors import Fault, GputrainError, SpecError
+from gputrain.planning import Plan
+from gputrain.spec import Image, TrainingSpec
+
+if TYPE_CHECKING:
+    from gputrain.images import BuiltImage, Told
+
+log = logging.getLogger("gputrain")
+
+
+def named(backends: Mapping[str, Backend], spec: TrainingSpec) -> tuple[TrainingSpec, str]:
+    """The spec with its image by name, and what is to be known where it is yet to be built.
+
+    Raises:
+        SpecError: what goes into the image is not there, or cannot travel.
+    """
+    if not isinstance(spec.image, Image):
+        return spec, ""
+    builder = next((one for one in backends.values() if isinstance(one, BuildsImages)), None)
+    if builder is None:
+        return spec, ""  # a limit of those backends says that they run no containers
+    try:
+        found = builder.works.find(spec.image)
+    except SpecError:
+        raise
+    except GputrainError as error:
+        return spec, f"{spec.image.title} could not be looked for: {error}"
+    return spec.replace(image=found.reference), "" if found.digest else found.text
+
+
+def built(
+    backends: Mapping[str, Backend],
+    image: Image,
+    *,
+    told: Told | None = None,
+    create_repository: bool = False,
+) -> BuiltImage:
+    """The image, built by the first backend that keeps images.
+
+    Raises:
+        SpecError: no backend does.
+        RequestError: the build failed.
+    """
+    for backend in backends.values():
+        if isinstance(backend, BuildsImages):
+            return backend.works.build(image, told=told or log.info, create_repository=create_repository)
+    fix = "Trainer(VertexAI(...)) or Trainer(ComputeEngine(...))"
+    fault = Fault(field="image", value=image.title, allowed="one of a backend that runs containers", fix=fix)
+    raise SpecError(f"none of {', '.join(backends)} keeps images: {fault}", faults=(fault,))
+
+
+def with_image(backends: Mapping[str, Backend], plan: Plan) -> Plan:
+    """The plan with its image built, where it has one to build.
+
+    Raises:
+        SpecError: no GPU of the plan can run it; or as of `built`, whose other errors come too.
+    """
+    if plan.builds is None:
+        return plan
+    _check_runs(plan)
+    spec = plan.spec.replace(image=built(backends, plan.builds).reference)
+    return attrs.evolve(plan, spec=spec, builds=None)
+
+
+def _check_runs(plan: Plan) -> None:
+    """Refuse before it is built what would fail on every GPU, as far as the name of its base tells."""
+    name = plan.spec.image_name or ""
+    faults = [[one for one in _faults(name, each.gpu) if one.is_certain] for each in plan.candidates]
+    if faults and all(faults):
+        first = faults[0][0]
+        fault = Fault(field="image", value=repr(name), allowed=first.why, fix=first.fix)
+        raise SpecError(f"{first.what}: {fault}", faults=(fault,))
+
+
+def _faults(name: str, gpu: str | None) -> tuple[ImageFault, ...]:
+    return () if gpu is None else image_faults(name, gpu)

@@ -1,0 +1,112 @@
+"""Images built by the emulated Cloud Build: once for the same content, run by their digest."""
+
+import re
+
+import pytest
+
+from gputrain import Image, PermissionDeniedError, RequestError, SpecError
+from gputrain.gcp import MissingError
+from gputrain.images import ImageHome
+from gputrain_emulator.builds import Builds
+
+BASE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
+NAME = re.compile(
+    r"us-central1-docker\.pkg\.dev/my-project/gputrain/train:[0-9a-f]{20}-[\w.-]+@sha256:[0-9a-f]{64}"
+)
+
+
+def sent(cloud, since):
+    return [one for one in cloud.requests[since:] if "oauth" not in one.path and one.path != "/token"]
+
+
+def started(cloud):
+    return [one for one in cloud.requests if one.verb == "POST" and one.path.endswith("/builds")]
+
+
+def test_an_image_is_built_once_and_found_with_two_reads(cloud, trainer):
+    image, lines = Image(base=BASE, requirements=["einops==0.8.0"]), []
+    built = trainer.build(image, told=lines.append, create_repository=True)
+    assert NAME.fullmatch(built.reference)
+    assert any("RUN python3 -m pip install" in line for line in lines)
+    assert lines[-1] == "DONE"
+    before = len(cloud.requests)
+    assert trainer.build(image).reference == built.reference
+    seen = sent(cloud, before)
+    assert [one.verb for one in seen] == ["HEAD", "HEAD"]
+    assert sum(len(one.body or b"") for one in seen) == 0
+    assert len(started(cloud)) == 1
+
+
+def test_a_submit_builds_its_image_and_runs_it_by_digest(cloud, trainer, context, script):
+    trainer.build(Image(base="a:1"), create_repository=True)
+    plan = trainer.plan(script, gpu="L4:1", image=context / "Dockerfile")
+    assert any("would be built" in one for one in plan.warnings)
+    assert plan.plan.to_dict()["builds"]["dockerfile"] == str(context / "Dockerfile")
+    assert len(started(cloud)) == 1
+    job = plan.submit()
+    assert NAME.fullmatch(job.spec.image)
+    digest = job.spec.image.partition("@")[2]
+    again = trainer.plan(script, gpu="L4:1", image=context / "Dockerfile")
+    assert again.plan.builds is None
+    assert f"gputrain/train@{digest}" in str(again.requests)
+    job.cancel()
+
+
+def test_no_repository_is_made_without_being_asked_for(cloud, trainer):
+    with pytest.raises(MissingError, match="create-repository"):
+        trainer.build(Image(base="a:1"))
+    assert not started(cloud)
+
+
+def test_a_failed_build_ends_with_its_log_and_no_job(cloud, trainer, context, script):
+    trainer.build(Image(base="a:1"), create_repository=True)
+    (context / "Dockerfile").write_text("FROM nvidia/cuda:12.8.1-runtime\nCOPY missing.txt /\n")
+    with pytest.raises(RequestError, match=r"file not found in build context: missing\.txt"):
+        trainer.submit(script, gpu="L4:1", image=context / "Dockerfile")
+    assert not trainer.jobs()
+
+
+def test_what_no_gpu_can_run_is_refused_before_it_is_built(cloud, trainer, context, script):
+    (context / "Dockerfile").write_text("FROM nvidia/cuda:11.8.0-runtime\n")
+    with pytest.raises(SpecError, match=r"CUDA 11\.8"):
+        trainer.submit(script, gpu="B200:8", provisioning_model="spot", image=context / "Dockerfile")
+    assert not started(cloud)
+
+
+def test_a_build_that_lives_already_is_watched(cloud, backend, trainer):
+    trainer.build(Image(base="a:1"), create_repository=True)
+    image, others = Image(base="a:2"), []
+
+    def other(line):
+        if not others:
+            others.append(backend.works.build(image, told=lambda _: None).reference)
+
+    mine = trainer.build(image, told=other).reference
+    assert others == [mine]
+    assert len(started(cloud)) == 2
+    assert len(cloud.world.part(Builds).kept) == 2
+
+
+def test_the_next_plan_tells_how_long_a_build_takes(cloud, trainer, script):
+    cloud.world.part(Builds).settings.work_s = 600
+    trainer.build(Image(base="a:1"), create_repository=True)
+    plan = trainer.plan(script, gpu="L4:1", image=Image(base="a:2"))
+    assert any("10 min last time" in one for one in plan.warnings)
+
+
+def test_a_bucket_of_somebody_else_gets_nothing(cloud, trainer):
+    cloud.add_project("other-project")
+    cloud.storage.buckets.drop("my-bucket")
+    cloud.storage.add_bucket("my-bucket", location="us-central1", project="other-project")
+    with pytest.raises(PermissionDeniedError) as caught:
+        trainer.build(Image(base="a:1"), create_repository=True)
+    assert "my-bucket" in str(caught.value)
+    assert not started(cloud)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "docker.io/a/b", "us-docker.pkg.dev/p", "us-docker.pkg.dev/p/r/i:1", "x" * 999]
+)
+def test_other_places_are_no_repositories(text):
+    with pytest.raises(ValueError, match="Artifact Registry"):
+        ImageHome.parse(text)
