@@ -22,11 +22,21 @@ BOUNDS_S = {
 """How long a call may take of the emulator's time, beyond the time that it was told to wait."""
 
 
+POLL_S = 20.0
+"""Between two looks of one who waits; one every second meets nothing that one in 20 s does not."""
+
+
+class PatientVertexAI(VertexAI):
+    """It looks as often as the simulated Compute Engine."""
+
+    poll_s = POLL_S
+
+
 class NothingToDo(Exception):
     """A client has no job in hand."""
 
 
-def new_trainer(cloud, process, token, names, *, poll_s=20.0):
+def new_trainer(cloud, process, token, names):
     """A trainer as a fresh process has it."""
 
     def sleep(seconds):
@@ -41,11 +51,13 @@ def new_trainer(cloud, process, token, names, *, poll_s=20.0):
             "my-project",
             regions=["us-central1"],
             bucket=BUCKET,
-            poll_s=poll_s,
+            poll_s=POLL_S,
             capacity_advice=False,
             **reach,
         ),
-        "vertex": lambda: VertexAI("my-project", regions=["us-central1", "us-east4"], bucket=BUCKET, **reach),
+        "vertex": lambda: PatientVertexAI(
+            "my-project", regions=["us-central1", "us-east4"], bucket=BUCKET, **reach
+        ),
     }
     return Trainer(
         [made[name]() for name in names],

@@ -1,6 +1,7 @@
 """An emulated cloud without a port: requests come to it by a function call."""
 
 import gputrain_emulator.cloud
+from gputrain_emulator import facts
 from gputrain_emulator.cloud import Cloud
 
 URL = "http://127.0.0.1:1"
@@ -21,7 +22,12 @@ class Nowhere:
         pass
 
 
+REGIONS = ("us-central1", "us-east4")
+"""All that there is: what forty more sell is long, and nobody goes there."""
+
 gputrain_emulator.cloud.Server = Nowhere
+_zones = tuple(zone for zone in facts.zones() if facts.region_of(zone) in REGIONS)
+facts.regions, facts.zones = lambda: REGIONS, lambda: _zones
 
 
 def new_cloud():

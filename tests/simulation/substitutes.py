@@ -6,14 +6,18 @@ of gputrain is changed, and none is forgotten. Outside of a simulated client the
 
 import builtins
 import concurrent.futures
+import functools
 import random
 import secrets
+import sys
 import threading
 import time
 import types
+import typing
 import uuid
 
 import requests.adapters
+import requests.sessions
 
 turns = None
 """The schedule that runs now."""
@@ -199,9 +203,14 @@ def install():
     real = builtins.__import__
 
     def imported(name, globals=None, locals=None, fromlist=(), level=0):  # noqa: A002  # as it is called
-        asker = (globals or {}).get("__name__", "").partition(".")[0]
-        if asker == "gputrain" and not level and name in SUBSTITUTES and (fromlist or "." not in name):
+        is_known = name in SUBSTITUTES and not level and (fromlist or "." not in name)
+        if is_known and (globals or {}).get("__name__", "").partition(".")[0] == "gputrain":
             return SUBSTITUTES[name]
         return real(name, globals, locals, fromlist, level)
 
     builtins.__import__ = imported
+    # This machine's proxies and .netrc are nobody's there, and to look for them takes a tenth of the time.
+    requests.sessions.get_environ_proxies = lambda *_, **__: {}
+    requests.sessions.get_netrc_auth = lambda *_, **__: None
+    if sys.version_info < (3, 12):  # which keeps what a protocol has; requests asks 300 times a schedule
+        typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)

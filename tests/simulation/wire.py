@@ -1,6 +1,7 @@
 """The way of a request to the emulated clouds and back, and what befalls it there."""
 
 import collections
+import functools
 import io
 from datetime import datetime, timezone
 from email.utils import format_datetime
@@ -141,7 +142,7 @@ class Wire:
         return _written[key]
 
     def _date(self):
-        return format_datetime(datetime.fromtimestamp(int(self.cloud.clock.now()), timezone.utc), usegmt=True)
+        return _told(int(self.cloud.clock.now()))
 
     def _received(self, prepared, exchange):
         if not exchange.has_come:
@@ -158,6 +159,11 @@ class Wire:
             body=io.BytesIO(body), headers=headers, status=status, preload_content=False
         )
         return response
+
+
+@functools.lru_cache(16)
+def _told(seconds):
+    return format_datetime(datetime.fromtimestamp(seconds, timezone.utc), usegmt=True)
 
 
 _REASONS = {
