@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import attrs
 
@@ -20,6 +20,7 @@ from gputrain.records import Ask, Code, OvertakenError, Record
 from gputrain.records.record import spec_of
 from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
+from gputrain.times import Since
 from gputrain.trainer.claim import Boards, Claim
 from gputrain.trainer.memory import Memory
 from gputrain.trainer.staged import Staged, whole
@@ -58,6 +59,11 @@ class Surroundings:
     rest: Callable[[float], None] | None = None
     """How to wait while nothing is being made; as ``sleep`` unless somebody may want to stop it."""
 
+    def steady(self) -> Surroundings:
+        """The same, with a date that nobody sets back: whoever waits by it would wait on."""
+        date, since = self.now(), Since(lambda: self.now().timestamp(), self.monotonic)
+        return attrs.evolve(self, now=lambda: date + timedelta(seconds=since.seconds))
+
     def wait(self, seconds: float) -> None:
         """Wait for room, or for another process. Raises StoppedError where somebody wants it to end."""
         (self.rest or self.sleep)(seconds)
@@ -90,7 +96,7 @@ class Climb:
         may_rest: bool = True,
         shared: tuple[Candidate, Request] | None = None,
     ) -> None:
-        self._around = around
+        self._around = around.steady()
         self._claim = claim
         self._spec = spec
         self._staged = staged
@@ -137,8 +143,7 @@ class Climb:
         candidate = step.candidate
         for one in self.ladder.passed_over(candidate):
             self._note(passed_over(one, self._around.now()))
-        backend = self._around.backends[candidate.backend]
-        request: Request | None = None
+        backend, request = self._around.backends[candidate.backend], None
         try:
             request = self._request(backend, candidate)
             ref = self._created(backend, request)
@@ -236,8 +241,8 @@ class Climb:
 
     @property
     def _so_far(self) -> str:
-        tried = len(self.ladder.attempts.tries)
-        return f"nothing was made at the {tried} {'place' if tried == 1 else 'places'} tried so far"
+        count = len(self.ladder.attempts.tries)
+        return f"nothing was made at the {count} place{'s' * (count != 1)} tried so far"
 
     def _withdraw(self, backend: Backend, candidate: Candidate, request: Request | None) -> str:
         what = f"submit was interrupted while {backend.name} was asked for {candidate.place}; "

@@ -23,7 +23,7 @@ def main():
     if asked.plant:
         plant(asked.plant)
     logging.getLogger("gputrain").setLevel(logging.CRITICAL)
-    from tests.simulation.schedule import drawn
+    from tests.simulation.draws import drawn
     from tests.simulation.shrink import shrunk
     from tests.simulation.world import World
 

@@ -47,10 +47,20 @@ def judge_at_rest(world):
         truth.violate("others are untouched", f"{name} is gone or changed")
 
 
+ENDS_S = 180.0
+"""How long what a cancel has asked to end may go on: guests save, a machine that comes late sees it."""
+
+
 def _judge_cancels(world, there):
-    for act in world.truth.acts:
-        if act.name == "cancel" and not act.error and there:
-            world.truth.violate("a cancel ends all", f"it returned, and there is {there}")
+    truth, lives = world.truth, world.cloud.ledger.all
+    for act in truth.acts:
+        if act.name != "cancel" or act.error:
+            continue
+        until = act.ended_at + ENDS_S
+        left = [str(one) for one in truth.trained(world.job_id) if one.until > until]
+        left += [str(one) for one in lives if one.since <= act.ended_at and one.until > until]
+        if there or left:
+            truth.violate("a cancel ends all", f"it returned at {act.ended_at:.1f}: {there} {left}")
 
 
 def judge_seen(world):

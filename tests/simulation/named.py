@@ -82,6 +82,17 @@ NAMED = {
         mishaps=_mishaps("A", "doubled", 0, on="/customJobs"),
         happenings=(Happening(at_s=10.0, kind="ctrl-c", client="A"),),
     ),
+    "a clock set back while a submit waits for room": _calm(
+        backends=("vertex", "compute"), nodes=4, wait_s=300, quota=1, clients=(_client("A", "submit"),),
+        happenings=(Happening(at_s=92.0, kind="clock jumps", client="A", seconds=-DAY_S),),
+    ),
+    "a cancel of what a Ctrl-C has half withdrawn": _calm(
+        clients=(_client("A", "submit", "cancel"), _client("B", "submit", starts_s=200.0)),
+        mishaps=(
+            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
+            *_mishaps("A", "ctrl-c sent", 0, on="GET /o? prefix="),
+        ),
+    ),
     "a page of nothing for a job": _calm(
         backends=("vertex",), clients=(_client("A", "watch", "watch"),),
         mishaps=_mishaps("A", "list", *range(3, 40, 3)),

@@ -121,6 +121,18 @@ PLANTS = (
         instead="",
     ),
     Plant(
+        name="a cancel that believes the end of what never began",
+        module="gputrain.backends.compute.backend",
+        text="seen.state.is_terminal and self._recorder.there(record) is not None:",
+        instead="seen.state.is_terminal:",
+    ),
+    Plant(
+        name="waits by a date that is set back",
+        module="gputrain.times",
+        text="return max(self._now() - date, self._monotonic() - steady)",
+        instead="return self._now() - date",
+    ),
+    Plant(
         name="a create without a limit",
         module="gputrain.backends.compute.render",
         text='        "maxRunDuration": {"seconds": str(limit_s)},\n',

@@ -26,7 +26,9 @@ def is_true(world, told):
         return any(one.until >= since for one in trained)
     if told.state in ("stopping", "cancelled"):
         was_asked = any(
-            act.name in ("cancel", "submit") and act.began_at <= until for act in world.truth.acts
+            (act.name in ("cancel", "submit") or act.error.startswith("KeyboardInterrupt"))
+            and act.began_at <= until
+            for act in world.truth.acts
         ) or any(one.process.is_dead for one in world.clients)
         was_deleted = any(one.kind == "delete" for one in world.schedule.happenings)
         return (was_asked or was_deleted) and (told.state == "stopping" or _rests(trained, since, until))

@@ -42,6 +42,8 @@ class Wire:
         self.mishaps = []
         self._met = collections.Counter()
         """How many requests each client has sent on what a mishap waits for."""
+        self._until = {}
+        """How long what has befallen one of them befalls the next."""
         self.lag = None
         """What every list of VMs and jobs shows, if it lags."""
         self.log = []
@@ -66,14 +68,19 @@ class Wire:
 
     def _found(self, process, number, what):
         """The mishaps of a request, and all that wait for its like count on."""
+        now = self.cloud.clock.now()
         mine = [one for one in self.mishaps if one.client == process.name]
-        on = {one.on for one in mine if one.on and one.on in what}
-        found = [
-            one
-            for one in mine
-            if (self._met[process.name, one.on] if one.on in on else number) == one.number
-            and (not one.on or one.on in on)
-        ]
+        on = {one.on for one in mine if one.on and _is_on(one.on, what)}
+        found = []
+        for one in mine:
+            is_its = (not one.on or one.on in on) and one.number == (
+                self._met[process.name, one.on] if one.on else number
+            )
+            if is_its:
+                self._until[one] = now + one.lasts_s
+            is_befallen = _is_on(one.befalls, what) if one.befalls else not one.on or one.on in on
+            if is_befallen and ((is_its and not one.befalls) or now < self._until.get(one, 0.0)):
+                found.append(one)
         self._met.update((process.name, one) for one in on)
         return found
 
@@ -170,6 +177,10 @@ _REASONS = {
     403: "forbidden", 404: "notFound", 409: "conflict", 412: "conditionNotMet", 429: "rateLimitExceeded",
     500: "backendError", 503: "backendError",
 }  # fmt: skip
+
+
+def _is_on(words, what):
+    return all(word in what for word in words.split())
 
 
 def _may_come_twice(request):

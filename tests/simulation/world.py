@@ -95,6 +95,8 @@ class World:
     def _happen(self, one):
         """Something befalls somebody."""
         client = next((client for client in self.clients if client.plan.name == one.client), None)
+        if client is None and one.client:  # a schedule that is cut down
+            return
         if one.kind == "kill":
             client.process.kill()
         elif one.kind == "ctrl-c":

@@ -246,8 +246,8 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         """
         record = self._recorder.known(ref)
         seen = self._looks.observe(record)
-        if seen.state is not None and seen.state.is_terminal:
-            return
+        if seen.state is not None and seen.state.is_terminal and self._recorder.there(record) is not None:
+            return  # else whoever has its key asks for it once more
         over = ended(self._board, ref.name, CANCELLED) or record
         cancel = JobObjects(bucket=self._settings.bucket, job_id=ref.name).cancel
         self._stored.write(cancel, b"cancelled", if_generation=None)

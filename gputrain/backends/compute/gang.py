@@ -29,6 +29,7 @@ from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UnclearErr
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Kept
 from gputrain.staging.upload import BucketPrefix
+from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
 
@@ -155,7 +156,7 @@ class Gangs:
         Raises:
             LeftBehindError: some are there still, and nobody lets us remove them.
         """
-        since, asked, found = self.calls.access.now(), set[str](), False
+        since, asked, found = Since(self.calls.access.now), set[str](), False
         refused: GputrainError | None = None
         while left := self.look(gang):
             found = True
@@ -167,7 +168,7 @@ class Gangs:
                     asked.add(name)
                 except (AccessError, RequestError, TransientError) as error:
                     refused = error  # Google may roll it back by itself, so it is looked at again
-            if self.calls.access.now() - since > SETTLE_S:
+            if since.seconds > SETTLE_S:
                 raise _left_behind(gang, left, refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
         if found and and_traces:  # a lock or a word of theirs would keep the next gang from training
@@ -181,7 +182,7 @@ class Gangs:
         Raises:
             AccessError, TransientError: some could not be deleted.
         """
-        left, since = self.look(gang), self.calls.access.now()
+        left, since = self.look(gang), Since(self.calls.access.now)
         while left:
             for name in list(left):
                 try:
@@ -191,7 +192,7 @@ class Gangs:
                     refused: GputrainError = error
             if not left:
                 return
-            if self.calls.access.now() - since > COME_S:
+            if since.seconds > COME_S:
                 raise _left_behind(gang, left, refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
             left = {name: vm for name, vm in self.look(gang).items() if vm["status"] != "STOPPING"}
@@ -289,10 +290,8 @@ class Gangs:
 
 def _left_behind(gang: VmNames, left: Mapping[str, Json], refused: GputrainError | None) -> GputrainError:
     """The error for VMs that stay; the permission that is lacking says more than we could."""
-    names = ", ".join(sorted(left))
-    fix = (
-        f"gcloud compute instances delete {' '.join(sorted(left))} --zone {gang.zone}; or trainer.clean_up()"
-    )
+    names = " ".join(sorted(left))
+    fix = f"gcloud compute instances delete {names} --zone {gang.zone}; or trainer.clean_up()"
     return LeftBehindError(
         f"{len(left)} of {len(gang.names)} VMs of {gang.job_id} in {gang.zone} could not be deleted: {names}",
         why="they are on their way out and do not go" if refused is None else str(refused.what),

@@ -20,6 +20,7 @@ from gputrain.errors import GputrainError, TransientError
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
 from gputrain.records import Record
+from gputrain.times import Since
 
 Sleep = Callable[[float], None]
 
@@ -47,7 +48,7 @@ class Remains:
         self._gangs = gangs
         self._now = now
         self._lock = threading.Lock()
-        self._since: Kept[tuple[str, str], float] = Kept()
+        self._since: Kept[tuple[str, str], Since] = Kept()
 
     def of(self, job_id: str, seen: Observation) -> list[VmReport]:
         """What nobody needs any more of a job that was looked at.
@@ -69,8 +70,8 @@ class Remains:
 
         The power button would give the ranks of a Spot VM 30 s whatever they were promised.
         """
-        until = self._now() + HEARD_S + _grace_s(record) + SENT_S
-        while self._now() < until:
+        since, most_s = Since(self._now), HEARD_S + _grace_s(record) + SENT_S
+        while since.seconds < most_s:
             with suppress(TransientError):  # a look that failed says nothing of the guests
                 nodes = reports_of(look(record))
                 if not any(node.told.has_started and not node.is_over for node in nodes):
@@ -87,12 +88,10 @@ class Remains:
 
     def _left_s(self, key: tuple[str, str], nodes: Sequence[VmReport]) -> float:
         """Seconds until the rest of a half gang is ended, counted from when this process first saw it."""
-        now = self._now()
         with self._lock:
-            since = self._since.get(key)
-            since = self._since.put(key, now) if since is None else since
+            since = self._since.get(key) or self._since.put(key, Since(self._now))
         has_started = all(node.told.has_started for node in nodes)
-        return since + (STARTED_S if has_started else UNSTARTED_S) - now
+        return (STARTED_S if has_started else UNSTARTED_S) - since.seconds
 
 
 def _grace_s(record: Record) -> float:
