@@ -23,6 +23,11 @@ class Evidence(enum.IntEnum):
     STATUS = 5
 
 
+def words(text: str) -> frozenset[str]:
+    """The words of a line, as a set."""
+    return frozenset(text.split())
+
+
 @attrs.frozen(kw_only=True)
 class Mark:
     """How a kind is recognized: everything stated here must hold; its strongest part says how strong it is.
@@ -34,8 +39,8 @@ class Mark:
 
     surfaces: frozenset[Surface] = frozenset()
     """Where it can be said; empty: anywhere."""
-    codes: frozenset[str] = frozenset()
-    reasons: frozenset[str] = frozenset()
+    codes: frozenset[str] = attrs.field(default="", converter=words)
+    reasons: frozenset[str] = attrs.field(default="", converter=words)
     is_global: bool | None = None
     """Whether the quota that the answer tells of holds for all regions together."""
     message: str = ""
@@ -78,10 +83,6 @@ class Kind:
     marks: tuple[Mark, ...]
     fix: str
     """What to do today; ``{facts}`` are filled in."""
-    advice: str
-    """What else a reader should know, for the page of errors."""
-    example: Answer
-    """As Google says it."""
     told: Mapping[str, str] = attrs.field(factory=dict)
     """Facts that it tells by itself; Google's words may say more."""
     each_minute: bool = False
@@ -116,8 +117,3 @@ class Kind:
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Compiled when first needed: most programs meet no refusal."""
     return re.compile(pattern, re.DOTALL)
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a line, as a set."""
-    return frozenset(text.split())

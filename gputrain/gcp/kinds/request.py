@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from gputrain.errors import RequestError, Scope
-from gputrain.gcp.answer import Answer, Surface
+from gputrain.gcp.answer import Surface
 from gputrain.gcp.errors import MissingError, PreconditionError
 from gputrain.gcp.kinds.kind import Kind, Mark, words
 
@@ -23,7 +23,7 @@ KINDS = (
         error=RequestError,
         marks=(
             Mark(
-                codes=words("UNSUPPORTED_OPERATION"),
+                codes="UNSUPPORTED_OPERATION",
                 message=r".{0,200}\bguest accelerators do not support live migration",
             ),
             Mark(
@@ -31,13 +31,6 @@ KINDS = (
             ),
         ),
         fix="set onHostMaintenance to TERMINATE",
-        advice="gputrain always sets it; a request of your own making must, too.",
-        example=Answer(
-            surface=Surface.OPERATION,
-            status=400,
-            codes=words("UNSUPPORTED_OPERATION"),
-            message="Instance job-1 creation failed: Instances with guest accelerators do not support live migration",
-        ),
     ),
     Kind(
         name="gpu_misfit",
@@ -49,14 +42,6 @@ KINDS = (
             Mark(message=_LISTED + r'(?:Accelerator )?"[^"]+" is not supported for machine type "'),
         ),
         fix="leave machine_type out and name the GPUs alone (gpu='L4:2'), or take a pair that `gputrain gpus` lists",
-        advice="The counts of Vertex AI are stricter than Compute Engine's for machines that GPUs are attached to.",
-        example=Answer(
-            surface=Surface.VERTEX,
-            status=400,
-            canonical="INVALID_ARGUMENT",
-            message='The accelerator count "8" is not allowed. The allowed numbers of accelerator "NVIDIA_L4" to use '
-            'with machine type "g2-standard-8" are: [1].',
-        ),
     ),
     Kind(
         name="disk_misfit",
@@ -67,14 +52,6 @@ KINDS = (
             Mark(message=r".{0,300}\bDisk type \S+ is not supported for machine type\b"),
         ),
         fix="take another disk type: hyperdisk-balanced on A3 Ultra, A4 and newer, pd-balanced or pd-ssd before",
-        advice="Each series of machines has its list of disk types; the newest take Hyperdisk only.",
-        example=Answer(
-            surface=Surface.COMPUTE,
-            status=400,
-            codes=words("badRequest"),
-            message="[pd-extreme] features and [instance_type: VIRTUAL_MACHINE\nfamily: COMPUTE_OPTIMIZED] "
-            "InstanceTaxonomies are not compatible for creating instance.",
-        ),
     ),
     Kind(
         name="disk_too_small",
@@ -82,14 +59,6 @@ KINDS = (
         error=RequestError,
         marks=(Mark(message=r".{0,300}\bRequested disk size cannot be smaller than the image size"),),
         fix="make the boot disk at least as large as the answer says",
-        advice="The images with drivers and CUDA need 50 GB and more.",
-        example=Answer(
-            surface=Surface.COMPUTE,
-            status=400,
-            codes=words("invalid"),
-            message="Invalid value for field 'resource.disks[0].initializeParams.diskSizeGb': '10'. Requested disk size "
-            "cannot be smaller than the image size (50 GB)",
-        ),
     ),
     Kind(
         name="image_missing",
@@ -97,19 +66,12 @@ KINDS = (
         error=MissingError,
         marks=(
             Mark(
-                codes=words("RESOURCE_NOT_FOUND"),
+                codes="RESOURCE_NOT_FOUND",
                 message=r"The resource 'projects/[^']{1,200}/images/[^']{1,200}' was not found",
             ),
             Mark(message=r"The resource 'projects/[^']{1,200}/images/[^']{1,200}' was not found"),
         ),
         fix="name an image or family that `gcloud compute images list` shows, or leave image_family out",
-        advice="A family disappears when its last image is retired, and an image of another project must be shared.",
-        example=Answer(
-            surface=Surface.COMPUTE,
-            status=404,
-            codes=words("notFound"),
-            message="The resource 'projects/deeplearning-platform-release/global/images/family/common-cu110' was not found",
-        ),
     ),
     Kind(
         name="subnet_missing",
@@ -119,32 +81,16 @@ KINDS = (
         try_elsewhere=True,
         marks=(Mark(message=r".{0,300}\bThe referenced (?:sub)?network resource cannot be found"),),
         fix="gcloud compute networks subnets list --project {project}; then name one of the region, or allow its region",
-        advice="A network in custom mode has subnetworks only where somebody made them.",
-        example=Answer(
-            surface=Surface.COMPUTE,
-            status=400,
-            codes=words("invalid"),
-            message="Invalid value for field 'resource.networkInterfaces[0].subnetwork': "
-            "'regions/us-central1/subnetworks/none'. The referenced subnetwork resource cannot be found.",
-        ),
     ),
     Kind(
         name="in_use",
         title="something it needs is in use",
         error=RequestError,
         marks=(
-            Mark(codes=words("resourceInUseByAnotherResource RESOURCE_IN_USE_BY_ANOTHER_RESOURCE")),
+            Mark(codes="resourceInUseByAnotherResource RESOURCE_IN_USE_BY_ANOTHER_RESOURCE"),
             Mark(message=r"The \w[\w ]{0,60} resource '[^']+' is already being used by '"),
         ),
         fix="wait until what the answer names is gone, or delete it",
-        advice="A disk can be written by one machine only, and a placement policy serves one gang.",
-        example=Answer(
-            surface=Surface.COMPUTE,
-            status=400,
-            codes=words("resourceInUseByAnotherResource"),
-            message="The disk resource 'projects/my-project/zones/us-central1-a/disks/job-1' is already being used by "
-            "'projects/my-project/zones/us-central1-a/instances/other'",
-        ),
     ),
     Kind(
         name="reservation_unusable",
@@ -152,13 +98,6 @@ KINDS = (
         error=RequestError,
         marks=(Mark(message=_RESERVATION),),
         fix="gcloud compute reservations list --project {project}; then name one of this project, zone and machine type",
-        advice="A reservation serves its own machine type in its own zone; a shared one must be shared with this project.",
-        example=Answer(
-            surface=Surface.OPERATION,
-            status=412,
-            codes=words("CONDITION_NOT_MET"),
-            message="Specified reservation 'mine' does not exist.",
-        ),
     ),
     Kind(
         name="bucket_location",
@@ -170,14 +109,6 @@ KINDS = (
             ),
         ),
         fix="name a bucket in the job's region: gcloud storage buckets create gs://NAME --location REGION",
-        advice="Vertex AI reads and writes in the region of the job only; a bucket of a whole continent does not do.",
-        example=Answer(
-            surface=Surface.VERTEX,
-            status=400,
-            canonical="FAILED_PRECONDITION",
-            message="The Cloud Storage bucket of gs://my-bucket is in location us. It must be in the same regional "
-            "location as the service location us-central1.",
-        ),
     ),
     Kind(
         name="missing",
@@ -190,10 +121,6 @@ KINDS = (
             ),
         ),
         fix="check the project, the region and the name",
-        advice="What may not be seen is told as missing, too.",
-        example=Answer(
-            surface=Surface.VERTEX, status=404, canonical="NOT_FOUND", message="The CustomJob does not exist."
-        ),
     ),
     Kind(
         name="name_taken",
@@ -204,14 +131,6 @@ KINDS = (
             Mark(statuses=frozenset({409, "ALREADY_EXISTS", "alreadyExists"})),
         ),
         fix="look at what is there; it may be an earlier try of the same",
-        advice="gputrain looks by itself: what bears the job's label is taken up, a stranger's is left alone. The name of"
-        " a VM that could not be made stays taken for a minute.",
-        example=Answer(
-            surface=Surface.COMPUTE,
-            status=409,
-            codes=words("alreadyExists"),
-            message="The resource 'projects/my-project/zones/us-central1-a/instances/job-1' already exists",
-        ),
     ),
     Kind(
         name="changed",
@@ -227,13 +146,6 @@ KINDS = (
             ),
         ),
         fix="read it again, then repeat the change",
-        advice="Somebody else was quicker. Nothing was written over.",
-        example=Answer(
-            surface=Surface.COMPUTE,
-            status=412,
-            codes=words("conditionNotMet"),
-            message="Supplied fingerprint does not match current metadata fingerprint.",
-        ),
     ),
     Kind(
         name="request",
@@ -249,12 +161,5 @@ KINDS = (
             Mark(statuses=words("CONDITION_NOT_MET invalid badRequest required")),
         ),
         fix="change what the answer names",
-        advice="The same request is refused everywhere. `plan.requests` shows what would be sent.",
-        example=Answer(
-            surface=Surface.VERTEX,
-            status=400,
-            canonical="INVALID_ARGUMENT",
-            message="List of found errors:\t1.Field: display_name; Message: Required field is not set.",
-        ),
     ),
 )

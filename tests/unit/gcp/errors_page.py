@@ -12,6 +12,7 @@ from gputrain.gcp.answer import Answer, Surface
 from gputrain.gcp.kinds import KINDS, Kind, account, passing, place, quota, request
 from gputrain.gcp.refusals import to_error
 from gputrain.lifecycle import State
+from tests.unit.gcp.refusals_told import TOLD
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "errors.md"
 BEGIN, FINISH = "<!-- from here on written from the tables -->", "<!-- to here -->"
@@ -52,8 +53,8 @@ def entry(kind: Kind) -> Iterator[str]:
     yield f"### {kind.name}\n"
     facts = f"reaches: {kind.reach.value} · retried: {again} · tried elsewhere: {elsewhere}"
     yield f"`{kind.error.__name__}` · {facts}\n"
-    yield f"```text\n{shown(kind.example)}\n```\n"
-    yield f"{kind.advice}\n"
+    yield f"```text\n{shown(TOLD[kind.name].example)}\n```\n"
+    yield f"{TOLD[kind.name].advice}\n"
 
 
 def entry_of_end(cause: Cause) -> Iterator[str]:

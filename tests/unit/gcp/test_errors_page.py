@@ -12,6 +12,7 @@ from gputrain.errors import CapacityError, GputrainError, TransientError
 from gputrain.gcp.kinds import KINDS
 from gputrain.gcp.refusals import kind_of, to_error
 from tests.unit.gcp import errors_page
+from tests.unit.gcp.refusals_told import TOLD
 
 
 def test_the_page_is_written_from_the_tables():
@@ -41,10 +42,11 @@ def test_every_group_of_the_table_is_on_the_page():
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_each_example_is_told_as_its_own_kind(kind):
-    assert kind_of(kind.example) is kind
-    error = to_error(kind.example, "create the job", project="my-project")
+    example = TOLD[kind.name].example
+    assert kind_of(example) is kind
+    error = to_error(example, "create the job", project="my-project")
     assert (error.kind, type(error)) == (kind.name, kind.error)
-    assert kind.example.message in error.why
+    assert example.message in error.why
     assert error.fix
 
 

@@ -19,6 +19,7 @@ from gputrain.errors import (
 from gputrain.gcp import Answer, MissingError, PreconditionError, UnclearError, to_error
 from gputrain.gcp.answer import answer_of_json
 from gputrain.gcp.kinds import KINDS
+from tests.unit.gcp.refusals_told import TOLD
 
 STOCKOUT = {
     "code": 503,
@@ -96,7 +97,9 @@ def test_what_google_says_becomes_the_error_that_says_what_to_do(body, kind, fac
 
 
 def test_each_row_says_what_to_do():
-    assert [row.name for row in KINDS if not (row.fix and row.advice)] == []
+    assert [row.name for row in KINDS if not row.fix] == []
+    assert [name for name, told in TOLD.items() if not told.advice] == []
+    assert list(TOLD) == [row.name for row in KINDS]
 
 
 def test_the_fix_names_the_api_and_the_project():
