@@ -12,11 +12,10 @@ from measure import Measure, calls_of_a_submit, medians
 
 import gputrain_emulator
 from gputrain import Trainer
-from gputrain.backends.base import JobRef
+from gputrain.backends.base import JobRef, Start
 from gputrain.backends.compute import ComputeEngine
-from gputrain.backends.compute.calls import Calls
+from gputrain.backends.compute.calls import EVERY_S, Calls
 from gputrain.backends.compute.names import JobObjects, JobPlace, ref_of
-from gputrain.backends.compute.operations import EVERY_S
 from gputrain.gcp import Access, Objects
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
@@ -60,7 +59,8 @@ def submit(backend: ComputeEngine, count: int) -> float:
         one = candidates(spec, [backend.supply]).candidates[0]
         job_id = f"job-{uuid.uuid4().hex[:8]}"
         begin = time.perf_counter()
-        request = backend.render(spec, one, job_id, backend.stage(spec, job_id), nonce=uuid.uuid4().hex[:12])
+        bundle, nonce = backend.stage(spec, job_id), uuid.uuid4().hex[:12]
+        request = backend.render(Start(spec=spec, candidate=one, job_id=job_id, bundle=bundle, nonce=nonce))
         backend.create(backend.complete(request))
         return time.perf_counter() - begin
 
@@ -138,7 +138,7 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
         },
         "perInstanceProperties": {f"{job}-0-0": {} for job in jobs},
     }
-    operation = calls.official.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
+    operation = calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
     cloud.clock.advance(60)
     calls.end_of(ZONE, operation)
     for vm in cloud.compute.vms.values():

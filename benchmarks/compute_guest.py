@@ -141,7 +141,7 @@ def seen_late(threads: int = 16) -> float:
                 "disks": [{"boot": True, "autoDelete": True, "initializeParams": disk}],
                 "networkInterfaces": [{"network": "global/networks/default"}],
             }
-            operation = calls.official.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
+            operation = calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
             ended = calls.end_of(ZONE, operation)
             (truth,) = [
                 one.document for one in cloud.compute.operations.values() if one.name == ended["name"]

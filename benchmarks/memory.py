@@ -20,7 +20,7 @@ import gc, json, os, sys
 from pathlib import Path
 from gputrain import Trainer, VertexAI
 from gputrain.backends.base import JobRef
-from gputrain.gcp.trial import reach
+from gputrain.gcp.endpoints import reach
 
 url, start, first, last, folder = json.load(sys.stdin)
 seconds = [start]

@@ -15,6 +15,7 @@ from measure import Measure, calls_of_a_submit, medians, python_s
 
 import gputrain_emulator
 from gputrain import GputrainError, Job, Trainer, VertexAI
+from gputrain.backends.base import Start
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.sleepers import Sleepers
 from gputrain_emulator.storage import Storage
@@ -82,12 +83,14 @@ def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]
     backend = backend_of(cloud)
     trainer = Trainer(backend)
     trainer.submit(script, gpu="L4:1")
-    start = len(cloud.requests)
+    before = len(cloud.requests)
     trainer.submit(script, gpu="L4:1")
-    yield from calls_of_a_submit(cloud.requests[start:])
+    yield from calls_of_a_submit(cloud.requests[before:])
     spec = TrainingSpec(script=script, gpu="L4:1")
     plan = trainer.plan(spec)
-    body = backend.render(spec, plan.candidates[0], "bare-1", backend.stage(spec, "bare-1")).body
+    bundle = backend.stage(spec, "bare-1")
+    start = Start(spec=spec, candidate=plan.candidates[0], job_id="bare-1", bundle=bundle)
+    body = backend.render(start).body
 
     def ours() -> float:
         began = time.perf_counter()

@@ -4,7 +4,7 @@ import secrets
 import time
 from datetime import datetime, timezone
 
-from gputrain.backends.base import Completes, SendsCode
+from gputrain.backends.base import Completes, SendsCode, Start
 from gputrain.errors import CapacityError, GputrainError, NoPlacementError
 from gputrain.gcp import UnclearError
 from gputrain.lifecycle import State
@@ -12,12 +12,10 @@ from gputrain.planning import candidates, rank
 from gputrain.planning.plan import Plan
 from gputrain.records import Ask, Code, Record
 from gputrain.records.record import spec_of
-from gputrain.trainer.claim import Boards, Claim
-from gputrain.trainer.climb import Surroundings
-from gputrain.trainer.memory import Memory
+from gputrain.trainer.around import Memory, Surroundings
+from gputrain.trainer.claim import Boards, Claim, way_of
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
-from gputrain.trainer.ways import way_of
 
 PATIENCE_S = 60.0
 NONCE = "00000000cafe"
@@ -50,7 +48,8 @@ class Road:
         job_id = job_id or f"job-{secrets.token_hex(4)}"
         bundle = self.backend.stage(spec, job_id)
         self._asked[job_id] = (spec, bundle)
-        return self.backend.render(spec, self.candidate(spec), job_id, bundle, nonce=NONCE)
+        one = self.candidate(spec)
+        return self.backend.render(Start(spec=spec, candidate=one, job_id=job_id, bundle=bundle, nonce=NONCE))
 
     def create(self, request):
         """Ask for what a request says, with its record written before, as a climb does."""

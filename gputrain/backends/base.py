@@ -24,7 +24,6 @@ from gputrain.spec import GpuRequest, TrainingSpec
 
 if TYPE_CHECKING:
     from gputrain.catalog import Price
-    from gputrain.images import Works
     from gputrain.preflight import Checks
     from gputrain.quota import Quotas
 
@@ -84,6 +83,20 @@ class Bundle:
     sha256: str = ""
     content: bytes = attrs.field(default=b"", eq=False, repr=False)
     """What is to lie there, until it was sent; empty where there is nothing to send."""
+
+
+@attrs.frozen(kw_only=True)
+class Start:
+    """One start of a job: what it is made from."""
+
+    spec: TrainingSpec
+    candidate: Candidate
+    job_id: str
+    bundle: Bundle
+    attempt: int = 0
+    """0 for the first start of the job, one more with each restart."""
+    nonce: str = ""
+    """Drawn for this ask; what is made bears it, so that it is told from what another ask made."""
 
 
 @attrs.frozen(kw_only=True)
@@ -160,16 +173,8 @@ class Backend(Protocol):
         """Find the code, and say where the job will find it. It writes nothing."""
 
     @abstractmethod
-    def render(
-        self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle, *,
-        attempt: int = 0, nonce: str = "",
-    ) -> Request:  # fmt: skip
-        """The request that would start the job. Pure.
-
-        Args:
-            attempt: 0 for the first start of the job, one more with each restart.
-            nonce: drawn for this ask; what is made bears it, so that it is told from what another ask made.
-        """
+    def render(self, start: Start) -> Request:
+        """The request that would start the job. Pure."""
 
     @abstractmethod
     def create(self, request: Request) -> JobRef:
@@ -213,16 +218,6 @@ class Completes(Protocol):
     @abstractmethod
     def complete(self, request: Request) -> Request:
         """The request as it is sent, checked. It reads, and changes nothing."""
-
-
-@runtime_checkable
-class BuildsImages(Protocol):
-    """Its jobs run in containers, and the project has a place for images of its own."""
-
-    @property
-    @abstractmethod
-    def works(self) -> Works:
-        """Where they are built, once each, and kept."""
 
 
 @runtime_checkable

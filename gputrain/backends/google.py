@@ -1,23 +1,30 @@
-"""What Google services have in common: asks of a spec, facts of a candidate, how code travels."""
+"""What backends of Google's services have in common: settings, asks of a spec, facts, code, records."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+import attrs
 
 from gputrain import catalog
 from gputrain.backends.base import Backend, Bundle, JobRef
 from gputrain.backends.stacks import MOST_BYTES, AsksForStacks, node_of, read_standings
 from gputrain.catalog import Service, Shape
 from gputrain.entrypoint import contract
-from gputrain.gcp import Access, Objects, reservations
+from gputrain.errors import Fault, SpecError
+from gputrain.fields import Field, matching
+from gputrain.gcp import Access, Api, Objects, reservations
 from gputrain.gcp.shared import Found
 from gputrain.images import ImageHome, Works
-from gputrain.planning import Candidate, Limit
-from gputrain.quota.book import in_short
-from gputrain.spec import TrainingSpec
+from gputrain.planning import Candidate, Fact, Limit
+from gputrain.quota import Quotas
+from gputrain.quota.book import Book, in_short
+from gputrain.quota.reader import Reader
+from gputrain.records import BucketBoard, Code
+from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.staging import parcels
 from gputrain.staging.upload import BucketPrefix, Progress
 
@@ -30,31 +37,77 @@ MOST_LABELS = 56
 """64 are allowed on a resource; the rest is for our own."""
 
 
-class GoogleSettings(Protocol):
-    """What both clouds' settings say."""
+PROJECT = Field(
+    matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"), "a project's id",
+    "project='my-project'", is_needed=True,
+)  # fmt: skip
+IMAGE_REPOSITORY = Field(
+    ImageHome.parse, "a repository of Artifact Registry",
+    "image_repository='us-central1-docker.pkg.dev/my-project/my-repository'",
+)  # fmt: skip
+REGION = matching(r"[a-z]+-[a-z]+\d+")
+
+
+@attrs.frozen(kw_only=True)
+class GoogleSettings:
+    """What a project chooses once for all its jobs."""
+
+    project: str
+    regions: tuple[str, ...]
+    bucket: BucketPrefix | None
+    image_repository: ImageHome | None
 
     @property
     def home(self) -> str:
-        """The first region, in which the bucket lies."""
+        """The region that the bucket lies in: the first one."""
+        return self.regions[0]
 
     @property
     def code_bucket(self) -> BucketPrefix:
-        """The bucket that code travels through."""
-
-    @property
-    def image_repository(self) -> ImageHome | None:
-        """Where images are kept that are built for jobs."""
+        """The bucket, which a submit needs. SpecError where none was named."""
+        if self.bucket is None:
+            fix = "VertexAI(..., bucket='gs://my-bucket')"
+            fault = Fault(field="bucket", value="None", allowed="a bucket of your project", fix=fix)
+            raise SpecError(f"code travels through a bucket, and none is named: {fault}", faults=(fault,))
+        return self.bucket
 
 
 S = TypeVar("S", bound=GoogleSettings)
 
 
 class GoogleBackend(Backend, AsksForStacks, Generic[S]):
-    """What both clouds do alike: code and questions travel through a bucket, images lie in a registry."""
+    """A backend whose jobs find their code in a bucket, and count against a project's quotas."""
 
-    _access: Access
-    _settings: S
-    _progress: Progress | None
+    _service: Service
+
+    def __init__(self, settings: S, access: Access, progress: Progress | None) -> None:
+        self._settings = settings
+        self._access = access
+        self._progress = progress
+        self._reader = Reader(access, self._service, settings.regions)
+
+    def __repr__(self) -> str:
+        told = self._settings
+        return f"{type(self).__name__}(project={told.project!r}, regions={list(told.regions)!r})"
+
+    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
+        """Quotas, the reservation that is named, and what else the service tells beforehand."""
+        if not wanted:
+            return {}
+        asked = {**self._reader.questions(), **reservation_questions(self._access, wanted)}
+        found = self._access.looks.ask({**asked, **self._questions(wanted)})
+        book = self._reader.book(found)
+        return {one: self._fact(one, book, found) for one in wanted}
+
+    def _questions(self, _wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
+        return {}
+
+    def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
+        raise NotImplementedError
+
+    def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
+        """How jobs stand with the service's quotas; arguments as of `Trainer.quotas`, already read."""
+        return self._reader.quotas(gpus, **size)
 
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
         """Pack the code; it is sent when the job is submitted, and only if the bucket does not have it.
@@ -67,9 +120,13 @@ class GoogleBackend(Backend, AsksForStacks, Generic[S]):
         return Bundle(location=found.location, argv=found.argv, sha256=found.sha256, content=found.content)
 
     def send(self, bundle: Bundle) -> None:
-        """Put the code into the bucket, where it lacks it; RequestError where there is none to put."""
-        where, bucket = bundle.location, self._settings.code_bucket
-        parcels.send(self._access, bucket, where, bundle.content, progress=self._progress)
+        """Put the code into the bucket, where it lacks it.
+
+        Raises:
+            RequestError, AccessError: the code cannot be sent, or there is none to send.
+        """
+        bucket = self._settings.code_bucket
+        parcels.send(self._access, bucket, bundle.location, bundle.content, progress=self._progress)
 
     @property
     def works(self) -> Works:
@@ -94,6 +151,32 @@ class GoogleBackend(Backend, AsksForStacks, Generic[S]):
         named = {node: one.name for one in found if (node := node_of(one.name, nonce)) is not None}
         read = {node: objects.read(name, most_bytes=MOST_BYTES) for node, name in named.items()}
         return {node: read_standings(one.content, node) for node, one in read.items() if one is not None}
+
+    def _addresses(self, *apis: Api) -> dict[str, str]:
+        """Where a job finds these APIs."""
+        return {api.value: self._access.url(api) for api in apis}
+
+
+@attrs.frozen(kw_only=True)
+class BucketRecorder(Generic[S]):
+    """What the recorders of both services know: settings that a job keeps, and code by its hash."""
+
+    settings: S
+    board: BucketBoard
+    kept: ClassVar[tuple[str, ...]]
+    """The settings that say what a job is and may do."""
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What jobs are and may do by these settings."""
+        return {name: str(getattr(self.settings, name)) for name in self.kept}
+
+    def code(self, code: Code) -> Bundle | None:
+        """The code of that hash in this backend's own bucket; to send it sees that it is there."""
+        if not code.sha256:
+            return None
+        location = self.settings.code_bucket.uri("code", f"{code.sha256}.tar.gz")
+        return Bundle(location=location, argv=code.argv, sha256=code.sha256)
 
 
 def _has_other_labels(spec: TrainingSpec) -> bool:

@@ -1,4 +1,7 @@
-"""What node agents write, the same on every platform: lines of a log, and a result, read as a `Failure`."""
+"""What node agents are told and what they write, the same on every platform.
+
+They write lines of a log, and a result, which is read as a `Failure`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from datetime import timedelta
 from typing import Any
 
 from gputrain import causes
-from gputrain.backends.base import LogLine
+from gputrain.backends.base import Bundle, LogLine
 from gputrain.causes import Cause
 from gputrain.entrypoint import contract
 from gputrain.lifecycle import Failure
-from gputrain.spec import format_duration
+from gputrain.spec import TrainingSpec, format_duration
 from gputrain.times import moment_of
 
 KINDS: Mapping[str, Cause] = {
@@ -157,3 +160,32 @@ def read_line(text: str, node_rank: int) -> LogLine:
         severity=str(fields.get("severity", "INFO")).upper(),
         time=moment_of(fields.get("time")),
     )
+
+
+def of_agents(spec: TrainingSpec) -> dict[str, str]:
+    """The variables; what is not asked for is left out."""
+    asked = {contract.LAUNCHER: spec.launcher.value, contract.LOG_FORMAT: "json"}
+    if spec.keep_outputs:
+        asked[contract.KEEP_OUTPUTS] = "1"
+    if spec.hang_timeout is not None:
+        asked[contract.HANG_TIMEOUT] = f"{spec.hang_timeout.total_seconds():g}"
+    return asked
+
+
+def of_code(spec: TrainingSpec, bundle: Bundle, bucket: str, addresses: Mapping[str, str]) -> dict[str, Any]:
+    """What the loader and the prelude are told.
+
+    Args:
+        bucket: the name of the one that the code lies in.
+        addresses: of Cloud Storage and Secret Manager.
+    """
+    return {
+        "storage": addresses["storage"],
+        "secretmanager": addresses["secretmanager"],
+        "bucket": bucket,
+        "object": bundle.location.removeprefix(f"gs://{bucket}/"),
+        "sha256": bundle.sha256,
+        "argv": list(bundle.argv),
+        "requirements": list(spec.requirements),
+        "secrets": dict(spec.secrets),
+    }

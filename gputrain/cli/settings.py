@@ -60,7 +60,7 @@ class CliSettings:
         """What points a cloud backend at an emulator; empty for Google itself."""
         if not self.shared.get("endpoint"):
             return {}
-        from gputrain.gcp.trial import reach
+        from gputrain.gcp.endpoints import reach
 
         return reach(self.shared["endpoint"])
 

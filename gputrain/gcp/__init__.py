@@ -17,9 +17,8 @@ from gputrain.gcp.endpoints import Api, Endpoints
 from gputrain.gcp.errors import MissingError, PreconditionError, UnclearError, UndoneError
 from gputrain.gcp.labels import LABEL_GANG, LABEL_JOB, LABEL_NAME, filter_text, label_value, our_labels
 from gputrain.gcp.listing import Listing, Page, PartialListError, WholeListing, read_all
-from gputrain.gcp.objects import Objects
+from gputrain.gcp.objects import Objects, Stored, StoredInfo
 from gputrain.gcp.refusals import gravest, to_error
-from gputrain.gcp.stored import Stored, StoredInfo
 from gputrain.gcp.translate import read_answer, translated
 
 __all__ = [

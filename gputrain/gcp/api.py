@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from gputrain.errors import AuthError
-from gputrain.gcp.addresses import OURS, check_address, is_googles
-from gputrain.gcp.documents import Json, as_document
-from gputrain.gcp.endpoints import GOOGLE, Api
+from gputrain.gcp.endpoints import GOOGLE, OURS, Api, check_address, is_googles
 from gputrain.gcp.errors import UnclearError
+from gputrain.gcp.forms import Json, as_document
 from gputrain.gcp.listing import Listing, Page, page_of, read_all
 from gputrain.gcp.refusals import to_error
 from gputrain.gcp.shared import LONGEST_S, Shared
@@ -52,6 +51,10 @@ class _Made:
         self.clients: dict[tuple[type[Any], str, str], Any] = {}
 
 
+def _or_googles(given: Any) -> Any:
+    return GOOGLE if given is None else given
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class Access:
     """One tenant's way to Google Cloud: two of them share nothing.
@@ -59,7 +62,7 @@ class Access:
     Args:
         project: the project's id.
         credentials: google.auth credentials; this environment's default ones unless given.
-        endpoints: where the APIs are.
+        endpoints: where the APIs are; Google's own unless given.
         sleep, now: the clock that waiting uses, in seconds.
 
     >>> Access(project="my-project").url(Api.AIPLATFORM, region="us-central1")
@@ -68,7 +71,7 @@ class Access:
 
     project: str
     credentials: Any = attrs.field(default=None, repr=False)
-    endpoints: Any = attrs.field(default=GOOGLE, repr=False)
+    endpoints: Any = attrs.field(default=None, converter=_or_googles, repr=False)
     sleep: Callable[[float], None] = attrs.field(default=time.sleep, repr=False)
     now: Callable[[], float] = attrs.field(default=time.time, repr=False)
     looks: Shared[str, Any] = attrs.field(init=False, repr=False)
@@ -138,7 +141,7 @@ class Access:
 
     def client(self, kind: type[T], address: str, *, transport: str = "rest") -> T:
         """The official client of that class for an address, made once and shared by all threads."""
-        from gputrain.gcp.clients import make
+        from gputrain.gcp.credentials import make
 
         key = (kind, address, transport)
         with self._made.lock:

@@ -1,6 +1,7 @@
-"""Credentials that many threads share: one refresh, however many of them find the token expired.
+"""Credentials that many threads share, and Google's own clients, made so that they send our token only.
 
-This module is loaded with the first call only, so its import of google.auth costs nothing before.
+One refresh, however many threads find the token expired. This module is loaded with the first call only, so
+its imports of Google's cost nothing before.
 """
 
 from __future__ import annotations
@@ -12,9 +13,17 @@ from typing import Any
 
 import google.auth
 import google.auth.credentials
+from google.api_core.client_options import ClientOptions
+
+from gputrain.gcp.endpoints import is_channel_here
+from gputrain.gcp.errors import unlike_google
+from gputrain.gcp.wire import guard, token_request
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _JUST_NOW_S = 5.0
+
+
+_HEADER = "authorization"
 
 
 class LockedCredentials(google.auth.credentials.Credentials):  # type: ignore[misc]  # untyped upstream
@@ -98,3 +107,42 @@ def locked(credentials: Any) -> LockedCredentials:
     else:
         credentials = google.auth.credentials.with_scopes_if_required(credentials, [SCOPE])
     return LockedCredentials(credentials)
+
+
+def make(kind: Any, address: str, transport: str, credentials: Any) -> Any:
+    """A client of a class of google.cloud's, for one address.
+
+    Args:
+        transport: ``rest``, or ``grpc`` where the class has it.
+    """
+    if transport == "grpc" and is_channel_here(address):
+        channel = _channel_of_this_machine(address, credentials)
+        return kind(transport=kind.get_transport_class("grpc")(channel=channel))
+    options = ClientOptions(api_endpoint=address)
+    made = kind(credentials=credentials, transport=transport, client_options=options)
+    if transport == "rest":
+        session = made.transport._session  # they give no other way to it (google-api-core 2.44, 2026-11-22)
+        guard(session)
+        session.hooks["response"].append(_check)
+    return made
+
+
+def _check(response: Any, *_: Any, **__: Any) -> None:
+    """Refuse a body that protobuf takes for an empty message, as it takes ``[]``."""
+    if response.status_code < 300 and not response.content.lstrip().startswith(b"{"):
+        why = f"a JSON object was due, {response.text[:40]!r} came"
+        raise unlike_google("the answer is not what was asked for", why)
+
+
+def _channel_of_this_machine(address: str, credentials: Any) -> Any:
+    """A channel without TLS: gRPC itself sends no token over one, so each call is given it as metadata."""
+    import grpc
+
+    class Signed(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # untyped upstream
+        def intercept_unary_unary(self, go_on: Any, call: Any, request: Any) -> Any:
+            headers: dict[str, str] = {}
+            credentials.before_request(token_request(), "POST", f"http://{address}", headers)
+            token = [(name.lower(), value) for name, value in headers.items() if name.lower() == _HEADER]
+            return go_on(call._replace(metadata=[*(call.metadata or ()), *token]), request)
+
+    return grpc.intercept_channel(grpc.insecure_channel(address), Signed())

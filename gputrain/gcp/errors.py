@@ -1,6 +1,8 @@
-"""Three errors that only callers of Google's APIs tell apart."""
+"""Errors that only callers of Google's APIs tell apart."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from gputrain.errors import RequestError, TransientError
 
@@ -27,3 +29,9 @@ class UndoneError(TransientError):
     """A write has failed in passing, and nothing is left of it: the next one is another."""
 
     kind = "undone"
+
+
+def unlike_google(what: str, why: str, raw: Any = None) -> UnclearError:
+    """The error for an answer that Google does not give."""
+    fix = "check what stands between this machine and Google: a proxy may answer for it"
+    return UnclearError(what, why=why, fix=fix, raw=raw)

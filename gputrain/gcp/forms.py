@@ -1,11 +1,17 @@
-"""Parts of an answer, taken as what they should be: whatever has another form counts as not there. Pure."""
+"""Bodies of answers and their parts, taken for what they should be only where they are. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Json = Mapping[str, Any]
+from gputrain.gcp.errors import unlike_google
+from gputrain.secrets import redacted
+
+if TYPE_CHECKING:
+    from gputrain.gcp.wire import Reply
+
+
+Json = dict[str, Any]
 
 
 def mapping(value: object) -> Json:
@@ -36,3 +42,23 @@ def whole_number(value: object) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def as_document(reply: Reply, action: str) -> Json:
+    """The JSON object in an answer.
+
+    Raises:
+        UnclearError: it holds anything else.
+    """
+    try:
+        body = reply.json()
+    except (ValueError, RecursionError):
+        body = reply.text[:200]
+    if not isinstance(body, dict):
+        kind = f"text beginning {body[:40]!r}" if isinstance(body, str) else type(body).__name__
+        what, why = (
+            f"could not {action}: the answer is not what was asked for",
+            f"a JSON object was due, {kind} came",
+        )
+        raise unlike_google(what, why, raw=redacted(body))
+    return body

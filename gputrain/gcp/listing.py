@@ -11,6 +11,7 @@ from gputrain.errors import TransientError
 from gputrain.gcp.forms import mappings, texts
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 PARTIAL_WARNINGS = frozenset({"UNREACHABLE", "PARTIAL_SUCCESS", "LIST_OVERHEAD_QUOTA_EXCEED"})
 """Warnings of a list answered with 200 that lacks something. Source: compute v1 protos, 2026-11-20."""
@@ -23,17 +24,17 @@ class PartialListError(TransientError):
 
 
 @attrs.frozen
-class Listing(Generic[T]):
+class Listing(Generic[T_co]):
     """All pages of a list: a `WholeListing` or a `PartialListing`.
 
     What was seen is ``seen``; what there is, is ``whole``, which a partial one does not tell. That something
     is gone is told by ``whole`` and ``lacks`` alone: a listing is neither true nor false, and has no length.
     """
 
-    _items: tuple[T, ...]
+    _items: tuple[T_co, ...]
 
     @property
-    def seen(self) -> tuple[T, ...]:
+    def seen(self) -> tuple[T_co, ...]:
         """What was seen; there may be more, so it proves no absence."""
         return self._items
 
@@ -47,11 +48,11 @@ class Listing(Generic[T]):
         """What is missing: places, or Google's words for it."""
         return ()
 
-    def find(self, is_it: Callable[[T], bool]) -> T | None:
+    def find(self, is_it: Callable[[T_co], bool]) -> T_co | None:
         """The first such item that was seen. None proves nothing."""
         return next(filter(is_it, self._items), None)
 
-    def lacks(self, is_it: Callable[[T], bool]) -> bool:
+    def lacks(self, is_it: Callable[[T_co], bool]) -> bool:
         """Whether there certainly is no such item: never by a partial listing.
 
         >>> whole, part = listing_of([1]), listing_of([1], ["us-east1"])
@@ -60,7 +61,7 @@ class Listing(Generic[T]):
         """
         return self.is_whole and self.find(is_it) is None
 
-    def whole(self, action: str) -> tuple[T, ...]:
+    def whole(self, action: str) -> tuple[T_co, ...]:
         """Everything that there is.
 
         Args:
@@ -71,7 +72,7 @@ class Listing(Generic[T]):
         """
         raise NotImplementedError
 
-    def map(self, change: Callable[[T], U]) -> Listing[U]:
+    def map(self, change: Callable[[T_co], U]) -> Listing[U]:
         """The same listing of other values, one for each item."""
         return attrs.evolve(self, items=tuple(map(change, self._items)))  # type: ignore[arg-type,return-value]
 
@@ -80,15 +81,15 @@ class Listing(Generic[T]):
 
 
 @attrs.frozen
-class WholeListing(Listing[T]):
+class WholeListing(Listing[T_co]):
     """Everything that there is: what is not among the items is not there."""
 
-    def whole(self, action: str) -> tuple[T, ...]:  # noqa: ARG002
+    def whole(self, action: str) -> tuple[T_co, ...]:  # noqa: ARG002
         return self._items
 
 
 @attrs.frozen
-class PartialListing(Listing[T]):
+class PartialListing(Listing[T_co]):
     """What was seen of a list that could not be read to its end."""
 
     left_out: tuple[str, ...]

@@ -16,26 +16,76 @@ from urllib.parse import quote
 import attrs
 
 from gputrain.gcp.api import Access
-from gputrain.gcp.documents import Json
 from gputrain.gcp.endpoints import Api
-from gputrain.gcp.errors import MissingError, PreconditionError, UnclearError
-from gputrain.gcp.forms import mapping
+from gputrain.gcp.errors import MissingError, PreconditionError, UnclearError, unlike_google
+from gputrain.gcp.forms import Json, mapping, whole_number
 from gputrain.gcp.listing import Listing, Page, page_of
-from gputrain.gcp.stored import DamagedError, Document, Stored, StoredInfo, info_of
 from gputrain.retry import READ, WRITE, Policy
-from gputrain.times import moment_of_header
+from gputrain.times import moment_of, moment_of_header
 
 if TYPE_CHECKING:
     from gputrain.gcp.wire import Reply
 
+
 LARGEST_OBJECT = 1 << 30
 """Bytes of an object that are taken into memory; a whole log is the largest that is asked for."""
-LARGEST_DOCUMENT = 4 << 20
-"""Bytes of an object that is read as JSON: what we write ourselves has a few thousand."""
-
 _FIELDS = "name,generation,size,md5Hash,updated,timeCreated,metadata"
 _WRITTEN_BY = "gputrain-write"
 """Metadata that names the one write that made this generation: by it a lost answer is settled."""
+
+
+@attrs.frozen(kw_only=True)
+class Generation:
+    """One writing of an object."""
+
+    generation: int
+    updated: datetime
+    seen_at: datetime
+    """The service's time when it told of it."""
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was last written, by the service's clock alone."""
+        return max(0.0, (self.seen_at - self.updated).total_seconds())
+
+
+@attrs.frozen(kw_only=True)
+class StoredInfo(Generation):
+    """What Cloud Storage says of an object."""
+
+    name: str
+    size: int
+    md5: str
+    """As Cloud Storage writes it, in base64; empty for composed objects."""
+    created: datetime
+    metadata: Mapping[str, str]
+
+
+@attrs.frozen(kw_only=True)
+class Stored(Generation):
+    """An object that was read."""
+
+    content: bytes = attrs.field(repr=False)
+
+
+def info_of(body: Mapping[str, Any], seen_at: datetime) -> StoredInfo | None:
+    """What is said of an object; None where it cannot be read."""
+    generation, size = whole_number(body.get("generation")), whole_number(body.get("size"))
+    updated, created = moment_of(body.get("updated")), moment_of(body.get("timeCreated"))
+    name = body.get("name")
+    if generation is None or size is None or updated is None or created is None or not isinstance(name, str):
+        return None
+    told = mapping(body.get("metadata")).items()
+    return StoredInfo(
+        name=name,
+        generation=generation,
+        size=size,
+        md5=str(body.get("md5Hash", "")),
+        updated=updated,
+        created=created,
+        metadata={key: value for key, value in told if isinstance(value, str)},
+        seen_at=seen_at,
+    )
 
 
 @attrs.frozen
@@ -67,26 +117,6 @@ class Objects:
                 return self.read(name, most_bytes=most_bytes, policy=policy)  # it has changed in between
             updated = info.updated
         return Stored(content=reply.content, generation=generation, updated=updated, seen_at=seen_at)
-
-    def read_json(self, name: str, *, policy: Policy = READ) -> Document | None:
-        """The JSON object that an object holds; None where there is no such object.
-
-        Raises:
-            DamagedError: it holds anything else.
-            AccessError, TransientError: as Cloud Storage answers.
-        """
-        stored = self.read(name, most_bytes=LARGEST_DOCUMENT, policy=policy)
-        if stored is None:
-            return None
-        try:
-            fields = json.loads(stored.content)
-        except (ValueError, RecursionError) as error:
-            raise self._damaged(name, f"it is no JSON: {str(error)[:100]}") from error
-        if not isinstance(fields, dict):
-            raise self._damaged(name, f"a JSON object was due, {type(fields).__name__} is there")
-        return Document(
-            fields=fields, generation=stored.generation, updated=stored.updated, age_s=stored.age_s
-        )
 
     def stat(self, name: str, *, policy: Policy = READ) -> StoredInfo | None:
         """What is said of an object; None where there is none."""
@@ -172,39 +202,23 @@ class Objects:
         """A page of a proxy's is no object of ours: only Cloud Storage names a generation."""
         generation = reply.headers.get("x-goog-generation", "")
         if not (generation.isascii() and generation.isdigit()):
-            raise UnclearError(
-                f"could not read gs://{self.bucket_name}: the answer is not Cloud Storage's",
-                why=f"it names no generation, and begins {reply.text[:40]!r}",
-                fix="check what stands between this machine and Google: a proxy may answer for it",
-            )
+            what = f"could not read gs://{self.bucket_name}: the answer is not Cloud Storage's"
+            raise unlike_google(what, f"it names no generation, and begins {reply.text[:40]!r}")
         self._date(reply)
 
     def _info(self, reply: Reply) -> StoredInfo:
         found = info_of(_document(reply), self._date(reply))
         if found is None:
-            raise UnclearError(
-                f"could not look into gs://{self.bucket_name}: the answer is not what was asked for",
-                why=f"an object's description was due, {reply.text[:40]!r} came",
-                fix="check what stands between this machine and Google: a proxy may answer for it",
-            )
+            what = f"could not look into gs://{self.bucket_name}: the answer is not what was asked for"
+            raise unlike_google(what, f"an object's description was due, {reply.text[:40]!r} came")
         return found
 
     def _date(self, reply: Reply) -> datetime:
         found = moment_of_header(reply.headers.get("Date"))
         if found is None:
-            raise UnclearError(
-                f"could not look into gs://{self.bucket_name}: the answer has no date",
-                why="Cloud Storage dates every answer, and times are told by it",
-                fix="check what stands between this machine and Google: a proxy may answer for it",
-            )
+            what = f"could not look into gs://{self.bucket_name}: the answer has no date"
+            raise unlike_google(what, "Cloud Storage dates every answer, and times are told by it")
         return found
-
-    def _damaged(self, name: str, why: str) -> DamagedError:
-        return DamagedError(
-            f"{self._uri(name)} does not hold what it should",
-            why=why,
-            fix=f"look at it: gcloud storage cat {self._uri(name)}; who else writes to this bucket?",
-        )
 
     def _uri(self, name: str) -> str:
         return f"gs://{self.bucket_name}/{name}"

@@ -7,8 +7,7 @@ from typing import Any
 
 from gputrain.errors import GputrainError, RequestError
 from gputrain.gcp import Access, Api, Objects
-from gputrain.gcp.documents import Json
-from gputrain.gcp.forms import mapping, texts
+from gputrain.gcp.forms import Json, mapping, texts
 from gputrain.images.recipe import DOCKERFILE, Recipe
 from gputrain.retry import GLANCE, LOOK, ONCE
 from gputrain.staging.upload import BucketPrefix, check_owner, upload

@@ -10,7 +10,6 @@ The other modules are the questions that cloud backends share. Nothing here writ
 be looked at is taken for a fault: it is unknown, and says why.
 """
 
-from gputrain.preflight.checks import Check, Checks, Finding
-from gputrain.preflight.examine import Question, examine
+from gputrain.preflight.checks import Check, Checks, Finding, Question, examine
 
 __all__ = ["Check", "Checks", "Finding", "Question", "examine"]

@@ -6,17 +6,36 @@ import enum
 import html
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import attrs
 
+from gputrain import staging
+from gputrain.errors import (
+    ApiDisabledError,
+    AuthError,
+    GputrainError,
+    PermissionDeniedError,
+    SpecError,
+    TransientError,
+)
+from gputrain.gcp import MissingError
+from gputrain.retry import Policy
+from gputrain.spec import TrainingSpec
 from gputrain.tables import Table
 from gputrain.terminal import safe
 
 _PROGRAMS = ("gcloud ", "docker ")
 """What a fix begins with that is a command as it stands."""
+
+
+PATIENCE = Policy(budget_s=10.0, call_s=10.0)
+"""A look that is not answered for so long is reported as unknown: a person is waiting."""
+SIDE_BY_SIDE = 16
 
 
 class Finding(enum.Enum):
@@ -34,7 +53,7 @@ class Check:
     """One thing that was looked at."""
 
     subject: str
-    """What was looked at, such as ``bucket gs://my-bucket``."""
+    """What was looked at, such as ``bucket gs://my-bucket``; empty: what the question is about."""
     finding: Finding
     why: str = ""
     """What was seen; for an unknown, why nothing was."""
@@ -43,6 +62,22 @@ class Check:
     backend: str = ""
     group: str = ""
     """Checks of one group that are all ok are shown as one row of this name."""
+
+
+def fine(why: str, *, subject: str = "", group: str = "") -> Check:
+    """It is well."""
+    return Check(subject=subject, finding=Finding.OK, why=why, group=group)
+
+
+def fault(why: str, fix: str = "", *, subject: str = "", is_certain: bool = True) -> Check:
+    """A job would fail over it; where that is not certain, it is unknown."""
+    finding = Finding.FAULT if is_certain else Finding.UNKNOWN
+    return Check(subject=subject, finding=finding, why=why, fix=fix)
+
+
+def unknown(why: str, *, subject: str = "") -> Check:
+    """It could not be looked at."""
+    return Check(subject=subject, finding=Finding.UNKNOWN, why=why)
 
 
 def _wrapped(fix: str, width: int) -> list[str]:
@@ -150,3 +185,77 @@ class Checks:
                 yield attrs.evolve(alike[0], subject=f"{len(alike)} {group}", why="")
             else:
                 yield from alike
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """One thing to look at."""
+
+    subject: str
+    ask: Callable[[], Iterable[Check]]
+    """Gives what was found; an error of ours that it raises becomes a finding of this subject."""
+
+
+def examine(backend: str, *stages: Sequence[Question]) -> Checks:
+    """What the questions find: those of a stage side by side, the next stage only where no fault was found.
+
+    Args:
+        backend: whose checks they are.
+        stages: questions; what a later stage asks makes no sense with a fault in an earlier one.
+    """
+    found: list[Check] = []
+    with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE, thread_name_prefix="gputrain-preflight") as pool:
+        for questions in stages:
+            faults = [one for one in found if one.finding is Finding.FAULT]
+            for checks in pool.map(partial(_answers, faults=faults), questions):
+                found += checks
+    return Checks(checks=[attrs.evolve(one, backend=backend) for one in found])
+
+
+def _answers(question: Question, faults: Sequence[Check]) -> list[Check]:
+    try:
+        first = f"not looked at: mend {faults[0].subject} first" if faults else ""
+        found = (unknown(first),) if faults else question.ask()
+        return [one if one.subject else attrs.evolve(one, subject=question.subject) for one in found]
+    except GputrainError as error:
+        return [_refused(question.subject, error)]
+
+
+def _refused(subject: str, error: GputrainError) -> Check:
+    """The finding that an error stands for, in one line."""
+    match error:
+        case ApiDisabledError():
+            why = f"{error.api or 'an API it needs'} is switched off"
+        case PermissionDeniedError() if error.permission:
+            why = f"you may not look: {error.permission} is missing"
+        case TransientError():
+            why = f"no answer now: {error.why or error.what}"
+        case _:
+            why = error.why or error.what
+    fix = "try again" if isinstance(error, TransientError) else error.fix
+    if isinstance(error, MissingError):  # what is missing has a check of its own
+        fix = ""
+    is_certain = isinstance(error, AuthError)
+    told = " ".join((why if is_certain else f"could not be looked at: {why}").split())
+    return fault(told, fix, subject=subject, is_certain=is_certain)
+
+
+def code(spec: TrainingSpec | None, *, installed: bool) -> tuple[Question, ...]:
+    """Whether the code of the spec is there and can travel; nothing without a spec.
+
+    Args:
+        installed: as for `gputrain.staging.resolve`.
+    """
+    if spec is None:
+        return ()
+
+    def ask() -> Iterator[Check]:
+        try:
+            source = staging.resolve(spec, installed=installed)
+        except SpecError as error:
+            for one in error.faults:
+                yield fault(f"{one.field}={one.value}: {one.allowed}", one.fix)
+        else:
+            yield fine(source.folder)
+
+    return (Question(subject=f"code of {spec.title}", ask=ask),)

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from gputrain.catalog import Shape, image_faults
+from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.gcp import Access, Api, MissingError
-from gputrain.preflight.checks import Check, Checks, Finding
-from gputrain.preflight.examine import Question, examine
-from gputrain.preflight.permissions import Need, On, permissions
-from gputrain.preflight.places import account, bucket, code
-from gputrain.preflight.project import CLOUD_QUOTAS, NeededApi, apis, credentials, project, read
+from gputrain.gcp.forms import Json
+from gputrain.gcp.registry import ImageName, find_manifest, read_architectures
+from gputrain.preflight.checks import PATIENCE, Check, Checks, Question, code, examine, fault, fine, unknown
+from gputrain.preflight.project import (
+    CLOUD_QUOTAS,
+    Need,
+    NeededApi,
+    On,
+    apis,
+    credentials,
+    owner_of,
+    permissions,
+    project,
+    read,
+)
 from gputrain.spec import TrainingSpec
-from gputrain.staging.upload import BucketPrefix
+from gputrain.staging.upload import BucketPrefix, check_bucket
 
 _OBJECTS = "roles/storage.objectUser"
 NEEDS: tuple[Need, ...] = (
@@ -80,10 +91,10 @@ def look(
     return examine(backend, (credentials(access),), (project(access),), things)
 
 
-def find(access: Access, path: str, action: str) -> dict[str, Any] | None:
+def find(access: Access, path: str) -> Json | None:
     """A resource of Compute Engine by its path, or None where it is not there."""
     try:
-        return read(access, Api.COMPUTE, f"/compute/v1/{path}", action=action)
+        return read(access, Api.COMPUTE, f"/compute/v1/{path}", action=f"look at {path}")
     except MissingError:
         return None
 
@@ -95,13 +106,108 @@ def network(access: Access, path: str, fix: str = "") -> Question:
         path: ``projects/P/global/networks/NAME``.
         fix: what to do where it is not.
     """
-    name = path.rpartition("/")[2]
-    subject = f"network {name}"
+    return there(access, path, f"network {path.rpartition('/')[2]}", fix)
+
+
+def there(access: Access, path: str, subject: str, fix: str) -> Question:
+    """Whether a resource of Compute Engine is there; what to do where it is not."""
 
     def ask() -> Iterator[Check]:
-        if find(access, path, f"look at {path}") is None:
-            yield Check(subject=subject, finding=Finding.FAULT, why=f"there is no {path}", fix=fix)
-        else:
-            yield Check(subject=subject, finding=Finding.OK, why="there")
+        yield fine("there") if find(access, path) is not None else fault(f"there is no {path}", fix)
 
     return Question(subject=subject, ask=ask)
+
+
+def bucket(access: Access, home: BucketPrefix | None, region: str) -> Question:
+    """Whether the bucket is there, ours, and in the region."""
+    subject = f"bucket gs://{home.name}" if home is not None else "bucket"
+
+    def ask() -> Iterator[Check]:
+        if home is None:
+            why = "none is named; a job's code travels through one"
+            fix = f"gcloud storage buckets create gs://NAME --project {access.project} --location {region}"
+            yield fault(why, fix)
+            return
+        try:
+            check_bucket(access, home, region, policy=PATIENCE)
+        except (PermissionDeniedError, RequestError) as error:
+            if getattr(error, "permission", "") == "storage.buckets.list":  # we may not see whose it is
+                raise
+            yield fault(f"{error.what}: {error.why}", error.fix)
+        else:
+            yield fine(f"ours, in {region}")
+
+    return Question(subject=subject, ask=ask)
+
+
+def account(access: Access, email: str) -> Question:
+    """Whether the service account that jobs run as is there and switched on."""
+    owner = owner_of(email, access.project)
+
+    def ask() -> Iterator[Check]:
+        path = f"/v1/projects/{owner}/serviceAccounts/{email}"
+        try:
+            found = read(access, Api.IAM, path, action=f"look at {email}")
+        except MissingError as error:
+            fix = f"gcloud iam service-accounts create {email.partition('@')[0]} --project {owner}"
+            yield fault(error.why, fix)
+            return
+        if found.get("disabled"):
+            yield fault("it is switched off", f"gcloud iam service-accounts enable {email} --project {owner}")
+        else:
+            yield fine("there, and switched on")
+
+    return Question(subject=f"service account {email}", ask=ask)
+
+
+def image(access: Access, name: str, shapes: Sequence[Shape]) -> tuple[Question, ...]:
+    """Whether a container image can run on each of the shapes, and is in its registry.
+
+    The CUDA release is read from the image's name, the CPU architectures from its manifest where it lists
+    platforms. Only Google's registries are asked: no token of yours goes to another.
+    """
+    return (
+        Question(subject=f"image {name}", ask=lambda: _fits(name, shapes)),
+        Question(subject=f"image {name} in its registry", ask=lambda: _is_there(access, name, shapes)),
+    )
+
+
+def _fits(name: str, shapes: Sequence[Shape]) -> Iterator[Check]:
+    faults = dict.fromkeys(one for shape in shapes for one in image_faults(name, shape))
+    for one in faults:
+        fix = one.fix[:1].lower() + one.fix[1:]
+        yield fault(f"{one.what}: {one.why}", fix, is_certain=one.is_certain)
+    if shapes and not faults:
+        kinds = ", ".join(dict.fromkeys(shape.gpu.kind for shape in shapes))
+        yield fine(f"nothing in its name speaks against {kinds}")
+
+
+def _is_there(access: Access, name: str, shapes: Sequence[Shape]) -> Iterator[Check]:
+    parsed = ImageName.parse(name)
+    if parsed is None:
+        why = "not asked for: it is in no registry of Google's, and no token of yours goes to another"
+        yield unknown(why)
+        return
+    try:
+        found = find_manifest(access, parsed, policy=PATIENCE)
+    except MissingError:
+        fix = f"gcloud artifacts docker images list {parsed.host}/{parsed.path} --include-tags"
+        yield fault(f"{parsed.host} has no such image", fix)
+        return
+    if found is None:
+        yield unknown("these endpoints have no registry")
+        return
+    yield fine(found.digest)
+    if found.has_platforms:
+        yield from _built_for(name, read_architectures(access, parsed), shapes)
+
+
+def _built_for(name: str, built: frozenset[str], shapes: Sequence[Shape]) -> Iterator[Check]:
+    wanted = dict.fromkeys(shape.machine.cpu_architecture for shape in shapes)
+    for host in (one for one in wanted if built and one not in built):
+        platform = f"linux/{host.replace('x86_64', 'amd64')}"
+        yield fault(
+            f"it is built for {', '.join(sorted(built))}, and the host's CPU is {host}",
+            f"docker buildx build --platform {platform} --push --tag {name} .",
+            subject=f"image {name}",
+        )

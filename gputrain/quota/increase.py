@@ -12,7 +12,7 @@ import attrs
 
 from gputrain.errors import Fault, QuotaExceededError, RequestError, SpecError
 from gputrain.gcp import Access
-from gputrain.quota.infos import limit_at, number, rows
+from gputrain.quota.book import limit_at, number, rows
 from gputrain.quota.preferences import BEFORE, Preferences
 from gputrain.quota.shown import figure
 from gputrain.quota.targets import QuotaTarget, target_of
@@ -146,9 +146,10 @@ def request_increase(
     Source: cloudquotas v1 protos, read 2026-11-20.
     """
     _check(value, contact_email)
-    reach = {} if endpoints is None else {"endpoints": endpoints}
     wanted = target_of(target, project)
-    preferences = Preferences(access=Access(project=wanted.project, credentials=credentials, **reach))
+    preferences = Preferences(
+        access=Access(project=wanted.project, credentials=credentials, endpoints=endpoints)
+    )
     wanted, info = preferences.find(wanted)
     limit = limit_at(rows(info), wanted.dimensions)
     if limit is not None and value != -1 and value <= limit:

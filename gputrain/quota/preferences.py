@@ -10,10 +10,9 @@ import attrs
 
 from gputrain.errors import RequestError
 from gputrain.gcp import Access, Api, Listing, MissingError, PreconditionError
+from gputrain.gcp.forms import Json
 from gputrain.quota.targets import QuotaTarget, stem
 from gputrain.retry import LOOK, WRITE
-
-Json = Mapping[str, Any]
 
 BEFORE = "gputrain-limit-before"
 """The annotation that keeps the limit of the day it was asked: what tells a grant in part from a denial."""
@@ -54,7 +53,7 @@ class Preferences:
         url = f"{self._host}/v1/{name}"
         return self.access.get(url, action="look at the quota preference", policy=LOOK)
 
-    def put(self, name: str, body: Json) -> Json:
+    def put(self, name: str, body: Mapping[str, Any]) -> Json:
         """The preference of that name, made; or the one that is there already, with this value.
 
         A lost reply is no harm: its name is ours, so the second try meets the first.
@@ -76,13 +75,13 @@ class Preferences:
             except PreconditionError:
                 raise error from None
 
-    def _changed(self, kept: Json, body: Json) -> Json:
+    def _changed(self, kept: Json, body: Mapping[str, Any]) -> Json:
         changed = {key: body[key] for key in ("quotaConfig", "contactEmail", "justification")}
         sent = {**changed, "etag": kept["etag"]} if kept.get("etag") else changed
         url = f"{self._host}/v1/{kept['name']}"
         return self.access.patch(url, action="ask for another value", json=sent, policy=WRITE)
 
-    def _same(self, name: str, body: Json) -> Json | None:
+    def _same(self, name: str, body: Mapping[str, Any]) -> Json | None:
         """The preference that stands in the way: of our name, or another of the same quota and place."""
         try:
             return self.get(name)
@@ -104,5 +103,5 @@ class Preferences:
         return f"{self._host}/v1/projects/{quote(self.access.project, safe=':')}/locations/global"
 
 
-def _value(preference: Json) -> int:
+def _value(preference: Mapping[str, Any]) -> int:
     return int((preference.get("quotaConfig") or {}).get("preferredValue", 0))

@@ -9,16 +9,13 @@ from typing import Any
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.errors import QuotaExceededError
 from gputrain.gcp import Access, Api
-from gputrain.gcp.forms import mappings
+from gputrain.gcp.forms import Json, mappings
 from gputrain.gcp.shared import Found
-from gputrain.quota.book import Book, Figures
-from gputrain.quota.infos import number
+from gputrain.quota.book import Book, Figures, number
 from gputrain.quota.shown import Quotas, check_regions, quotas
 from gputrain.quota.values import LimitSource
 from gputrain.retry import SOON
 from gputrain.spec import GpuRequest
-
-Json = Mapping[str, Any]
 
 _HOSTS = {Service.COMPUTE: "compute.googleapis.com", Service.VERTEX: "aiplatform.googleapis.com"}
 _QUOTA_FIELDS = "quotas(metric,limit,usage)"

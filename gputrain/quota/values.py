@@ -79,11 +79,6 @@ class Reading:
             return Verdict.UNKNOWN
         return Verdict.SHORT if self.need > self.limit - (self.usage or 0) else Verdict.FITS
 
-    @property
-    def is_project_wide(self) -> bool:
-        """True for a quota that no other region helps against."""
-        return self.where == EVERYWHERE
-
 
 @attrs.frozen(kw_only=True, slots=False)
 class Standing:

@@ -7,10 +7,19 @@ its own. What a record says of accounts, networks and images is there to be comp
 
 from gputrain.records.board import Board, Entry, MemoryBoard, Note, OvertakenError, ended
 from gputrain.records.bucket import BucketBoard
-from gputrain.records.compare import ConflictError, check_alike, check_same
 from gputrain.records.folder import FolderBoard
 from gputrain.records.reader import RecordError, read_record
-from gputrain.records.record import CANCELLED, MADE, Ask, Code, Record, Way
+from gputrain.records.record import (
+    CANCELLED,
+    MADE,
+    Ask,
+    Code,
+    ConflictError,
+    Record,
+    Way,
+    check_alike,
+    check_same,
+)
 
 __all__ = [
     "CANCELLED",

@@ -1,8 +1,9 @@
-"""Records in a folder of this machine."""
+"""Records in a folder of this machine, and what its disk refuses, as errors that say what to do."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -14,13 +15,17 @@ from pathlib import Path
 
 import attrs
 
+from gputrain.errors import CapacityError, PermissionDeniedError
 from gputrain.records.board import Entry, Note, dated, overtaken
-from gputrain.records.disk import explained, make_private
 from gputrain.records.reader import RecordError, read_record
 from gputrain.records.record import Record, written
 
 NOTES = "notes"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+ELSEWHERE = "Local(root=...) or $GPUTRAIN_HOME"
+_MODE = 0o700
 
 
 class FolderBoard:
@@ -143,3 +148,38 @@ class FolderBoard:
                 yield
             finally:
                 os.close(fd)
+
+
+def make_private(path: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    for one in reversed(missing):  # each by itself: mkdir's own parents are for everybody
+        with contextlib.suppress(FileExistsError):
+            one.mkdir(_MODE)
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turns what the file system refuses into errors that say what to do.
+
+    Raises:
+        CapacityError: the disk is full.
+        PermissionDeniedError: it cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise CapacityError(
+                f"no room for the job in {path}",
+                why=f"{error.strerror}",
+                fix=f"make room there, or keep jobs elsewhere: {ELSEWHERE}",
+                place=path,
+                is_lasting=True,
+            ) from error
+        raise PermissionDeniedError(
+            f"the job cannot be kept in {path}",
+            why=f"{error.strerror}: {error.filename}",
+            fix=f"keep jobs in a folder that you may write: {ELSEWHERE}",
+            permission="write",
+        ) from error

@@ -10,7 +10,7 @@ import sys
 from gputrain.catalog import load
 from gputrain.errors import GputrainError
 from gputrain.gcp import Access
-from gputrain.gcp.trial import reach
+from gputrain.gcp.endpoints import reach
 from gputrain.refresh import refresh
 
 

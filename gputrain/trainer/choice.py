@@ -1,16 +1,22 @@
-"""The backends of a trainer: each one a backend, each kind once."""
+"""What a trainer is given, every fault of it told at once: its backends, and a spec with its code."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
 from gputrain.errors import Fault, SpecError
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import Entry, make_spec
+from gputrain.staging.checks import examine
 
 _PAGE = "docs/howto/write-a-backend.md says what a backend has"
+
+
+_OF_CODE = ("script", "module", "command", "function", "args", "source_dir", "requirements")
 
 
 def chosen(backends: object) -> dict[str, Backend]:
@@ -56,3 +62,28 @@ def _made(kind: type) -> str:
     """How one is written, with the arguments that have to be there."""
     needed = (one for one in inspect.signature(kind).parameters.values() if one.default is one.empty)
     return f"{kind.__name__}({', '.join(f'{one.name}=...' for one in needed)})"
+
+
+def spec_asked(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
+    """The spec that an entry and fields say.
+
+    Raises:
+        SpecError: with all its faults, and those of its code beside them.
+    """
+    try:
+        return make_spec(entry, fields)
+    except SpecError as error:
+        more = _faults_of_code(entry, fields)
+        if not more:
+            raise
+        told = error.what + "\nand its code:" + "".join(f"\n  {one}" for one in more)
+        raise SpecError(told, faults=(*error.faults, *more)) from None
+
+
+def _faults_of_code(entry: Entry | None, fields: Mapping[str, Any]) -> tuple[Fault, ...]:
+    """What is wrong with the code, as far as its own fields can be read."""
+    try:
+        spec = make_spec(entry, {name: fields[name] for name in _OF_CODE if name in fields})
+    except SpecError:
+        return ()
+    return examine(spec, is_sent=False).faults

@@ -1,18 +1,22 @@
-"""The record of one job in this process's hands: whoever wrote it last may ask for machines."""
+"""The record of one job in this process's hands: whoever wrote it last may ask for machines.
+
+Its rows are told from the candidates of a plan, and back.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 
 import attrs
 
+from gputrain.backends.abilities import KeepsRecords, Recorder
 from gputrain.backends.base import Backend
-from gputrain.backends.recorder import KeepsRecords, Recorder
-from gputrain.errors import RequestError
-from gputrain.records import Ask, Board, MemoryBoard, OvertakenError, Record, ended
+from gputrain.errors import RequestError, Scope
+from gputrain.planning import Attempt, Candidate, Outcome
+from gputrain.records import Ask, Board, MemoryBoard, OvertakenError, Record, Way, ended
 
 TURN_S = 180.0
 """How old an ask must be before another process takes over that cannot repeat it: longer than any call that
@@ -20,6 +24,11 @@ makes machines may take, its repetitions included."""
 
 SURE_S = 15.0
 """How long after its own write a process need not look whether it is still its turn."""
+
+
+FULL_FOR_S = 1800.0
+"""How long a place that took a job and then had no machines is passed over by that job."""
+_REFUSALS = {one.value: one for one in (Outcome.NO_ROOM, Outcome.NO_QUOTA, Outcome.NOT_HERE)}
 
 
 class Boards:
@@ -193,3 +202,51 @@ class Claim:
         asked = (self._boards.of(one.way.backend) for one in record.asks)
         found = {board.name: board for board in asked if board is not None and board.name != self._home.name}
         return tuple(found.values())
+
+
+def way_of(candidate: Candidate) -> Way:
+    """The row that a record keeps of a candidate."""
+    model = candidate.provisioning_model
+    return Way(
+        backend=candidate.backend,
+        place=candidate.place,
+        region=candidate.region,
+        gpu=candidate.gpu or "",
+        gpu_count=str(candidate.gpu_count),
+        machine_type=candidate.machine_type,
+        model=model.value if model else "",
+    )
+
+
+def in_order(found: Iterable[Candidate], ways: Sequence[Way]) -> tuple[Candidate, ...]:
+    """Candidates in the order of a record's ladder; those that it does not know come last, as they were."""
+    turns = {way: number for number, way in enumerate(ways)}
+    return tuple(sorted(found, key=lambda one: turns.get(way_of(one), len(turns))))
+
+
+def candidate_of(ask: Ask, found: Iterable[Candidate]) -> Candidate | None:
+    """The candidate that an ask was for, if it is among these."""
+    return next((one for one in found if way_of(one) == ask.way), None)
+
+
+def lately_refused(
+    record: Record, found: Sequence[Candidate], *, within_s: float = FULL_FOR_S
+) -> tuple[Attempt, ...]:
+    """What places of the present attempt that were asked so lately have answered, by the board's clock."""
+    attempts = []
+    for ask in record.asks:
+        outcome, one = _REFUSALS.get(ask.answer), candidate_of(ask, found)
+        is_fresh = ask.attempt == record.attempt and record.now - ask.at < within_s
+        if outcome is not None and one is not None and is_fresh:
+            at = datetime.fromtimestamp(0, timezone.utc) + timedelta(seconds=ask.at)
+            attempts.append(
+                Attempt(candidate=one, at=at, outcome=outcome, answer=ask.answer, scope=_scope(ask.scope))
+            )
+    return tuple(attempts)
+
+
+def _scope(text: str) -> Scope:
+    try:
+        return Scope(text)
+    except ValueError:
+        return Scope.CALL

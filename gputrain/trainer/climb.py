@@ -4,69 +4,27 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import attrs
 
-from gputrain.backends.base import Backend, Bundle, JobRef, Request
+from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
 from gputrain.errors import GputrainError, JobLostError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
-from gputrain.planning import Attempt, Candidate, Ladder, Ledger
+from gputrain.planning import Attempt, Candidate, Ladder
 from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Step, Try
 from gputrain.records import Ask, Code, OvertakenError, Record
 from gputrain.records.record import spec_of
 from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
-from gputrain.times import Since
-from gputrain.trainer.claim import Boards, Claim
-from gputrain.trainer.memory import Memory
-from gputrain.trainer.staged import Staged, whole
-from gputrain.trainer.ways import way_of
+from gputrain.trainer.around import Placed, Staged, Surroundings, whole
+from gputrain.trainer.claim import Claim, way_of
 
 log = logging.getLogger("gputrain")
 
 LATE_S = 4.0
 LATE_EVERY_S = 2.0
-
-
-@attrs.frozen(kw_only=True)
-class Placed:
-    """Where the job is, and how it came there."""
-
-    ref: JobRef
-    backend: Backend
-    candidate: Candidate | None
-    """None for a job that was found, where several candidates could be it."""
-    attempts: Ledger
-
-
-@attrs.frozen(kw_only=True)
-class Surroundings:
-    """What a climb needs of its trainer."""
-
-    backends: Mapping[str, Backend]
-    boards: Boards
-    memory: Memory
-    read_anew: Callable[[Sequence[Candidate]], tuple[Candidate, ...]]
-    """The candidates with facts of now, ranked."""
-    now: Callable[[], datetime]
-    sleep: Callable[[float], None]
-    monotonic: Callable[[], float] = time.monotonic
-    """A clock that nobody sets, in seconds."""
-    rest: Callable[[float], None] | None = None
-    """How to wait while nothing is being made; as ``sleep`` unless somebody may want to stop it."""
-
-    def steady(self) -> Surroundings:
-        """The same, with a date that nobody sets back: whoever waits by it would wait on."""
-        date, since = self.now(), Since(lambda: self.now().timestamp(), self.monotonic)
-        return attrs.evolve(self, now=lambda: date + timedelta(seconds=since.seconds))
-
-    def wait(self, seconds: float) -> None:
-        """Wait for room, or for another process. Raises StoppedError where somebody wants it to end."""
-        (self.rest or self.sleep)(seconds)
 
 
 class Climb:
@@ -168,17 +126,18 @@ class Climb:
         self._pending, self._is_shared = None, False
         recorder = self._around.boards.recorder(backend.name)
         bundle = self._staged.on(backend, recorder, self._claim.record)
-        nonce = secrets.token_hex(6)
+        start = Start(
+            spec=self._spec, candidate=candidate, job_id=self._job_id, bundle=bundle,
+            attempt=self._attempt, nonce=secrets.token_hex(6),
+        )  # fmt: skip
         # Images are looked up and the code is sent first: once the ask is written, its age begins.
-        request = whole(
-            backend, self._spec, candidate, self._job_id, bundle, attempt=self._attempt, nonce=nonce
-        )
+        request = whole(backend, start)
         self._staged.send(backend)
         record = self._record(bundle)
         if recorder is not None:
             record = attrs.evolve(record, settings={**record.settings, backend.name: recorder.choices})
         ask = Ask(
-            way=way_of(candidate), attempt=self._attempt, names=request.names, nonce=nonce,
+            way=way_of(candidate), attempt=self._attempt, names=request.names, nonce=start.nonce,
             price_usd_h=candidate.price_usd_h,
         )  # fmt: skip
         self._claim.ask(attrs.evolve(record, over=""), ask)

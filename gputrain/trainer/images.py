@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from gputrain.backends.base import Backend, BuildsImages
+from gputrain.backends.abilities import BuildsImages
+from gputrain.backends.base import Backend
 from gputrain.catalog import image_faults
 from gputrain.catalog.images import ImageFault
 from gputrain.errors import Fault, GputrainError, SpecError

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 
+from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Request
-from gputrain.backends.recorder import Recorder
 from gputrain.errors import CapacityError, GputrainError, RequestError, StoppedError
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, Plan
 from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import GiveUp, StopReason
 from gputrain.records import CANCELLED, OvertakenError, Record, check_same
-from gputrain.trainer.again import again
-from gputrain.trainer.claim import TURN_S, Claim
-from gputrain.trainer.climb import Climb, Placed, Surroundings
+from gputrain.trainer.around import Placed, Staged, Surroundings, again
+from gputrain.trainer.claim import TURN_S, Claim, candidate_of, lately_refused
+from gputrain.trainer.climb import Climb
 from gputrain.trainer.nowhere import placement_error
-from gputrain.trainer.staged import Staged
-from gputrain.trainer.ways import candidate_of, lately_refused
 
 log = logging.getLogger("gputrain")
 

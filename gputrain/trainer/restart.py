@@ -23,11 +23,9 @@ from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, candidates
 from gputrain.planning.ladder import FIRST_REST, LONGEST_REST, Try
 from gputrain.records import CANCELLED, MADE, OvertakenError, Record, RecordError
-from gputrain.trainer.again import again
-from gputrain.trainer.claim import TURN_S, Claim
-from gputrain.trainer.climb import Climb, Placed, Surroundings
-from gputrain.trainer.staged import Staged
-from gputrain.trainer.ways import FULL_FOR_S, candidate_of, in_order, lately_refused
+from gputrain.trainer.around import Placed, Staged, Surroundings, again
+from gputrain.trainer.claim import FULL_FOR_S, TURN_S, Claim, candidate_of, in_order, lately_refused
+from gputrain.trainer.climb import Climb
 
 log = logging.getLogger("gputrain")
 
@@ -122,13 +120,11 @@ class Restart:
         """What was asked for the job, as it is written now."""
         return self._read()
 
-    def _keeps(self) -> bool:
-        return any(self._around.boards.of(name) is not None for name in self._around.backends)
-
     def _read(self) -> Record | None:
         """The record; None also where it is none, or kept where this process may not write."""
         try:
-            return self._claim.read() if self._keeps() else None
+            keeps = any(self._around.boards.of(name) is not None for name in self._around.backends)
+            return self._claim.read() if keeps else None
         except (RecordError, RequestError) as error:
             self._say(f"{self._job_id} cannot be started again from here: {error}")
             return None
@@ -171,7 +167,7 @@ class Restart:
         record = following.record
         spec = record.left
         found = self._candidates(record)
-        if spec is None:
+        if spec is None or not found:  # with nothing to ask for, it is others who go on
             return Step(placed=None, attempts=told)
         if following.shared is None:
             self._clear(record)
@@ -218,12 +214,13 @@ class Restart:
         self._claim.write(attrs.evolve(record, over=over, waiting_since=since))
 
     def _candidates(self, record: Record) -> tuple[Candidate, ...]:
-        """The ways of this process's own backends, as far as the record's order, time and money go."""
+        """The ways of this process's own backends, as far as the record's order, time, money and code go."""
         spec = record.left
         if spec is None:
             return ()
-        willing = [one for one in self._around.backends.values() if self._is_set_alike(one, record)]
-        wanted = candidates(spec, [one.supply for one in willing])
+        wanted = candidates(
+            spec, [one.supply for one in self._around.backends.values() if self._is_able(one, record)]
+        )
         return in_order(wanted.candidates, record.ways)
 
     def _ladder(self, following: Next, found: tuple[Candidate, ...]) -> Ladder:
@@ -234,9 +231,12 @@ class Restart:
         seed = lately_refused(following.record, found, within_s=within_s) if following.is_late else ()
         return Ladder(candidates=found, attempts=Ledger(seed))
 
-    def _is_set_alike(self, backend: Backend, record: Record) -> bool:
-        """Whether a backend would make what was made before: its settings are ours, never the record's."""
+    def _is_able(self, backend: Backend, record: Record) -> bool:
+        """Whether a backend has the code, and would make what was made before: its settings are ours, never
+        the record's."""
         told, recorder = record.settings.get(backend.name), self._around.boards.recorder(backend.name)
+        if not self._staged.is_at_hand(backend, recorder, record):
+            return False
         if told is None or recorder is None:
             return True
         own = recorder.choices

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends import registry
-from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud
+from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Start
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
 from gputrain.job.watch import pausing
@@ -22,12 +22,10 @@ from gputrain.spans import span
 from gputrain.spec import Image, TrainingSpec
 from gputrain.staging.checks import examine
 from gputrain.trainer import images
+from gputrain.trainer.around import Memory, Surroundings, whole
 from gputrain.trainer.claim import Boards
-from gputrain.trainer.climb import Surroundings
-from gputrain.trainer.memory import Memory
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
-from gputrain.trainer.staged import whole
 
 NONCE_TO_COME = "drawn-when-it-is-asked"
 """What a plan shows in the place of a nonce: all of a request that is not known before a place is asked."""
@@ -82,7 +80,8 @@ class Road:
         best = plan.best
         backend = self._backends[best.backend]
         bundle = backend.stage(plan.spec, job_id)
-        return (whole(backend, plan.spec, best, job_id, bundle, nonce=NONCE_TO_COME).body,)
+        start = Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle, nonce=NONCE_TO_COME)
+        return (whole(backend, start).body,)
 
     def gcloud(self, plan: Plan, job_id: str) -> GcloudJob:
         """The best candidate's job in gcloud's words. Errors as of `PlannedJob.to_gcloud`."""
@@ -94,7 +93,7 @@ class Road:
             raise SpecError(f"gcloud makes no jobs of {best.backend}: {fault}", faults=(fault,))
         plan = images.with_image(self._backends, plan)
         bundle = backend.stage(plan.spec, job_id)
-        request = whole(backend, plan.spec, best, job_id, bundle)
+        request = whole(backend, Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle))
         if isinstance(backend, SendsCode):
             backend.send(bundle)
         return backend.to_gcloud(request)

@@ -24,7 +24,7 @@ FLOORS = (
     ("backends.base",),
     ("backends.results",),
     ("backends.stacks",),
-    ("backends.google", "backends.status", "backends.asked", "backends.recorder"),
+    ("backends.google", "backends.status", "backends.abilities"),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),
     ("metrics",),

@@ -7,6 +7,7 @@ import attrs
 
 import gputrain_emulator
 from gputrain import ComputeEngine, GputrainError, NoPlacementError, QuotaExceededError, Trainer, TrainingSpec
+from gputrain.backends.base import Start
 from gputrain.planning import Fact
 from tests.laws.capacity_maps import oracle
 
@@ -43,10 +44,10 @@ class Market:
         """One create, as somebody would send it by hand."""
         job_id = "by-hand"
         there = next(known for known in self.plan.candidates if attrs.evolve(known, fact=Fact()) == one)
-        bundle = self.backend.stage(self.spec, job_id)
+        bundle, nonce = self.backend.stage(self.spec, job_id), secrets.token_hex(6)
+        start = Start(spec=self.spec, candidate=there, job_id=job_id, bundle=bundle, nonce=nonce)
         try:
-            request = self.backend.render(self.spec, there, job_id, bundle, nonce=secrets.token_hex(6))
-            self.backend.create(self.backend.complete(request))
+            self.backend.create(self.backend.complete(self.backend.render(start)))
         except GputrainError as error:
             return error
         return None

@@ -10,7 +10,7 @@ import gputrain_emulator
 from gputrain.catalog import ProvisioningModel, Service, shapes
 from gputrain.gcp import Access
 from gputrain.quota import Verdict
-from gputrain.quota.infos import limit_at, rows
+from gputrain.quota.book import limit_at, rows
 from gputrain.quota.reader import Reader
 from gputrain_emulator import facts
 from gputrain_emulator.quotas import DEFAULTS, GLOBAL, GLOBAL_METRICS, Key, Quotas, vm_needs

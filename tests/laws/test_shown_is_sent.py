@@ -6,7 +6,7 @@ import pytest
 
 import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, VertexAI
-from gputrain.backends.compute.official import message
+from gputrain.backends.compute.calls import message
 from gputrain.trainer.road import NONCE_TO_COME
 from gputrain_emulator.compute.networks import add_network
 from gputrain_emulator.compute.state import Compute

@@ -8,8 +8,7 @@ from urllib3.util import parse_url
 
 from gputrain.errors import AuthError, SpecError
 from gputrain.gcp import Access, Api, Endpoints
-from gputrain.gcp.addresses import Address, is_channel_here
-from gputrain.gcp.trial import reach
+from gputrain.gcp.endpoints import Address, is_channel_here, reach
 
 HOSTILE = (
     "http://evil.example", "http://10.0.0.9", "http://evil.example\\@127.0.0.1:1",

@@ -116,7 +116,7 @@ PLANTS = (
     ),
     Plant(
         name="a list of nothing that is a job",
-        module="gputrain.gcp.clients",
+        module="gputrain.gcp.credentials",
         text='        session.hooks["response"].append(_check)\n',
         instead="",
     ),

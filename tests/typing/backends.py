@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing_extensions import assert_type
 
 from gputrain import ComputeEngine, Local, PlannedJob, Trainer, VertexAI
+from gputrain.backends.abilities import KeepsRecords
 from gputrain.backends.base import (
     Attaches,
     Backend,
@@ -16,7 +17,6 @@ from gputrain.backends.base import (
     TellsQuotas,
     Tidies,
 )
-from gputrain.backends.recorder import KeepsRecords
 
 local = Local(gpus=2)
 vertex = VertexAI("my-project", "us-central1", bucket="gs://b-1")

@@ -49,6 +49,27 @@ def test_a_machine_of_ones_own_refuses_alike(arguments):
     assert [fault.field for fault in told.value.faults] == list(arguments)
 
 
+@pytest.mark.parametrize(
+    ("name", "unnamed", "named", "fields"),
+    [
+        ("compute", ["my-project"], {}, ["regions", "bucket"]),
+        ("compute", ["my-project"], {"region": "us-central1", "bucket": "gs://b-1"}, ["region", "regions"]),
+        ("compute", ["My Project"], {"regions": ["us-central1"], "buckett": "gs://b-1", "disk_gib": 10},
+         ["buckett", "bucket", "project", "disk_gib"]),
+        ("vertex", [], {}, ["project"]),
+        ("vertex", ["my-project", "us-central1", "gs://b-1"], {}, ["an argument"]),
+        ("vertex", ["my-project"], {"transport": "pigeon", "disk": 100}, ["disk", "transport"]),
+        ("local", [], {"gpu": 2, "root": 7}, ["gpu", "root"]),
+        ("local", [2], {}, ["an argument"]),
+    ],
+)  # fmt: skip
+def test_an_argument_that_is_missing_or_misspelt_is_a_fault_like_any_other(name, unnamed, named, fields):
+    with pytest.raises(SpecError) as told:
+        present.backend(name)(*unnamed, **named)
+    assert sorted(fault.field for fault in told.value.faults) == sorted(fields)
+    assert all(fault.fix for fault in told.value.faults)
+
+
 def test_no_constructor_reads_its_own_frame():
     for name in present.CLOUDS:
         module = inspect.getsource(import_module(f"gputrain.backends.{name}.backend"))

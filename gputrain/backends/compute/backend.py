@@ -9,30 +9,30 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Bundle, JobRef, LogPage, Orphan, Request
-from gputrain.backends.compute import cleanup, offers, preflight, render
-from gputrain.backends.compute.availability import ZoneAvailability
+from gputrain.backends.base import JobRef, LogPage, Orphan, Request, Start
+from gputrain.backends.compute import cleanup, images, networks, offers, preflight, render
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.complete import completed
+from gputrain.backends.compute.cleanup import Remains
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.glance import CALL_S, FEW, Glances
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, home_of
 from gputrain.backends.compute.recorder import VmRecorder
-from gputrain.backends.compute.remains import Remains
-from gputrain.backends.compute.settings import ComputeSettings, read_settings
+from gputrain.backends.compute.settings import ROWS, ComputeSettings, read_settings
 from gputrain.backends.google import GoogleBackend
-from gputrain.catalog import region_of
+from gputrain.catalog import Service, region_of
+from gputrain.fields import refusing
 from gputrain.gcp import Access, Api
 from gputrain.gcp.objects import Objects
-from gputrain.gcp.shared import Pace
+from gputrain.gcp.registry import pinned
+from gputrain.gcp.shared import Found, Pace
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
-from gputrain.quota import Quotas
+from gputrain.quota.book import Book
 from gputrain.records import CANCELLED, BucketBoard, ended
-from gputrain.spec import GpuRequest, TrainingSpec
+from gputrain.spec import TrainingSpec
 from gputrain.staging.upload import Progress
 
 
@@ -78,6 +78,9 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     'compute'
     """
 
+    _service = Service.COMPUTE
+
+    @refusing(ROWS)
     def __init__(
         self,
         project: str,
@@ -109,7 +112,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._settings = read_settings(
+        settings = read_settings(
             project=project, regions=regions, bucket=bucket,
             image_repository=image_repository, service_account=service_account,
             network=network, subnetwork=subnetwork, gpu_subnetworks=gpu_subnetworks, boot_image=boot_image,
@@ -118,25 +121,19 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
             check_network=check_network, secure_boot=secure_boot, os_login=os_login,
             network_tags=network_tags, capacity_advice=capacity_advice, poll_s=poll_s,
         )  # fmt: skip
-        reach = {} if endpoints is None else {"endpoints": endpoints}
-        access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
-        home = self._settings.bucket
-        self._access = access
+        access = Access(project=project, credentials=credentials, endpoints=endpoints, sleep=sleep, now=now)
+        super().__init__(settings, access, progress)
+        home = settings.bucket
         self._calls = Calls(access=access)
         self._stored = Objects(access, home.name)
         self._board = BucketBoard(access, home)
         self._gangs = Gangs(calls=self._calls, bucket=home, stored=self._stored)
-        self._recorder = VmRecorder(settings=self._settings, board=self._board, gangs=self._gangs)
-        self._looks = Looks(self._calls, home, self._stored, self._settings.service_account)
+        self._recorder = VmRecorder(settings=settings, board=self._board, gangs=self._gangs)
+        self._looks = Looks(self._calls, home, self._stored, settings.service_account)
         self._glances = Glances(self._looks, now)
         self._turns = Pace(each_s=CALL_S, few=FEW, now=now)
         self._remains = Remains(self._gangs, now)
         self._logs = Logs(calls=self._calls, bucket=home, stored=self._stored, now=now)
-        self._progress = progress
-        self._facts = ZoneAvailability(access, self._settings.regions, capacity_advice=capacity_advice)
-
-    def __repr__(self) -> str:
-        return f"ComputeEngine({self._settings.project!r}, regions={list(self._settings.regions)!r})"
 
     @classmethod
     def for_ref(cls, ref: JobRef, **arguments: Any) -> ComputeEngine:
@@ -164,31 +161,22 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     def _supply(self) -> Supply:
         return offers.supply(self._settings)
 
-    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
-        """Quotas, machines in zones, the reservation that is named, and Google's capacity advice."""
-        return self._facts.facts(wanted)
+    def _questions(self, wanted: Sequence[Candidate]) -> Mapping[str, Callable[[], Any]]:
+        return offers.questions(self._access, wanted, has_advice=self._settings.capacity_advice)
 
-    def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
-        """How jobs stand with Compute Engine's quotas; arguments as of `Trainer.quotas`, already read."""
-        return self._facts.quotas(gpus, **size)
+    def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
+        return offers.fact(one, book, found)
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:
         """What jobs need, or this one: looked at all at once; nothing is made."""
         return preflight.preflight(self._calls, self._settings, spec, wanted, job_id)
 
-    def render(
-        self, spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle, *,
-        attempt: int = 0, nonce: str = "",
-    ) -> Request:  # fmt: skip
+    def render(self, start: Start) -> Request:
         """A draft of the VMs that would be made. Pure."""
-        apis = {"storage": Api.STORAGE, "compute": Api.COMPUTE, "secretmanager": Api.SECRETMANAGER}
-        addresses = {name: self._access.url(api) for name, api in apis.items()}
-        body = render.body(
-            spec, candidate, job_id, bundle,
-            settings=self._settings, addresses=addresses, attempt=attempt, nonce=nonce,
-        )  # fmt: skip
-        ref = self._recorder.ref(candidate.place, job_id)
-        return Request(ref=ref, candidate=candidate, body=body, names=tuple(body["job"]["names"]))
+        addresses = self._addresses(Api.STORAGE, Api.COMPUTE, Api.SECRETMANAGER)
+        body = render.body(start, self._settings, addresses)
+        ref = self._recorder.ref(start.candidate.place, start.job_id)
+        return Request(ref=ref, candidate=start.candidate, body=body, names=tuple(body["job"]["names"]))
 
     def complete(self, request: Request) -> Request:
         """The request as it is sent: with what the images are today.
@@ -197,7 +185,15 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
             NoWayOutError: the VMs would reach nothing.
             RequestError, AccessError: an image is not there.
         """
-        return attrs.evolve(request, body=completed(self._calls, self._settings, request.body))
+        draft = request.body
+        networks.check_ways_out(self._access, self._settings, draft)
+        # Each image is asked for anew: its tag or family may have moved since the last submit.
+        disk, container = draft["properties"]["disks"][0], draft["job"]["image"]
+        source = images.newest(self._calls, disk["initializeParams"]["sourceImage"])
+        disks = [{**disk, "initializeParams": {**disk["initializeParams"], "sourceImage": source}}]
+        job = {**draft["job"], "image": container and pinned(self._access, container)}
+        whole = {**draft, "job": job, "properties": {**draft["properties"], "disks": disks}}
+        return attrs.evolve(request, body=render.call(whole))
 
     def create(self, request: Request) -> JobRef:
         """Make the gang, all of it or none.
@@ -207,7 +203,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
             QuotaExceededError, AccessError, RequestError: as Compute Engine answers.
             TransientError: no answer came; ask again with the same request.
         """
-        with self._facts.corrected():
+        with self._reader.corrected():
             self._gangs.make(request)
         self._glances.forget(request.ref.name)
         return request.ref

@@ -1,18 +1,30 @@
-"""The calls to Compute Engine: lists over plain REST, everything on which money hangs through `official`.
+"""The calls to Compute Engine: VMs are made and removed through Google's own client, all else is REST.
+
+A request is the JSON that the plan shows, read strictly by the client's own types: a field that Google does
+not know is refused here and never sent. The client's traps are kept out (google-cloud-compute 1.56.0,
+measured 2026-11-20): its retries are off, its ``result()`` is never asked, because it polls another host and
+takes an operation that is DONE with errors for a success. It is loaded with the first of these calls: a
+process that only watches does without it.
 
 A list asks for the few fields that are looked at (``fields=``), so that 1,000 VMs are 140 KB; the official
 client cannot ask for less than everything. See ``docs/design/decisions/`` for the figures.
+
+Operations that are under way in one zone are looked at together, so the wait costs a zone two calls a second
+at most, however many submits wait. ``zoneOperations.wait`` is not called: each is billed to the heavy-weight
+read quota of the whole project (documented, read 2026-11-20).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
-from gputrain.backends.compute.official import Json, Official
-from gputrain.backends.compute.operations import Operations
+from gputrain.errors import RequestError, TransientError
 from gputrain.gcp import (
     LABEL_JOB,
     Access,
@@ -23,14 +35,49 @@ from gputrain.gcp import (
     gravest,
     to_error,
 )
+from gputrain.gcp.forms import Json
 from gputrain.gcp.places import aggregated
-from gputrain.retry import LOOK, READ, Policy
+from gputrain.gcp.shared import Shared
+from gputrain.retry import LOOK, READ, WRITE, Policy
+
+EVERY_S = 0.5
+"""Between two looks: the end of an operation is seen within a second, the answer's own way included."""
+
+LONGEST_S = 300.0
+"""What nobody saw done in so long is looked at by the names of what it makes."""
+
+NAMES_A_LIST = 50
+"""Operations that one list is asked for by name: their filter must fit a URL."""
 
 INSTANCE_FIELDS = "name,id,status,labels"
 OPERATION_FIELDS = (
     "items(name,operationType,targetId,targetLink,user,status,insertTime,operationGroupId,"
     "httpErrorStatusCode,error),nextPageToken,warning"
 )
+_RESOURCES = {"insert": "Instance", "bulkInsert": "BulkInsertInstanceResource"}
+
+
+class _Waiting:
+    """The operations that somebody waits for, by zone, and what the last look at a zone's told."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._lock = threading.Lock()
+        self._names: dict[str, list[str]] = {}
+        self.looks: Shared[str, Mapping[str, Json]] = Shared(fresh_s=EVERY_S * 0.9, now=now)
+
+    @contextmanager
+    def joined(self, zone: str, name: str) -> Iterator[None]:
+        with self._lock:
+            self._names.setdefault(zone, []).append(name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._names[zone].remove(name)
+
+    def names(self, zone: str) -> list[str]:
+        with self._lock:
+            return sorted(set(self._names[zone]))
 
 
 @attrs.frozen(kw_only=True)
@@ -38,20 +85,107 @@ class Calls:
     """Compute Engine as one project sees it."""
 
     access: Access
-    official: Official = attrs.field(init=False)
-    _awaited: Operations = attrs.field(init=False)
+    _waiting: _Waiting = attrs.field(init=False)
 
-    @official.default
-    def _make_official(self) -> Official:
-        return Official(access=self.access)
+    @_waiting.default
+    def _nobody_waits(self) -> _Waiting:
+        return _Waiting(self.access.now)
 
-    @_awaited.default
-    def _make_awaited(self) -> Operations:
-        return Operations(self.official, lambda zone, wanted: self.operations(zone, wanted, policy=READ))
+    def start(
+        self,
+        zone: str,
+        method: str,
+        body: Mapping[str, Any],
+        request_id: str,
+        *,
+        before: Callable[[], object] = lambda: None,
+    ) -> Json:
+        """The one write that makes VMs, ``insert`` or ``bulkInsert``; the operation. Repeatable by its id.
+
+        Args:
+            before: called before each time that it is sent.
+
+        Raises:
+            PreconditionError: a VM of one of the names exists.
+            CapacityError, AccessError, RequestError: as Compute Engine answers at once.
+            TransientError: no answer came for two minutes.
+        """
+        asked = {"project": self.access.project, "zone": zone, "request_id": request_id}
+        if method == "bulkInsert":
+            name, call = "bulk_insert_instance_resource_resource", self._instances().bulk_insert_unary
+        else:
+            name, call = "instance_resource", self._instances().insert_unary
+        asked[name] = message(method, body)
+
+        def sent(**options: Any) -> Any:
+            before()
+            return call(**options)
+
+        return self._written(sent, asked, f"create the VMs in {zone}")
+
+    def delete(self, zone: str, name: str, request_id: str) -> Json:
+        """Delete a VM; the operation.
+
+        Raises:
+            MissingError: there is none of that name.
+        """
+        asked = {"project": self.access.project, "zone": zone, "instance": name, "request_id": request_id}
+        return self._written(self._instances().delete_unary, asked, f"delete {name}")
+
+    def _instances(self) -> Any:
+        from google.cloud import compute_v1
+
+        return self.access.client(compute_v1.InstancesClient, self.access.url(Api.COMPUTE))
+
+    def _written(self, call: Callable[..., Any], asked: Mapping[str, Any], action: str) -> Json:
+        return self.access.tried(
+            lambda: plain(call(request=dict(asked), timeout=WRITE.call_s, retry=None)),
+            action=action,
+            policy=WRITE,
+            place=str(asked["zone"]),
+        )
+
+    def image(self, path: str) -> Json:
+        """An image, or the newest of a family, by the name that a disk uses.
+
+        Raises:
+            MissingError: there is none.
+        """
+        return self.access.get(f"{self._base}/{path}", action="look for the boot image")
+
+    def operation(self, zone: str, name: str) -> Json:
+        """One operation as it is now."""
+        return self.access.get(
+            self._url(f"zones/{zone}/operations/{name}"), action=f"look at the operation {name}"
+        )
 
     def end_of(self, zone: str, operation: Json) -> Json:
-        """The operation once it is done, well or with errors; its end is seen within a second."""
-        return self._awaited.end_of(zone, operation)
+        """The operation once it is done, well or with errors; its end is seen within a second.
+
+        Raises:
+            TransientError: it was not done after `LONGEST_S`.
+        """
+        name, waited_s = str(operation["name"]), 0.0
+        with self._waiting.joined(zone, name):
+            while operation.get("status") != "DONE":
+                if waited_s > LONGEST_S:
+                    raise TransientError(f"{name} in {zone} is not done after {waited_s:g} s")
+                self.access.sleep(EVERY_S)
+                waited_s += EVERY_S
+                seen = self._waiting.looks.get(zone, lambda: self._awaited(zone))
+                operation = dict(seen.get(name) or operation)
+        return operation
+
+    def _awaited(self, zone: str) -> dict[str, Json]:
+        wanted = self._waiting.names(zone)
+        if len(wanted) == 1:
+            return {wanted[0]: self.operation(zone, wanted[0])}
+        found: dict[str, Json] = {}
+        for first in range(0, len(wanted), NAMES_A_LIST):
+            names = "|".join(wanted[first : first + NAMES_A_LIST])
+            listed = self.operations(zone, f'name eq "{names}"', policy=READ)
+            found |= {str(one["name"]): one for one in listed.seen}
+        return found
 
     def operations(self, zone: str, wanted: str, *, policy: Policy = LOOK) -> Listing[Json]:
         """The zone's operations that a filter takes, of the last fortnight."""
@@ -94,7 +228,39 @@ class Calls:
         )
 
     def _url(self, path: str) -> str:
-        return f"{self.access.url(Api.COMPUTE)}/compute/v1/projects/{self.access.project}/{path}"
+        return f"{self._base}/projects/{self.access.project}/{path}"
+
+    @property
+    def _base(self) -> str:
+        return f"{self.access.url(Api.COMPUTE)}/compute/v1"
+
+
+def message(method: str, body: Mapping[str, Any]) -> Any:
+    """The client's own value of a request's JSON.
+
+    Raises:
+        RequestError: a field that Google's client does not know, or a value that does not fit it.
+    """
+    from google.cloud.compute_v1 import types
+    from google.protobuf.json_format import ParseError
+
+    try:
+        return getattr(types, _RESOURCES[method]).from_json(json.dumps(body))
+    except ParseError as error:
+        raise RequestError(
+            f"{method} takes no such request",
+            why=str(error),
+            fix="this release of google-cloud-compute does not know it: install 1.56 or newer",
+            raw=dict(body),
+        ) from error
+
+
+def plain(answer: Any) -> Json:
+    """An answer of the client as Google's JSON."""
+    from google.protobuf.json_format import MessageToDict
+
+    found: Json = MessageToDict(type(answer).pb(answer))
+    return found
 
 
 def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:

@@ -1,30 +1,51 @@
-"""VMs of ours that no living job needs: found by their labels, judged by the records of their own home."""
+"""VMs of ours that nobody needs: those without a living job, and what is left of a gang that cannot go on.
+
+The former are found by their labels, and judged by the records of their own home. The latter are ended by
+whoever acts for the job, for they bill. The agents see a lost peer within seconds and end by themselves; they
+cannot where a VM died before they had met, where its guest never came up, or where a guest hangs.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gputrain import catalog
 from gputrain.backends.base import Orphan
 from gputrain.backends.compute.calls import Calls, ours
-from gputrain.backends.compute.look import Looks
+from gputrain.backends.compute.causes import HALTED, VmReport, is_half
+from gputrain.backends.compute.gang import Gangs
+from gputrain.backends.compute.look import Looks, reports_of
 from gputrain.backends.compute.names import LABEL_HOME, VmNames
-from gputrain.backends.compute.official import Json
-from gputrain.catalog import Price, ProvisioningModel
-from gputrain.errors import GputrainError
+from gputrain.backends.compute.render import MODELS
+from gputrain.catalog import Price
+from gputrain.entrypoint import contract
+from gputrain.errors import GputrainError, TransientError
 from gputrain.gcp import LABEL_JOB, MissingError
-from gputrain.records import Board
+from gputrain.gcp.forms import Json
+from gputrain.gcp.shared import Kept
+from gputrain.lifecycle import Observation, State
+from gputrain.records import Board, Record
+from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
 
-_MODELS = {
-    "STANDARD": ProvisioningModel.STANDARD,
-    "SPOT": ProvisioningModel.SPOT,
-    "FLEX_START": ProvisioningModel.FLEX_START,
-    "RESERVATION_BOUND": ProvisioningModel.RESERVATION_BOUND,
-}
+_MODELS = {word: model for model, word in MODELS.items()}
+
+
+Sleep = Callable[[float], None]
+UNSTARTED_S = 40.0
+"""How long the rest of a gang may live that never trained together: it has nothing to save."""
+STARTED_S = 180.0
+"""The same where ranks ran: they may be saving, and their VMs sending what they saved."""
+HEARD_S = 10.0
+"""How long a guest may take to see that its job is cancelled."""
+SENT_S = 30.0
+"""How long it may take, beyond the time that ranks have to save, to send what they saved and to say so."""
+LOOK_EVERY_S = 1.0
 
 
 def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan, ...]:
@@ -88,3 +109,65 @@ def _price(vm: Mapping[str, Any], zone: str) -> Price | None:
     if model is None or len(shapes) != 1:
         return None
     return catalog.price(shapes[0], catalog.region_of(zone), model)
+
+
+class Remains:
+    """Ends the rest of gangs that cannot go on, and removes what is halted of jobs that are over."""
+
+    def __init__(self, gangs: Gangs, now: Callable[[], float]) -> None:
+        self._gangs = gangs
+        self._now = now
+        self._lock = threading.Lock()
+        self._since: Kept[tuple[str, str], Since] = Kept()
+
+    def of(self, job_id: str, seen: Observation) -> list[VmReport]:
+        """What nobody needs any more of a job that was looked at.
+
+        That is: VMs of a job that is over which Google has only halted, whose disks bill; what still runs of
+        one that was cancelled; and what runs of a gang that cannot go on, once it had its time to save.
+        """
+        nodes = reports_of(seen)
+        if seen.state is not None and seen.state.is_terminal:
+            return [node for node in nodes if node.status in HALTED]
+        if seen.state is State.STOPPING:  # a cancel whose deletes were refused, or whose caller died
+            return [node for node in nodes if node.status and node.status != "STOPPING"]
+        if is_half(nodes) and self._left_s((job_id, seen.ask), nodes) <= 0:
+            return [one for one in nodes if not one.is_over and one.status != "STOPPING"]
+        return []
+
+    def let_save(self, record: Record, look: Callable[[Record], Observation], sleep: Sleep) -> None:
+        """Wait until the guests of a cancelled job have ended, or had their time to.
+
+        The power button would give the ranks of a Spot VM 30 s whatever they were promised.
+        """
+        since, most_s = Since(self._now), HEARD_S + _grace_s(record) + SENT_S
+        while since.seconds < most_s:
+            with suppress(TransientError):  # a look that failed says nothing of the guests
+                nodes = reports_of(look(record))
+                if not any(node.told.has_started and not node.is_over for node in nodes):
+                    return
+            sleep(LOOK_EVERY_S)
+
+    def end(self, gang: VmNames, nodes: Sequence[VmReport]) -> None:
+        """Delete VMs of a gang, as far as that can be done now."""
+        for node in nodes:
+            try:
+                self._gangs.remove(gang, gang.names[node.rank])
+            except GputrainError as error:  # noqa: PERF203  # one who may only look leaves it to others
+                log.info("could not delete %s: %s", gang.names[node.rank], error)
+
+    def _left_s(self, key: tuple[str, str], nodes: Sequence[VmReport]) -> float:
+        """Seconds until the rest of a half gang is ended, counted from when this process first saw it."""
+        with self._lock:
+            since = self._since.get(key) or self._since.put(key, Since(self._now))
+        has_started = all(node.told.has_started for node in nodes)
+        return (STARTED_S if has_started else UNSTARTED_S) - since.seconds
+
+
+def _grace_s(record: Record) -> float:
+    """How long the ranks have to save; a setting that is no number is the agent's to refuse."""
+    default = contract.ENVIRONMENT[contract.GRACE][1]
+    try:
+        return float((record.spec.get("env") or {}).get(contract.GRACE) or default)
+    except ValueError:
+        return float(default)

@@ -23,9 +23,9 @@ import attrs
 from gputrain.backends.base import Request
 from gputrain.backends.compute.calls import Calls, errors_of, raise_first
 from gputrain.backends.compute.names import JobObjects, VmNames
-from gputrain.backends.compute.official import Json
 from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UnclearError, UndoneError
+from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Kept
 from gputrain.staging.upload import BucketPrefix
@@ -77,7 +77,7 @@ class Gangs:
         # One ask is one request, however often it is sent: Google does it once.
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{gang.job_id} {gang.nonce}"))
         try:
-            operation = self.calls.official.start(
+            operation = self.calls.start(
                 gang.zone, method, resource, request_id, before=lambda: self._note(gang)
             )
         except PreconditionError as error:
@@ -222,7 +222,7 @@ class Gangs:
 
     def _delete(self, zone: str, name: str) -> None:
         with contextlib.suppress(MissingError):
-            self.calls.official.delete(zone, name, str(uuid.uuid4()))
+            self.calls.delete(zone, name, str(uuid.uuid4()))
 
     def _arrived(self, gang: VmNames) -> None:
         """Wait until all VMs have come.
@@ -262,7 +262,7 @@ class Gangs:
             self.calls.access.sleep(SETTLE_EVERY_S)
             waited_s += SETTLE_EVERY_S
             with contextlib.suppress(PreconditionError):
-                operation = self.calls.official.start(gang.zone, method, body, str(uuid.uuid4()))
+                operation = self.calls.start(gang.zone, method, body, str(uuid.uuid4()))
                 self._follow(gang, operation)
                 return
 

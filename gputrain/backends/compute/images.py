@@ -1,13 +1,15 @@
-"""What a VM boots: the newest image family that knows its GPU and its CPU. Pure."""
+"""What a VM boots: the newest image family that knows its GPU and its CPU."""
 
 from __future__ import annotations
 
 import attrs
 
+from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.catalog import Shape
 from gputrain.catalog.images import release
 from gputrain.errors import Fault, SpecError
+from gputrain.gcp import MissingError
 
 INSTALL_DRIVER = "install-nvidia-driver"
 """Metadata key that Deep Learning VM images obey; others ignore it."""
@@ -90,6 +92,16 @@ def refusal(shape: Shape, settings: ComputeSettings, image: str | None) -> tuple
         f"a family for {cpu} that drives {gpu.kind}{container}",
         "image='REGION-docker.pkg.dev/PROJECT/REPO/IMAGE@sha256:...' or image_family='PROJECT/FAMILY'",
     )
+
+
+def newest(calls: Calls, path: str) -> str:
+    """The image that a disk's name stands for today. RequestError, AccessError: it is not there."""
+    try:
+        found = calls.image(path)
+    except MissingError as error:
+        error.fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
+        raise
+    return "projects/" + str(found["selfLink"]).partition("/projects/")[2]
 
 
 def path_of(settings: ComputeSettings) -> str:

@@ -6,7 +6,6 @@ A look changes nothing.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -14,14 +13,14 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.compute.calls import Calls
+from gputrain.backends.compute.calls import Calls, ours
 from gputrain.backends.compute.causes import GangVerdict, VmReport, is_half, judge, seconds_of
 from gputrain.backends.compute.names import JobObjects, VmNames
-from gputrain.backends.compute.official import Json
-from gputrain.backends.compute.watch import ZoneWatch
 from gputrain.backends.status import losses
 from gputrain.gcp import LABEL_GANG
+from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
+from gputrain.gcp.shared import Shared
 from gputrain.keeper.status import ENDED, RUNNING, WAITING
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import CANCELLED, Record
@@ -40,8 +39,15 @@ NOTICE_S = 150.0
 BEFORE_S = 60.0
 """How far Cloud Storage's clock may be ahead of Compute Engine's."""
 
+FEW = 4
+FRESH_S = 0.5
+PAGE_COSTS_S = 3.0
+"""500 VMs on a page, and a page in each 3 s is 20 calls a minute and zone: with what jobs of a region ask for
+themselves, at most a call a second, watching stays below 150 a minute."""
+
 LARGEST_STATUS = 1 << 20
 PREPARING = frozenset({"PENDING", "PROVISIONING", "STAGING"})
+_Listed = tuple[Mapping[str, Json], bool]
 
 
 class Looks:
@@ -52,8 +58,7 @@ class Looks:
         self._bucket = bucket
         self._stored = stored
         self._account = account
-        self._lock = threading.Lock()
-        self._watches: dict[str, ZoneWatch] = {}
+        self._listed: Shared[str, _Listed] = Shared(fresh_s=_fresh_s, now=calls.access.now)
 
     def observe(self, record: Record) -> Observation:
         """The job as it is now, by its present record."""
@@ -76,7 +81,7 @@ class Looks:
         if record.last is None or not record.is_open:
             return ()
         gang = VmNames.of(record)
-        listed, _ = self._watch(gang.zone).look()
+        listed, _ = self._list(gang.zone)
         vms = (listed.get(name, {}) for name in gang.names)
         return tuple(str(vm.get("status", "")) if gang.owns(vm) else "" for vm in vms)
 
@@ -128,11 +133,6 @@ class Looks:
 
     def joined(self, record: Record, nodes: tuple[VmReport, ...]) -> tuple[VmReport, ...]:
         """The nodes with Google's operations on them."""
-        operations = self._operations(record, nodes)
-        return tuple(attrs.evolve(node, operations=tuple(operations.get(node.rank, ()))) for node in nodes)
-
-    def _operations(self, record: Record, nodes: tuple[VmReport, ...]) -> dict[int, list[Json]]:
-        """Google's operations on the VMs of the ask, told by number from those on others of the name."""
         gang = VmNames.of(record)
         asked_at = record.last.at if record.last else 0.0
         stem = gang.names[0].rpartition("-")[0]
@@ -142,12 +142,8 @@ class Looks:
             if seconds_of(operation.get("insertTime")) > asked_at - BEFORE_S:
                 name = str(operation.get("targetLink", "")).rpartition("/")[2]
                 by_name.setdefault(name, []).append(operation)
-        found: dict[int, list[Json]] = {}
-        for node in nodes:
-            mine = by_name.get(gang.names[node.rank], [])
-            number = _number(node, mine)
-            found[node.rank] = [one for one in mine if number in ("", str(one.get("targetId")))]
-        return found
+        found = (_of_ask(node, by_name.get(gang.names[node.rank], [])) for node in nodes)
+        return tuple(attrs.evolve(node, operations=mine) for node, mine in zip(nodes, found))
 
     def _ended_one(self, record: Record, nodes: tuple[VmReport, ...]) -> Observation:
         verdict, nodes = self.told(record, nodes)
@@ -173,7 +169,7 @@ class Looks:
         return attrs.evolve(seen, raw={**seen.raw, "cause": state.value if cause is None else cause.kind})
 
     def _vms(self, record: Record, gang: VmNames) -> tuple[Mapping[str, Json], bool]:
-        listed, is_whole = self._watch(gang.zone).look()
+        listed, is_whole = self._list(gang.zone)
         found = {name: listed[name] for name in gang.names if name in listed and gang.owns(listed[name])}
         if len(found) < len(gang.names):  # gone, or its labels were edited by hand
             stem = gang.names[0].rpartition("-")[0]
@@ -185,9 +181,19 @@ class Looks:
             found |= {str(vm["name"]): vm for vm in singly if vm}
         return found, is_whole
 
-    def _watch(self, zone: str) -> ZoneWatch:
-        with self._lock:
-            return self._watches.setdefault(zone, ZoneWatch(self._calls, zone))
+    def _list(self, zone: str) -> _Listed:
+        """Our VMs of a zone by name, and whether the list is whole: a partial one proves no absence."""
+
+        def read() -> _Listed:
+            listing = self._calls.instances(zone, ours())
+            return {str(vm["name"]): vm for vm in listing.seen}, listing.is_whole
+
+        return self._listed.get(zone, read)
+
+
+def _fresh_s(listed: _Listed) -> float:
+    found = len(listed[0])
+    return FRESH_S if found <= FEW else PAGE_COSTS_S * -(-found // 500)
 
 
 def ran(record: Record, nodes: tuple[VmReport, ...]) -> int:
@@ -274,15 +280,15 @@ def _is_anothers(vm: Json, gang: VmNames, document: Mapping[str, Any] | None) ->
     return told != gang.nonce or number != str(vm.get("id"))
 
 
-def _number(node: VmReport, operations: list[Json]) -> str:
-    """Google's number of the VM that was made: as its guest says, or whoever made the first of the name."""
-    told = (node.document or {}).get("vm_id")
-    if told:
-        return str(told)
+def _of_ask(node: VmReport, operations: list[Json]) -> tuple[Json, ...]:
+    """Of the operations on VMs of its name, those on the VM that was made for the ask.
+
+    It is told by Google's number: as its guest says it, or as whoever made the first of the name.
+    """
     made = [one for one in operations if one.get("operationType") in ("insert", "bulkInsert")]
-    return (
-        str(min(made, key=lambda one: seconds_of(one.get("insertTime"))).get("targetId", "")) if made else ""
-    )
+    first = min(made, key=lambda one: seconds_of(one.get("insertTime")), default={})
+    number = str((node.document or {}).get("vm_id") or first.get("targetId", ""))
+    return tuple(one for one in operations if number in ("", str(one.get("targetId"))))
 
 
 def _moments(nodes: tuple[VmReport, ...], phase: str) -> list[datetime]:

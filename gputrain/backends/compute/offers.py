@@ -1,22 +1,55 @@
-"""What Compute Engine sells to a project, by the catalog, and what it cannot honour. Pure."""
+"""What Compute Engine sells to a project by the catalog, what it cannot honour, and what it tells beforehand.
+
+All questions of a plan are asked side by side, once a minute at most, and none is waited for longer than a
+few seconds. What is not answered is unknown, and the catalog's dated table stands in for it.
+
+Google's capacity advice tells how likely machines are to be had in a zone now. Which machines and models the
+server answers for is not written down (read 2026-11-20), so what it refuses is unknown, and
+`ComputeEngine(capacity_advice=False)` never asks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import Any
+
+import attrs
 
 from gputrain import catalog
 from gputrain.backends.compute import images, networks
 from gputrain.backends.compute.names import NAME
+from gputrain.backends.compute.render import MODELS
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept
-from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape
-from gputrain.planning import Offer, Supply
+from gputrain.backends.google import (
+    LIMITS as OF_GOOGLE,
+    folders_kept,
+    in_reservation,
+    shape_of,
+)
+from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape, region_of
+from gputrain.catalog.places import listed_in
+from gputrain.gcp import Access, Api
+from gputrain.gcp.forms import mapping, mappings
+from gputrain.gcp.places import InZones, aggregated
+from gputrain.gcp.shared import Found
+from gputrain.planning import Candidate, Fact, Offer, Supply
+from gputrain.quota import Standing
+from gputrain.quota.book import Book, grouped, in_short
+from gputrain.retry import GLANCE
 from gputrain.spec import TrainingSpec
 
 LONGEST_FLEX_START = timedelta(seconds=FLEX_START_LONGEST_RUN_S)
 MOST_NODES = 1000
 """VMs in one bulkInsert. Source: compute v1 documentation, read 2026-11-20."""
+
+
+LIMITS = folders_kept("a folder of a VM is gone when the VM is", "gs://")
+_MACHINES, _ACCELERATORS = "machineTypes", "acceleratorTypes"
+MOST_ADVICE = 6
+"""Zones that are asked about for one plan, the first in its order: a call each."""
+ADVISED = (ProvisioningModel.SPOT, ProvisioningModel.FLEX_START)
 
 
 def supply(settings: ComputeSettings) -> Supply:
@@ -78,4 +111,123 @@ def _refuses(
     return None
 
 
-LIMITS = folders_kept("a folder of a VM is gone when the VM is", "gs://")
+def questions(
+    access: Access, wanted: Sequence[Candidate], *, has_advice: bool
+) -> dict[str, Callable[[], Any]]:
+    """What to ask about candidates beside their quotas: machines in zones, and advice where it is wanted."""
+    asked: dict[str, Callable[[], Any]] = {}
+    for one in wanted:
+        if shape_of(one, Service.COMPUTE).is_attached:
+            asked[_ACCELERATORS] = lambda: _accelerators(access)
+        else:
+            asked[_MACHINES] = lambda: _machines(access)
+    advised = [one for one in wanted if has_advice and one.provisioning_model in ADVISED]
+    for key, one in list({_advice_key(one): one for one in advised}.items())[:MOST_ADVICE]:
+        asked[key] = partial(_ask_advice, access, one, shape_of(one, Service.COMPUTE))
+    return asked
+
+
+def fact(one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
+    """What was told of a candidate."""
+    shape = shape_of(one, Service.COMPUTE)
+    model = one.provisioning_model or ProvisioningModel.STANDARD
+    is_reserved = bool(one.reservation)
+    standing = book.standing(shape, one.num_nodes, model, region_of(one.place), is_reserved=is_reserved)
+    machine = _look(shape, one.place, found)
+    held_why, held_note = in_reservation(one, shape, one.place, found)
+    advised = found.get(_advice_key(one)) if one.provisioning_model in ADVISED else None
+    return Fact(
+        verdict=standing.verdict,
+        readings=standing.readings,
+        obtainability=advised.value if advised else None,
+        absent_why=machine.absent_why or held_why,
+        availability=machine.told_by,
+        note="; ".join(filter(None, [_note(standing, book, machine), held_note])),
+    )
+
+
+def _note(standing: Standing, book: Book, machine: _Look) -> str:
+    """What could not be read; in a reservation, why no quota counts."""
+    if machine.unread and standing.note == book.note:
+        return grouped({**book.unread, **machine.unread})
+    return "; ".join(filter(None, [standing.note, grouped(machine.unread)]))
+
+
+@attrs.frozen(kw_only=True)
+class _Look:
+    """Whether a zone has a machine: who says so, and why not."""
+
+    told_by: str
+    absent_why: str = ""
+    unread: Mapping[str, str] = {}
+
+
+def _look(shape: Shape, zone: str, found: Mapping[str, Found]) -> _Look:
+    key, name = (
+        (_ACCELERATORS, shape.gpu.accelerator_type) if shape.is_attached else (_MACHINES, shape.machine_type)
+    )
+    told = found[key]
+    names = told.value.names(zone) if isinstance(told.value, InZones) else None
+    if names is None:
+        why = in_short(told.error) if told.error else f"{zone} is left out"
+        dated = listed_in(shape)
+        table = f"the catalog's table of zones ({dated.key}, {dated.dated})"
+        return _Look(told_by=table, unread={f"{key}.aggregatedList": why})
+    by = f"{key}.aggregatedList, {told.read_at:%Y-%m-%d %H:%M} UTC"
+    return _Look(told_by=by, absent_why="" if name in names else f"{zone} has no {name} ({by})")
+
+
+def _machines(access: Access) -> InZones:
+    """Every machine type with GPUs built in, by zone.
+
+    That a zone lists a GPU does not say that it has the machine: a3-megagpu-8g exists in 13 regions, its GPU
+    is listed in 20 (catalog sources machine-regions and accelerator-regions).
+    """
+    series = sorted({one.machine_type.partition("-")[0] for one in catalog.machines() if one.gpu})
+    return aggregated(access, _MACHINES, fields="name", wanted=f'name eq "({"|".join(series)})-.*"')
+
+
+def _accelerators(access: Access) -> InZones:
+    """Every NVIDIA GPU, by zone: what can be attached to N1 machines there."""
+    return aggregated(access, _ACCELERATORS, fields="name", wanted='name eq "nvidia-.*"')
+
+
+def _advice_key(one: Candidate) -> str:
+    """What tells one piece of advice from another."""
+    return f"advice {one.place} {one.machine_type} {one.gpu_count} {one.num_nodes} {one.provisioning_model}"
+
+
+def _ask_advice(access: Access, one: Candidate, shape: Shape) -> float | None:
+    """The chance from 0 to 1 that all the machines of a candidate can be had now; None: no such answer.
+
+    Raises:
+        AccessError, RequestError, TransientError, ...: as Compute Engine answers.
+    """
+    base = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{access.project}"
+    body = access.post(
+        f"{base}/regions/{region_of(one.place)}/advice/capacity",
+        action=f"ask for advice on {one.place}",
+        json=_question(one, shape),
+        policy=GLANCE,
+    )
+    told = mappings(body.get("recommendations"))
+    found = [mapping(one.get("scores")).get("obtainability") for one in told]
+    chances = [float(chance) for chance in found if isinstance(chance, (int, float)) and 0 <= chance <= 1]
+    return max(chances, default=None)
+
+
+def _question(one: Candidate, shape: Shape) -> dict[str, Any]:
+    assert one.provisioning_model is not None, "advice is on what is sold"
+    selection: dict[str, Any] = {"machineTypes": [one.machine_type]}
+    if shape.is_attached:
+        kind = f"zones/{one.place}/acceleratorTypes/{shape.gpu.accelerator_type}"
+        selection["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": shape.api_gpu_count}]
+    return {
+        "size": one.num_nodes,
+        "instanceProperties": {"scheduling": {"provisioningModel": MODELS[one.provisioning_model]}},
+        "instanceFlexibilityPolicy": {"instanceSelections": {"wanted": selection}},
+        "distributionPolicy": {
+            "targetShape": "ANY_SINGLE_ZONE",
+            "zones": [{"zone": f"zones/{one.place}"}],
+        },
+    }

@@ -7,18 +7,15 @@ from collections.abc import Iterator, Sequence
 from gputrain.backends.compute import images, networks
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import NAME, vm_names
+from gputrain.backends.compute.networks import commands, read_ways_out
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import shape_of
 from gputrain.catalog import Service, Shape, region_of
 from gputrain.gcp import LABEL_JOB, Access, label_value
-from gputrain.gcp.ways_out import commands, read_ways_out
 from gputrain.planning import Candidate
-from gputrain.preflight import Check, Checks, Finding, Question
-from gputrain.preflight.examine import PATIENCE
-from gputrain.preflight.google import NEEDS as OF_GOOGLE, QUOTAS, find, look, network
-from gputrain.preflight.images import image
-from gputrain.preflight.permissions import Need, On
-from gputrain.preflight.project import NeededApi
+from gputrain.preflight.checks import PATIENCE, Check, Checks, Question, fault, fine
+from gputrain.preflight.google import NEEDS as OF_GOOGLE, QUOTAS, find, image, look, network, there
+from gputrain.preflight.project import Need, NeededApi, On
 from gputrain.spec import TrainingSpec
 
 _ADMIN = "roles/compute.instanceAdmin.v1"
@@ -137,33 +134,23 @@ def _way_out(access: Access, settings: ComputeSettings, region: str, for_what: s
         found = read_ways_out(access, region, subnetwork, policy=PATIENCE)
         if found.to_google and (found.to_internet or not for_what):
             reached = "everything, by Cloud NAT" if found.to_internet else "Google's APIs only"
-            yield Check(subject=subject, finding=Finding.OK, why=f"VMs there reach {reached}")
+            yield fine(f"VMs there reach {reached}")
             return
-        yield Check(
-            subject=subject,
-            finding=Finding.FAULT,
-            why=f"VMs there have no external address, and would not reach {for_what or 'the bucket'}",
-            fix=commands(settings.project, region, settings.network, subnetwork, to_internet=bool(for_what)),
+        yield fault(
+            f"VMs there have no external address, and would not reach {for_what or 'the bucket'}",
+            commands(settings.project, region, settings.network, subnetwork, to_internet=bool(for_what)),
         )
 
     return Question(subject=subject, ask=ask)
 
 
 def _subnetwork(access: Access, settings: ComputeSettings, region: str, name: str) -> Question:
-    subject = f"subnetwork {name} in {region}"
-
-    def ask() -> Iterator[Check]:
-        path = f"projects/{access.project}/regions/{region}/subnetworks/{name}"
-        if find(access, path, f"look at {path}") is None:
-            fix = (
-                f"gcloud compute networks subnets create {name} --project {access.project}"
-                f" --network {settings.network} --region {region} --range 10.0.0.0/20"
-            )
-            yield Check(subject=subject, finding=Finding.FAULT, why=f"there is no {path}", fix=fix)
-        else:
-            yield Check(subject=subject, finding=Finding.OK, why="there")
-
-    return Question(subject=subject, ask=ask)
+    path = f"projects/{access.project}/regions/{region}/subnetworks/{name}"
+    fix = (
+        f"gcloud compute networks subnets create {name} --project {access.project}"
+        f" --network {settings.network} --region {region} --range 10.0.0.0/20"
+    )
+    return there(access, path, f"subnetwork {name} in {region}", fix)
 
 
 def _boot_images(
@@ -184,20 +171,20 @@ def _boot_image(access: Access, path: str, shapes: Sequence[Shape]) -> Question:
     subject = f"boot image {path.rpartition('/')[2]}"
 
     def ask() -> Iterator[Check]:
-        found = find(access, path, f"look at {path}")
+        found = find(access, path)
         if found is None:
             owner = path.split("/")[1]
             fix = f"gcloud compute images list --project {owner} --no-standard-images --show-deprecated"
-            yield Check(subject=subject, finding=Finding.FAULT, why=f"there is no {path}", fix=fix)
+            yield fault(f"there is no {path}", fix)
             return
         built = str(found.get("architecture", "")).lower()
         wrong = [shape for shape in shapes if built and shape.machine.cpu_architecture != built]
         for shape in wrong:
             why = f"it is for {built}, and {shape.machine_type} is {shape.machine.cpu_architecture}"
             fix = "name another with image_family='PROJECT/FAMILY' or boot_image="
-            yield Check(subject=subject, finding=Finding.FAULT, why=why, fix=fix)
+            yield fault(why, fix)
         if not wrong:
-            yield Check(subject=subject, finding=Finding.OK, why=str(found.get("name", "")))
+            yield fine(str(found.get("name", "")))
 
     return Question(subject=subject, ask=ask)
 
@@ -228,10 +215,10 @@ def _names(calls: Calls, candidates: Sequence[Candidate], job_id: str) -> tuple[
             zone = _zone(strangers[0])
             fix = f"submit under another name, or gcloud compute instances delete {name} --zone {zone}"
             why = f"a VM in {zone} that is not of this job bears it"
-            yield Check(subject=subject, finding=Finding.FAULT, why=why, fix=fix)
+            yield fault(why, fix)
         else:
             why = "the job is there already: submitting takes it up" if found else "free"
-            yield Check(subject=subject, finding=Finding.OK, why=why)
+            yield fine(why)
 
     return (Question(subject=subject, ask=ask),)
 

@@ -2,58 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 
-from gputrain.backends.base import Bundle, JobRef
+from gputrain.backends.base import JobRef
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.names import NAME, JobPlace, VmNames, ref_of
 from gputrain.backends.compute.settings import ComputeSettings
+from gputrain.backends.google import BucketRecorder
 from gputrain.errors import JobLostError
 from gputrain.gcp import MissingError
-from gputrain.records import MADE, BucketBoard, Code, Record
-
-_CHOICES = (
-    "service_account", "network", "subnetwork", "gpu_subnetworks", "boot_image", "image_family", "disk_gib",
-    "disk_type", "placement_policy", "python", "external_ip", "secure_boot", "os_login", "network_tags",
-)  # fmt: skip
+from gputrain.records import MADE, Record
 
 
 @attrs.frozen(kw_only=True)
-class VmRecorder:
+class VmRecorder(BucketRecorder[ComputeSettings]):
     """As of `Recorder`."""
 
-    settings: ComputeSettings
-    board: BucketBoard
     gangs: Gangs
-
-    @property
-    def settles_s(self) -> float:
-        """VMs are found by name as soon as their call was taken."""
-        return 4.0
-
-    @property
-    def turn_s(self) -> float:
-        """Most creates are over by then; one that is not is waited for together."""
-        return 20.0
-
-    @property
-    def repeats(self) -> bool:
-        """Compute Engine does one request once, and its id is made of the nonce."""
-        return True
-
-    @property
-    def choices(self) -> Mapping[str, str]:
-        """What VMs are and may do by these settings."""
-        return {name: str(getattr(self.settings, name)) for name in _CHOICES}
-
-    def code(self, code: Code) -> Bundle | None:
-        """The code of that hash in this backend's own bucket; to send it sees that it is there."""
-        if not code.sha256:
-            return None
-        location = self.settings.bucket.uri("code", f"{code.sha256}.tar.gz")
-        return Bundle(location=location, argv=code.argv, sha256=code.sha256)
+    settles_s: float = attrs.field(default=4.0, init=False)
+    """VMs are found by name as soon as their call was taken."""
+    turn_s: float = attrs.field(default=20.0, init=False)
+    """Most creates are over by then; one that is not is waited for together."""
+    repeats: bool = attrs.field(default=True, init=False)
+    """Compute Engine does one request once, and its id is made of the nonce."""
+    kept: ClassVar[tuple[str, ...]] = (
+        "service_account", "network", "subnetwork", "gpu_subnetworks", "boot_image", "image_family",
+        "disk_gib", "disk_type", "placement_policy", "python", "external_ip", "secure_boot", "os_login",
+        "network_tags",
+    )  # fmt: skip
 
     def name_of(self, record: Record) -> JobRef:
         """The job's name, which tells where it was placed first."""

@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from gputrain.backends.base import Bundle
-from gputrain.backends.compute import document, images, networks
-from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, home_of, vm_names
+from gputrain.backends.base import Start
+from gputrain.backends.compute import images, networks
+from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, JobObjects, home_of, vm_names
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import RESERVATION_KEY, shape_of
+from gputrain.backends.results import of_agents, of_code
 from gputrain.catalog import CompactPlacement, ProvisioningModel, Service, Shape
+from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
 from gputrain.gcp import LABEL_GANG, our_labels
 from gputrain.keeper import texts
@@ -47,41 +49,42 @@ KEEPER_KEY = "gputrain-keeper"
 """Where the startup script finds the keeper; the text is the same for every job."""
 
 
-def body(
-    spec: TrainingSpec,
-    candidate: Candidate,
-    job_id: str,
-    bundle: Bundle,
-    *,
-    settings: ComputeSettings,
-    addresses: Mapping[str, str],
-    attempt: int,
-    nonce: str,
-) -> dict[str, Any]:
+_startup, _keeper = cache(texts.startup), cache(texts.vm)
+
+SCHEMA = 1
+JOIN_S = 600
+"""How long nodes may take to meet beyond the wait for the driver: images come, requirements are installed.
+
+A node that died on the way holds the others no longer than that; the agent's own patience is half an hour.
+"""
+BOOT_S = 300
+"""How long a node waits for the first word of another: all VMs of a gang run before any of them counts."""
+
+
+def body(start: Start, settings: ComputeSettings, addresses: Mapping[str, str]) -> dict[str, Any]:
     """What one gang is made from.
 
     Args:
-        spec, candidate, job_id, bundle: what, where, under which name, and the code.
+        start: what, where, under which name, and the code.
         settings: the project's choices.
-        attempt: 0, or one more with each restart.
-        nonce: that of the ask, by which its VMs are told from all others.
         addresses: where the guest finds Cloud Storage, Compute Engine and Secret Manager.
 
     Returns:
         ``job``: the document that every VM reads; ``properties``: Google's ``InstanceProperties``;
         ``queue_s``: how long Google may let it wait, 0 unless flex-start.
     """
+    spec, candidate, job_id = start.spec, start.candidate, start.job_id
     queues = candidate.provisioning_model is ProvisioningModel.FLEX_START
     labels = {
         **our_labels(job_id, spec.labels),
-        LABEL_ATTEMPT: str(attempt),
-        LABEL_GANG: nonce,
+        LABEL_ATTEMPT: str(start.attempt),
+        LABEL_GANG: start.nonce,
         LABEL_HOME: home_of(settings.project, settings.bucket),
     }
     told = {
-        **document.job(spec, candidate, job_id, bundle, settings, addresses),
-        "attempt": attempt,
-        "names": list(vm_names(job_id, attempt, candidate.num_nodes)),
+        **_document(start, settings, addresses),
+        "attempt": start.attempt,
+        "names": list(vm_names(job_id, start.attempt, candidate.num_nodes)),
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
     }
     return {
@@ -111,9 +114,6 @@ def call(draft: Mapping[str, Any]) -> dict[str, Any]:
             "perInstanceProperties": {name: {} for name in names},
         }
     return {"zone": draft["zone"], "method": method, "resource": resource}
-
-
-_startup, _keeper = cache(texts.startup), cache(texts.vm)
 
 
 def _metadata(told: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -239,3 +239,39 @@ def _placement(shape: Shape, candidate: Candidate, settings: ComputeSettings) ->
     if candidate.num_nodes == 1 or wants is CompactPlacement.BY_RESERVATION:
         return ""
     return settings.placement_policy or ""
+
+
+def _document(start: Start, settings: ComputeSettings, addresses: Mapping[str, str]) -> dict[str, Any]:
+    """The document that the guest reads. Nothing in it is a secret: whoever may see the VM may read it."""
+    spec, candidate, job_id = start.spec, start.candidate, start.job_id
+    shape = shape_of(candidate, Service.COMPUTE)
+    bucket = settings.bucket
+    objects = JobObjects(bucket=bucket, job_id=job_id)
+    return {
+        "schema": SCHEMA,
+        "job_id": job_id,
+        "zone": candidate.place,
+        "project": settings.project,
+        "gpus": shape.api_gpu_count,
+        "driver_wait_s": settings.driver_wait_s,
+        "boot_wait_s": BOOT_S,
+        "image": spec.image_name,
+        "python": settings.python,
+        "os_login": settings.os_login,
+        "storage": addresses["storage"],
+        "compute": addresses["compute"],
+        "bucket": bucket.name,
+        "folder": objects.attempts,
+        "cancel": objects.cancel,
+        "checkpoints": spec.checkpoint_dir or bucket.uri("jobs", job_id, "checkpoints"),
+        "output": spec.output_dir or bucket.uri("jobs", job_id, "output"),
+        "order": of_code(spec, start.bundle, bucket.name, addresses),
+        "env": {
+            contract.JOIN_TIMEOUT: str(settings.driver_wait_s + JOIN_S),
+            **spec.env,
+            contract.JOB_ID: job_id,
+            contract.NUM_NODES: str(candidate.num_nodes),
+            contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
+            **of_agents(spec),
+        },
+    }

@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 
 from gputrain import fields
+from gputrain.backends.google import IMAGE_REPOSITORY, PROJECT, REGION, GoogleSettings
 from gputrain.fields import FaultCollector, Field, matching, named
-from gputrain.images import ImageHome
 from gputrain.staging.upload import BucketPrefix
 
 ACCOUNT = "gputrain"
@@ -16,13 +16,10 @@ ACCOUNT = "gputrain"
 
 
 @attrs.frozen(kw_only=True)
-class ComputeSettings:
+class ComputeSettings(GoogleSettings):
     """The constructor's arguments, as values. Everything that is less safe is False unless asked for."""
 
-    project: str
-    regions: tuple[str, ...]
     bucket: BucketPrefix
-    image_repository: ImageHome | None
     service_account: str
     network: str
     subnetwork: str | None
@@ -42,16 +39,6 @@ class ComputeSettings:
     capacity_advice: bool
     poll_s: float
 
-    @property
-    def code_bucket(self) -> BucketPrefix:
-        """The bucket, which code travels through."""
-        return self.bucket
-
-    @property
-    def home(self) -> str:
-        """The region that the bucket lies in: the first one."""
-        return self.regions[0]
-
 
 _NAME = matching(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -61,21 +48,15 @@ def _switch(fix: str) -> Field:
 
 
 ROWS = {
-    "project": Field(
-        matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"), "a project's id",
-        "project='my-project'", is_needed=True,
-    ),
+    "project": PROJECT,
     "regions": Field(
-        fields.some(matching(r"[a-z]+-[a-z]+\d+")), "one or more regions",
+        fields.some(REGION), "one or more regions",
         "regions=['us-central1']; a zone has a letter more", is_needed=True,
     ),
     "bucket": Field(
         BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'", is_needed=True
     ),
-    "image_repository": Field(
-        ImageHome.parse, "a repository of Artifact Registry",
-        "image_repository='us-central1-docker.pkg.dev/my-project/my-repository'",
-    ),
+    "image_repository": IMAGE_REPOSITORY,
     "service_account": Field(
         named("{word}@{word}"), "an e-mail address",
         "service_account='a@my-project.iam.gserviceaccount.com'",

@@ -10,20 +10,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from gputrain import fields, staging
-from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request
-from gputrain.backends.local import devices, gpus, logs, offers, render, stacks, start, states
-from gputrain.backends.local.recorder import FolderRecorder
+from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request, Start
+from gputrain.backends.local import devices, offers, render, stacks, start, states
 from gputrain.backends.stacks import AsksForStacks
-from gputrain.errors import JobLostError
-from gputrain.fields import FaultCollector, Field
+from gputrain.errors import JobLostError, TransientError
+from gputrain.fields import FaultCollector, Field, refusing
 from gputrain.keeper import folder
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
+from gputrain.records import Code, FolderBoard, Record
 from gputrain.spec import TrainingSpec
 
 if TYPE_CHECKING:
     from gputrain.preflight import Checks
+
 
 POLL_S = 0.03
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -33,7 +36,10 @@ _ROWS = {
 }
 
 
-class Local(AsksForStacks, Backend):
+RECORDS = ".records"
+
+
+class Local(Backend, AsksForStacks):
     """Runs jobs on this machine: its GPUs where a spec asks for some, CPU ranks with gloo otherwise.
 
     A job goes on when its client ends, and leaves no process behind when it ends itself.
@@ -51,6 +57,7 @@ class Local(AsksForStacks, Backend):
     'CPU'
     """
 
+    @refusing(_ROWS)
     def __init__(self, *, gpus: int | None = None, root: str | os.PathLike[str] | None = None) -> None:
         faults = FaultCollector("Local(...)")
         fields.read(_ROWS, {"gpus": gpus, "root": root}, faults)
@@ -77,8 +84,8 @@ class Local(AsksForStacks, Backend):
         return offers.NAME
 
     @cached_property
-    def _gpus(self) -> tuple[gpus.LocalGpu, ...]:
-        return () if self._most == 0 else gpus.find()[: self._most]
+    def _gpus(self) -> tuple[offers.LocalGpu, ...]:
+        return () if self._most == 0 else offers.find_gpus()[: self._most]
 
     @property
     def supply(self) -> Supply:
@@ -116,20 +123,12 @@ class Local(AsksForStacks, Backend):
         """
         start.send(bundle, self._root)
 
-    def render(
-        self,
-        spec: TrainingSpec,
-        candidate: Candidate,
-        job_id: str,
-        bundle: Bundle,
-        *,
-        attempt: int = 0,  # noqa: ARG002  # the supervisor starts it again, and counts itself
-        nonce: str = "",  # noqa: ARG002  # a folder's name is taken once
-    ) -> Request:
+    def render(self, start: Start) -> Request:
         """The order that the job's supervisor would get."""
-        uuids = [gpu.uuid for gpu in self._gpus if gpu.kind == candidate.gpu]
-        body = render.order(spec, candidate, job_id, bundle, uuids=uuids, locks=devices.FOLDER)
-        return Request(ref=self._ref(job_id), candidate=candidate, body=body, names=(job_id,))
+        one, job_id = start.candidate, start.job_id
+        uuids = [gpu.uuid for gpu in self._gpus if gpu.kind == one.gpu]
+        body = render.order(start, uuids=uuids, locks=devices.FOLDER)
+        return Request(ref=self._ref(job_id), candidate=one, body=body, names=(job_id,))
 
     def create(self, request: Request) -> JobRef:
         """Start the job, or take up the one of this name that is there already.
@@ -157,7 +156,7 @@ class Local(AsksForStacks, Backend):
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """What all nodes wrote since ``cursor``, in the order of time. Raises as `observe`."""
         path = _folder_of(ref)
-        return logs.read(path, cursor, is_over=states.is_over(path))
+        return states.read_logs(path, cursor, is_over=states.is_over(path))
 
     def cancel(self, ref: JobRef) -> None:
         """Ask the job to stop; its ranks may save first. Raises as `observe`."""
@@ -221,3 +220,57 @@ def _folder_of(ref: JobRef) -> str:
         )
     start.refuse_foreign(path)
     return path
+
+
+@attrs.frozen
+class FolderRecorder:
+    """As of `Recorder`."""
+
+    root: Path
+    ref: JobRef
+    """The name of any job there, whose last part is filled in."""
+    settles_s: float = attrs.field(default=0.0, init=False)
+    """A folder is made once, by whoever is first."""
+    turn_s: float = attrs.field(default=0.0, init=False)
+    """Whether its asker lives is seen at once."""
+    repeats: bool = attrs.field(default=True, init=False)
+    """A job has one folder."""
+    choices: Mapping[str, str] = attrs.field(factory=dict, init=False)
+    """A job keeps nothing of the settings; its supervisor starts it again."""
+
+    @property
+    def board(self) -> FolderBoard:
+        """The records beside the jobs."""
+        return FolderBoard(self.root / RECORDS)
+
+    def code(self, code: Code) -> Bundle | None:  # noqa: ARG002  # it lies in somebody's folder
+        """Code is not kept here: it runs where it lies."""
+        return None
+
+    def name_of(self, record: Record) -> JobRef:
+        """The job's name."""
+        return attrs.evolve(self.ref, name=record.job_id)
+
+    def there(self, record: Record) -> JobRef | None:
+        """The job's name, if it was started; one whose creator died before that is started by a create."""
+        path = str(self.root / record.job_id)
+        if not os.path.lexists(path):
+            return None
+        start.refuse_foreign(path)
+        start.await_start(path)
+        return None if states.is_abandoned(path) else self.name_of(record)
+
+    def clear(self, record: Record) -> bool:
+        """Undo a create that was interrupted, at once: there is no job then, and its name is free.
+
+        A job that another process made is left alone.
+
+        Raises:
+            TransientError: its processes have not ended yet.
+        """
+        if not start.withdraw(str(self.root), record.job_id):
+            raise TransientError(
+                f"{record.job_id} was withdrawn, and its processes have not ended yet",
+                fix="wait a moment: without their folder they end by themselves",
+            )
+        return True

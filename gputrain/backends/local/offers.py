@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from importlib import metadata
 from importlib.util import find_spec
 
+import attrs
+
 from gputrain import catalog, staging
-from gputrain.backends.local import requirements
-from gputrain.backends.local.gpus import LocalGpu
 from gputrain.catalog import Price, ProvisioningModel
+from gputrain.catalog.names import kind_of
 from gputrain.planning import Limit, Offer, Supply
 from gputrain.spec import TrainingSpec
 
@@ -20,6 +25,11 @@ MAX_CPU_NODES = 16
 """Enough to try any layout of nodes; each is two processes or more, so a slip in num_nodes stays cheap."""
 
 _FREE = Price(usd_h=0.0, source="this machine", date="")
+
+
+_QUERY = ("--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits")
+_PATIENCE_S = 20.0
+_NONE = ("", "-1", "none", "NoDevFiles")
 
 
 def supply(gpus: Sequence[LocalGpu]) -> Supply:
@@ -63,7 +73,7 @@ def _on_cloud_storage(path: str | None) -> bool:
 
 
 def _cannot_install(spec: TrainingSpec) -> bool:
-    missing = requirements.missing(spec.requirements, staging.folder_of(spec))
+    missing = unmet(spec.requirements, staging.folder_of(spec))
     return bool(missing) and find_spec("pip") is None
 
 
@@ -126,3 +136,108 @@ LIMITS = (
         fix=f"run `{sys.executable} -m ensurepip`",
     ),
 )
+
+
+@attrs.frozen(kw_only=True)
+class LocalGpu:
+    """One GPU of this machine."""
+
+    index: int
+    """Its place on the bus, as ``nvidia-smi`` counts."""
+    uuid: str
+    kind: str
+    """The one word for it; for a card that no table knows, the name ``nvidia-smi`` gives."""
+    memory_mib: int
+
+
+def find_gpus(environ: Mapping[str, str] = os.environ) -> tuple[LocalGpu, ...]:
+    """The GPUs that a program with this environment may use; none where ``nvidia-smi`` is not to be found
+    or does not answer.
+    """
+    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    if program is None:
+        return ()
+    try:
+        answer = subprocess.run(
+            [program, *_QUERY], capture_output=True, timeout=_PATIENCE_S, env=environ, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    if answer.returncode:
+        return ()
+    gpus = [gpu for line in answer.stdout.decode(errors="replace").splitlines() for gpu in _read(line)]
+    return visible(gpus, environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def visible(gpus: Sequence[LocalGpu], value: str | None) -> tuple[LocalGpu, ...]:
+    """Those of the GPUs that ``CUDA_VISIBLE_DEVICES`` shows, in its order.
+
+    As CUDA does, it reads indices and beginnings of UUIDs, and stops at the first entry that names nothing.
+    """
+    if value is None:
+        return tuple(gpus)
+    shown: list[LocalGpu] = []
+    for entry in value.split(","):
+        named = [gpu for gpu in gpus if _is_named(gpu, entry.strip())]
+        if len(named) != 1 or named[0] in shown:
+            break
+        shown += named
+    return tuple(shown)
+
+
+def _is_named(gpu: LocalGpu, entry: str) -> bool:
+    if entry in _NONE:
+        return False
+    return str(gpu.index) == entry or (entry.startswith("GPU-") and gpu.uuid.startswith(entry))
+
+
+def _read(line: str) -> list[LocalGpu]:
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) != 4 or not cells[0].isdecimal() or not cells[1]:
+        return []
+    memory = int(cells[3]) if cells[3].isdecimal() else 0
+    return [LocalGpu(index=int(cells[0]), uuid=cells[1], kind=kind_of(cells[2]), memory_mib=memory)]
+
+
+def unmet(requirements: Sequence[str], folder: str = "") -> tuple[str, ...]:
+    """The requirements that this Python does not satisfy, and those that only pip itself can read.
+
+    A ``.txt`` file is read in ``folder``; one that is not there asks for nothing, and staging refuses it.
+
+    >>> unmet(["attrs>=1"])
+    ()
+    >>> unmet(["attrs>=1000"])
+    ('attrs>=1000',)
+    """
+    return tuple(one for one in _each(requirements, folder) if not _is_satisfied(one))
+
+
+def _each(requirements: Sequence[str], folder: str) -> Iterator[str]:
+    if requirements[:1] != ("-r",):
+        yield from requirements
+        return
+    try:
+        with open(os.path.join(folder, requirements[1]), encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        wanted = line.partition(" #")[0].strip()
+        if wanted and not wanted.startswith("#"):
+            yield wanted
+
+
+def _is_satisfied(text: str) -> bool:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        wanted = Requirement(text)
+    except InvalidRequirement:
+        return False
+    if wanted.marker is not None and not wanted.marker.evaluate():
+        return True
+    try:
+        version = metadata.version(wanted.name)
+    except metadata.PackageNotFoundError:
+        return False
+    return wanted.url is None and wanted.specifier.contains(version, prereleases=True)

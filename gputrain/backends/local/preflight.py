@@ -13,11 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gputrain import staging
-from gputrain.backends.local import requirements
-from gputrain.backends.local.gpus import LocalGpu
-from gputrain.backends.local.offers import NAME
-from gputrain.preflight import Check, Checks, Finding, Question, examine
-from gputrain.preflight.places import code
+from gputrain.backends.local.offers import NAME, LocalGpu, unmet
+from gputrain.preflight.checks import Check, Checks, Question, code, examine, fault, fine, unknown
 from gputrain.spec import TrainingSpec
 
 _PATIENCE_S = 60.0
@@ -34,7 +31,7 @@ def preflight(root: Path, gpus: Sequence[LocalGpu], spec: TrainingSpec | None) -
     things = (
         Question(subject="torch", ask=lambda: _torch(gpus)),
         Question(subject="GPUs", ask=lambda: _gpus(gpus)),
-        Question(subject="folder of jobs", ask=lambda: _disk(root)),
+        Question(subject=f"folder {root}", ask=lambda: _disk(root)),
         Question(subject="ports", ask=_ports),
         *code(spec, installed=True),
         *(() if spec is None else (Question(subject="requirements", ask=lambda: _required(spec)),)),
@@ -50,40 +47,37 @@ def _torch(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
         )
     except subprocess.TimeoutExpired:
         why = f"importing it took longer than {_PATIENCE_S:.0f} s"
-        yield Check(subject="torch", finding=Finding.UNKNOWN, why=why)
+        yield unknown(why)
         return
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         install = f"{sys.executable} -m pip install torch"
-        yield Check(subject="torch", finding=Finding.FAULT, why=said[-1] if said else "it ended", fix=install)
+        yield fault(said[-1] if said else "it ended", install)
         return
     version, cuda, seen = json.loads(done.stdout)
     if len(gpus) > seen:
         why = f"torch {version} sees {seen} GPUs, and nvidia-smi {len(gpus)}"
         fix = "install a torch built with CUDA that suits the driver: https://pytorch.org/get-started/locally"
-        yield Check(subject="torch", finding=Finding.FAULT, why=why, fix=fix)
+        yield fault(why, fix)
     else:
         built = f"CUDA {cuda}" if cuda else "CPU"
-        yield Check(subject="torch", finding=Finding.OK, why=f"{version}, built for {built}")
+        yield fine(f"{version}, built for {built}")
 
 
 def _gpus(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
     kinds = ", ".join(gpu.kind for gpu in gpus)
-    yield Check(subject="GPUs", finding=Finding.OK, why=kinds or "none: ranks run on the CPU, with gloo")
+    yield fine(kinds or "none: ranks run on the CPU, with gloo")
 
 
 def _disk(root: Path) -> Iterator[Check]:
     there = next(path for path in (root, *root.parents) if path.exists())
-    subject = f"folder {root}"
     free = shutil.disk_usage(there).free
     if not os.access(there, os.W_OK | os.X_OK):
-        why = f"{there} cannot be written"
-        yield Check(subject=subject, finding=Finding.FAULT, why=why, fix="export GPUTRAIN_HOME=FOLDER")
+        yield fault(f"{there} cannot be written", "export GPUTRAIN_HOME=FOLDER")
     elif free < _LEAST_BYTES:
-        why = f"{free / 2**20:.0f} MiB are free"
-        yield Check(subject=subject, finding=Finding.FAULT, why=why, fix="export GPUTRAIN_HOME=FOLDER")
+        yield fault(f"{free / 2**20:.0f} MiB are free", "export GPUTRAIN_HOME=FOLDER")
     else:
-        yield Check(subject=subject, finding=Finding.OK, why=f"{free / 2**30:.0f} GiB are free")
+        yield fine(f"{free / 2**30:.0f} GiB are free")
 
 
 def _ports() -> Iterator[Check]:
@@ -93,18 +87,18 @@ def _ports() -> Iterator[Check]:
             socket.create_connection(server.getsockname(), timeout=5.0).close()
     except OSError as error:
         why = f"nothing can be reached at 127.0.0.1: {error.strerror or error}"
-        yield Check(subject="ports", finding=Finding.FAULT, why=why, fix="ip link set lo up")
+        yield fault(why, "ip link set lo up")
     else:
-        yield Check(subject="ports", finding=Finding.OK, why="ranks can reach each other at 127.0.0.1")
+        yield fine("ranks can reach each other at 127.0.0.1")
 
 
 def _required(spec: TrainingSpec) -> Iterator[Check]:
-    missing = requirements.missing(spec.requirements, staging.folder_of(spec))
+    missing = unmet(spec.requirements, staging.folder_of(spec))
     if missing and find_spec("pip") is None:
         why, fix = f"not there, nor a pip: {', '.join(missing)}", f"{sys.executable} -m ensurepip"
-        yield Check(subject="requirements", finding=Finding.FAULT, why=why, fix=fix)
+        yield fault(why, fix)
     elif missing:
         why = f"installed before the ranks start: {', '.join(missing)}"
-        yield Check(subject="requirements", finding=Finding.OK, why=why)
+        yield fine(why)
     else:
-        yield Check(subject="requirements", finding=Finding.OK, why="all there")
+        yield fine("all there")

@@ -6,37 +6,28 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gputrain.backends.asked import of_agents
-from gputrain.backends.base import Bundle
+from gputrain.backends.base import Start
+from gputrain.backends.results import of_agents
 from gputrain.entrypoint import contract
-from gputrain.planning import Candidate
-from gputrain.spec import TrainingSpec
 
 SCHEMA = 1
 
 
-def order(
-    spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle, *, uuids: Sequence[str], locks: str
-) -> Mapping[str, Any]:
+def order(start: Start, *, uuids: Sequence[str], locks: str) -> Mapping[str, Any]:
     """What the supervisor is told: what to start on each node, and within which limits.
 
     ``uuids`` are the GPUs of the candidate's kind, from which the supervisor takes what is free;
     ``locks`` is the folder of their lock files. The caller's environment is not here: it is inherited.
     """
-    gpus = (
-        {"uuids": list(uuids), "per_node": int(candidate.gpu_count), "locks": locks}
-        if candidate.gpu
-        else None
-    )
+    spec, candidate = start.spec, start.candidate
+    gpus = {"uuids": list(uuids), "per_node": int(candidate.gpu_count), "locks": locks}
     return {
         "schema": SCHEMA,
-        "job_id": job_id,
+        "job_id": start.job_id,
         "title": spec.title,
-        "location": bundle.location,
-        "nodes": [
-            _node(spec, candidate, job_id, bundle, node_rank) for node_rank in range(candidate.num_nodes)
-        ],
-        "gpus": gpus,
+        "location": start.bundle.location,
+        "nodes": [_node(start, node_rank) for node_rank in range(candidate.num_nodes)],
+        "gpus": gpus if candidate.gpu else None,
         "requirements": list(spec.requirements),
         "checkpoint_dir": spec.checkpoint_dir,
         "output_dir": spec.output_dir,
@@ -56,9 +47,8 @@ def address(job_id: str, node_rank: int) -> str:
     return f"127.{64 + digest[0] % 128}.{digest[1]}.{node_rank + 1}"
 
 
-def _node(
-    spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle, node_rank: int
-) -> dict[str, Any]:
+def _node(start: Start, node_rank: int) -> dict[str, Any]:
+    spec, candidate, job_id = start.spec, start.candidate, start.job_id
     names = [f"node-{number}" for number in range(candidate.num_nodes)]
     env = {
         # Gloo would bind to whatever this machine's name resolves to, and fail where that is nothing.
@@ -75,6 +65,6 @@ def _node(
     return {
         "node_rank": node_rank,
         "address": address(job_id, node_rank),
-        "argv": ["--", *bundle.argv],
+        "argv": ["--", *start.bundle.argv],
         "env": env,
     }

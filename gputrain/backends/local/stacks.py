@@ -10,7 +10,7 @@ from gputrain.backends.stacks import MOST_BYTES, node_of, read_standings
 from gputrain.backends.status import read as read_status
 from gputrain.entrypoint import contract
 from gputrain.keeper import folder
-from gputrain.records.disk import explained
+from gputrain.records.folder import explained
 
 
 def ask(path: str, nonce: str) -> None:

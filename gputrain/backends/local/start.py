@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gputrain.backends.base import Bundle
-from gputrain.backends.local import requirements, states
+from gputrain.backends.local import states
+from gputrain.backends.local.offers import unmet
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, PermissionDeniedError, ProviderError, SpecError
 from gputrain.keeper import folder, packages
-from gputrain.records.disk import ELSEWHERE, explained, make_private
+from gputrain.records.folder import ELSEWHERE, explained, make_private
 from gputrain.staging import CodeSource
 
 _PACKAGES = str(Path(__file__).resolve().parents[3])
@@ -177,7 +178,7 @@ def _complete(root: str, body: Mapping[str, Any]) -> dict[str, Any]:
 def _required(root: str, body: Mapping[str, Any]) -> list[str]:
     """The words that first install what this Python lacks, for all jobs that want the same."""
     words = list(body["requirements"])
-    if not requirements.missing(tuple(words), body["location"]):
+    if not unmet(tuple(words), body["location"]):
         return []
     if words[0] == "-r":
         words[1] = os.path.join(body["location"], words[1])

@@ -1,17 +1,18 @@
-"""What the job's folder says, as an observation."""
+"""What the job's folder says: as an observation, and the lines of all nodes merged in the order of time."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 
 from gputrain import causes
-from gputrain.backends.local import logs
-from gputrain.backends.results import first_cause, read_result, silence
+from gputrain.backends.base import LogLine, LogPage
+from gputrain.backends.results import first_cause, read_line, read_result, silence
 from gputrain.backends.status import Status, losses, read
 from gputrain.entrypoint import contract
 from gputrain.keeper import folder
@@ -24,6 +25,13 @@ _MOST_NODES = 10_000
 
 _KILLED = "its supervisor ended without a word: it was killed, or this machine was restarted"
 _UNSTARTED = "its creator ended before it could start it; submit it again under the same name"
+
+
+CHUNK_BYTES = 1 << 18
+"""How much of a node's log one page reads at most: a page stays small, however much a rank writes."""
+_SETTLES_S = 0.02
+"""Time between an agent's stamp on a line and the line in the file, at most."""
+_CLOCK_SLACK_S = 1.0
 
 
 def observe(path: str) -> Observation:
@@ -135,7 +143,7 @@ def _without_document(path: str, told: Status) -> Failure:
     message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
     if told.disk_was_full:
         message = f"the disk that holds {path} was full"
-    lines = tuple(line.message for line in logs.read(path, "", is_over=True).lines)
+    lines = tuple(line.message for line in read_logs(path, "", is_over=True).lines)
     return Failure(kind=causes.EXIT.kind, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
 
 
@@ -147,3 +155,84 @@ def _results(path: str, told: Status) -> list[Document]:
     names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(count)]
     found = (folder.read_json(os.path.join(attempt, name)) for name in names)
     return [read_result(document) for document in found if document is not None]
+
+
+@attrs.frozen
+class _Entry:
+    moment: float
+    """Seconds since 1970; never before the entry above it, so that no node's lines change their order."""
+    node_rank: int
+    end: int
+    """Offset in the file after this line."""
+    line: LogLine
+
+
+@attrs.frozen
+class _Tail:
+    """What one node's log holds beyond the cursor."""
+
+    entries: tuple[_Entry, ...]
+    has_more: bool
+
+
+def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
+    """The next page of the job's log.
+
+    Args:
+        path: the job's folder.
+        cursor: of the page before; empty: the beginning.
+        is_over: the job writes no more, so the last lines need not wait for their peers.
+    """
+    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
+    offsets = _offsets(cursor, len(order.get("nodes", ())))
+    settled = float("inf") if is_over else time.time() - _SETTLES_S
+    tails = [_tail(path, node_rank, offset, is_over) for node_rank, offset in enumerate(offsets)]
+    # Beyond the last line read of a node that has more, another node's lines would come too early.
+    known = min([settled, *(tail.entries[-1].moment for tail in tails if tail.has_more and tail.entries)])
+    page = sorted((one for tail in tails for one in tail.entries if one.moment <= known), key=_order)
+    for entry in page:
+        offsets[entry.node_rank] = entry.end
+    return LogPage(lines=tuple(entry.line for entry in page), cursor=",".join(map(str, offsets)))
+
+
+def _order(entry: _Entry) -> tuple[float, int, int]:
+    return entry.moment, entry.node_rank, entry.end
+
+
+def _offsets(cursor: str, nodes: int) -> list[int]:
+    offsets = [int(part) for part in cursor.split(",") if part.isdecimal()]
+    return offsets if len(offsets) == nodes else [0] * nodes
+
+
+def _tail(path: str, node_rank: int, offset: int, is_over: bool) -> _Tail:
+    try:
+        with open(os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank)), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(offset)
+            data = file.read(CHUNK_BYTES)
+            if b"\n" not in data and offset + len(data) < size:
+                data += file.readline()
+    except FileNotFoundError:
+        return _Tail((), False)
+    at_end = offset + len(data) >= size
+    if not (at_end and is_over):
+        data = data[: data.rfind(b"\n") + 1]
+    return _Tail(tuple(_entries(data, node_rank, offset)), not at_end)
+
+
+def _entries(data: bytes, node_rank: int, offset: int) -> Iterator[_Entry]:
+    moment, now = 0.0, time.time()
+    for raw in data.splitlines(keepends=True) if b"\r" not in data else _split(data):
+        offset += len(raw)
+        line = read_line(raw.rstrip(b"\n").decode("utf-8", "backslashreplace"), node_rank)
+        stamp = line.time.timestamp() if line.time else 0.0
+        # A rank may stamp its lines itself, with any clock; such a stamp must not hold up the others.
+        moment = max(moment, stamp) if stamp <= now + _CLOCK_SLACK_S else moment
+        yield _Entry(moment, node_rank, offset, line)
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    *whole, last = data.split(b"\n")
+    yield from (line + b"\n" for line in whole)
+    if last:
+        yield last

@@ -10,27 +10,28 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.base import Bundle, JobRef, LogPage, Request
+from gputrain.backends.base import JobRef, LogPage, Request, Start
 from gputrain.backends.google import GoogleBackend
 from gputrain.backends.vertex import logs, offers, once, preflight, render
-from gputrain.backends.vertex.availability import RegionAvailability
 from gputrain.backends.vertex.gcloud import to_gcloud
 from gputrain.backends.vertex.jobs import JobService
-from gputrain.backends.vertex.locks import Locks
-from gputrain.backends.vertex.outcome import JobEnds
+from gputrain.backends.vertex.once import Whereabouts, lost
+from gputrain.backends.vertex.outcome import JobEnds, Locks
 from gputrain.backends.vertex.recorder import CustomJobRecorder
-from gputrain.backends.vertex.settings import ReductionServer, Transport, VertexSettings, read_settings
+from gputrain.backends.vertex.settings import ROWS, ReductionServer, Transport, VertexSettings, read_settings
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.watch import RegionWatch
-from gputrain.backends.vertex.whereabouts import Whereabouts, lost
+from gputrain.catalog import Service
+from gputrain.fields import refusing
 from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects
 from gputrain.gcp.registry import pinned
-from gputrain.gcp.shared import Pace, Shared
+from gputrain.gcp.shared import Found, Pace, Shared
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.preflight import Checks
-from gputrain.quota import Quotas
-from gputrain.spec import GpuRequest, TrainingSpec
+from gputrain.quota.book import Book
+from gputrain.records import BucketBoard
+from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
 from gputrain.staging.upload import Progress
 
@@ -70,6 +71,9 @@ class VertexAI(GoogleBackend[VertexSettings]):
     'vertex'
     """
 
+    _service = Service.VERTEX
+
+    @refusing(ROWS)
     def __init__(
         self,
         project: str,
@@ -94,32 +98,29 @@ class VertexAI(GoogleBackend[VertexSettings]):
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._settings = read_settings(
+        settings = read_settings(
             project=project, region=region, regions=regions, bucket=bucket,
             image_repository=image_repository, service_account=service_account,
             network=network, network_attachment=network_attachment, tensorboard=tensorboard,
             persistent_resource=persistent_resource, kms_key=kms_key, disk_gib=disk_gib, disk_type=disk_type,
             reduction_server=reduction_server, transport=transport,
         )  # fmt: skip
-        reach = {} if endpoints is None else {"endpoints": endpoints}
-        self._access = Access(project=project, credentials=credentials, sleep=sleep, now=now, **reach)
-        self._jobs = JobService(access=self._access, transport=self._settings.transport)
-        self._progress = progress
-        self._locks = Locks(self._jobs, self._settings.bucket)
-        self._outcome = JobEnds(self._access, self._locks)
+        access = Access(project=project, credentials=credentials, endpoints=endpoints, sleep=sleep, now=now)
+        super().__init__(settings, access, progress)
+        self._jobs = JobService(access=access, transport=settings.transport)
+        self._locks = Locks(self._jobs, settings.bucket)
+        self._outcome = JobEnds(access, self._locks)
         self._lock = threading.Lock()
-        self._whereabouts = Whereabouts(self._jobs, self._settings.regions, self._locks.holder)
+        self._whereabouts = Whereabouts(self._jobs, settings.regions, self._locks.holder)
         self._recorder = None
-        if self._settings.bucket is not None:
-            places, locks = self._whereabouts, self._locks
-            self._recorder = CustomJobRecorder(settings=self._settings, whereabouts=places, locks=locks)
+        if settings.bucket is not None:
+            board, places, locks = BucketBoard(access, settings.bucket), self._whereabouts, self._locks
+            self._recorder = CustomJobRecorder(
+                settings=settings, board=board, whereabouts=places, locks=locks
+            )
         self._moved: Shared[str, SeenJob] = Shared(fresh_s=MOVED_S, now=now)
         self._watches: dict[str, RegionWatch] = {}
         self._turns = Pace(each_s=logs.CALL_S, now=now)
-        self._facts = RegionAvailability(self._access, self._settings.regions)
-
-    def __repr__(self) -> str:
-        return f"VertexAI(project={self._settings.project!r}, regions={list(self._settings.regions)!r})"
 
     @classmethod
     def for_ref(cls, ref: JobRef, **arguments: Any) -> VertexAI:
@@ -158,37 +159,19 @@ class VertexAI(GoogleBackend[VertexSettings]):
     def _supply(self) -> Supply:
         return offers.supply(self._settings.regions)
 
-    def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
-        """Quotas, and the reservation that is named. Vertex AI publishes no capacity."""
-        return self._facts.facts(wanted)
-
-    def quotas(self, gpus: Sequence[GpuRequest] = (), **size: Any) -> Quotas:
-        """How jobs stand with Vertex AI's quotas; arguments as of `Trainer.quotas`, already read."""
-        return self._facts.quotas(gpus, **size)
+    def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
+        return offers.fact(one, book, found)
 
     def preflight(self, spec: TrainingSpec | None, wanted: Sequence[Candidate], job_id: str) -> Checks:  # noqa: ARG002
         """What jobs need, or this one: looked at all at once; nothing is made."""
         return preflight.preflight(self._access, self._settings, spec, wanted)
 
-    def render(
-        self,
-        spec: TrainingSpec,
-        candidate: Candidate,
-        job_id: str,
-        bundle: Bundle,
-        *,
-        attempt: int = 0,  # noqa: ARG002  # Vertex AI starts interrupted jobs again, and counts itself
-        nonce: str = "",
-    ) -> Request:
+    def render(self, start: Start) -> Request:
         """A draft of the custom job that would be made. Pure."""
-        apis = {"storage": Api.STORAGE, "secretmanager": Api.SECRETMANAGER}
-        addresses = {name: self._access.url(api) for name, api in apis.items()}
-        job = render.custom_job(
-            spec, candidate, job_id, bundle, settings=self._settings, addresses=addresses, nonce=nonce
-        )
-        parent = f"projects/{self._settings.project}/locations/{candidate.place}"
-        ref, body = self._ref(candidate.place, job_id), {"parent": parent, "customJob": job}
-        return Request(ref=ref, candidate=candidate, body=body, names=(job_id,))
+        place, job_id = start.candidate.place, start.job_id
+        job = render.custom_job(start, self._settings, self._addresses(Api.STORAGE, Api.SECRETMANAGER))
+        body = {"parent": f"projects/{self._settings.project}/locations/{place}", "customJob": job}
+        return Request(ref=self._ref(place, job_id), candidate=start.candidate, body=body, names=(job_id,))
 
     def complete(self, request: Request) -> Request:
         """The request as it is sent: with its image by digest."""
@@ -209,7 +192,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         """
         job, job_id = request.body["customJob"], request.ref.name
         nonce = job["labels"].get(LABEL_GANG, "")
-        with self._facts.corrected():
+        with self._reader.corrected():
             seen = once.create_once(self._jobs, request.ref.place, job, job_id, nonce)
         self._whereabouts.note(job_id, seen.resource)
         self._watch(seen.region).know(seen)

@@ -1,14 +1,27 @@
-"""What Vertex AI sells to a project, by the catalog, and what it cannot honour. Pure."""
+"""What Vertex AI sells to a project by the catalog, what it cannot honour, what it tells beforehand. Pure.
+
+Vertex AI publishes neither which regions train on which GPU nor what capacity there is: for the former the
+catalog's dated table stands, the latter is met when the job is made. Compute Engine's quotas do not count.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 
 from gputrain import catalog
-from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept
+from gputrain.backends.google import (
+    LIMITS as OF_GOOGLE,
+    folders_kept,
+    in_reservation,
+    shape_of,
+)
 from gputrain.catalog import Price, ProvisioningModel, Service, Shape
-from gputrain.planning import Limit, Offer, Supply
+from gputrain.catalog.places import listed_in
+from gputrain.gcp.shared import Found
+from gputrain.planning import Candidate, Fact, Limit, Offer, Supply
+from gputrain.quota.book import Book
 from gputrain.spec import TrainingSpec
 
 NAME = "vertex"
@@ -77,3 +90,21 @@ LIMITS = (
     ),
     *folders_kept("a folder of the container is gone when it ends", "gs://", "/gcs/"),
 )
+
+
+def fact(one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
+    """What was told of a candidate: its quotas, and the reservation that is named."""
+    model = one.provisioning_model or ProvisioningModel.STANDARD
+    shape = shape_of(one, Service.VERTEX)
+    standing = book.standing(shape, one.num_nodes, model, one.place, is_reserved=bool(one.reservation))
+    zone = one.reservation.split("/")[3] if one.reservation else ""
+    absent_why, held_note = in_reservation(one, shape, zone, found)
+    if zone and catalog.region_of(zone) != one.place:
+        absent_why, held_note = f"reservation {one.reservation} is in {zone}", ""
+    return Fact(
+        verdict=standing.verdict,
+        readings=standing.readings,
+        absent_why=absent_why,
+        availability=f"the catalog's table of Vertex AI's regions ({listed_in(shape, Service.VERTEX).dated})",
+        note="; ".join(filter(None, [standing.note, held_note])),
+    )

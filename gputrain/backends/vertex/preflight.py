@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputrain.backends.google import shape_of
-from gputrain.backends.vertex import images, offers
+from gputrain.backends.vertex import offers, render
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import Service, Shape
 from gputrain.gcp import Access
 from gputrain.planning import Candidate
 from gputrain.preflight import Checks, Question
-from gputrain.preflight.google import NEEDS as OF_GOOGLE, QUOTAS, look, network
-from gputrain.preflight.images import image
-from gputrain.preflight.permissions import Need
-from gputrain.preflight.project import NeededApi
+from gputrain.preflight.google import NEEDS as OF_GOOGLE, QUOTAS, image, look, network
+from gputrain.preflight.project import Need, NeededApi
 from gputrain.spec import TrainingSpec
 
 _USER = "roles/aiplatform.user"
@@ -61,11 +59,11 @@ def _images(
     access: Access, spec: TrainingSpec | None, candidates: Sequence[Candidate]
 ) -> tuple[Question, ...]:
     if spec is None:
-        return image(access, images.PREBUILT[0].uri, ())
+        return image(access, render.PREBUILT[0].uri, ())
     shapes = tuple(dict.fromkeys(shape_of(one, Service.VERTEX) for one in candidates))
     if spec.image_name is not None:
         return image(access, spec.image_name, shapes)
     chosen: dict[str, list[Shape]] = {}
     for shape in shapes:
-        chosen.setdefault(images.choose(None, shape), []).append(shape)
+        chosen.setdefault(render.image_for(None, shape), []).append(shape)
     return tuple(question for uri, fit in chosen.items() for question in image(access, uri, fit))

@@ -2,67 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 
-from gputrain.backends.base import Bundle, JobRef
+from gputrain.backends.base import JobRef
+from gputrain.backends.google import BucketRecorder
 from gputrain.backends.vertex import once
-from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.offers import NAME
+from gputrain.backends.vertex.once import Whereabouts
+from gputrain.backends.vertex.outcome import Locks
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import SeenJob
-from gputrain.backends.vertex.whereabouts import Whereabouts
 from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, Scope, TransientError
-from gputrain.records import CANCELLED, BucketBoard, Code, Record, ended
-
-_CHOICES = (
-    "service_account", "network", "network_attachment", "tensorboard", "persistent_resource", "kms_key",
-    "disk_gib", "disk_type", "reduction_server",
-)  # fmt: skip
+from gputrain.records import CANCELLED, Record, ended
 
 
 @attrs.frozen(kw_only=True)
-class CustomJobRecorder:
+class CustomJobRecorder(BucketRecorder[VertexSettings]):
     """As of `Recorder`."""
 
-    settings: VertexSettings
     whereabouts: Whereabouts
     locks: Locks
-    board: BucketBoard = attrs.field(init=False)
-
-    @board.default
-    def _make_board(self) -> BucketBoard:
-        assert self.settings.bucket is not None, "records lie in a bucket"
-        return BucketBoard(self.whereabouts.jobs.access, self.settings.bucket)
-
-    @property
-    def settles_s(self) -> float:
-        """Jobs are found in lists, which promise nothing."""
-        return 4.0
-
-    @property
-    def turn_s(self) -> float:
-        """Longer than a create may take with its repetitions; until then lists may show what it made."""
-        return 180.0
-
-    @property
-    def repeats(self) -> bool:
-        """Vertex AI knows no request ids."""
-        return False
-
-    @property
-    def choices(self) -> Mapping[str, str]:
-        """What jobs are and may do by these settings."""
-        return {name: str(getattr(self.settings, name)) for name in _CHOICES}
-
-    def code(self, code: Code) -> Bundle | None:
-        """The code of that hash in this backend's own bucket; to send it sees that it is there."""
-        bucket = self.settings.bucket
-        if bucket is None or not code.sha256:
-            return None
-        location = bucket.uri("code", f"{code.sha256}.tar.gz")
-        return Bundle(location=location, argv=code.argv, sha256=code.sha256)
+    settles_s: float = attrs.field(default=4.0, init=False)
+    """Jobs are found in lists, which promise nothing."""
+    turn_s: float = attrs.field(default=180.0, init=False)
+    """Longer than a create may take with its repetitions; until then lists may show what it made."""
+    repeats: bool = attrs.field(default=False, init=False)
+    """Vertex AI knows no request ids."""
+    kept: ClassVar[tuple[str, ...]] = (
+        "service_account", "network", "network_attachment", "tensorboard", "persistent_resource", "kms_key",
+        "disk_gib", "disk_type", "reduction_server",
+    )  # fmt: skip
 
     def name_of(self, record: Record) -> JobRef:
         """The job's name, with the region that was asked last."""

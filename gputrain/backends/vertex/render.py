@@ -8,14 +8,17 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from gputrain.backends.asked import of_agents, of_code
-from gputrain.backends.base import Bundle
+import attrs
+
+from gputrain.backends.base import Start
 from gputrain.backends.google import RESERVATION_KEY, shape_of
-from gputrain.backends.vertex import images
+from gputrain.backends.results import of_agents, of_code
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import LABEL_REGION
-from gputrain.catalog import ProvisioningModel, Service
+from gputrain.catalog import ProvisioningModel, Service, Shape, image_faults
+from gputrain.catalog.images import release
 from gputrain.entrypoint import contract
+from gputrain.errors import Fault, SpecError
 from gputrain.gcp import LABEL_GANG, our_labels
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
@@ -24,30 +27,21 @@ from gputrain.spec.gcloud import STRATEGIES
 from gputrain.staging.upload import BucketPrefix
 
 
-def custom_job(
-    spec: TrainingSpec,
-    candidate: Candidate,
-    job_id: str,
-    bundle: Bundle,
-    *,
-    settings: VertexSettings,
-    addresses: Mapping[str, str],
-    nonce: str,
-) -> dict[str, Any]:
+def custom_job(start: Start, settings: VertexSettings, addresses: Mapping[str, str]) -> dict[str, Any]:
     """A ``CustomJob`` in the REST API's own JSON.
 
     Args:
-        spec, candidate, job_id, bundle: what, where, under which name, and the code.
+        start: what, where, under which name, and the code.
         settings: the project's choices.
         addresses: where the container finds Cloud Storage and Secret Manager.
-        nonce: that of the ask, by which this job is told from others of its id; empty: there is none.
     """
-    asked = {LABEL_GANG: nonce} if nonce else {}
+    spec, candidate, job_id = start.spec, start.candidate, start.job_id
+    asked = {LABEL_GANG: start.nonce} if start.nonce else {}
     body: dict[str, Any] = {
         "displayName": job_id,
         "labels": {**our_labels(job_id, spec.labels), **_region_labels(settings), **asked},
         "jobSpec": {
-            "workerPoolSpecs": _pools(spec, candidate, job_id, bundle, settings, addresses),
+            "workerPoolSpecs": _pools(start, settings, addresses),
             "scheduling": _scheduling(spec, candidate),
             **_network(settings),
         },
@@ -104,19 +98,13 @@ def loader() -> str:
     return "".join(line for line in texts.loader().splitlines(keepends=True) if not line.startswith("#"))
 
 
-def _pools(
-    spec: TrainingSpec,
-    candidate: Candidate,
-    job_id: str,
-    bundle: Bundle,
-    settings: VertexSettings,
-    addresses: Mapping[str, str],
-) -> list[dict[str, Any]]:
+def _pools(start: Start, settings: VertexSettings, addresses: Mapping[str, str]) -> list[dict[str, Any]]:
     """The chief, the workers where there are any, and the reduction server where one is wanted."""
+    candidate = start.candidate
     pool = {
-        "machineSpec": _machine(spec, candidate),
+        "machineSpec": _machine(start.spec, candidate),
         "diskSpec": _disk(candidate, settings),
-        "containerSpec": _container(spec, candidate, job_id, bundle, settings, addresses),
+        "containerSpec": _container(start, settings, addresses),
     }
     pools = [{**pool, "replicaCount": "1"}]
     if candidate.num_nodes > 1:
@@ -156,34 +144,24 @@ def _disk(candidate: Candidate, settings: VertexSettings) -> dict[str, Any]:
     return {"bootDiskType": kind, "bootDiskSizeGb": settings.disk_gib}
 
 
-def _container(
-    spec: TrainingSpec,
-    candidate: Candidate,
-    job_id: str,
-    bundle: Bundle,
-    settings: VertexSettings,
-    addresses: Mapping[str, str],
-) -> dict[str, Any]:
-    bucket = settings.bucket
-    assert bucket is not None  # the code was staged into it
-    order = {**of_code(spec, bundle, bucket.name, addresses), "lock": lock_of(bucket, job_id)}
-    env = {**spec.env, **_environment(spec, candidate, job_id, bucket)}
+def _container(start: Start, settings: VertexSettings, addresses: Mapping[str, str]) -> dict[str, Any]:
+    spec, candidate, bucket = start.spec, start.candidate, settings.code_bucket
+    order = {**of_code(spec, start.bundle, bucket.name, addresses), "lock": lock_of(bucket, start.job_id)}
+    env = {**spec.env, **_environment(start, bucket)}
     return {
-        "imageUri": images.choose(spec.image_name, shape_of(candidate, Service.VERTEX)),
+        "imageUri": image_for(spec.image_name, shape_of(candidate, Service.VERTEX)),
         "command": ["python3", "-c", loader()],
         "args": [json.dumps(order, sort_keys=True)],
         "env": [{"name": name, "value": env[name]} for name in sorted(env)],
     }
 
 
-def _environment(
-    spec: TrainingSpec, candidate: Candidate, job_id: str, bucket: BucketPrefix
-) -> dict[str, str]:
+def _environment(start: Start, bucket: BucketPrefix) -> dict[str, str]:
     """What the node agent reads; where the nodes are it finds out from Vertex AI's own variables."""
-    folder = folder_of(bucket, job_id)
+    spec, folder = start.spec, folder_of(bucket, start.job_id)
     return {
-        contract.JOB_ID: job_id,
-        contract.NPROC_PER_NODE: str(candidate.nproc_per_node),
+        contract.JOB_ID: start.job_id,
+        contract.NPROC_PER_NODE: str(start.candidate.nproc_per_node),
         **of_agents(spec),
         contract.CHECKPOINT_DIR: _mounted(spec.checkpoint_dir or f"{folder}checkpoints/"),
         contract.OUTPUT_DIR: _mounted(spec.output_dir or f"{folder}model/"),
@@ -227,3 +205,44 @@ def _network(settings: VertexSettings) -> dict[str, Any]:
     if settings.network_attachment is not None:
         return {"pscInterfaceConfig": {"networkAttachment": settings.network_attachment}}
     return {}
+
+
+@attrs.frozen(kw_only=True)
+class Prebuilt:
+    """One container image with Python and PyTorch."""
+
+    uri: str
+    torch: str
+    python: str
+    cuda: str
+
+
+PREBUILT: tuple[Prebuilt, ...] = (
+    Prebuilt(
+        uri="us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest",
+        torch="2.4", python="3.10", cuda="12.4",
+    ),
+)  # fmt: skip
+"""Newest first. Source: Vertex AI's list of prebuilt containers, by general knowledge, not re-read."""
+
+
+def image_for(image: str | None, shape: Shape) -> str:
+    """The image to run: the user's own, or the newest prebuilt one that knows the GPU.
+
+    Raises:
+        SpecError: the user's image cannot run this GPU, or no prebuilt one can.
+    """
+    if image is not None:
+        certain = [fault for fault in image_faults(image, shape) if fault.is_certain]
+        if certain:
+            fault = Fault(field="image", value=repr(image), allowed=certain[0].why, fix=certain[0].fix)
+            raise SpecError(f"{certain[0].what}: {fault}", faults=(fault,))
+        return image
+    for one in PREBUILT:
+        fits_cpu = shape.machine.cpu_architecture == "x86_64"
+        if fits_cpu and release(one.cuda) >= release(shape.gpu.min_cuda):
+            return one.uri
+    allowed = f"an image with CUDA {shape.gpu.min_cuda} or newer for {shape.machine.cpu_architecture}"
+    fix = "image='REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE@sha256:...'"
+    missing = Fault(field="image", value="None", allowed=allowed, fix=fix)
+    raise SpecError(f"no prebuilt container runs {shape.gpu.kind}: {missing}", faults=(missing,))

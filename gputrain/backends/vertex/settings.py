@@ -8,9 +8,8 @@ from typing import Any
 import attrs
 
 from gputrain import fields
-from gputrain.errors import Fault, SpecError
+from gputrain.backends.google import IMAGE_REPOSITORY, PROJECT, REGION, GoogleSettings
 from gputrain.fields import FaultCollector, Field, matching, named
-from gputrain.images import ImageHome
 from gputrain.staging.upload import BucketPrefix
 
 
@@ -37,13 +36,9 @@ class ReductionServer:
 
 
 @attrs.frozen(kw_only=True)
-class VertexSettings:
+class VertexSettings(GoogleSettings):
     """The constructor's arguments, as values."""
 
-    project: str
-    regions: tuple[str, ...]
-    bucket: BucketPrefix | None
-    image_repository: ImageHome | None
     service_account: str | None
     network: str | None
     network_attachment: str | None
@@ -55,38 +50,18 @@ class VertexSettings:
     reduction_server: ReductionServer | None
     transport: Transport
 
-    @property
-    def home(self) -> str:
-        """The region that the bucket lies in: the first one."""
-        return self.regions[0]
-
-    @property
-    def code_bucket(self) -> BucketPrefix:
-        """The bucket, which a submit needs. SpecError where none was named."""
-        if self.bucket is None:
-            fix = "VertexAI(..., bucket='gs://my-bucket')"
-            fault = Fault(field="bucket", value="None", allowed="a bucket of your project", fix=fix)
-            raise SpecError(f"code travels through a bucket, and none is named: {fault}", faults=(fault,))
-        return self.bucket
-
 
 _REGIONS = Field(
-    fields.many(matching(r"[a-z]+-[a-z]+\d+"), or_one=True), "one or more regions",
+    fields.many(REGION, or_one=True), "one or more regions",
     "region='us-central1'; a zone has a letter more than its region",
 )  # fmt: skip
 # ruff: noqa: E501  # one row a field
 ROWS = {
-    "project": Field(
-        matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"), "a project's id", "project='my-project'",
-        is_needed=True,
-    ),
+    "project": PROJECT,
     "region": _REGIONS,
     "regions": _REGIONS,
     "bucket": Field(BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'"),
-    "image_repository": Field(
-        ImageHome.parse, "a repository of Artifact Registry",
-        "image_repository='us-central1-docker.pkg.dev/my-project/my-repository'",
-    ),
+    "image_repository": IMAGE_REPOSITORY,
     "service_account": Field(
         named("{word}@{word}"), "an e-mail address", "service_account='train@my-project.iam.gserviceaccount.com'",
     ),

@@ -257,7 +257,7 @@ def test_a_vm_of_the_same_name_in_another_life_is_not_ours(cloud, road, code):
     cloud.clock.advance(300)
     body = json.loads(next(one for one in cloud.requests if one.method == BULK).body)
     body["instanceProperties"]["labels"]["gputrain-gang"] = "0123456789ab"
-    operation = road.backend._calls.official.start("us-central1-a", "bulkInsert", body, _ID)
+    operation = road.backend._calls.start("us-central1-a", "bulkInsert", body, _ID)
     road.backend._calls.end_of("us-central1-a", operation)
     assert [vm.name for vm in cloud.compute.vms.values()] == ["bert-1-0-0"]
     assert road.backend.observe(ref).state is State.CANCELLED

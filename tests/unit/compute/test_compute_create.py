@@ -296,7 +296,7 @@ def test_the_same_names_in_another_zone_are_another_gang(cloud, make, code):
     ref = Road(backend).submit(spec(code), job_id="bert-1")
     sent = json.loads(next(seen for seen in cloud.requests if seen.method == BULK).body)
     sent["instanceProperties"]["labels"]["gputrain-gang"] = "0123456789ab"
-    operation = backend._calls.official.start("us-central1-b", "bulkInsert", sent, str(uuid.uuid4()))
+    operation = backend._calls.start("us-central1-b", "bulkInsert", sent, str(uuid.uuid4()))
     backend._calls.end_of("us-central1-b", operation)
     assert vms(cloud) == ["bert-1-0-0", "bert-1-0-0", "bert-1-0-1", "bert-1-0-1"]
     assert make().observe(ref).raw["nodes"][0]["status"] == "RUNNING"

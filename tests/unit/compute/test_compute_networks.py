@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputrain.gcp.ways_out import NoWayOutError
+from gputrain.backends.compute.networks import NoWayOutError
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute import networks
 from tests.road import Road

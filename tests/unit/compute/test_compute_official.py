@@ -11,8 +11,7 @@ import pytest
 
 import gputrain_emulator
 from gputrain.backends.compute import ComputeEngine
-from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.official import message, plain
+from gputrain.backends.compute.calls import Calls, message, plain
 from gputrain.errors import RequestError, TransientError
 from gputrain.gcp import Access
 from gputrain.spec import TrainingSpec
@@ -50,7 +49,7 @@ def _numbers_as_text(value):
 def test_a_field_that_google_does_not_know_is_refused_before_anything_is_sent(cloud, backend, change):
     method, body = order("one-node")
     with pytest.raises(RequestError, match="takes no such request") as caught:
-        backend._calls.official.start(ZONE, method, {**body, **change}, str(uuid.uuid4()))
+        backend._calls.start(ZONE, method, {**body, **change}, str(uuid.uuid4()))
     assert next(iter(change)) in caught.value.why
     assert not cloud.requests
 
@@ -68,7 +67,7 @@ def test_the_client_repeats_nothing_by_itself(cloud, make):
     backend = make(sleep=pauses.append)
     cloud.fail("compute.zoneOperations.get", "C35", times=None)
     with pytest.raises(TransientError):
-        backend._calls.official.operation(ZONE, "operation-1")
+        backend._calls.operation(ZONE, "operation-1")
     assert len(cloud.requests) == len(pauses) + 1
 
 
@@ -85,7 +84,7 @@ def test_many_operations_under_way_are_looked_at_with_one_list(cloud):
     for number in range(8):
         _, body = order("one-node")
         body["perInstanceProperties"] = {f"many-{number}": {}}
-        operations.append(calls.official.start(ZONE, "bulkInsert", body, str(uuid.uuid4())))
+        operations.append(calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4())))
     before = len(cloud.requests)
     ends = []
     threads = [

@@ -8,7 +8,7 @@ import pytest
 
 import gputrain_emulator
 from emulator.tests.discovery import Exchange, validate
-from gputrain.backends.base import Bundle
+from gputrain.backends.base import Bundle, Start
 from gputrain.backends.compute import ComputeEngine, render
 from gputrain.backends.compute.names import JobObjects, JobPlace, vm_names
 from gputrain.errors import SpecError
@@ -86,7 +86,12 @@ def rendered(settings, fields, attempt=0):
     spec = TrainingSpec(script="train.py", **fields)
     wanted = candidates(spec, [backend.supply])
     assert wanted.candidates, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
-    return backend.render(spec, wanted.candidates[0], "train-x1y2", BUNDLE, attempt=attempt, nonce=NONCE).body
+    one = wanted.candidates[0]
+    return backend.render(start(spec, one, attempt=attempt)).body
+
+
+def start(spec, one, **more):
+    return Start(spec=spec, candidate=one, job_id="train-x1y2", bundle=BUNDLE, nonce=NONCE, **more)
 
 
 def sent(body):
@@ -109,7 +114,7 @@ def completed(cloud, settings, fields):
     backend = ComputeEngine(**{**PLAIN, **settings, **reach})
     spec = TrainingSpec(script="train.py", **fields)
     one = candidates(spec, [backend.supply]).candidates[0]
-    body = backend.complete(backend.render(spec, one, "train-x1y2", BUNDLE, nonce=NONCE)).body
+    body = backend.complete(backend.render(start(spec, one))).body
     resource = body["resource"]
     for item in resource.get("instanceProperties", resource)["metadata"]["items"]:
         if item["key"] == "gputrain-job":

@@ -187,7 +187,7 @@ def caught(call):
 def insert(calls, name):
     """The one write, as a gang makes it."""
     request = f"11111111-1111-4111-8111-{int.from_bytes(name.encode()):012d}"
-    operation = calls.official.start(ZONE, "insert", {"name": f"vm-{name}", **BODY}, request)
+    operation = calls.start(ZONE, "insert", {"name": f"vm-{name}", **BODY}, request)
     ended = calls.end_of(ZONE, operation)
     told = errors_of(ended) or tuple(ended["error"]["errors"])
     raise_first(told, 0, "create the VM", zone=ZONE, project="my-project")

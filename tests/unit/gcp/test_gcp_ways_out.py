@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputrain.gcp.ways_out import WaysOut, commands, ways_out
+from gputrain.backends.compute.networks import WaysOut, commands, ways_out
 
 HOST = "https://www.googleapis.com/compute/v1/projects/p"
 NETWORK = f"{HOST}/global/networks/n"

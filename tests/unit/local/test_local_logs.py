@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gputrain.backends.local import logs
+from gputrain.backends.local import states
 from gputrain.entrypoint.lines import timestamp
 from gputrain.keeper import folder
 
@@ -32,7 +32,7 @@ def line(moment, message="m", rank=0, **more):
 def read_all(path, is_over=True):
     found, cursor, pages = [], "", 0
     while True:
-        page = logs.read(path, cursor, is_over=is_over)
+        page = states.read_logs(path, cursor, is_over=is_over)
         found += page.lines
         pages += 1
         if page.cursor == cursor:
@@ -93,7 +93,7 @@ def test_a_clock_of_the_ranks_own_holds_up_nothing(tmp_path):
 
 
 def test_a_long_log_comes_in_pages_and_still_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(logs, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(states, "CHUNK_BYTES", 1000)
     path = job(
         tmp_path,
         [line(2 * i, f"{2 * i}") for i in range(300)],
@@ -106,7 +106,7 @@ def test_a_long_log_comes_in_pages_and_still_in_order(tmp_path, monkeypatch):
 
 
 def test_a_line_longer_than_a_page_comes_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(logs, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(states, "CHUNK_BYTES", 64)
     path = job(tmp_path, [line(1, "x" * 5000), line(2, "next")])
     assert messages(path) == ["x" * 5000, "next"]
 
@@ -114,7 +114,7 @@ def test_a_line_longer_than_a_page_comes_whole(tmp_path, monkeypatch):
 @pytest.mark.parametrize("cursor", ["nonsense", "1", "1,2,3", "-5,0", ",,,"])
 def test_a_cursor_of_another_job_starts_at_the_beginning(tmp_path, cursor):
     path = job(tmp_path, [line(1, "a")], [line(2, "b")])
-    assert len(logs.read(path, cursor, is_over=True).lines) == 2
+    assert len(states.read_logs(path, cursor, is_over=True).lines) == 2
 
 
 def test_a_job_that_wrote_nothing_has_no_lines(tmp_path):
@@ -140,11 +140,11 @@ def test_however_a_log_grows_each_line_is_read_once_and_in_order(tmp_path_factor
         for n, data in enumerate(whole):
             append(path, n, [data[done[n] : cut]])
             done[n] = max(done[n], min(cut, len(data)))
-        page = logs.read(where, cursor, is_over=False)
+        page = states.read_logs(where, cursor, is_over=False)
         found, cursor = [*found, *page.lines], page.cursor
     for n, data in enumerate(whole):
         append(path, n, [data[done[n] :]])
-    found += logs.read(where, cursor, is_over=True).lines
+    found += states.read_logs(where, cursor, is_over=True).lines
     for n, moments in enumerate(nodes):
         assert [one.message for one in found if one.node_rank == n] == [
             f"{n}-{i}" for i in range(len(moments))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.backends.base import Bundle
+from gputrain.backends.base import Bundle, Start
 from gputrain.backends.local import render
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
@@ -60,7 +60,8 @@ def rendered(name):
     bundle = Bundle(location="/code", argv=ARGV[name])
     uuids = [f"GPU-{number}" for number in range(4)]
     candidate = Candidate(**{**fields, **more})
-    return render.order(spec, candidate, "bert-x1y2", bundle, uuids=uuids, locks="/locks")
+    start = Start(spec=spec, candidate=candidate, job_id="bert-x1y2", bundle=bundle)
+    return render.order(start, uuids=uuids, locks="/locks")
 
 
 @pytest.mark.parametrize("name", SPECS)

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from gputrain.backends.local import Local, states
-from gputrain.backends.local.recorder import RECORDS
+from gputrain.backends.local.backend import RECORDS
 from gputrain.errors import JobLostError, PermissionDeniedError
 from gputrain.keeper import folder, status
 from gputrain.lifecycle import State

@@ -3,10 +3,11 @@
 ``python -m tests.unit.preflight.permissions_page`` writes it anew.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from gputrain.preflight.permissions import role_file
+from gputrain.preflight.project import Need, On
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "permissions.md"
 KINDS = {
@@ -23,6 +24,14 @@ What jobs themselves may do is said in [Compute Engine](../howto/compute.md) and
 
 def table(kind):
     return import_module(f"gputrain.backends.{kind}.preflight").TABLE
+
+
+def role_file(needs: Sequence[Need], title: str) -> str:
+    """What is granted on a project, for ``gcloud iam roles create NAME --project P --file``."""
+    held = sorted(one.permission for one in needs if one.on is On.PROJECT and not one.only_with)
+    return "\n".join(
+        [f"title: {title}", "stage: GA", "includedPermissions:", *(f"- {one}" for one in held), ""]
+    )
 
 
 def written():

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from gputrain import Local, Trainer
-from gputrain.backends.local.gpus import LocalGpu
+from gputrain.backends.local.offers import LocalGpu
 from gputrain.backends.local.preflight import preflight
 from gputrain.preflight import Finding
 from gputrain.spec import TrainingSpec

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gputrain import PermissionDeniedError, Trainer
-from gputrain.preflight.permissions import On, role_file
+from gputrain.preflight.project import On
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute import images
 from tests import present
@@ -82,7 +82,7 @@ def test_the_page_is_written_from_the_tables():
 
 @pytest.mark.parametrize("kind", present.CLOUDS)
 def test_the_role_file_is_what_gcloud_reads_and_holds_the_table(kind):
-    told = role_file(needs_of(kind), "gputrain").splitlines()
+    told = permissions_page.role_file(needs_of(kind), "gputrain").splitlines()
     assert told[:3] == ["title: gputrain", "stage: GA", "includedPermissions:"]
     of_project = {need.permission for need in needs_of(kind) if need.on is On.PROJECT}
     assert {line.removeprefix("- ") for line in told[3:]} == of_project

@@ -103,7 +103,7 @@ def test_the_whole_projects_quota_is_one_of_all_regions(cloud, reader):
     found = standing(reader.read(), "L4", 8)
     assert found.verdict is Verdict.SHORT
     assert (found.deciding.metric, found.deciding.where) == ("GPUS_ALL_REGIONS", EVERYWHERE)
-    assert found.deciding.is_project_wide
+    assert found.deciding.where == EVERYWHERE
 
 
 def test_n1_counts_its_cpus_and_others_do_not(cloud, reader):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 import gputrain_emulator
+from gputrain.backends.base import Start
 from gputrain.backends.vertex import VertexAI
 from gputrain.errors import (
     ApiDisabledError,
@@ -287,8 +288,9 @@ def test_a_capacity_error_is_one_that_the_ladder_understands(make, cloud, code):
     backend = make()
     plan = Trainer(backend).plan(spec(code))
     bundle = backend.stage(spec(code), "a-1")
+    start = Start(spec=spec(code), candidate=plan.candidates[0], job_id="a-1", bundle=bundle)
     with pytest.raises(CapacityError):
-        backend.create(backend.render(spec(code), plan.candidates[0], "a-1", bundle))
+        backend.create(backend.render(start))
 
 
 def test_a_cancel_ends_every_job_of_the_id(make, cloud, vertex, code):

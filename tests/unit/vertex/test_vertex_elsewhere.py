@@ -4,6 +4,7 @@ import pytest
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.vertex import VertexAI
+from gputrain.gcp import Objects
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator import faults
@@ -145,6 +146,24 @@ def test_any_process_with_the_same_settings_moves_it_on(submit, make, cloud, ver
     other = Trainer(make(regions=REGIONS)).attach(job.uri)
     wait(other, cloud, until=State.SUCCEEDED)
     assert places(vertex) == ["us-central1", "europe-west4"]
+    wait(job, cloud, until=State.SUCCEEDED)
+
+
+def test_a_process_whose_bucket_lacks_the_code_names_no_place_and_ends_nothing(submit, make, cloud, vertex):
+    job = submit()
+    other = Trainer(make(regions=REGIONS)).attach(job.uri)
+    access = other._backend._access
+    objects = Objects(access, "my-bucket")
+    (code,) = [one.name for one in objects.list("code/").seen]
+    kept = objects.read(code).content
+    objects.remove(code)
+    cloud.clock.advance(1000)
+    seen = other.refresh()
+    assert "next place" not in seen.detail
+    assert seen.failure.kind == "stockout_region"
+    assert not other.resume()
+    assert places(vertex) == ["us-central1"]
+    objects.write(code, kept, if_generation=0)
     wait(job, cloud, until=State.SUCCEEDED)
 
 

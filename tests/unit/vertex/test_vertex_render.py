@@ -9,9 +9,9 @@ import pytest
 
 import gputrain_emulator
 from emulator.tests.discovery import Exchange, validate
-from gputrain.backends.base import Bundle
+from gputrain.backends.base import Bundle, Start
 from gputrain.backends.vertex import ReductionServer, VertexAI, render
-from gputrain.backends.vertex.images import PREBUILT
+from gputrain.backends.vertex.render import PREBUILT
 from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
@@ -49,13 +49,17 @@ CASES = {
 }  # fmt: skip
 
 
+def start(spec, one, **more):
+    return Start(**{"spec": spec, "candidate": one, "job_id": "train-x1y2", "bundle": BUNDLE, **more})
+
+
 def rendered(settings, fields, region="us-central1"):
     backend = VertexAI(**{**PLAIN, **settings})
     spec = TrainingSpec(script="train.py", **fields)
     wanted = candidates(spec, [backend.supply])
     found = [one for one in wanted.candidates if one.place == region]
     assert found, [str(refusal) for refusal in wanted.refusals if refusal.asked_for]
-    return backend.render(spec, found[0], "train-x1y2", BUNDLE).body
+    return backend.render(start(spec, found[0])).body
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +75,7 @@ def completed(cloud, settings, fields):
     backend = VertexAI(**{**PLAIN, **settings, **reach})
     spec = TrainingSpec(script="train.py", **fields)
     one = next(one for one in candidates(spec, [backend.supply]).candidates if one.place == PLAIN["region"])
-    body = backend.complete(backend.render(spec, one, "train-x1y2", BUNDLE, nonce="0123456789ab")).body
+    body = backend.complete(backend.render(start(spec, one, nonce="0123456789ab"))).body
     return json.loads(json.dumps(body).replace(cloud.endpoints.storage, "https://emulated"))
 
 
@@ -126,7 +130,7 @@ def test_every_shape_on_offer_can_be_rendered_and_its_three_fields_agree():
                            provisioning_model=[m.value for m in offer.provisioning_models],
                            reservation=RESERVATION)  # fmt: skip
         for candidate in candidates(one, [backend.supply]).candidates:
-            body = backend.render(one, candidate, "a-1", BUNDLE).body
+            body = backend.render(start(one, candidate)).body
             machine = body["customJob"]["jobSpec"]["workerPoolSpecs"][0]["machineSpec"]
             assert machine["machineType"] == candidate.machine_type
             assert machine["acceleratorCount"] == candidate.gpu_count
@@ -154,7 +158,7 @@ def test_words_of_the_user_stay_words():
     spec = TrainingSpec(script="train.py", gpu="L4:1")
     bundle = Bundle(location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", *hostile), sha256="abc")
     candidate = candidates(spec, [backend.supply]).candidates[0]
-    container = backend.render(spec, candidate, "a-1", bundle).body["customJob"]["jobSpec"][
+    container = backend.render(start(spec, candidate, bundle=bundle)).body["customJob"]["jobSpec"][
         "workerPoolSpecs"
     ][0]["containerSpec"]
     assert container["command"] == ["python3", "-c", render.loader()]

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta, timezone
 import attrs
 import pytest
 
-from gputrain.backends.vertex import diagnosis
-from gputrain.backends.vertex.states import ENDED, STATES, SeenJob, state_of
+from gputrain.backends.vertex.states import ENDED, STATES, SeenJob, failure_of, is_capacity, state_of
 from gputrain.lifecycle import State
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -64,11 +63,11 @@ SAID = [
 
 @pytest.mark.parametrize(("words", "meaning"), SAID)
 def test_vertex_ais_words_mean_this(words, meaning):
-    failure = diagnosis.failure_of(words)
+    failure = failure_of(words)
     assert (failure.kind, failure.node_rank, failure.exit_code) == meaning
     assert failure.message
     assert "To find out more" not in failure.message
 
 
 def test_only_a_lack_of_machines_sends_us_elsewhere():
-    assert [words for words, _ in SAID if diagnosis.is_capacity(words)] == [SAID[6][0]]
+    assert [words for words, _ in SAID if is_capacity(words)] == [SAID[6][0]]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gputrain import staging
-from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Orphan, Request
+from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Orphan, Request, Start
 from gputrain.backends.results import first_cause
 from gputrain.entrypoint import contract, zipapp
 from gputrain.errors import CapacityError, Fault, JobLostError, SpecError
@@ -91,24 +91,16 @@ class Slurm(Backend):
             argv = (str(folder / name), *argv[1:])
         return Bundle(location=source.folder, argv=argv)
 
-    def render(
-        self,
-        spec: TrainingSpec,
-        candidate: Candidate,
-        job_id: str,
-        bundle: Bundle,
-        *,
-        attempt: int = 0,  # noqa: ARG002  # a job here is started once
-        nonce: str = "",  # noqa: ARG002  # its folder tells it from all others
-    ) -> Request:
+    def render(self, start: Start) -> Request:
         """The order that the batch process would get. Pure."""
+        candidate = start.candidate
         body = {
-            "location": bundle.location,
-            "nodes": [_node(spec, candidate, job_id, bundle, rank) for rank in range(candidate.num_nodes)],
+            "location": start.bundle.location,
+            "nodes": [_node(start, rank) for rank in range(candidate.num_nodes)],
             "max_run_s": int(candidate.max_run_duration.total_seconds()),
             "grace_s": GRACE_S,
         }
-        return Request(ref=self._ref(candidate.place, job_id), candidate=candidate, body=body)
+        return Request(ref=self._ref(candidate.place, start.job_id), candidate=candidate, body=body)
 
     def create(self, request: Request) -> JobRef:
         """Queue the job, or take up the one of this id that is there already."""
@@ -247,7 +239,8 @@ def _start(folder: Path, lock: int) -> None:
         )  # fmt: skip
 
 
-def _node(spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle, rank: int) -> dict[str, Any]:
+def _node(start: Start, rank: int) -> dict[str, Any]:
+    spec, candidate, job_id = start.spec, start.candidate, start.job_id
     env = {
         "GLOO_SOCKET_IFNAME": "lo",
         **spec.env,
@@ -262,7 +255,7 @@ def _node(spec: TrainingSpec, candidate: Candidate, job_id: str, bundle: Bundle,
     }
     folders = {contract.CHECKPOINT_DIR: spec.checkpoint_dir, contract.OUTPUT_DIR: spec.output_dir}
     env |= {name: path for name, path in folders.items() if path}
-    return {"rank": rank, "argv": list(bundle.argv), "env": env}
+    return {"rank": rank, "argv": list(start.bundle.argv), "env": env}
 
 
 def _address(job_id: str, rank: int) -> str:
