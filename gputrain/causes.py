@@ -99,6 +99,17 @@ HANG = Cause(
     " `error.traceback` is that of the rank that held up the others, the most recent call first; the log has"
     " them all.",
 )
+GPU_FAULT = Cause(
+    kind="gpu_fault",
+    title="a GPU failed",
+    fix=f"{_AGAIN}, on another machine where one is rented; tell Google of a reserved machine that does it "
+    "twice",
+    advice="The driver said so: an Xid that no script causes, an uncorrectable memory error, a row that could"
+    " not be remapped, or an action that it wants taken. What the ranks say, most often a CUDA error, is the"
+    " effect of it, and stands in the log.",
+    fault=Blame.PLATFORM,
+    may_restart=True,
+)
 OUT_OF_MEMORY = Cause(
     kind="out_of_memory",
     title="the memory of the machine ran out",

@@ -126,7 +126,11 @@ class Reports:
 
     def add(self, lines: Iterable[str]) -> None:
         """Take in the reports among some log lines."""
-        for row in _reports(lines):
+        self.take(_reports(lines))
+
+    def take(self, rows: Iterable[Report]) -> None:
+        """Take in reports."""
+        for row in rows:
             self._rows.append((self._count, row))
             self._newest.update(dict.fromkeys(row, row))
             self._count += 1

@@ -24,6 +24,7 @@ KINDS: Mapping[str, Cause] = {
     contract.EXIT: causes.EXIT,
     contract.LEFT_EARLY: causes.LEFT_EARLY,
     contract.OUT_OF_MEMORY: causes.OUT_OF_MEMORY,
+    contract.GPU_FAULT: causes.GPU_FAULT,
     contract.HANG: causes.HANG,
     contract.NODE_MISSING: causes.NODE_MISSING,
     contract.NODE_LOSS: causes.NODE_LOST,

@@ -126,7 +126,7 @@ def _show_job(options: argparse.Namespace) -> Exit:
 
 
 def _metrics(options: argparse.Namespace) -> Exit:
-    metrics = _job(options).metrics()
+    metrics = _job(options).metrics("gpu" if options.gpu else "script")
     _show(options, metrics, documents.of_metrics(metrics))
     return Exit.OK
 

@@ -13,6 +13,7 @@ import time
 from . import contract, host, launch, processes, result, spy, stacks
 from .asks import Asks
 from .discovery import discover
+from .gauges import Gauges
 from .hang import Silence
 from .hub import Hub
 from .lines import timestamp
@@ -58,7 +59,8 @@ class Agent:
         node_rank = self._cluster.node_rank
         apart = (options.output_dir, options.checkpoint_dir, options.log_dir, options.result_dir)
         self._outputs = Outputs(options.code_dir or os.getcwd(), apart)
-        self._workers = Workers(options, node_rank, self._pump, self._tell)
+        self._workers = Workers(options, node_rank, self._pump, self._tell_end)
+        self._gauges = Gauges(node_rank, self._pump.write)
         self._silent_s: Optional[float] = None
         self._silence = Silence(options.hang_timeout, self._pump)
         self._asks = Asks(options.result_dir, node_rank)
@@ -115,6 +117,13 @@ class Agent:
     def _tell(self, message: Message) -> None:
         self._control.send(message, time.monotonic())
 
+    def _tell_end(self, message: Message) -> None:
+        """Tell of a rank's end; before a failure it is asked whether the machine has failed."""
+        fault = self._gauges.fault_now() if message["cause"] and message["exit_code"] else ""
+        if fault:
+            self._tell({"type": "faulty", "why": fault})
+        self._tell(message)
+
     def _turn(self) -> None:
         """Wait for the next thing to happen, and do what it asks for."""
         now = time.monotonic()
@@ -126,7 +135,7 @@ class Agent:
             return
         due = min(
             self._control.deadline(), self._ask_at, self._workers.deadline(), self._silence.deadline(),
-            self._asks.deadline(),
+            self._asks.deadline(), self._gauges.deadline(),
         )  # fmt: skip
         timeout = None if due == float("inf") else max(0.0, due - time.monotonic())
         for key, _ in self._selector.select(timeout):
@@ -139,6 +148,9 @@ class Agent:
         is_quiet = self._silence.look(self._workers.folder)
         if is_quiet is not None and self._workers.are_running:
             self._tell({"type": "quiet", "is_quiet": is_quiet})
+        fault = self._gauges.look([rank.pid for rank in self._workers.ranks if rank.is_running])
+        if fault:
+            self._tell({"type": "faulty", "why": fault})
         nonce = self._asks.look()
         if nonce:
             self._asks.answer(nonce, {"node_rank": self._cluster.node_rank, "ranks": self._standings()})
@@ -172,6 +184,7 @@ class Agent:
         if kind == "start":
             self._workers.start(launch.NodePlace(self._cluster.node_rank, self._nproc, message))
             self._silence.begin()
+            self._gauges.begin(self._selector, os.environ)
         elif kind == "stand":
             self._tell({"type": "standings", "ranks": self._log_standings()})
         elif kind == "stop":
@@ -200,6 +213,7 @@ class Agent:
 
     def _leave(self, waits_for_peers: bool = True) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
+        self._gauges.end()
         self._workers.close()
         self._tell_outputs()
         document = self._document()

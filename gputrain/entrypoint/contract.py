@@ -134,6 +134,9 @@ STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run
 METRIC_MARKER = "GPUTRAIN_METRIC "
 """Starts a line of rank 0 that reports numbers; one JSON object follows on the same line."""
 
+GAUGE_MARKER = "GPUTRAIN_GAUGE "
+"""Starts a line of an agent, every 15 s, that tells what its ranks and GPUs use; a JSON object follows."""
+
 RESULT_MARKER = "GPUTRAIN_RESULT "
 """Starts the last line of every agent in both log formats; the result document follows as JSON."""
 
@@ -199,6 +202,7 @@ LEFT_EARLY = _row(CAUSE_KINDS, "left_early", "the rank ended with 0 while the ot
 OUT_OF_MEMORY = _row(CAUSE_KINDS, "oom", "the kernel killed the rank because memory ran out")
 NODE_MISSING = _row(CAUSE_KINDS, "node_missing", "a node never joined")
 NODE_LOSS = _row(CAUSE_KINDS, "node_lost", "a node's agent went away while the job ran")
+GPU_FAULT = _row(CAUSE_KINDS, "gpu_fault", "a GPU failed: its driver says so, whatever the ranks say")
 HANG = _row(CAUSE_KINDS, "hang", "no rank said, reported or stepped anything for the hang timeout")
 STOP_IGNORED = _row(CAUSE_KINDS, "stopped", "asked to stop, the rank did not save and leave in time")
 REFUSED = _row(CAUSE_KINDS, "environment", "the agent could not start its ranks")

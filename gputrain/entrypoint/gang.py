@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from . import contract, hang
 from .pulse import Pulse, limit_s
-from .verdict import Loss, exit_code_of, first_cause, is_symptom, lost_node, node_cause, of_endings, verdict
+from .verdict import (
+    Loss,
+    completed,
+    exit_code_of,
+    first_cause,
+    is_symptom,
+    lost_node,
+    node_cause,
+    of_endings,
+    verdict,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +152,7 @@ class Gang:
         self._ended_at = now  # a sign of life of the others, too: they may have their own end before them
         node.codes[message["local_rank"]] = code
         happened_at = now - message["age"]
-        cause = _completed(message["cause"], rank, code)
+        cause = completed(message["cause"], rank, code)
         if self._cause is not None:
             return
         if code == contract.STOPPED and self._stop is None:
@@ -153,6 +163,12 @@ class Gang:
             self._left.append(Loss(cause, happened_at, now))
         elif cause:
             self._failures.append(Loss(cause, happened_at, now))
+
+    def faulty(self, rank: int, why: str, now: float) -> None:
+        """The driver of a node says that a GPU of it has failed: what its ranks say is the effect of it."""
+        if self._cause is None and not any(one.cause["kind"] == contract.GPU_FAULT for one in self._failures):
+            cause = node_cause(contract.GPU_FAULT, rank, self._nodes[rank].host, why)
+            self._failures.append(Loss(cause, now, now))
 
     def _is_forgiven(self, cause: Dict[str, Any]) -> bool:
         """After a stop, a rank ended by the signal or by a peer's end has not failed: it has not saved."""
@@ -255,12 +271,9 @@ class Gang:
         waiting = [failure.decides_at for failure in self._failures]
         self._look_for_hang(now)
         if self._cause is None and waiting and (all_ended or now >= min(waiting)):
-            self._blame(now)
+            self._abort(first_cause(self._failures, self._left), now)
         if all_ended or (self._cause is not None and now >= self._deadline):
             self._end(self._final())
-
-    def _blame(self, now: float) -> None:
-        self._abort(first_cause(self._failures, self._left), now)
 
     def _abort(self, cause: Dict[str, Any], now: float) -> None:
         self._cause, self._explained_by = cause, float("inf")
@@ -285,13 +298,3 @@ class Gang:
 
     def _tell_all(self, message: Message) -> None:
         self.outbox.extend((rank, message) for rank, node in sorted(self._nodes.items()) if not node.is_gone)
-
-
-def _completed(cause: Optional[Message], rank: int, code: int) -> Optional[Dict[str, Any]]:
-    """A cause with all its fields, whatever the node left out; None for a rank that saved after a stop."""
-    if code == contract.STOPPED:
-        return None
-    kind = contract.EXIT if code else contract.LEFT_EARLY
-    told = node_cause(kind, rank, "", f"ended with exit code {code}")
-    told.update(cause or {}, node_rank=rank, exit_code=code)
-    return told

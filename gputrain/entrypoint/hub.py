@@ -195,6 +195,8 @@ class Hub:
             self.gang.ended(rank, message, now)
         elif message["type"] == "stop":
             self.gang.stop(rank, message["reason"])
+        elif message["type"] == "faulty":
+            self.gang.faulty(rank, message["why"], now)
         elif message["type"] == "quiet":
             self.gang.quiet(rank, message["is_quiet"])
         elif message["type"] == "standings":

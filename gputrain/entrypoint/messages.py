@@ -195,6 +195,7 @@ FORMS: Dict[str, Dict[str, Take]] = {
         "age": _or(0.0, _seconds),
         "cause": _or(None, _cause),
     },
+    "faulty": {"why": _prose},
     "quiet": {"is_quiet": _flag},
     "ping": {},
     "pong": {},

@@ -72,11 +72,13 @@ def is_symptom(cause: Cause) -> bool:
 
 
 def first_cause(failures: Sequence[Loss], left: Sequence[Loss]) -> Cause:
-    """The failure to blame: the earliest cause, else a rank that left before the first symptom, else that.
+    """The failure to blame: a broken GPU, else the earliest cause, else a rank that left before the first
+    symptom, else that.
 
     `left` holds the ranks that ended with 0, as failures of kind left_early.
     """
-    causes = [failure for failure in failures if not failure.is_symptom]
+    broken = [failure for failure in failures if failure.cause["kind"] == contract.GPU_FAULT]
+    causes = broken or [failure for failure in failures if not failure.is_symptom]
     if causes:
         return min(causes, key=_when).cause
     symptom = min(failures, key=_when)
@@ -86,7 +88,7 @@ def first_cause(failures: Sequence[Loss], left: Sequence[Loss]) -> Cause:
 
 def exit_code_of(cause: Cause) -> int:
     """What the job exits with because of this cause: the rank's own code where it has one, never 0."""
-    if cause["kind"] in (contract.NODE_LOSS, contract.NODE_MISSING):
+    if cause["kind"] in (contract.NODE_LOSS, contract.NODE_MISSING, contract.GPU_FAULT):
         return contract.NODE_LOST
     return int(cause.get("exit_code") or 1)
 
@@ -108,6 +110,16 @@ def verdict(state: str, code: int, cause: Optional[Cause], stop: Optional[Dict[s
         contract.R_CAUSE: cause,
         contract.R_STOP: stop,
     }
+
+
+def completed(cause: Optional[Cause], rank: int, code: int) -> Optional[Dict[str, Any]]:
+    """A cause with all its fields, whatever the node left out; None for a rank that saved after a stop."""
+    if code == contract.STOPPED:
+        return None
+    kind = contract.EXIT if code else contract.LEFT_EARLY
+    told = node_cause(kind, rank, "", f"ended with exit code {code}")
+    told.update(cause or {}, node_rank=rank, exit_code=code)
+    return told
 
 
 def lost_node(rank: int, host: str, name: str, silent_s: float = 0.0) -> Dict[str, Any]:

@@ -194,7 +194,7 @@ class Job(LogReading):
                 duration=self.duration,
                 cost_usd=self.cost_usd,
                 attempt=self._seen.attempt,
-                read=self.metrics,
+                read=lambda: (self.metrics(), self.gpu_busy),
             )
         error = ended(self.ref, state, self._seen, self._silence() if state is State.EXPIRED else None)
         if isinstance(error, JobFailedError) and "FileNotFoundError" in error.traceback and self.spec:

@@ -9,12 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import chain
+from typing import Literal, get_args
 
 import attrs
 
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine
-from gputrain.errors import GputrainError, RequestError
+from gputrain.errors import Fault, GputrainError, RequestError, SpecError
+from gputrain.gauges import Gauges, is_gauge
 from gputrain.job.facts import Facts
 from gputrain.job.going import Going
 from gputrain.job.result import silent_for
@@ -22,6 +24,8 @@ from gputrain.job.watcher import StopEvent
 from gputrain.lifecycle import Observation
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
+
+MetricsWord = Literal["script", "gpu"]
 
 log = logging.getLogger("gputrain")
 
@@ -45,6 +49,7 @@ class LogReading(Facts):
         self._reading = threading.Lock()
         self._watched = LogReader()
         self._reports = Reports()
+        self._gauges = Gauges()
 
     def refresh(self) -> Observation:
         """Look at the job once."""
@@ -105,11 +110,31 @@ class LogReading(Facts):
                 return
             (self._sleep if stop is None else stop.wait)(self.poll_s)
 
-    def metrics(self) -> Metrics:
-        """What the script reported so far with ``session.report``; a long course is kept thin."""
+    def metrics(self, of: MetricsWord = "script") -> Metrics:
+        """What the script reported so far with ``session.report``; a long course is kept thin.
+
+        Args:
+            of: ``script``, or ``gpu``: what the machines did every 15 s, as ``node0.gpu_busy`` (percent),
+                ``gpu_watts``, ``gpu_memory_mib``, ``gpu_celsius`` (the hottest), ``cpu_cores`` and
+                ``memory_mib`` of the ranks.
+
+        Raises:
+            SpecError: any other word.
+        """
+        if of not in get_args(MetricsWord):
+            fault = Fault(field="of", value=repr(of), allowed="'script' or 'gpu'", fix="job.metrics('gpu')")
+            raise SpecError(f"{fault}", faults=(fault,))
         for _ in self._news():
             pass
-        return self._reports.metrics
+        return self._gauges.metrics if of == "gpu" else self._reports.metrics
+
+    @property
+    def gpu_busy(self) -> float | None:
+        """The share of the GPUs' time, while ranks ran, in which kernels ran: 0 to 1; None: unknown.
+
+        It is told by the log, as far as that has been read: by a watching `wait`, or by `metrics`.
+        """
+        return self._gauges.share
 
     def _silence(self) -> timedelta | None:
         """How long it had been silent when it ended; None where its log cannot be read."""
@@ -128,6 +153,7 @@ class LogReading(Facts):
                 if lines is None:
                     return
                 self._reports.add(line.message for line in lines)
+                self._gauges.add(lines)
             yield lines
 
     def _snapshot(self) -> view.Snapshot:
@@ -137,6 +163,7 @@ class LogReading(Facts):
             elapsed=self.duration or timedelta(0),
             detail=self._seen.detail,
             metrics=self._reports.metrics,
+            gpu_busy=self._gauges.busy,
             cost_usd=self.cost_usd,
             failure=self.failure,
         )
@@ -178,7 +205,7 @@ class LineFilter:
     def of(self, lines: Iterable[LogLine]) -> Iterator[LogLine]:
         """Those of the lines, in their order; one without a time goes with whatever stands before it."""
         is_late = self.since is None
-        for line in lines:
+        for line in (one for one in lines if not is_gauge(one)):
             if self.since is not None and line.time is not None:
                 is_late = line.time >= self.since
             is_of_rank = self.rank is None or line.rank == self.rank

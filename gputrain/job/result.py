@@ -30,21 +30,29 @@ class Result:
     """US dollars at the dated price; None: unknown."""
     attempt: int
     """0 where it was never restarted."""
-    read: Callable[[], Metrics] = attrs.field(repr=False, eq=False)
-    """Reads what the script reported; `metrics` calls it once."""
+    read: Callable[[], tuple[Metrics, float | None]] = attrs.field(repr=False, eq=False)
+    """Reads what the script reported, and how busy the GPUs were."""
 
     @cached_property
     def metrics(self) -> Metrics:
         """What the script reported, read when it is first wanted."""
-        return self.read()
+        return self.read()[0]
+
+    @cached_property
+    def gpu_busy(self) -> float | None:
+        """The share of the GPUs' time, while ranks ran, in which kernels ran: 0 to 1; None: no GPU was seen.
+
+        Read as `metrics` is. What a GPU does in that time is another matter: one small kernel makes it busy.
+        """
+        return self.read()[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {name: getattr(self, name) for name in attrs.fields_dict(Result) if name != "read"}
-        return _with_metrics, (fields, self.metrics)
+        return _with_metrics, (fields, self.metrics, self.gpu_busy)
 
 
-def _with_metrics(fields: Mapping[str, Any], metrics: Metrics) -> Result:
-    return Result(**fields, read=lambda: metrics)
+def _with_metrics(fields: Mapping[str, Any], metrics: Metrics, gpu_busy: float | None) -> Result:
+    return Result(**fields, read=lambda: (metrics, gpu_busy))
 
 
 def told(

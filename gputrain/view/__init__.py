@@ -37,6 +37,8 @@ class Snapshot:
     metrics: Metrics = Metrics()
     cost_usd: float | None = None
     failure: Failure | None = None
+    gpu_busy: float | None = None
+    """Percent of the time in which kernels ran, by the latest samples of all nodes; None: unknown."""
 
     @property
     def text(self) -> str:
@@ -45,6 +47,8 @@ class Snapshot:
         last = self.metrics.last
         shown = [name for name in ("step", *self.metrics.names) if name in last]
         parts += [f"{name} {last[name]:.4g}" for name in shown]
+        if self.gpu_busy is not None:
+            parts.append(f"GPUs {self.gpu_busy:.0f} %")
         if self.cost_usd:
             parts.append(f"${self.cost_usd:,.2f}")
         if self.detail:
@@ -101,7 +105,7 @@ def in_notebook() -> bool:
 
 def without_marks(lines: Sequence[LogLine]) -> list[LogLine]:
     """The lines without those that are meant for programs."""
-    markers = (contract.METRIC_MARKER, contract.RESULT_MARKER)
+    markers = (contract.METRIC_MARKER, contract.GAUGE_MARKER, contract.RESULT_MARKER)
     return [line for line in lines if not line.message.startswith(markers)]
 
 

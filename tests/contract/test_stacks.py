@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from gputrain.backends.stacks import AsksForStacks
+from gputrain.gauges import Gauges
 from gputrain.job.stacks import ask
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
@@ -78,3 +79,15 @@ def test_a_rank_that_skips_a_collective_ends_the_job_with_its_own_stack(asking, 
     assert "rank 2 never came to it: evaluate at train.py:12" in seen.failure.message
     assert "rank 2 began 1 and ranks 0, 1, 3 began 2 collectives" in seen.failure.message
     assert "in evaluate" in seen.failure.traceback
+
+
+@pytest.mark.slow
+def test_what_the_machines_do_is_told_beside_the_log(asking, script):
+    ref = asking.submit(TrainingSpec(script=script("import time; time.sleep(17)"), num_nodes=2))
+    asking.end(ref)
+    told = Gauges()
+    told.add(asking.lines(ref))
+    assert {"node0.cpu_cores", "node0.memory_mib", "node1.memory_mib"} <= set(told.metrics.names)
+    if asking.backend.name == "compute":  # the others' replicas are processes without GPUs
+        assert told.metrics.last["node1.gpu_celsius"] == 35
+        assert told.share == 0.0

@@ -28,6 +28,7 @@ FLOORS = (
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),
     ("metrics",),
+    ("gauges",),
     ("view",),
     ("job",),
     ("experiments",),

@@ -1,13 +1,14 @@
 """The nvidia-smi of an emulated machine, a program of its own: tells of the GPUs that the machine type has.
 
-It answers what provisioning scripts ask: the list (`-L`), a query (`--query-gpu=... --format=csv`), the
-table.
+It answers what provisioning scripts and monitors ask: the list (`-L`), a query (`--query-gpu=...
+--format=csv`, of some GPUs with `-i`, again and again with `-l`), its fields (`--help-query-gpu`), the table.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
 
 DRIVER = "580.95.05"
@@ -22,25 +23,54 @@ def main(gpus: Sequence[Mapping[str, object]], arguments: Sequence[str]) -> int:
             "Make sure that the latest NVIDIA driver is installed and running."
         )
         return 9
-    options = dict(each.partition("=")[::2] for each in arguments)
+    options = _options(arguments)
+    if "--help-query-gpu" in options:
+        print("\n".join(f'"{name}"\n' for name in _facts(0, gpus[0], len(gpus))))
+        return 0
     if "-L" in options or "--list-gpus" in options:
         for index, gpu in enumerate(gpus):
             print(f"GPU {index}: {gpu['name']} (UUID: {_uuid(index)})")
         return 0
     if "--query-gpu" in options:
-        return _query(gpus, options["--query-gpu"].split(","), options.get("--format", "csv").split(","))
+        wanted = options.get("-i", "").split(",")
+        rows = [_facts(index, gpu, len(gpus)) for index, gpu in enumerate(gpus)]
+        rows = [row for row in rows if wanted == [""] or {row["index"], row["uuid"]} & set(wanted)]
+        form, again_s = options.get("--format", "csv").split(","), float(options.get("-l") or 0)
+        code = _query(rows, options["--query-gpu"].split(","), form)
+        while again_s and not code:
+            sys.stdout.flush()
+            time.sleep(again_s)
+            _query(rows, options["--query-gpu"].split(","), [*form, "noheader"])
+        return code
     _table(gpus)
     return 0
 
 
-def _query(gpus: Sequence[Mapping[str, object]], fields: Sequence[str], form: Sequence[str]) -> int:
-    rows = [_facts(index, gpu, len(gpus)) for index, gpu in enumerate(gpus)]
+def _options(arguments: Sequence[str]) -> dict[str, str]:
+    """What stands behind each: after a ``=``, or in the next word for the two short ones that take one."""
+    found, words = {}, list(arguments)
+    while words:
+        name, _, value = words.pop(0).partition("=")
+        found[name] = words.pop(0) if name in ("-i", "-l") and words else value
+    return found
+
+
+def _query(rows: Sequence[Mapping[str, str]], fields: Sequence[str], form: Sequence[str]) -> int:
+    if not rows:
+        print("No devices were found")
+        return 6
     names = [field.strip() for field in fields]
     for name in names:
         if name not in rows[0]:
             print(f'Field "{name}" is not a valid field to query.\n')
             return 2
-    units = {"memory.total": " MiB", "memory.used": " MiB", "memory.free": " MiB", "utilization.gpu": " %"}
+    units = {
+        "memory.total": " MiB",
+        "memory.used": " MiB",
+        "memory.free": " MiB",
+        "utilization.gpu": " %",
+        "power.draw": " W",
+    }
     bare = "nounits" in form
     if "noheader" not in form:
         print(", ".join(name + (f" [{units[name].strip()}]" if name in units else "") for name in names))
@@ -64,6 +94,11 @@ def _facts(index: int, gpu: Mapping[str, object], count: int) -> dict[str, str]:
         "memory.used": "0",
         "utilization.gpu": "0",
         "temperature.gpu": "35",
+        "power.draw": "62.31",
+        "clocks_event_reasons.active": "0x0000000000000001",
+        "ecc.errors.uncorrected.volatile.total": "0",
+        "remapped_rows.failure": "0",
+        "gpu_recovery_action": "None",
         "fabric.state": str(gpu.get("fabric", "[N/A]")),
         "fabric.status": "Success" if gpu.get("fabric") == "Completed" else "[N/A]",
         "pci.bus_id": f"00000000:00:{4 + index:02X}.0",
