@@ -76,6 +76,7 @@ def test_only_what_is_nobodys_fault_may_start_again():
         "stopped",
         "preempted",
         "preempted_in_creation",
+        "gpu_fault",
         "host_error",
         "maintenance",
         "rebooted",
