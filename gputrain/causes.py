@@ -1,7 +1,6 @@
 """Why a job ended without success: one row a kind, whatever the platform. Pure.
 
-A backend knows how its platform tells a cause; what the cause means, what to do about it and whether the
-job may start again stand here and nowhere else.
+A backend knows how its platform tells a cause; what it means and what to do about it stand here alone.
 """
 
 from __future__ import annotations
@@ -59,16 +58,14 @@ EXCEPTION = Cause(
 CRASHED = Cause(
     kind="crashed",
     title="native code crashed",
-    fix="look at the last lines: they name where each thread was; most often two builds do not fit each "
-    "other, such as torch's CUDA and that of another package",
+    fix="look at the last lines for where each thread was; most often two packages bring other CUDAs",
     advice="SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGABRT: no exception of Python's, but a crash below it."
     " `error.exit_code` is 128 and the number of the signal.",
 )
 KILLED = Cause(
     kind="killed",
     title="the rank was killed",
-    fix="watch the machine's memory: a smaller batch or fewer loader workers, or a machine with more; "
-    "else find out who killed it",
+    fix="watch its memory: a smaller batch, fewer loader workers, a larger machine; else find its killer",
     advice="SIGKILL, exit code 137. Where the kernel says that memory ran out, it is"
     " [out_of_memory](#out_of_memory); else it was a limit of a container's, or a person.",
 )
@@ -95,18 +92,15 @@ HANG = Cause(
     title="the ranks stood still",
     fix="see that every rank comes to every collective; the message names those that did not, the traceback "
     "where the first of them stood. Where it was at work, raise hang_timeout",
-    advice="No rank said, reported or stepped anything for `hang_timeout`, so the stacks of all were taken."
-    " `error.traceback` is that of the rank that held up the others, the most recent call first; the log has"
-    " them all.",
+    advice="No rank said, reported or stepped anything for `hang_timeout`. `error.traceback` is the stack of"
+    " the rank that held up the others, the most recent call first; the log has the stacks of all.",
 )
 GPU_FAULT = Cause(
     kind="gpu_fault",
     title="a GPU failed",
-    fix=f"{_AGAIN}, on another machine where one is rented; tell Google of a reserved machine that does it "
-    "twice",
-    advice="The driver said so: an Xid that no script causes, an uncorrectable memory error, a row that could"
-    " not be remapped, or an action that it wants taken. What the ranks say, most often a CUDA error, is the"
-    " effect of it, and stands in the log.",
+    fix=f"{_AGAIN}, elsewhere where machines are rented; tell Google of a reserved one that does it twice",
+    advice="The driver says so: an Xid that no script causes, an uncorrectable memory error, an action that"
+    " it wants taken. What the ranks say, most often a CUDA error, is the effect; the log has it.",
     fault=Blame.PLATFORM,
     may_restart=True,
 )
