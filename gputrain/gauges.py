@@ -22,7 +22,7 @@ def is_gauge(line: LogLine) -> bool:
     return line.rank is None and line.message.startswith(contract.GAUGE_MARKER)
 
 
-class Gauges:
+class MachineUse:
     """Samples as they come in: a row for each, with names such as ``node0.gpu_busy``."""
 
     def __init__(self) -> None:

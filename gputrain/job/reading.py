@@ -16,7 +16,7 @@ import attrs
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine
 from gputrain.errors import Fault, GputrainError, RequestError, SpecError
-from gputrain.gauges import Gauges, is_gauge
+from gputrain.gauges import MachineUse, is_gauge
 from gputrain.job.facts import Facts
 from gputrain.job.going import Going
 from gputrain.job.result import silent_for
@@ -49,7 +49,7 @@ class LogReading(Facts):
         self._reading = threading.Lock()
         self._watched = LogReader()
         self._reports = Reports()
-        self._gauges = Gauges()
+        self._gauges = MachineUse()
 
     def refresh(self) -> Observation:
         """Look at the job once."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from gputrain.backends.stacks import AsksForStacks
-from gputrain.gauges import Gauges
+from gputrain.gauges import MachineUse
 from gputrain.job.stacks import ask
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
@@ -85,7 +85,7 @@ def test_a_rank_that_skips_a_collective_ends_the_job_with_its_own_stack(asking, 
 def test_what_the_machines_do_is_told_beside_the_log(asking, script):
     ref = asking.submit(TrainingSpec(script=script("import time; time.sleep(17)"), num_nodes=2))
     asking.end(ref)
-    told = Gauges()
+    told = MachineUse()
     told.add(asking.lines(ref))
     assert {"node0.cpu_cores", "node0.memory_mib", "node1.memory_mib"} <= set(told.metrics.names)
     if asking.backend.name == "compute":  # the others' replicas are processes without GPUs

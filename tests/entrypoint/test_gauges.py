@@ -14,7 +14,7 @@ from gputrain.backends.base import LogLine
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.gauges import Gauges
 from gputrain.entrypoint.gpus import Gpus
-from gputrain.gauges import Gauges as Told
+from gputrain.gauges import MachineUse
 
 SMI = """#!{python}
 import pathlib, sys, time
@@ -148,7 +148,7 @@ def test_a_rank_that_fails_of_a_broken_gpu_is_not_to_blame(cluster, smi, until, 
 
 def test_a_line_tells_what_ranks_and_gpus_use(smi, monkeypatch, until):
     monkeypatch.setenv("PATH", smi(WELL, {**WELL, "utilization.gpu": 30}))
-    written, told = [], Told()
+    written, told = [], MachineUse()
     with (
         subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) as rank,
         selectors.DefaultSelector() as selector,
@@ -177,7 +177,7 @@ def test_another_attempt_adds_to_what_the_first_used():
         told = {"time": 1.0, "node": 0, "gpus": [], **fields}
         return LogLine(message=contract.GAUGE_MARKER + json.dumps(told), node_rank=0)
 
-    told = Told()
+    told = MachineUse()
     told.add([line(busy_s=50, gpu_s=100), line(busy_s=80, gpu_s=200), line(busy_s=10, gpu_s=100)])
     assert told.share == pytest.approx(90 / 300)
     odd = [{"busy_s": "x", "gpu_s": 1}, {"gpus": [None, {"busy": "full"}]}, {"time": None}, {"node": []}]
