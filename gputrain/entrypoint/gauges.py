@@ -7,7 +7,7 @@ import os
 import time
 
 from . import contract, host
-from .gpus import EVERY_S, Gpus
+from .gpus import EVERY_S, GpuWatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ class Gauges:
         self._node_rank = node_rank
         self._write = write
         self._every_s = every_s
-        self._gpus: Optional[Gpus] = None
+        self._gpus: Optional[GpuWatch] = None
         self._look_at = float("inf")
         self._sampled_at = self._cpu_s = self._busy_s = self._gpu_s = 0.0
 
     def begin(self, selector: selectors.BaseSelector, environ: Mapping[str, str]) -> None:
         """The ranks have been started."""
-        self._gpus = Gpus(selector, environ, self._every_s)
+        self._gpus = GpuWatch(selector, environ, self._every_s)
         self._sampled_at = time.monotonic()
         self._look_at = self._sampled_at + self._every_s
 

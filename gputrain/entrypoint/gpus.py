@@ -46,7 +46,7 @@ NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors), by general knowledge, 
 _XID = re.compile(rb"NVRM: Xid \(([^)]*)\): (\d+)")
 
 
-class Gpus:
+class GpuWatch:
     """The GPUs that the ranks of this node may use; none where there is no nvidia-smi."""
 
     def __init__(

@@ -13,7 +13,7 @@ import pytest
 from gputrain.backends.base import LogLine
 from gputrain.entrypoint import contract
 from gputrain.entrypoint.gauges import Gauges
-from gputrain.entrypoint.gpus import Gpus
+from gputrain.entrypoint.gpus import GpuWatch
 from gputrain.gauges import MachineUse
 
 SMI = """#!{python}
@@ -78,7 +78,7 @@ def test_each_gpu_is_told_in_our_words(smi, monkeypatch, until):
     hot = {**WELL, "utilization.gpu": 10, "clocks_event_reasons.active": "0x0000000000000040"}
     monkeypatch.setenv("PATH", smi(WELL, hot))
     with selectors.DefaultSelector() as selector:
-        gpus = Gpus(selector, {})
+        gpus = GpuWatch(selector, {})
         found = sampled(gpus, selector, until, count=2)
         assert found[0] == {
             "busy": 90.0, "memory_mib": 1000.0, "watts": 300.5, "celsius": 60.0, "throttled": 0.0,
@@ -91,7 +91,7 @@ def test_each_gpu_is_told_in_our_words(smi, monkeypatch, until):
 def test_an_older_driver_is_asked_what_it_knows(smi, monkeypatch, until):
     monkeypatch.setenv("PATH", smi(WELL, known=("uuid", "utilization.gpu")))
     with selectors.DefaultSelector() as selector:
-        gpus = Gpus(selector, {})
+        gpus = GpuWatch(selector, {})
         assert sampled(gpus, selector, until) == {0: {"busy": 90.0}}
         gpus.close()
 
@@ -100,7 +100,7 @@ def test_an_older_driver_is_asked_what_it_knows(smi, monkeypatch, until):
 def test_without_gpus_nothing_is_asked(monkeypatch, tmp_path, visible):
     monkeypatch.setenv("PATH", str(tmp_path))
     with selectors.DefaultSelector() as selector:
-        gpus = Gpus(selector, {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
+        gpus = GpuWatch(selector, {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
         assert (gpus.latest, gpus.fault_now(), len(selector.get_map())) == ({}, "", 0)
 
 
@@ -119,7 +119,7 @@ def test_without_gpus_nothing_is_asked(monkeypatch, tmp_path, visible):
 def test_what_the_driver_says_of_a_broken_gpu_is_understood(smi, monkeypatch, until, now, said):
     monkeypatch.setenv("PATH", smi(WELL, {**WELL, "remapped_rows.failure": "Yes"}))  # the second: long ago
     with selectors.DefaultSelector() as selector:
-        gpus = Gpus(selector, {})
+        gpus = GpuWatch(selector, {})
         sampled(gpus, selector, until, count=2)
         assert gpus.fault_now() == ""
         smi({**WELL, **now} if isinstance(now, dict) else now)
