@@ -88,7 +88,7 @@ class Trainer(Maps):
         bucket, network... With one, also its code, its image and its name. Nothing is made or changed.
 
         Args:
-            entry, **fields: as for `plan`; none at all to look without a spec.
+            entry, fields: as for `plan`; none at all to look without a spec.
             idempotency_key: as for `submit`, to look whether that very job's names are free.
 
         Raises:
