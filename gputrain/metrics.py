@@ -6,7 +6,6 @@ long as no extreme of any name is among those that are left out.
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ import attrs
 
 from gputrain.entrypoint import contract
 from gputrain.tables import Shown, Table
+from gputrain.terminal import safe_html
 
 _NO_NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 """JSON has no word for these: they are reported as text."""
@@ -235,7 +235,7 @@ def _plot(name: str, points: tuple[tuple[float, float], ...]) -> str:
     width = _PLOT_WIDTH - 2 * _MARGIN
     drawn = thinned([((x - left) / wide * width, (y - low) / tall * (_PLOT_HEIGHT - 40)) for x, y in points])
     path = " ".join(f"{_MARGIN + int(x)},{_PLOT_HEIGHT - 18 - y:.1f}" for x, y in drawn)
-    label = html.escape(f"{name}: {short(ys[0])} to {short(ys[-1])}, steps {short(left)} to {short(right)}")
+    label = safe_html(f"{name}: {short(ys[0])} to {short(ys[-1])}, steps {short(left)} to {short(right)}")
     return (
         f'<svg width="{_PLOT_WIDTH}" height="{_PLOT_HEIGHT}" role="img" aria-label="{label}">'
         f'<text x="10" y="14" font-size="12" fill="currentColor">{label}</text>'

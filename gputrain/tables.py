@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from gputrain.terminal import safe
+from gputrain.terminal import safe, safe_html
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -89,20 +88,20 @@ class Table:
 
     def _repr_html_(self) -> str:
         head = "".join(
-            f'<th style="text-align:{"right" if name in self.right else "left"}">{html.escape(name)}</th>'
+            f'<th style="text-align:{"right" if name in self.right else "left"}">{safe_html(name)}</th>'
             for name in self.columns
         )
         body = "".join(
             "<tr>"
             + "".join(
-                f'<td style="text-align:{"right" if name in self.right else "left"}">{html.escape(cell)}</td>'
+                f'<td style="text-align:{"right" if name in self.right else "left"}">{safe_html(cell)}</td>'
                 for name, cell in zip(self.columns, row)
             )
             + "</tr>"
             for row in self.rows
         )
-        title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
-        lines = "<br>".join(map(html.escape, self.caption.splitlines()))
+        title = f"<caption>{safe_html(self.title)}</caption>" if self.title else ""
+        lines = "<br>".join(map(safe_html, self.caption.splitlines()))
         note = f"<p><small>{lines}</small></p>" if lines else ""
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 

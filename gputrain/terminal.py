@@ -6,6 +6,7 @@ hide a link or turn the direction of a line. Every text that is shown passes her
 
 from __future__ import annotations
 
+import html
 import re
 
 _COLOUR = r"\x1b\[[0-9;:]{0,40}m"
@@ -31,6 +32,15 @@ def safe(text: str, *, colour: bool = False) -> str:
         return text
     shown = _COMMANDS.sub(lambda one: (one[0] if colour else "") if one["colour"] else _named(one[0]), text)
     return f"{shown}{_RESET}" if colour and "\x1b[" in shown else shown
+
+
+def safe_html(text: str) -> str:
+    """The same text as part of a page, of an attribute, or of a picture, between double quotes or none.
+
+    >>> safe_html('<b title="x">\x07')
+    '&lt;b title=&quot;x&quot;&gt;\\x07'
+    """
+    return html.escape(safe(text))
 
 
 def safe_json(document: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import time
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ from gputrain.experiments.plot import Curve, Plot
 from gputrain.job import Job
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics, short, sparkline
+from gputrain.terminal import safe, safe_html
 from gputrain.view.notebook import BETWEEN_S, COLOURS, Cell, CellPage, cause
 
 MOST_ROWS = 50
@@ -60,20 +60,20 @@ def page(shown: Comparison, rows: Sequence[Row]) -> CellPage:
     hidden = f"<p><small>and {len(rows) - len(listed)} more</small></p>" if len(listed) < len(rows) else ""
     names = _names(rows)
     pictures = _picture(rows, names[0])._repr_html_() if names and len(rows) <= MOST_ROWS else ""
-    parts = [f"<b>{html.escape(shown.title)}</b> {html.escape(shown.caption)}", _causes(shown, rows)]
+    parts = [f"<b>{safe_html(shown.title)}</b> {safe_html(shown.caption)}", _causes(shown, rows)]
     parts += [_table(listed, names[:2]), hidden, pictures]
-    return CellPage("".join(parts), f"{shown.title}: {shown.caption}")
+    return CellPage("".join(parts), safe(f"{shown.title}: {shown.caption}"))
 
 
 def whole(shown: Comparison) -> str:
     """The page: every point, and a picture of each of the first metrics; it needs no other file."""
     rows = rows_of(shown)
     names = _names(rows)
-    title = html.escape(shown.title)
+    title = safe_html(shown.title)
     pictures = "".join(_picture(rows, one)._repr_html_() for one in names[:MOST_PLOTS])
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{html.escape(shown.caption)}</p>"
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{safe_html(shown.caption)}</p>"
         f"{_causes(shown, rows)}{_table(rows, names)}{pictures}</body></html>\n"
     )
 
@@ -97,12 +97,12 @@ def _causes(shown: Comparison, rows: Sequence[Row]) -> str:
         if job is not None and job.failure is not None and job.state is State.FAILED
     }
     listed = list(found.values())[:MOST_CAUSES]
-    return told + "".join(f"<p>{html.escape(words(point))}</p>{cause(failure)}" for point, failure in listed)
+    return told + "".join(f"<p>{safe_html(words(point))}</p>{cause(failure)}" for point, failure in listed)
 
 
 def _table(rows: Sequence[Row], names: Sequence[str]) -> str:
     heads = ["point", "state", "took", *names, "cost $"]
-    head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in heads)
+    head = "".join(f'<th style="text-align:left">{safe_html(name)}</th>' for name in heads)
     body = "".join(_row(row, names) for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -118,8 +118,8 @@ def _row(row: Row, names: Sequence[str]) -> str:
         values = [value for _, value in metrics.series(name)]
         figures.append(f"{short(values[-1])} {sparkline(values)}" if values else "")
     cells = [words(point), took, *figures, cost]
-    first, *others = (f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in cells)
-    dot = f'<td style="text-align:left;color:{colour}">&#9679; {html.escape(state)}</td>'
+    first, *others = (f'<td style="text-align:left">{safe_html(cell)}</td>' for cell in cells)
+    dot = f'<td style="text-align:left;color:{colour}">&#9679; {safe_html(state)}</td>'
     return f"<tr>{first}{dot}{''.join(others)}</tr>"
 
 

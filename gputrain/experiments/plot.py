@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import attrs
 
 from gputrain.metrics import short, sparkline, thinned
+from gputrain.terminal import safe, safe_html
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 28, 40
@@ -45,11 +45,11 @@ class Plot:
         """The picture."""
         drawn, left_out = self._drawn()
         if not drawn:
-            none = f"<text x='10' y='20' fill='currentColor'>no {html.escape(self.title)} yet</text>"
+            none = f"<text x='10' y='20' fill='currentColor'>no {safe_html(self.title)} yet</text>"
             return f"<svg{namespace} width='{WIDTH}' height='30'>{none}</svg>"
         frame = _Frame.around(drawn)
         note = f", {left_out} not above 0 left out" if left_out else ""
-        heading = html.escape(f"{self.title}{' (log)' if self.log else ''}{note}")
+        heading = safe_html(f"{self.title}{' (log)' if self.log else ''}{note}")
         size = f'width="{WIDTH}" height="{HEIGHT}" font-size="11" font-family="sans-serif"'
         parts = [
             f'<svg{namespace} {size} role="img" aria-label="{heading}" fill="currentColor">',
@@ -60,7 +60,7 @@ class Plot:
         for number, (label, points) in enumerate(drawn):
             colour = COLOURS[number % len(COLOURS)]
             path = " ".join(f"{int(x)},{y:.1f}" for x, y in frame.path(points, coarse))
-            name = html.escape(label)
+            name = safe_html(label)
             parts.append(
                 f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5">'
                 f"<title>{name}</title></polyline>"
@@ -80,16 +80,16 @@ class Plot:
         return drawn, left_out
 
     def __str__(self) -> str:
-        lines = [self.title]
+        lines = [safe(self.title)]
         for curve in self.curves:
             values = [y for _, y in curve.points]
-            lines.append(f"{curve.label}  {sparkline(values)}  {short(values[-1])}")
+            lines.append(f"{safe(curve.label)}  {sparkline(values)}  {short(values[-1])}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         named = "".join(
             f'<span style="margin-right:1em"><b style="color:{COLOURS[number % len(COLOURS)]}">&#9644;</b> '
-            f"{html.escape(curve.label)}</span>"
+            f"{safe_html(curve.label)}</span>"
             for number, curve in enumerate(self.curves[:NAMED])
         )
         more = len(self.curves) - NAMED

@@ -24,7 +24,16 @@ REPEATED = (408, 425, 429, 500, 502, 503, 504)
 PAUSES_S = (1, 2, 4, 8, 16, 0)
 TIMEOUT_S = 60
 
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else: the token would go along."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+OPENER = urllib.request.build_opener(Stay)
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), Stay)
 """For the metadata server: a proxy that stands in the environment would answer with its own identity."""
 
 
@@ -68,7 +77,7 @@ def call(
         sent = {"Authorization": "Bearer " + access_token(), "Content-Type": "application/octet-stream"}
         data = body() if callable(body) else body
         request = urllib.request.Request(url, data=data, headers={**sent, **dict(headers)}, method=method)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:
+        with OPENER.open(request, timeout=TIMEOUT_S) as reply:
             return reply.read() if take is None else take(reply)
 
     return repeated(once, url, accept)

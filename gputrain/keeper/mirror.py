@@ -22,6 +22,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
+from .cloud import CallFailed
 from .store import Changed, Item, Store
 from .whole import Wholeness, is_written
 
@@ -46,6 +47,7 @@ DRAFT = ".gputrain-mirror-%d.part"
 
 NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP)
 """A file system's words for a name that cannot be a file here: ``a`` beside ``a/b``, or too long."""
+REFUSED = 400
 
 
 class Mirror:
@@ -62,8 +64,9 @@ class Mirror:
         """Path -> what the file and the object were when they were last the same."""
         self.there: Dict[str, Item] = {}
         """The objects as they were listed last."""
-        self.left_out: Dict[str, str] = {}
-        """Path -> generation of objects that cannot be files here, each said once."""
+        self.left_out: Dict[str, Any] = {}
+        """Path -> generation of an object that cannot be a file here, or stamp of a file that cannot be an
+        object there; each is said once."""
         self._threads = ThreadPoolExecutor(THREADS)
         self._drafts = itertools.count()
         self._listed_at = 0.0
@@ -126,8 +129,8 @@ class Mirror:
             complain(f"{path} was being written when its process was killed: the bucket keeps what it has")
 
     def is_alike(self, path: str, stamp: Any) -> bool:
-        """Whether a file is in the bucket as it is."""
-        return path in self.alike and self.alike[path][0] == stamp
+        """Whether a file is in the bucket as it is, or cannot be."""
+        return stamp in (self.alike.get(path, (None,))[0], self.left_out.get(path))
 
     def each(self, do: Callable[[str], Any], paths: Iterable[str]) -> None:
         """Do something for many files at once. Raises the first OSError."""
@@ -155,6 +158,11 @@ class Mirror:
                 self.alike[path] = stamp, self.store.send(path, file, is_whole)
         except (FileNotFoundError, Changed):
             return
+        except CallFailed as error:
+            if error.code != REFUSED:
+                raise
+            self.left_out[path] = stamp  # its name is no object's; all others still go, and their marker
+            complain(f"{path!r} cannot be an object in the bucket: {error}")
 
     def bring_all(self, paths: Iterable[str]) -> None:
         """Take objects into the folder, markers last."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import html
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +26,7 @@ from gputrain.gcp import MissingError
 from gputrain.retry import Policy
 from gputrain.spec import TrainingSpec
 from gputrain.tables import Table
-from gputrain.terminal import safe
+from gputrain.terminal import safe, safe_html
 
 _PROGRAMS = ("gcloud ", "docker ")
 """What a fix begins with that is a command as it stands."""
@@ -159,7 +158,7 @@ class Checks:
         return "\n".join([str(self.table), *self._remedies()])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        remedies = "\n".join(html.escape(fix) for fix in self.fixes)
+        remedies = "\n".join(safe_html(fix) for fix in self.fixes)
         mended = f"<p>What mends it:</p><pre>{remedies}</pre>" if remedies else ""
         return {"text/plain": str(self), "text/html": self.table._repr_html_() + mended}
 

@@ -5,7 +5,6 @@ Static html and SVG, readable in light and dark; ``text/plain`` beside it for ex
 
 from __future__ import annotations
 
-import html
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ import attrs
 from gputrain.backends.base import LogLine
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics
-from gputrain.terminal import safe
+from gputrain.terminal import safe, safe_html
 from gputrain.view import Snapshot, prefix, without_marks
 
 LINES = 20
@@ -101,9 +100,9 @@ class Notebook:
         log = "\n".join(self._tail)
         is_open = " open" if snapshot.failure is None and not snapshot.state.is_terminal else ""
         parts = [
-            f'<b style="color:{COLOURS.get(snapshot.state, "#1a73e8")}">{html.escape(snapshot.text)}</b>',
+            f'<b style="color:{COLOURS.get(snapshot.state, "#1a73e8")}">{safe_html(snapshot.text)}</b>',
             "" if snapshot.failure is None else cause(snapshot.failure),
-            f'<details{is_open}><summary>log</summary><pre style="{_MONO}">{html.escape(log)}</pre></details>'
+            f'<details{is_open}><summary>log</summary><pre style="{_MONO}">{safe_html(log)}</pre></details>'
             if log
             else "",
             self._drawing,
@@ -119,6 +118,6 @@ def cause(failure: Failure) -> str:
     """Why a job failed, for the top of its cell."""
     where = "" if failure.rank is None else f" on rank {failure.rank}"
     told = failure.traceback or "\n".join(failure.last_lines)
-    more = f'<pre style="{_MONO}">{html.escape(safe(told))}</pre>' if told else ""
+    more = f'<pre style="{_MONO}">{safe_html(told)}</pre>' if told else ""
     style = "border-left:4px solid #d93025;padding:4px 12px;margin:6px 0"
-    return f'<div style="{style}"><b>{html.escape(safe(failure.message))}</b>{where}{more}</div>'
+    return f'<div style="{style}"><b>{safe_html(failure.message)}</b>{where}{more}</div>'

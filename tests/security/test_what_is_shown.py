@@ -5,8 +5,12 @@ import io
 import json
 import os
 import pty
+import random
 import re
 from datetime import timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -15,12 +19,16 @@ from gputrain import view
 from gputrain.backends.base import JobRef, LogLine
 from gputrain.cli import screen
 from gputrain.errors import Fault, GputrainError, JobFailedError, SpecError
+from gputrain.experiments.comparison import Comparison
+from gputrain.experiments.page import page, rows_of, whole
+from gputrain.experiments.plot import Curve, Plot
 from gputrain.gcp.answer import answer_of_json
 from gputrain.job.result import ended, told
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.metrics import Metrics
 from gputrain.preflight.checks import Check, Checks, Finding
 from gputrain.tables import Table
+from gputrain.view.notebook import cause
 
 KNOWN = (
     "\x1b]52;c;Y2FuYXJ5\x07", "\x1b]0;title\x07", "\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\",
@@ -85,6 +93,29 @@ def shown(text):
     yield "Google's words", answer_of_json({"error": {"code": 403, "message": text}}).message
     yield "doctor", str(checks)
     yield "doctor's page", checks._repr_mimebundle_()["text/html"]
+    yield from pictures(text)
+
+
+def pictures(text):
+    """Experiments and metrics, which a person may also mail as a file."""
+    lines = ("GPUTRAIN_METRIC " + json.dumps({"step": step, text: 1.0 * step}) for step in range(3))
+    metrics = Metrics.read(lines)
+    yield "metrics", str(metrics)
+    yield "metrics' page", metrics._repr_mimebundle_()["text/html"]
+    for curves in ((), (Curve(label=text, points=((0, 1), (1, 2))),)):
+        plot = Plot(title=text, curves=curves)
+        yield "plot", str(plot)
+        yield "plot's page", plot._repr_html_()
+        yield "plot's file", plot.svg(namespace=' xmlns="http://www.w3.org/2000/svg"')
+    points = Comparison([({text: text, "a": text}, None)])
+    points.title = text
+    yield "comparison", str(points)
+    yield "comparison's page", points._repr_mimebundle_()["text/html"]
+    cell = page(points, rows_of(points))
+    yield "experiment's cell", cell.html
+    yield "experiment's cell in words", cell.text
+    yield "experiment's report", whole(points)
+    yield "cause's page", cause(failure(text))
 
 
 @pytest.mark.parametrize("text", KNOWN)
@@ -125,6 +156,98 @@ def test_a_document_for_programs_says_the_same_and_commands_nothing(text):
     assert commands(out.getvalue()) == []
 
 
+MARKUP = (
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "'><b onclick=x>", "</title><script>",
+    "</style><a href=javascript:x>", "]]><x>", "<!--", "-->", "&lt;b&gt;", "&#60;b&#62;", "<svg onload=x>",
+    "{{x}}", "${x}", "[red]x[/]", "[link=https://evil.example]x[/link]",
+)  # fmt: skip
+
+
+class Tags(HTMLParser):
+    """The tags of a page, and the names of their attributes."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.found = {("br", ())}  # an end of a line is one
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.found.add((tag, tuple(name for name, _ in attrs)))
+
+    def handle_comment(self, _):
+        self.found.add("comment")
+
+    def handle_decl(self, _):
+        self.found.add("declaration")
+
+
+def built(text):
+    pages = ("page", "file", "cell", "report")
+    return [(where, Tags(one).found) for where, one in shown(text) if where.endswith(pages)]
+
+
+PLAIN = built("a")
+
+
+def escapes(text):
+    """Where a text is more than text: it commands a terminal, or builds something in a page."""
+    found = {where for where, one in shown(text) if commands(one)}
+    return found | {where for (where, tags), (_, plain) in zip(built(text), PLAIN) if tags - plain}
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_no_text_builds_anything_in_a_page(text):
+    assert escapes(text) == set()
+
+
+def test_a_picture_of_any_text_is_a_file_that_can_be_read(tmp_path):
+    for text in (*KNOWN, *MARKUP):
+        plot = Plot(title=text, curves=(Curve(label=text, points=((0, 1), (1, 2))),))
+        plot.save(str(tmp_path / "a.svg"))
+        assert ElementTree.parse(tmp_path / "a.svg").getroot().tag.endswith("svg")
+
+
+def strings(count, seed=20261122):
+    """Hostile strings, drawn from one seed: commands, markup, quotes and letters of every kind, in pieces."""
+    dice = random.Random(seed)
+    pieces = [
+        *KNOWN,
+        *MARKUP,
+        *INVISIBLE,
+        *"\"'`$\\;|&<>\r\n\t\x1b]",
+        "a",
+        "loss",
+        "é",
+        "\U0001f680",
+        "\udfff",
+        "",
+    ]
+    for _ in range(count):
+        yield "".join(
+            dice.choice(pieces) if dice.random() < 0.8 else chr(dice.randrange(0x110000))
+            for _ in range(dice.randrange(1, 7))
+        )
+
+
+@pytest.mark.parametrize("count", [50, pytest.param(2000, marks=pytest.mark.soak)])
+def test_no_string_escapes_from_any_page_table_error_or_line(count):
+    assert {text: found for text in strings(count) if (found := escapes(text) | lines_obeyed(text))} == {}
+
+
+def lines_obeyed(text):
+    """Whether a terminal obeys a log line, or a document for programs says something else."""
+    out = Screen()
+    view.PlainLines(out).lines([LogLine(message=text, rank=0)])
+    document = io.StringIO()
+    with contextlib.redirect_stdout(document):
+        screen.tell_line({text: text})
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two halves make one
+    is_same = json.loads(document.getvalue()) == {whole: whole} or "\ufffd" in whole
+    bad = commands(out.getvalue(), colour=True) or commands(document.getvalue()) or not is_same
+    return {"line"} if bad else set()
+
+
 @pytest.mark.parametrize("text", KNOWN)
 def test_the_rich_view_on_a_real_terminal_obeys_nothing(text, monkeypatch):
     """What comes out of a pseudo-terminal holds what rich itself says, and nothing of the text's own."""
@@ -153,3 +276,9 @@ def drawn(text, monkeypatch):
             data += piece
     os.close(here)
     return data.decode("utf-8", "surrogateescape")
+
+
+def test_there_is_one_way_into_a_page():
+    source = Path(view.__file__).parents[1]
+    texts = {path.name: path.read_text() for path in source.rglob("*.py")}
+    assert [name for name, text in texts.items() if "html.escape" in text] == ["terminal.py"]

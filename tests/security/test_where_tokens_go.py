@@ -1,5 +1,9 @@
 """A token, and code, go to the address that its owner named, in no other form and to no other host."""
 
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
@@ -9,6 +13,7 @@ from urllib3.util import parse_url
 from gputrain.errors import AuthError, SpecError
 from gputrain.gcp import Access, Api, Endpoints
 from gputrain.gcp.endpoints import Address, is_channel_here, reach
+from gputrain.keeper import cloud
 
 HOSTILE = (
     "http://evil.example", "http://10.0.0.9", "http://evil.example\\@127.0.0.1:1",
@@ -86,3 +91,38 @@ def test_a_token_of_another_universe_does_not_go_to_google():
     addresses = {api.value: "https://x.partner.example" for api in Api if api is not Api.AIPLATFORM_GRPC}
     mine = Endpoints(**addresses, aiplatform_grpc="")
     assert Access(project="p", credentials=theirs, endpoints=mine).locked_credentials().valid
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("leads_away", ["storage", "metadata"])
+def test_in_the_job_a_token_follows_no_redirect_either(monkeypatch, code, leads_away):
+    asked = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.server.name, self.headers.get("Authorization")))
+            is_away = self.server.name == leads_away
+            self.send_response(code if is_away else 200)
+            if is_away:
+                self.send_header("Location", f"http://127.0.0.1:{servers['elsewhere'].server_port}/")
+            body = json.dumps({"access_token": "canary"}).encode()
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    servers = {
+        name: ThreadingHTTPServer(("127.0.0.1", 0), Server) for name in ("storage", "metadata", "elsewhere")
+    }
+    for name, server in servers.items():
+        server.name = name
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{servers['metadata'].server_port}")
+    with pytest.raises(cloud.CallFailed):
+        cloud.call("GET", f"http://127.0.0.1:{servers['storage'].server_port}/b/o")
+    for server in servers.values():
+        server.shutdown()
+        server.server_close()
+    assert "elsewhere" not in {name for name, _ in asked}

@@ -83,3 +83,22 @@ def test_a_linked_draft_is_not_written_through(mirror, tmp_path):
     made.fill()
     assert outside.read_bytes() == b"mine"
     assert (tmp_path / "folder" / "file").read_bytes() == b"theirs"
+
+
+ODD = (b"bad\xff", b"two\nlines", b"#?%2e&", "\u202e\x1b[2J".encode(), b"y" * 255, b"...")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_file_of_any_name_keeps_no_other_file_from_the_bucket(mirror, tmp_path, capsys, name):
+    made = mirror({})
+    for one in (name, b"model.pt"):
+        (tmp_path / "folder" / os.fsdecode(one)).write_bytes(b"1")
+    for _ in range(3):
+        made.round(is_last=True)
+    made.list()
+    sent = made.there.keys()
+    assert "model.pt" in sent
+    if name in ODD[:2]:  # no object may be called so
+        assert told(capsys).count("cannot be an object") == 1
+    else:
+        assert os.fsdecode(name) in sent
