@@ -43,6 +43,11 @@ ENTER = (
 LIMITS = ("memlock=-1", "stack=67108864")
 """What NVIDIA's images ask for: locked memory for RDMA, and deep stacks."""
 
+DEVICES = "/dev/infiniband", "/dev/dmabuf_import_helper"
+FOLDERS = "/usr/local/gib", "/var/lib/tcpxo", "/var/lib/tcpx", "/run/tcpx", "/dev/aperture_devices"
+"""What fast networks bring with them, on the VMs that have it: RDMA's devices, and NCCL's plugins.
+Sources: dstack's shim, cluster-toolkit's blueprints, Google's GKE installers, read 2026-11-22."""
+
 
 def fetch(image: str, call: Call) -> None:
     """Bring an image onto this VM; the login is forgotten afterwards. Raises Failed, and as ``call``."""
@@ -90,6 +95,8 @@ def words(
         *["docker", "run", "--rm", "--init", "--name", NAME, "--gpus", "all", "--network", "host"],
         *["--ipc", "host"],  # the VM's own shared memory, half of its RAM: data loaders pass batches in it
         *[word for limit in LIMITS for word in ("--ulimit", limit)],
+        *[word for path in DEVICES if os.path.exists(path) for word in ("--device", path)],
+        *[word for path in FOLDERS if os.path.isdir(path) for word in ("--volume", f"{path}:{path}")],
         *["--stop-timeout", "90", "--user", "0:0", "--volume", f"{root}:{root}", "--workdir", home],
         *["--entrypoint", python or "python3", image, "-c", ENTER, path, *argv],
     ]
@@ -97,7 +104,5 @@ def words(
 
 def run(call: Call, command: list[str], env: Mapping[str, str], given: bytes = b"") -> str | None:
     """Run a program that has to succeed; None, or what it said where it did not."""
-    if shutil.which(command[0]) is None:
-        raise Failed(f"there is no {command[0]}; take a boot image with docker and NVIDIA's toolkit")
     code, said = call(command, env, given)
     return said.strip()[-2000:] if code else None

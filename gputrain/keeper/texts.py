@@ -20,6 +20,7 @@ _VM = (
     "keeper/container.py",
     "keeper/disks.py",
     "keeper/errand.py",
+    "keeper/engine.py",
     "keeper/gpus.py",
     "keeper/install.py",
     "keeper/journal.py",

@@ -19,7 +19,7 @@ import time
 
 from gputrain.entrypoint import contract, processes
 
-from . import container, disks, gpus
+from . import container, disks, engine, gpus
 from .bucket import StatusBucket, right_to
 from .cloud import call, metadata
 from .journal import Journal, follow
@@ -121,6 +121,7 @@ class Vm:
         argv = ["-c", LOADER, ROOT, json.dumps(self.job["order"])]
         image = self.job["image"]
         if image:
+            engine.prepare(keeper.call, self.data if self._caches else None, self.journal.say)
             self.journal.say(f"pulling {image}")
             container.fetch(image, keeper.call)
             command = container.words(image, self.job["python"], argv, env, ROOT, self.home)

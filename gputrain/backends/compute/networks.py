@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.backends.compute import images
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.catalog import Shape, region_of
 from gputrain.errors import AccessError, Fault, Scope, SpecError, TransientError
@@ -164,7 +165,7 @@ def check_ways_out(access: Access, settings: ComputeSettings, order: Mapping[str
         return
     region = region_of(str(order["zone"]))
     job = order["job"]
-    for_what = needs_internet(job["image"], job["order"]["requirements"], job["env"])
+    for_what = needs_internet(settings, job["image"], job["order"]["requirements"], job["env"])
     name = settings.subnetwork or settings.network
 
     try:
@@ -177,10 +178,14 @@ def check_ways_out(access: Access, settings: ComputeSettings, order: Mapping[str
         raise _shut_in(settings, region, for_what)
 
 
-def needs_internet(image: str | None, requirements: Sequence[str], env: Mapping[str, str]) -> str:
+def needs_internet(
+    settings: ComputeSettings, image: str | None, requirements: Sequence[str], env: Mapping[str, str]
+) -> str:
     """What of a job comes from beyond Google; empty: nothing."""
     if image and not image.partition("/")[0].endswith(_GOOGLES):
         return f"the image {image}"
+    if image and not images.path_of(settings):
+        return "docker, which the boot images that are known do not have"
     if requirements and not _ELSEWHERE & set(env):
         return f"requirements ({', '.join(requirements)})"
     return ""

@@ -116,9 +116,9 @@ def _networks(
     first = () if settings.subnetwork is not None else (network(access, path, fix),)
     named = (settings.subnetwork or name, *settings.gpu_subnetworks)
     looks_out = settings.check_network and not settings.external_ip
-    for_what = (
-        networks.needs_internet(spec.image_name, spec.requirements, spec.env) if spec is not None else ""
-    )
+    for_what = ""
+    if spec is not None:
+        for_what = networks.needs_internet(settings, spec.image_name, spec.requirements, spec.env)
     return (
         *first,
         *(_subnetwork(access, settings, region, each) for region in regions for each in named),

@@ -97,10 +97,15 @@ def test_a_pull_that_keeps_failing_is_told_with_dockers_words_and_the_role(said,
     assert not os.path.exists(said()[0]["kept"])
 
 
-def test_a_vm_without_docker_asks_for_another_boot_image(said, monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(container.Failed, match="take a boot image with docker"):
-        container.fetch("docker.io/i", call)
+def test_devices_and_plugins_of_fast_networks_reach_the_container_where_they_are(tmp_path, monkeypatch):
+    (tmp_path / "gib").mkdir()
+    (tmp_path / "infiniband").mkdir()
+    monkeypatch.setattr(container, "DEVICES", (str(tmp_path / "infiniband"), "/nowhere"))
+    monkeypatch.setattr(container, "FOLDERS", (str(tmp_path / "gib"), "/nowhere"))
+    words = container.words("image:1", None, ["x"], {}, "/root-folder", str(tmp_path))
+    assert words[words.index("--device") + 1] == str(tmp_path / "infiniband")
+    assert f"{tmp_path / 'gib'}:{tmp_path / 'gib'}" in words
+    assert not any("/nowhere" in word for word in words)
 
 
 def test_values_stay_off_the_command_line_and_in_a_file_of_roots(tmp_path):
