@@ -6,6 +6,7 @@ to all may miss the child that it makes at that moment, and a system waits its w
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 
@@ -22,6 +23,11 @@ needs_walls = pytest.mark.skipif(REASON is not None, reason=f"no live VMs here: 
 def until(cloud: Cloud, claim: Callable[[], bool]) -> bool:
     """Wait for something to happen in the emulated world."""
     return cloud.clock.wait_for(claim, PATIENCE_S)
+
+
+def nap(seconds: int) -> str:
+    """A command that sleeps, told from those of another run on this computer."""
+    return f"sleep {seconds}.{os.getpid()}"
 
 
 def running(command: str) -> list[str]:

@@ -43,10 +43,10 @@ def test_a_signal_or_a_closed_terminal_ends_it_with_its_files(number: signal.Sig
         found = re.search(r"at (http\S+);", process.stdout.readline())
         assert found is not None
         url = f"{found[1]}/_emulator/add_bucket"
-        assert requests.post(url, json={"name": "my-bucket"}, timeout=10).ok
+        assert requests.post(url, json={"name": "my-bucket"}, timeout=60).ok
         assert list(tmp_path.iterdir())
         process.send_signal(number)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     assert not list(tmp_path.iterdir())
 
 
@@ -57,6 +57,6 @@ def test_nohup_lets_it_outlive_its_terminal() -> None:
         assert found is not None
         process.send_signal(signal.SIGHUP)
         ask = f"{found[1]}/compute/v1/projects/my-project/zones/us-central1-a"
-        assert requests.get(ask, timeout=10).ok
+        assert requests.get(ask, timeout=60).ok
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from emulator.tests.live_guests import PATIENCE_S
 from gputrain_emulator.live import standins, why_no_walls
 from gputrain_emulator.live.guest_process import EXIT_REBOOT, PATH, Guest, GuestError, Setup
 
@@ -20,6 +21,7 @@ REASON = why_no_walls()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"no live guests here: {REASON}")
 
 Start = Callable[..., Guest]
+FINISHED = "Finished running startup scripts"
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield begin
     for guest in guests:
         guest.pull_the_plug()
-        guest.wait(10)
+        guest.wait(PATIENCE_S)
 
 
 def serial(guest: Guest) -> str:
@@ -57,15 +59,25 @@ def serial(guest: Guest) -> str:
     return guest.stdout.read().decode()
 
 
+def until_said(guest: Guest, words: str) -> str:
+    """What it prints until it has said so much."""
+    said = ""
+    while words not in said:
+        line = guest.stdout.readline().decode()
+        assert line, f"it is off, and said: {said}"
+        said += line
+    return said
+
+
 def test_every_power_command_switches_off_the_guest_that_said_it(start: Start) -> None:
     for command in ("poweroff", "halt", "shutdown -h now", "systemctl poweroff", "init 0", "/sbin/poweroff"):
         guest = start(startup_script=f"{command}\nexec sleep 60")
-        assert guest.wait(20) == 0, command
+        assert guest.wait(PATIENCE_S) == 0, command
 
 
 @pytest.mark.parametrize("command", ["reboot", "shutdown -r now", "systemctl reboot", "/usr/sbin/reboot"])
 def test_a_reboot_ends_in_another_boot(start: Start, command: str) -> None:
-    assert start(startup_script=f"{command}\nexec sleep 60").wait(20) == EXIT_REBOOT
+    assert start(startup_script=f"{command}\nexec sleep 60").wait(PATIENCE_S) == EXIT_REBOOT
 
 
 def test_the_real_power_commands_cannot_be_seen_by_any_path(start: Start) -> None:
@@ -110,21 +122,22 @@ def test_killing_everything_inside_leaves_this_computers_processes_alone(start: 
 
 def test_what_a_guest_writes_stays_on_its_disk_and_survives_a_reboot(start: Start) -> None:
     script = "cat /etc/emulated-marker /emulated/marker && poweroff\n"
-    script += "mkdir -p /emulated; touch /etc/emulated-marker; echo > /emulated/marker; reboot; exec sleep 60"
-    assert start(startup_script=script).wait(20) == EXIT_REBOOT
+    script += "mkdir -p /emulated; touch /etc/emulated-marker; echo kept > /emulated/marker; reboot\n"
+    script += "exec sleep 60"
+    assert start(startup_script=script).wait(PATIENCE_S) == EXIT_REBOOT
     assert not os.path.exists("/etc/emulated-marker")
     assert not os.path.exists("/emulated")
     again = start(startup_script=script)
     assert "startup-script: kept" in serial(again)
-    assert again.wait(20) == 0
+    assert again.wait(PATIENCE_S) == 0
 
 
 def test_lines_carry_the_runners_prefix_and_the_exit_status_ends_them(start: Start) -> None:
-    off = "(sleep 0.3; poweroff) > /dev/null 2>&1 &"
-    said = serial(start(startup_script=f"echo out; echo err >&2; printf 'no newline'; {off}"))
+    said = until_said(start(startup_script="echo out; echo err >&2; printf 'no newline'"), FINISHED)
     assert "google_metadata_script_runner[2]: startup-script: out\r\n" in said
     assert "startup-script: err\r\n" in said
     assert "startup-script: no newline\r\n" in said
+    assert said.index("no newline") < said.index("startup-script exit status 0")
 
 
 @pytest.mark.parametrize(
@@ -133,12 +146,9 @@ def test_lines_carry_the_runners_prefix_and_the_exit_status_ends_them(start: Sta
 )
 def test_the_exit_status_is_told_in_the_guest_agents_words(start: Start, status: int, words: str) -> None:
     guest = start(startup_script=f"exit {status}")
-    said = ""
-    while "Finished running startup scripts" not in said:
-        said += guest.stdout.readline().decode()
-    assert words in said
+    assert words in until_said(guest, FINISHED)
     guest.press_power_button()
-    assert guest.wait(20) == 0
+    assert guest.wait(PATIENCE_S) == 0
 
 
 def test_a_script_may_bring_its_own_interpreter(start: Start) -> None:
@@ -148,9 +158,7 @@ def test_a_script_may_bring_its_own_interpreter(start: Start) -> None:
 
 
 def test_the_serial_console_takes_raw_lines(start: Start) -> None:
-    assert "\nGPUTRAIN raw" in serial(
-        start(startup_script="echo 'GPUTRAIN raw' > /dev/ttyS0; sleep 0.2; poweroff")
-    )
+    assert "\nGPUTRAIN raw" in serial(start(startup_script="echo 'GPUTRAIN raw' > /dev/ttyS0; poweroff"))
 
 
 def test_names_and_gpus_are_the_guests_own(start: Start) -> None:
@@ -166,13 +174,11 @@ def test_the_power_button_runs_the_shutdown_script_before_the_last_sweep(start: 
     trap = "exec 2>/dev/null; trap 'echo got SIGTERM > /dev/console; exit 0' TERM"
     script = f"{trap}; echo ready; while :; do sleep 0.05; done"
     guest = start(startup_script=script, shutdown_script="echo going down", stop_grace_s=5.0)
-    said = ""
-    while "startup-script: ready" not in said:
-        said += guest.stdout.readline().decode()
+    said = until_said(guest, "startup-script: ready")
     guest.press_power_button()
     said += serial(guest)
     assert said.index("shutdown-script: going down") < said.index("got SIGTERM")
-    assert guest.wait(20) == 0
+    assert guest.wait(PATIENCE_S) == 0
 
 
 def test_a_unit_whose_failure_powers_off_does_so_and_a_clean_end_does_not(start: Start) -> None:
@@ -192,7 +198,7 @@ def test_a_unit_of_more_than_we_know_is_refused_by_name(start: Start, words: str
 
 def test_what_ignores_sigterm_is_killed_after_the_grace(start: Start) -> None:
     guest = start(startup_script="trap '' TERM; (setsid sleep 60 &); poweroff; sleep 60", stop_grace_s=0.2)
-    assert guest.wait(20) == 0
+    assert guest.wait(PATIENCE_S) == 0
 
 
 def _below(pid: int) -> set[int]:
@@ -209,7 +215,7 @@ def _below(pid: int) -> set[int]:
 
 
 def _wait_until(claim: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not claim() and time.monotonic() < deadline:
         time.sleep(0.01)
     return claim()
@@ -220,7 +226,7 @@ def test_pulling_the_plug_leaves_no_process(start: Start) -> None:
     assert _wait_until(lambda: len(_below(guest.pid)) >= 4)
     inside = _below(guest.pid)
     guest.pull_the_plug()
-    guest.wait(10)
+    guest.wait(PATIENCE_S)
     assert _wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in inside))
 
 
@@ -248,7 +254,7 @@ time.sleep(60)
 
 def test_a_container_has_no_machine_to_switch_off(start: Start) -> None:
     guest = start(kind="container", argv=["/bin/sh", "-c", "poweroff; /sbin/reboot; exit 7"])
-    assert guest.wait(20) == 7
+    assert guest.wait(PATIENCE_S) == 7
     assert "System has not been booted with systemd" in guest.stderr.read().decode()
 
 
@@ -257,11 +263,11 @@ def test_a_containers_status_is_its_commands(start: Start, walls: bool, tmp_path
     for command, status in (("exit 5", 5), ("kill -9 $$", 137), ("kill -ABRT $$", 134), ("true", 0)):
         argv = ["/bin/sh", "-c", command]
         guest = start(kind="container", argv=argv, walls=walls, directory="/" if walls else str(tmp_path))
-        assert guest.wait(20) == status, command
+        assert guest.wait(PATIENCE_S) == status, command
 
 
 def test_a_command_that_does_not_exist_is_127(start: Start) -> None:
-    assert start(kind="container", argv=["no-such-command"]).wait(20) == 127
+    assert start(kind="container", argv=["no-such-command"]).wait(PATIENCE_S) == 127
 
 
 def test_an_ordinary_process_takes_its_children_with_it(start: Start, tmp_path: Path) -> None:
@@ -270,7 +276,7 @@ def test_an_ordinary_process_takes_its_children_with_it(start: Start, tmp_path: 
     assert _wait_until(lambda: len(_below(guest.pid)) >= 3)
     inside = _below(guest.pid)
     guest.pull_the_plug()
-    guest.wait(10)
+    guest.wait(PATIENCE_S)
     assert _wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in inside))
 
 

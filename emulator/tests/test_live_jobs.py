@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator.tests.live_guests import needs_walls, running, until
+from emulator.tests.live_guests import PATIENCE_S, nap, needs_walls, running, until
 from emulator.tests.vertex_jobs import a_job, a_pool, client_of, create
 from gputrain_emulator import Cloud
 from gputrain_emulator.live import ClusterNames, LiveMode
@@ -52,18 +52,18 @@ def text(entries: list[Any]) -> str:
 
 
 def test_a_job_succeeds_when_its_primary_does(live: Cloud) -> None:
-    job = submit(live, (1, "echo primary"), (2, "sleep 70"))
+    job = submit(live, (1, "echo primary"), (2, nap(70)))
     assert ends(live, job, State.SUCCEEDED)
     assert "primary" in text(lines(live, job, "workerpool0-0"))
-    assert until(live, lambda: not running("sleep 70"))
+    assert until(live, lambda: not running(nap(70)))
 
 
 def test_a_failing_replica_fails_the_job_by_name_and_status(live: Cloud) -> None:
-    job = submit(live, (1, "sleep 71"), (1, "exit 9"))
+    job = submit(live, (1, nap(71)), (1, "exit 9"))
     assert ends(live, job, State.FAILED)
     assert job.life.error is not None
     assert "The replica workerpool1-0 exited with a non-zero status of 9." in job.life.error.message
-    assert until(live, lambda: not running("sleep 71"))
+    assert until(live, lambda: not running(nap(71)))
 
 
 def test_a_line_of_json_becomes_a_structured_entry(live: Cloud) -> None:
@@ -86,12 +86,12 @@ def test_every_replica_finds_itself_and_the_others_in_cluster_spec(live: Cloud) 
     )
     job = submit(
         live,
-        (1, script + "; sleep 0.5"),
+        (1, nap(74)),
         (2, script),
         env={"MINE": "yes"},
         base_output_directory={"output_uri_prefix": "gs://bucket/run"},
     )
-    assert ends(live, job, State.SUCCEEDED)
+    assert until(live, lambda: "spec=" in text(lines(live, job, "workerpool1-1")))
     said = text(lines(live, job, "workerpool1-1"))
     assert '"task": {"type": "workerpool1", "index": 1}' in said
     assert said.count(":2222") == 3
@@ -123,8 +123,8 @@ def test_service_names_resolve_inside_when_they_are_asked_for(live: Cloud) -> No
 import os, json, socket
 names = [name for pool in json.loads(os.environ["CLUSTER_SPEC"])["cluster"].values() for name in pool]
 print(*(socket.gethostbyname(name.split(":")[0]) for name in names), socket.gethostname())'"""
-    job = submit(live, (1, script + "; sleep 0.3"), (1, script))
-    assert ends(live, job, State.SUCCEEDED)
+    job = submit(live, (1, nap(75)), (1, script))
+    assert until(live, lambda: "cmle-training" in text(lines(live, job, "workerpool1-0")))
     said = text(lines(live, job, "workerpool1-0")).splitlines()[-1].split()
     assert all(address.startswith("127.") for address in said[:2])
     assert said[2].startswith("cmle-training-workerpool1-")
@@ -142,7 +142,7 @@ def test_a_crash_that_google_takes_for_its_own_starts_again(live: Cloud) -> None
 def test_cancelling_a_job_sends_sigterm_and_the_job_ends_when_all_are_gone(live: Cloud) -> None:
     job = submit(live, (1, "trap 'echo stopping; exit 0' TERM; echo up; while :; do sleep 0.02; done"))
     assert until(live, lambda: "up" in text(lines(live, job)))
-    client_of(live, "rest").cancel_custom_job(name=job.name, timeout=10, retry=None)
+    client_of(live, "rest").cancel_custom_job(name=job.name, timeout=PATIENCE_S, retry=None)
     assert ends(live, job, State.CANCELLED)
     assert "stopping" in text(lines(live, job))
 
@@ -163,7 +163,7 @@ def test_live_mode_refuses_a_clock_that_stands_still(cloud: Cloud) -> None:
 def test_what_a_replica_wrote_under_gcs_outlives_a_preemption(live: Cloud) -> None:
     live.world.part(Storage).add_bucket("my-bucket")
     vertex = live.world.part(Vertex)
-    script = "cd /gcs/my-bucket; cat saved && exit 0; (echo step 5 > draft; mv draft saved); sleep 72"
+    script = f"cd /gcs/my-bucket; cat saved && exit 0; (echo step 5 > draft; mv draft saved); {nap(72)}"
     job = submit(live, (1, script), scheduling={"strategy": "SPOT"})
     stored = vertex.world.part(Storage).objects
     assert until(live, lambda: "saved" in [one.name for one in stored.walk("my-bucket")])
@@ -171,17 +171,17 @@ def test_what_a_replica_wrote_under_gcs_outlives_a_preemption(live: Cloud) -> No
     assert ends(live, job, State.SUCCEEDED)
     assert "step 5" in text(lines(live, job))
     assert stored.get("my-bucket", "saved").content.read() == b"step 5\n"
-    assert until(live, lambda: not running("sleep 72"))
+    assert until(live, lambda: not running(nap(72)))
 
 
 @needs_walls
 def test_replicas_share_what_they_see_under_gcs(live: Cloud) -> None:
     live.world.part(Storage).add_bucket("my-bucket")
     wait = "until [ -e /gcs/my-bucket/word ]; do sleep 0.05; done; cat /gcs/my-bucket/word"
-    job = submit(live, (1, wait), (1, "echo hello > /gcs/my-bucket/word; sleep 73"))
+    job = submit(live, (1, wait), (1, f"echo hello > /gcs/my-bucket/word; {nap(73)}"))
     assert ends(live, job, State.SUCCEEDED)
     assert "hello" in text(lines(live, job, "workerpool0-0"))
-    assert until(live, lambda: not running("sleep 73"))
+    assert until(live, lambda: not running(nap(73)))
 
 
 @needs_walls

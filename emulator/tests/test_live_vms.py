@@ -8,7 +8,7 @@ from typing import Any
 from google.cloud import compute_v1
 
 import gputrain_emulator
-from emulator.tests.live_guests import needs_walls, running, until
+from emulator.tests.live_guests import PATIENCE_S, nap, needs_walls, running, until
 from gputrain_emulator import Cloud
 from gputrain_emulator.live import LiveMode
 
@@ -37,14 +37,16 @@ def boot(cloud: Cloud, name: str, script: str, **changes: Any) -> Any:
         "scheduling": {"on_host_maintenance": "TERMINATE"},
         **changes,
     }
-    client.insert_unary(project=cloud.project, zone=ZONE, instance_resource=resource, timeout=10, retry=None)
+    client.insert_unary(
+        project=cloud.project, zone=ZONE, instance_resource=resource, timeout=PATIENCE_S, retry=None
+    )
     return client
 
 
 def serial(cloud: Cloud, name: str) -> str:
     client = compute_v1.InstancesClient(credentials=cloud.credentials, client_options=cloud.client_options)
     output = client.get_serial_port_output(
-        project=cloud.project, zone=ZONE, instance=name, timeout=10, retry=None
+        project=cloud.project, zone=ZONE, instance=name, timeout=PATIENCE_S, retry=None
     )
     return str(output.contents)
 
@@ -139,7 +141,7 @@ def test_a_reboot_runs_the_script_again_on_the_same_disk(live: Cloud) -> None:
 def test_a_stopped_vm_boots_again_with_its_disk_and_address(live: Cloud) -> None:
     client = boot(live, "vm-1", "cat /kept; hostname -I 2>/dev/null; echo mine > /kept; echo ready\n")
     assert says(live, "vm-1", "startup-script: ready")
-    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": 10, "retry": None}
+    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": PATIENCE_S, "retry": None}
     client.stop_unary(**names)
     assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
     client.start_unary(**names)
@@ -150,7 +152,7 @@ def test_a_stopped_vm_boots_again_with_its_disk_and_address(live: Cloud) -> None
 def test_a_vm_that_this_computer_cannot_bring_up_says_why_and_ends(live: Cloud) -> None:
     client = boot(live, "vm-1", "echo ready\n")
     assert says(live, "vm-1", "startup-script: ready")
-    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": 10, "retry": None}
+    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": PATIENCE_S, "retry": None}
     client.stop_unary(**names)
     assert until(live, lambda: status(live, "vm-1") == "TERMINATED")
     (machine,) = live.world.runtime.vms.values()  # type: ignore[attr-defined]  # this runtime is live mode
@@ -228,11 +230,10 @@ print(other.recv(99).decode(), flush=True)
 
 @needs_walls
 def test_deleting_a_vm_ends_its_processes(live: Cloud) -> None:
-    client = boot(live, "vm-1", "echo up; exec sleep 67\n")
+    client = boot(live, "vm-1", f"echo up; exec {nap(67)}\n")
     assert says(live, "vm-1", "startup-script: up")
-    client.delete_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=10, retry=None)
-    assert until(live, lambda: not live.compute.vms)
-    assert running("sleep 67") == []
+    client.delete_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=PATIENCE_S, retry=None)
+    assert until(live, lambda: not live.compute.vms and running(nap(67)) == [])
 
 
 @needs_walls
@@ -240,7 +241,7 @@ def test_a_name_that_is_used_again_begins_with_an_empty_disk(live: Cloud) -> Non
     script = "cat /mark; echo old > /mark; echo done\n"
     client = boot(live, "vm-1", script)
     assert says(live, "vm-1", "startup-script: done")
-    client.delete_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=10, retry=None)
+    client.delete_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=PATIENCE_S, retry=None)
     assert until(live, lambda: not live.compute.vms)
     boot(live, "vm-1", script)
     assert says(live, "vm-1", "startup-script: done")
@@ -251,7 +252,7 @@ def test_a_name_that_is_used_again_begins_with_an_empty_disk(live: Cloud) -> Non
 def test_a_reset_boots_again_on_the_same_disk(live: Cloud) -> None:
     client = boot(live, "vm-1", "cat /mark; echo old > /mark; echo done; exec sleep 60\n")
     assert says(live, "vm-1", "startup-script: done")
-    client.reset_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=10, retry=None)
+    client.reset_unary(project=live.project, zone=ZONE, instance="vm-1", timeout=PATIENCE_S, retry=None)
     assert says(live, "vm-1", "startup-script: old")
 
 
@@ -263,7 +264,7 @@ def test_a_change_of_metadata_reaches_a_vm_that_waits_for_it(live: Cloud) -> Non
     items = {"key": "word", "value": "before"}
     client = boot(live, "vm-1", script, items=[items])
     assert says(live, "vm-1", "startup-script: waiting")
-    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": 10, "retry": None}
+    names = {"project": live.project, "zone": ZONE, "instance": "vm-1", "timeout": PATIENCE_S, "retry": None}
     metadata = compute_v1.Metadata(
         items=[{"key": "word", "value": "after"}], fingerprint=client.get(**names).metadata.fingerprint
     )
@@ -277,9 +278,9 @@ def test_closing_the_cloud_leaves_nothing_behind() -> None:
         mode = LiveMode(cloud.world)
         cloud.attach(mode)
         cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 0.02
-        boot(cloud, "vm-1", "echo up > /root/file; (setsid sleep 68 &); echo up; exec sleep 69\n")
+        boot(cloud, "vm-1", f"echo up > /root/file; (setsid {nap(68)} &); echo up; exec {nap(69)}\n")
         assert says(cloud, "vm-1", "startup-script: up")
         folder = mode.folder
         assert folder.exists()
-    assert running("sleep 68") == running("sleep 69") == []
+    assert running(nap(68)) == running(nap(69)) == []
     assert not folder.exists()

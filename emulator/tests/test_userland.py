@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import gputrain_emulator
-from emulator.tests.live_guests import needs_walls, until
+from emulator.tests.live_guests import PATIENCE_S, needs_walls, until
 from emulator.tests.test_live_vms import ZONE, boot, says, serial, status
 from gputrain_emulator import Cloud
 from gputrain_emulator.live import USERLAND, LiveMode, why_no_userland
@@ -51,13 +51,13 @@ for _ in range(2):
     note(f"systemd-run {subprocess.run([*words, sys.executable, '-c', UNIT]).returncode}")
 note(f"active {subprocess.run(['systemctl', 'is-active', '--quiet', 'saver']).returncode}")
 print("x" * 65_535, flush=True)
-time.sleep(0.5)
 print("whole", flush=True)
 note("a line of 64 KiB with its end is fine")
 try:
     print("x" * 70_000, flush=True)
-    time.sleep(0.5)
-    print("after", flush=True)
+    while True:
+        time.sleep(0.05)
+        print("after", flush=True)
 except BrokenPipeError:
     note("a longer one breaks the pipe")
 open("/dev/console", "w").write("script up")
@@ -99,7 +99,12 @@ def test_a_script_and_a_unit_live_to_see_the_same(booted: Booted, userland: str)
     printed = serial(cloud, "vm-1")
     assert "startup-script: whole" in printed
     assert 'error while communicating with "startup-script" script: bufio.Scanner: token too long' in printed
-    names: dict[str, Any] = {"project": cloud.project, "zone": ZONE, "instance": "vm-1", "timeout": 10}
+    names: dict[str, Any] = {
+        "project": cloud.project,
+        "zone": ZONE,
+        "instance": "vm-1",
+        "timeout": PATIENCE_S,
+    }
     client.stop_unary(**names, retry=None)
     assert until(cloud, lambda: status_of(cloud) == "TERMINATED")
     client.start_unary(**names, retry=None)
@@ -116,14 +121,14 @@ def status_of(cloud: Cloud) -> str:
 @needs_userland
 def test_a_userland_reboots_powers_off_and_is_reset_on_the_same_disk(booted: Booted) -> None:
     cloud = booted(USERLAND)
-    script = (  # a word to logind gets lost while the guest agent restarts it, a moment after the boot
-        "echo x >> /kept; echo boot $(wc -l < /kept); case $(wc -l < /kept) in"
-        " 1) sleep 2; systemctl reboot;; 2) sleep 600;; 3) sleep 2; systemctl poweroff;; esac\n"
+    script = (  # a word to logind gets lost while the guest agent restarts it: it is said until it is heard
+        "say() { while sleep 2; do systemctl $1; done; }; echo x >> /kept; echo boot $(wc -l < /kept);"
+        " case $(wc -l < /kept) in 1) say reboot;; 2) sleep 600;; 3) say poweroff;; esac\n"
     )
     client = boot(cloud, "vm-1", script)
     assert says(cloud, "vm-1", "startup-script: boot 2")
     assert status(cloud, "vm-1") == "RUNNING"
-    client.reset_unary(project=cloud.project, zone=ZONE, instance="vm-1", timeout=10, retry=None)
+    client.reset_unary(project=cloud.project, zone=ZONE, instance="vm-1", timeout=PATIENCE_S, retry=None)
     assert says(cloud, "vm-1", "startup-script: boot 3")
     assert until(cloud, lambda: status_of(cloud) == "TERMINATED")
     kinds = [operation.document["operationType"] for operation in cloud.compute.operations.values()]
@@ -135,22 +140,27 @@ def test_machines_with_a_userland_reach_each_other_the_cloud_and_nobody_else(
     booted: Booted, tmp_path: Path
 ) -> None:
     cloud = booted(USERLAND)
-    serve = "import socket\nwith socket.create_server(('', 2222)) as s: s.accept()[0].sendall(b'hello')\n"
+    serve = """#!/usr/bin/env python3
+import socket
+with socket.create_server(("", 2222)) as server:
+    print("listening", flush=True)
+    server.accept()[0].sendall(b"hello")
+"""
     ask = """#!/opt/conda/bin/python3
 import json, os, socket, urllib.request
 def read(path):
     ask = urllib.request.Request("http://metadata.google.internal/computeMetadata/v1/" + path)
     ask.add_header("Metadata-Flavor", "Google")
-    return urllib.request.urlopen(ask, timeout=10).read().decode()
+    return urllib.request.urlopen(ask, timeout=60).read().decode()
 interface = json.loads(read("instance/network-interfaces/0/?recursive=true"))
 own = socket.gethostbyname(socket.gethostname())
 print("same address", own == interface["ip"], flush=True)
 with open("/sys/class/net/eth0/address") as file:
     print("same interface", file.read().strip() == interface["mac"], flush=True)
 name = "vm-1.%s.c.my-project.internal" % read("instance/zone").rpartition("/")[2]
-print("other says", socket.create_connection((name, 2222), 10).recv(99).decode(), flush=True)
+print("other says", socket.create_connection((name, 2222), 60).recv(99).decode(), flush=True)
 url = os.environ["STORAGE_EMULATOR_HOST"] + "/storage/v1/b?project=my-project"
-print("cloud says", json.loads(urllib.request.urlopen(url, timeout=10).read())["kind"], flush=True)
+print("cloud says", json.loads(urllib.request.urlopen(url, timeout=60).read())["kind"], flush=True)
 import torch
 print("torch", torch.ones(2).sum().item(), flush=True)
 try:
@@ -158,8 +168,8 @@ try:
 except OSError as error:
     print("nobody else", flush=True)
 """
-    boot(cloud, "vm-1", f"#!/usr/bin/env python3\n{serve}")
-    assert says(cloud, "vm-1", "Found startup-script")
+    boot(cloud, "vm-1", serve)
+    assert says(cloud, "vm-1", "startup-script: listening")
     boot(cloud, "vm-2", ask)
     for words in ("same address True", "same interface True", "other says hello", "torch 2.0", "nobody else"):
         assert says(cloud, "vm-2", words), serial(cloud, "vm-2")[-2000:]
@@ -174,6 +184,20 @@ def test_closing_a_cloud_leaves_no_userland_behind(booted: Booted) -> None:
     cloud.close()
     listed = subprocess.run(["podman", "ps", "--all"], capture_output=True, text=True, check=True).stdout
     assert f"gputrain-emulator-{os.getpid()}" not in listed
+
+
+@needs_userland
+def test_a_unit_is_over_with_its_last_process_whoevers_child_that_is(booted: Booted) -> None:
+    cloud = booted(USERLAND)
+    script = (
+        "systemd-run --unit=late -p TimeoutStopSec=infinity sleep 600\n"
+        "group=$(systemctl show --property=ControlGroup --value late)\n"
+        "bash -c \"trap 'sleep 1; exit' TERM; echo slow; while :; do sleep 0.1; done\" & sleep 1\n"
+        "for kind in '' /systemd; do echo $! > /sys/fs/cgroup$kind$group/cgroup.procs; done\n"
+        "systemctl stop late; echo it is over\n"
+    )
+    boot(cloud, "vm-1", script)
+    assert says(cloud, "vm-1", "startup-script: it is over"), serial(cloud, "vm-1")[-3000:]
 
 
 @needs_userland

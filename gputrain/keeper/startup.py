@@ -101,11 +101,15 @@ def runs() -> bool:
         return False
 
 
-def power_off() -> None:
-    """Ask until it happens: logind loses a word while the guest agent restarts it, right after a boot."""
-    while True:
-        subprocess.call(["poweroff"])
+def power_off(goes_down: bool = False) -> None:
+    """Ask until it happens: logind loses a word while the guest agent restarts it, right after a boot.
+
+    goes_down: ask once, as the system goes down already and waits for this process, its bill running.
+    """
+    subprocess.call(["poweroff"])
+    while not goes_down:
         time.sleep(10)
+        subprocess.call(["poweroff"])
 
 
 def say(what: str) -> None:

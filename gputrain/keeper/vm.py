@@ -207,13 +207,13 @@ def remove_self(vm: Vm, goes_down: bool) -> None:
         vm.journal.say(
             f"this VM may not delete itself ({error}): it is powered off, and removed later", "WARNING"
         )
-    end_bill()
+    end_bill(goes_down)
 
 
-def end_bill() -> None:
+def end_bill(goes_down: bool = False) -> None:
     """End the bill for all of this VM but its disk: power it off; the system's signal ends this process."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    power_off()
+    power_off(goes_down)
 
 
 def run(vm: Vm) -> bool:

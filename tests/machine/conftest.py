@@ -68,14 +68,13 @@ def inside(cloud):
 
 @pytest.fixture
 def gone(cloud):
-    """Waits until no VM is left; how long that took."""
+    """Waits until no VM is left: each goes by itself, before systemd ends its unit after 110 s."""
 
     def wait(patience_s=60.0):
-        began = time.monotonic()
-        while cloud.compute.vms and time.monotonic() < began + patience_s:
+        until = time.monotonic() + patience_s
+        while cloud.compute.vms and time.monotonic() < until:
             time.sleep(0.05)
         assert not cloud.compute.vms
-        return time.monotonic() - began
 
     return wait
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from gputrain_emulator.live.guest_process import EXIT_REBOOT, GuestError
+from gputrain_emulator.live.release_agent import ReleaseAgent
 
 POWER_BUTTON = signal.SIGRTMIN + 4  # systemd(1): start poweroff.target
 AGAIN_S = 1.0
@@ -36,6 +37,7 @@ class Boot:
             time.sleep(0.01)
         self.pid = int(pidfile.read_text())
         self._first = os.pidfd_open(self.pid)
+        self._agent = ReleaseAgent(self.pid)
         self._pressed: threading.Thread | None = None
         self.stdout = _Console(cast(io.BufferedReader, self._process.stdout))
 
@@ -58,6 +60,7 @@ class Boot:
         """Let go of its console, once it has ended."""
         self.pull_the_plug()
         self._process.wait()
+        self._agent.close()
         if self._pressed is not None:
             self._pressed.join()
         self.stdout.close()

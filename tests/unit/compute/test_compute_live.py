@@ -316,8 +316,21 @@ def test_a_startup_script_that_is_run_again_by_hand_disturbs_nothing(cloud, road
     assert road.text(ref).count("again: 0 gputrain: this job runs here already") == 1
 
 
+UNTIL_GONE = """
+import os, time, urllib.error, urllib.request
+print("waiting", flush=True)
+while True:
+    try:
+        urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + "/storage/v1/b/my-bucket").read()
+        time.sleep(0.1)
+    except urllib.error.HTTPError as error:
+        assert error.code == 404
+        break
+"""
+
+
 def test_a_bucket_that_is_gone_mid_run_keeps_no_vm(cloud, road, spec):
-    ref = road.submit(spec("import time\nprint('waiting', flush=True)\ntime.sleep(4)"), job_id="gone-1")
+    ref = road.submit(spec(UNTIL_GONE), job_id="gone-1")
     road.until_said(ref, "waiting")
     gone = ApiError(404, "The specified bucket does not exist.", reason="notFound")
     order = cloud.fail("storage.*", Refuse(error=gone), times=None)
