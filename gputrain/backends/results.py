@@ -168,6 +168,8 @@ def of_agents(spec: TrainingSpec) -> dict[str, str]:
     asked = {contract.LAUNCHER: spec.launcher.value, contract.LOG_FORMAT: "json"}
     if spec.keep_outputs:
         asked[contract.KEEP_OUTPUTS] = "1"
+    if spec.min_nodes is not None:
+        asked[contract.MIN_NODES] = str(spec.min_nodes)
     if spec.hang_timeout is not None:
         asked[contract.HANG_TIMEOUT] = f"{spec.hang_timeout.total_seconds():g}"
     return asked

@@ -46,6 +46,7 @@ SPEC_FLAGS: tuple[tuple[str, str, str, type], ...] = (
     ("--hang-timeout", "TIME", "end it with the stacks of all ranks after so long a silence", str),
     ("--max-cost", "USD", "hard limit on the cost of the whole job", float),
     ("--max-restarts", "N", "restarts after preemption", int),
+    ("--min-nodes", "N", "go on with as few machines after losing one", int),
     ("--name", "NAME", "the job's name", str),
     ("--launcher", "WORD", "torchrun-env, tensorflow or none", str),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, Iterator, Optional, Tuple
 
@@ -46,6 +47,8 @@ class Run:
 
     def resume(self, allow_world_size_change: bool) -> int:
         """See `Session.resume`."""
+        is_elastic = bool(os.environ.get("GPUTRAIN_MIN_NODES")) and not self._exact
+        allow_world_size_change = allow_world_size_change or is_elastic
         if allow_world_size_change and self._exact:
             raise SessionError(
                 "another number of ranks never gives the same bits", fix="leave out exact_resume"

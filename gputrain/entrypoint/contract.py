@@ -112,6 +112,12 @@ HANG_TIMEOUT = _env(
     "",
     "seconds after which a job whose ranks say, report and step nothing is ended; empty: never",
 )
+MIN_NODES = _env(
+    "GPUTRAIN_MIN_NODES",
+    None,
+    "",
+    "as few nodes as the job may go on with: a session then resumes on another number of ranks; empty: all",
+)
 MASTER_PORT = _env("GPUTRAIN_MASTER_PORT", "--master-port", "", "port of rank 0's store; empty: a free one")
 LOCAL_ADDR = _env(
     "GPUTRAIN_LOCAL_ADDR", "--local-addr", "", "address the other nodes reach this one by; empty: found out"

@@ -78,7 +78,8 @@ def candidate_of(ask: Ask, spec: TrainingSpec) -> Candidate:
         raise ValueError(f"{way.gpu_count[:20]!r} is no count of GPUs")
     count = Fraction(way.gpu_count)
     model = ProvisioningModel(way.model) if way.model else None
-    price = None if ask.price_usd_h is None else ask.price_usd_h / spec.num_nodes
+    nodes = max(1, spec.num_nodes - way.missing_nodes)
+    price = None if ask.price_usd_h is None else ask.price_usd_h / nodes
     limit = spec.max_run_duration
     if spec.max_cost is not None and ask.price_usd_h:
         limit = min(limit, timedelta(seconds=int(spec.max_cost / ask.price_usd_h * 3600)))
@@ -90,7 +91,8 @@ def candidate_of(ask: Ask, spec: TrainingSpec) -> Candidate:
         place=way.place,
         region=way.region,
         provisioning_model=model,
-        num_nodes=spec.num_nodes,
+        num_nodes=nodes,
+        missing_nodes=spec.num_nodes - nodes,
         nproc_per_node=spec.nproc_per_node or max(1, int(count)),
         price=None if price is None else Price(usd_h=price, source="the record of the job", date=""),
         max_run_duration=limit,

@@ -13,6 +13,7 @@ stock come last; what a quota, a permission or a fact rules out is not tried at 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -247,14 +248,15 @@ def _named(answers: Sequence[Attempt]) -> dict[Market, int]:
 
 def _ruled_out(answers: Sequence[Attempt]) -> Callable[[Candidate], bool]:
     """What the answers rule out beyond doubt."""
-    markets: set[Market] = set()
+    markets: dict[Market, int] = {}
     places: set[Reach] = set()
     least: dict[Pool, float] = {}
     for one in answers:
         if one.outcome is Outcome.NO_ROOM:
-            markets.add(market_of(one.candidate))
-            if one.scope is Scope.REGION:
-                markets.add(region_market_of(one.candidate))
+            full = [market_of(one.candidate)]
+            full += [region_market_of(one.candidate)] if one.scope is Scope.REGION else []
+            nodes = one.candidate.num_nodes
+            markets.update({market: min(nodes, markets.get(market, nodes)) for market in full})
         elif one.outcome is Outcome.NO_QUOTA:
             pool = _pools(one.candidate)[one.scope is Scope.PROJECT]
             need = 0.0 if one.limit == 0 else need_of(one.candidate)
@@ -265,7 +267,8 @@ def _ruled_out(answers: Sequence[Attempt]) -> Callable[[Candidate], bool]:
     def is_out(one: Candidate) -> bool:
         if places and any(_reach(one, scope) in places for scope in _WIDTHS):
             return True
-        if markets and (market_of(one) in markets or region_market_of(one) in markets):
+        # where there was no room for a gang, there may be some for a smaller one
+        if any(one.num_nodes >= markets.get(found(one), math.inf) for found in (market_of, region_market_of)):
             return True
         # a quota that was too small for a job is too small for every job that needs as much of it
         return bool(least) and any(pool in least and need_of(one) >= least[pool] for pool in _pools(one))

@@ -85,6 +85,7 @@ def _way(value: object) -> Way:
         place=place(fields["place"]),
         region=place(fields["region"]),
         **{name: _text(fields[name]) for name in ("gpu", "gpu_count", "machine_type", "model")},
+        missing_nodes=_whole(fields.get("missing_nodes", 0)),
     )
 
 

@@ -50,6 +50,8 @@ class Way:
     machine_type: str
     model: str
     """Empty where nothing is sold."""
+    missing_nodes: int = 0
+    """How many fewer than the spec asks for."""
 
 
 @attrs.frozen(kw_only=True)

@@ -126,6 +126,7 @@ _ROWS = {
     "hang_timeout": _DURATION,
     "max_cost": Field(number(0, 1e9), "a positive number of US dollars", "max_cost=400"),
     "max_restarts": Field(whole(0, 1000), "a whole number from 0 to 1000", "max_restarts=3", is_needed=True),
+    "min_nodes": Field(whole(1, 1000), "a whole number from 1 to 1000", "min_nodes=2"),
     "name": Field(
         matching(NAME),
         "at most 49 small letters, digits and hyphens, starting with a letter",
@@ -224,6 +225,22 @@ def check_together(result: dict[str, Any], faults: FaultCollector) -> None:
         None,
         "reservation-bound needs a reservation",
         "reservation='my-reservation'",
+    )
+    least, nodes = result["min_nodes"], result["num_nodes"]
+    is_elastic = isinstance(least, int) and isinstance(nodes, int)
+    faults.check(
+        not is_elastic or least <= nodes,
+        "min_nodes",
+        least,
+        f"at most num_nodes={nodes}",
+        f"min_nodes={nodes}, or leave it out",
+    )
+    faults.check(
+        not is_elastic or bool(result["max_restarts"]),
+        "max_restarts",
+        result["max_restarts"],
+        "a job goes on with fewer nodes by starting again",
+        "max_restarts=10",
     )
     both = sorted(set(result["env"]) & set(result["secrets"]), key=str)
     faults.check(

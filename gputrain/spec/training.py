@@ -72,6 +72,8 @@ class TrainingSpec:
             silence of a healthy run, such as a checkpoint or an evaluation.
         max_cost: US dollars for the whole job, compiled into ``max_run_duration`` at the dated price.
         max_restarts: restarts after preemption or infrastructure failure.
+        min_nodes: after the loss of a node, go on with as few as these where there is no room for all, from
+            the last checkpoint; Compute Engine only, as elsewhere all come again. All unless given.
         labels: put on everything that is made.
         name: the job's name; one is made from the entry unless said.
         launcher: who starts the ranks; ``torchrun-env`` for scripts, modules and functions, ``none``
@@ -111,6 +113,7 @@ class TrainingSpec:
     hang_timeout: timedelta | None
     max_cost: float | None
     max_restarts: int
+    min_nodes: int | None
     labels: Mapping[str, str] = attrs.field(repr=_redacted)
     name: str | None
     launcher: Launcher

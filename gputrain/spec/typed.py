@@ -67,6 +67,7 @@ class PointFields(TypedDict, total=False):
     max_wait_duration: Duration | None
     hang_timeout: Duration | None
     max_restarts: int
+    min_nodes: int | None
     labels: Mapping[str, str] | None
     launcher: LauncherWord | None
 

@@ -15,8 +15,9 @@ import attrs
 from gputrain.backends.abilities import KeepsRecords, Recorder
 from gputrain.backends.base import Backend
 from gputrain.errors import RequestError, Scope
-from gputrain.planning import Attempt, Candidate, Outcome
+from gputrain.planning import Attempt, Candidate, Outcome, Supply, candidates
 from gputrain.records import Ask, Board, MemoryBoard, OvertakenError, Record, Way, ended
+from gputrain.spec import TrainingSpec
 
 TURN_S = 180.0
 """How old an ask must be before another process takes over that cannot repeat it: longer than any call that
@@ -215,6 +216,7 @@ def way_of(candidate: Candidate) -> Way:
         gpu_count=str(candidate.gpu_count),
         machine_type=candidate.machine_type,
         model=model.value if model else "",
+        missing_nodes=candidate.missing_nodes,
     )
 
 
@@ -222,6 +224,19 @@ def in_order(found: Iterable[Candidate], ways: Sequence[Way]) -> tuple[Candidate
     """Candidates in the order of a record's ladder; those that it does not know come last, as they were."""
     turns = {way: number for number, way in enumerate(ways)}
     return tuple(sorted(found, key=lambda one: turns.get(way_of(one), len(turns))))
+
+
+def ways_on(record: Record, spec: TrainingSpec, supplies: Sequence[Supply]) -> tuple[Candidate, ...]:
+    """The ways of a job that goes on, in the order of its record's ladder; of one that ran, also those with
+    as few nodes as it may have, once all those with more have refused it."""
+    least = spec.num_nodes if spec.min_nodes is None or not record.is_made else spec.min_nodes
+    sizes = {spec.num_nodes, *(spec.num_nodes - (1 << step) for step in range(10)), least}
+    found: list[Candidate] = []
+    for nodes in sorted((one for one in sizes if one >= least), reverse=True):
+        size = spec.replace(num_nodes=nodes, min_nodes=None)
+        some = in_order(candidates(size, supplies).candidates, record.ways)
+        found += [attrs.evolve(one, missing_nodes=spec.num_nodes - nodes) for one in some]
+    return tuple(found)
 
 
 def candidate_of(ask: Ask, found: Iterable[Candidate]) -> Candidate | None:

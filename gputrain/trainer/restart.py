@@ -20,11 +20,11 @@ from gputrain.causes import Blame
 from gputrain.errors import RequestError, Scope
 from gputrain.job.going import Step
 from gputrain.lifecycle import Observation, State
-from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, candidates
+from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
 from gputrain.planning.ladder import FIRST_REST, LONGEST_REST, Try
 from gputrain.records import CANCELLED, MADE, OvertakenError, Record, RecordError
 from gputrain.trainer.around import Placed, Staged, Surroundings, again
-from gputrain.trainer.claim import FULL_FOR_S, TURN_S, Claim, candidate_of, in_order, lately_refused
+from gputrain.trainer.claim import FULL_FOR_S, TURN_S, Claim, candidate_of, lately_refused, ways_on
 from gputrain.trainer.climb import Climb
 
 log = logging.getLogger("gputrain")
@@ -218,10 +218,8 @@ class Restart:
         spec = record.left
         if spec is None:
             return ()
-        wanted = candidates(
-            spec, [one.supply for one in self._around.backends.values() if self._is_able(one, record)]
-        )
-        return in_order(wanted.candidates, record.ways)
+        able = [one.supply for one in self._around.backends.values() if self._is_able(one, record)]
+        return ways_on(record, spec, able)
 
     def _ladder(self, following: Next, found: tuple[Candidate, ...]) -> Ladder:
         # Only a job that never ran passes its refusals on; one that was interrupted may go where it was.
@@ -257,6 +255,7 @@ class Restart:
         told = following.told
         if last.answer == MADE and placed is not None and placed.candidate is not None:
             told += " elsewhere" if placed.candidate.place != one.place else " there"
+            told += f", with {placed.candidate.num_nodes} nodes" * bool(placed.candidate.missing_nodes)
         outcome = _LATE.get(last.answer, Outcome.NO_ROOM)
         return (
             Attempt(candidate=one, at=self._around.now(), outcome=outcome, answer=told, scope=Scope.REGION),

@@ -61,7 +61,7 @@ class Logs:
             cursor: ``attempt/serial.offset,serial.offset...``, one pair a node; empty: the beginning.
             is_over: the present attempt writes no more.
         """
-        attempt, at = _read_cursor(cursor, len(gang.names))
+        attempt, at = _read_cursor(cursor, gang.most)
         is_past = is_over or attempt < gang.attempt
         settled = float("inf") if is_past else self.now() - SETTLES_S
         tails = [
@@ -103,6 +103,8 @@ class Logs:
         return _Tail(tuple(lines), 0)
 
     def _of_serial(self, gang: VmNames, rank: int, serial: int, offset: int) -> _Tail:
+        if rank >= len(gang.names):  # a node that the job goes on without
+            return _Tail((), serial)
         try:
             answer = self.calls.serial(gang.zone, gang.names[rank], serial)
         except MissingError:  # not there yet, or gone: its log object comes

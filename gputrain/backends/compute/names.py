@@ -64,6 +64,8 @@ class VmNames:
     names: tuple[str, ...]
     """By node rank."""
     nonce: str
+    most: int
+    """How many VMs the largest gang of the job had, this one or an earlier one."""
 
     @classmethod
     def of(cls, record: Record) -> VmNames:
@@ -76,6 +78,7 @@ class VmNames:
             zone=last.way.place,
             names=last.names,
             nonce=last.nonce,
+            most=max(len(ask.names) for ask in record.asks),
         )
 
     @classmethod
@@ -85,7 +88,7 @@ class VmNames:
         labels = resource.get("instanceProperties", resource)["labels"]
         return cls(
             job_id=request.ref.name, attempt=int(labels[LABEL_ATTEMPT]), zone=request.body["zone"],
-            names=request.names, nonce=labels[LABEL_GANG],
+            names=request.names, nonce=labels[LABEL_GANG], most=len(request.names),
         )  # fmt: skip
 
     def ssh_command(self, project: str, node_rank: int) -> str:

@@ -1,0 +1,105 @@
+"""A gang that may go on with fewer nodes does, where there is no room for all, and its bill says so."""
+
+import pytest
+
+from gputrain.errors import SpecError
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
+from tests.road import Road, supervised
+
+MACHINE = "g2-standard-4"
+ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
+
+
+@pytest.fixture
+def reclaimed(cloud, make, code):
+    """A job of three Spot nodes that lost one; there is room for so many in its first zone."""
+
+    def lose(room, **fields):
+        cloud.compute.settings.quotas = False
+        spec = TrainingSpec(
+            script=code, gpu="L4:1", machine_type=MACHINE, provisioning_model="spot", num_nodes=3,
+            max_run_duration="10h", **{"max_restarts": 3, **fields},
+        )  # fmt: skip
+        ref = Road(make()).submit(spec, job_id="bert-1")
+        cloud.clock.advance(120)
+        cloud.preempt("bert-1-0-1")
+        for zone in ZONES:
+            cloud.stock(zone, MACHINE, 0)
+        cloud.clock.advance(300)
+        for vm in list(cloud.compute.vms.values()):
+            make()._gangs.delete(vm.zone, vm.name)
+        cloud.clock.advance(300)
+        cloud.stock(ZONES[0], MACHINE, room)
+        return ref
+
+    return lose
+
+
+def names(cloud):
+    return sorted(vm.name for vm in cloud.compute.vms.values())
+
+
+def test_it_goes_on_with_as_many_as_there_is_room_for(cloud, make, reclaimed):
+    ref = reclaimed(2, min_nodes=1)
+    job = Trainer(make()).attach(ref.uri)
+    whole = job.candidate
+    job.refresh()
+    assert job.supervise()
+    assert names(cloud) == ["bert-1-1-0", "bert-1-1-1"]
+    assert job.candidate.num_nodes == 2
+    assert job.candidate.price_usd_h == pytest.approx(whole.price_usd_h * 2 / 3)
+    assert any("with 2 nodes" in one.answer for one in job.attempts)
+    other = Trainer(make()).attach(ref.uri)
+    other.refresh()
+    assert (other.candidate.num_nodes, other.attempt) == (2, 1)
+    assert other.attempts[0].candidate.num_nodes == 3
+
+
+def test_with_room_for_all_it_is_whole_again(cloud, make, reclaimed):
+    ref = reclaimed(3, min_nodes=1)
+    backend = make()
+    assert backend.observe(ref).state is State.INTERRUPTED
+    assert supervised(backend, ref)
+    assert names(cloud) == ["bert-1-1-0", "bert-1-1-1", "bert-1-1-2"]
+
+
+@pytest.mark.parametrize("fields", [{}, {"min_nodes": 2}])
+def test_with_room_for_less_than_it_may_have_it_waits(cloud, make, reclaimed, fields):
+    ref = reclaimed(1, **fields)
+    backend = make()
+    backend.observe(ref)
+    assert not supervised(backend, ref)
+    assert names(cloud) == []
+    assert make().observe(ref).state is State.INTERRUPTED
+
+
+def test_it_grows_again_with_its_next_start(cloud, make, reclaimed):
+    ref = reclaimed(2, min_nodes=1)
+    assert supervised(make(), ref)
+    cloud.clock.advance(120)
+    cloud.preempt("bert-1-1-0", to_stock=True)
+    cloud.clock.advance(300)
+    for vm in list(cloud.compute.vms.values()):
+        make()._gangs.delete(vm.zone, vm.name)
+    cloud.clock.advance(300)
+    cloud.stock(ZONES[0], MACHINE, 3)
+    assert supervised(make(), ref)
+    assert names(cloud) == ["bert-1-2-0", "bert-1-2-1", "bert-1-2-2"]
+
+
+def test_its_guests_are_told_so_that_sessions_reshard(make, code):
+    spec = TrainingSpec(script=code, gpu="L4:1", num_nodes=2, min_nodes=1, max_restarts=1)
+    request = Road(make()).request(spec)
+    assert request.body["job"]["env"]["GPUTRAIN_MIN_NODES"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [({"min_nodes": 3, "max_restarts": 1}, "min_nodes"), ({"min_nodes": 1}, "max_restarts")],
+)
+def test_what_cannot_be_is_refused(fields, field):
+    with pytest.raises(SpecError) as caught:
+        TrainingSpec(script="train.py", num_nodes=2, **fields)
+    assert [fault.field for fault in caught.value.faults] == [field]
