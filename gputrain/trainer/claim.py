@@ -18,10 +18,14 @@ from gputrain.errors import RequestError, Scope
 from gputrain.planning import Attempt, Candidate, Outcome, Supply, candidates
 from gputrain.records import Ask, Board, MemoryBoard, OvertakenError, Record, Way, ended
 from gputrain.spec import TrainingSpec
+from gputrain.times import Since
 
 TURN_S = 180.0
 """How old an ask must be before another process takes over that cannot repeat it: longer than any call that
 makes machines may take, its repetitions included."""
+
+STILL_S = 1.0
+"""How long after a read what was read is taken for what is written."""
 
 SURE_S = 15.0
 """How long after its own write a process need not look whether it is still its turn."""
@@ -77,6 +81,7 @@ class Claim:
         self._wrote_at: tuple[datetime, float] | None = None
         self._met: tuple[int, float] | None = None
         self._known_at: datetime | None = None
+        self._known_since: Since | None = None
         self.record: Record | None = None
 
     @property
@@ -102,6 +107,13 @@ class Claim:
                 return self.record
         return None
 
+    def is_still(self, record: Record) -> bool:
+        """Whether what was read is what is written: a long look may see what was withdrawn since."""
+        if self._known_since is None or self._known_since.seconds < STILL_S:
+            return True
+        there = self._home.read(self._job_id)
+        return there is not None and there.generation == record.generation
+
     def is_younger(self, record: Record, seconds: float) -> bool:
         """Whether a record that was read or written here is not so old yet, by this process's date."""
         if self._known_at is None:
@@ -112,6 +124,7 @@ class Claim:
     def _aged(self, record: Record) -> Record:
         """The record, as old as it certainly is: a service whose clock stands keeps nobody waiting."""
         now, self._known_at = self._monotonic(), self._now()
+        self._known_since = Since(lambda: self._now().timestamp(), self._monotonic)
         if self._met is None or self._met[0] != record.generation:
             self._met = record.generation, now
         return attrs.evolve(record, age_s=max(record.age_s, now - self._met[1]))

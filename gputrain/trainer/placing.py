@@ -102,6 +102,8 @@ class Placing:
             asked = self._recorder(record)
             try:
                 if asked.there(record) is not None:
+                    if not self._claim.is_still(record):
+                        continue
                     return self._taken_up(record)
             except CapacityError as error:  # it was taken, and then there were no machines
                 self._refused(record, error)

@@ -93,6 +93,14 @@ NAMED = {
             *_mishaps("A", "ctrl-c sent", 0, on="GET /o? prefix="),
         ),
     ),
+    "a key withdrawn and asked anew while another looked": _calm(
+        backends=("vertex",), ends=("done",),
+        clients=(_client("A", "submit", "watch"), _client("B", "watch", starts_s=1.0)),
+        mishaps=(
+            *_mishaps("A", "ctrl-c sent", 0, on="POST /customJobs"),
+            *_mishaps("B", "lost before", *range(6), on="GET /customJobs"),
+        ),
+    ),
     "a page of nothing for a job": _calm(
         backends=("vertex",), clients=(_client("A", "watch", "watch"),),
         mishaps=_mishaps("A", "list", *range(3, 40, 3)),

@@ -127,6 +127,12 @@ PLANTS = (
         instead="seen.state.is_terminal:",
     ),
     Plant(
+        name="a look that took long is believed",
+        module="gputrain.trainer.claim",
+        text="STILL_S = 1.0",
+        instead="STILL_S = 1e9",
+    ),
+    Plant(
         name="waits by a date that is set back",
         module="gputrain.times",
         text="return max(self._now() - date, self._monotonic() - steady)",

@@ -212,7 +212,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         if winner := self._outcome.superseded_by(seen):
             self._whereabouts.note(ref.name, f"{seen.resource.rpartition('/')[0]}/{winner}")
             seen = self._look(ref)
-        elif once.found_no_room(seen):  # somebody may have made it elsewhere by now
+        elif once.found_no_room(seen) or seen.was_undone:  # it may have been made anew by now
             seen = self._moved.get(ref.name, lambda: self._whereabouts.found_anew(ref))
         return self._outcome.observe(seen)
 

@@ -1,0 +1,198 @@
+"""Clients that are killed or interrupted at a random instant: real processes, forks of one that is loaded.
+
+    python -m tests.laws.struck_clients
+
+An instant is the n-th call that Python makes, in whichever thread: it falls between any two steps of a
+submit, a wait or a cancel, and on a busy machine as often as on a quiet one. Orders come a line each (JSON).
+"""
+
+import http.client
+import importlib
+import json
+import logging
+import mmap
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WORDS = [sys.executable, "-m", "tests.laws.struck_clients"]
+
+
+LOADED = (
+    "google.cloud.compute_v1", "google.cloud.aiplatform_v1.services.job_service", "gputrain.trainer",
+    "gputrain.backends.local", "gputrain.backends.vertex", "gputrain.backends.compute",
+)  # fmt: skip
+"""Once for all clients: else most instants fall into an import."""
+
+
+class Clients:
+    """The forking process, seen from a test."""
+
+    def __init__(self, **order):
+        self._order = order
+        self._nursery = subprocess.Popen(
+            WORDS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+
+    def live(self, key, acts, strikes=()):
+        """One client's life: its ``status``, what it ``said`` last, and what it counted."""
+        order = {**self._order, "key": key, "acts": acts, "strikes": strikes}
+        self._nursery.stdin.write(json.dumps(order) + "\n")
+        self._nursery.stdin.flush()
+        return json.loads(self._nursery.stdout.readline())
+
+    def close(self):
+        self._nursery.stdin.close()
+        self._nursery.wait(timeout=30)
+        self._nursery.stdout.close()
+
+
+class Counts:
+    """What a client has done so far, in memory that outlives it."""
+
+    NAMES = ("calls", "begun", "sent", "struck", "waited_ms")
+
+    def __init__(self):
+        self._memory = mmap.mmap(-1, 8 * len(self.NAMES))
+
+    def add(self, name, more=1):
+        at = 8 * self.NAMES.index(name)
+        value = struct.unpack_from("q", self._memory, at)[0] + more
+        struct.pack_into("q", self._memory, at, value)
+        return value
+
+    def told(self):
+        return dict(zip(self.NAMES, struct.unpack_from(f"{len(self.NAMES)}q", self._memory)))
+
+
+class Watch:
+    """Counts what this process does, and strikes it at its calls: ``[["SIGINT", 120], ["SIGINT", 150]]``."""
+
+    def __init__(self, counts, strikes):
+        self._counts = counts
+        self._left = sorted(((at, name) for name, at in strikes), reverse=True)
+        self._calls = 0
+        self._next = self._left[-1][0] if self._left else float("inf")
+
+    def begin(self):
+        threading.setprofile(self._called)
+        sys.setprofile(self._called)
+        put, get = http.client.HTTPConnection.putrequest, http.client.HTTPConnection.getresponse
+
+        def putrequest(*arguments, **named):
+            self._counts.add("begun")
+            self._go_on()
+            return put(*arguments, **named)
+
+        def getresponse(*arguments, **named):
+            self._counts.add("sent")
+            self._go_on()
+            return get(*arguments, **named)
+
+        http.client.HTTPConnection.putrequest = putrequest
+        http.client.HTTPConnection.getresponse = getresponse
+
+    def end(self):
+        self._left, self._next = [], float("inf")
+        sys.setprofile(None)
+        self._counts.add("calls", self._calls)
+
+    def waiting(self, sleep):
+        """That sleep, counted once this process was struck for the second time."""
+
+        def slept(seconds):
+            if self._counts.told()["struck"] > 1:
+                self._counts.add("waited_ms", int(seconds * 1000))
+            self._go_on()
+            sleep(seconds)
+
+        return slept
+
+    def _called(self, *_):
+        self._calls += 1
+        if self._calls >= self._next:
+            name = self._left.pop()[1]
+            self._next = self._left[-1][0] if self._left else float("inf")
+            self._counts.add("struck")
+            os.kill(os.getpid(), signal.Signals[name])
+
+    def _go_on(self):
+        if self._left:  # an interrupt that is raised while calls are counted ends the counting
+            sys.setprofile(self._called)
+
+
+def live(order, counts, write):
+    """Do what was ordered; the last words are the job's address, or why there is none."""
+    from gputrain.trainer import Trainer
+
+    watch, said = Watch(counts, order["strikes"]), "nothing"
+    backend, sleep = _backend(order, watch)
+    trainer = Trainer(backend, sleep=sleep)
+    watch.begin()
+    try:
+        job = trainer.submit(order["script"], **order["spec"], idempotency_key=order["key"])
+        said = job.uri
+        for act in order["acts"]:
+            job.wait(timeout=order["waits_s"], progress="none") if act == "wait" else job.cancel()
+    except KeyboardInterrupt as stop:
+        said = f"{said} KeyboardInterrupt {stop}"
+    except Exception as error:  # noqa: BLE001  # the test tells what it may be
+        said = f"{said} {type(error).__name__} {error}"
+    watch.end()
+    os.write(write, said.encode())
+
+
+def _backend(order, watch):
+    """The backend, and how it waits."""
+    if order["kind"] == "local":
+        from gputrain.backends.local import Local
+
+        time.sleep = watch.waiting(time.sleep)
+        return Local(gpus=0, root=order["root"]), time.sleep
+    from google.oauth2.credentials import Credentials
+
+    from gputrain.backends import registry
+    from gputrain.gcp import Endpoints
+    from tests.laws.crashing_clients import EmulatedTime
+
+    clock = EmulatedTime(order["url"])
+    sleep = watch.waiting(clock.sleep)
+    backend = registry.find(order["kind"])(
+        "my-project", regions=["us-central1"], bucket="gs://my-bucket", sleep=sleep, now=clock.now,
+        endpoints=Endpoints(**order["endpoints"]), credentials=Credentials(token=order["token"]),
+    )  # fmt: skip
+    return backend, sleep
+
+
+def main():
+    for name in LOADED:
+        importlib.import_module(name)
+    logging.getLogger("gputrain").setLevel(logging.CRITICAL)
+    for line in sys.stdin:
+        counts, (read, write) = Counts(), os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(read)
+            try:
+                live(json.loads(line), counts, write)
+            except BaseException:  # noqa: BLE001  # a Ctrl-C between two lines of this file
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        os.close(write)
+        _, status = os.waitpid(child, 0)
+        with os.fdopen(read) as last:
+            said = last.read() if os.waitstatus_to_exitcode(status) == 0 else ""
+        told = {"status": os.waitstatus_to_exitcode(status), "said": said, **counts.told()}
+        print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main()
