@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator
 
-from measure import Measure, medians, python_s, timed_s
+from measure import Measure, Spread, alternated, python_s, timed_s
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service, load
@@ -36,22 +36,22 @@ WARM: dict[str, Callable[[], object]] = {
 def measure() -> Iterator[Measure]:
     """Cold: whole processes, interleaved, with byte code at hand as after an installation. Warm: one call."""
     codes = [ATTRS, *COLD.values()]
-    wall = medians({code: lambda code=code: python_s(code) for code in codes}, rounds=25, warm_up=2)
+    took = alternated({code: lambda code=code: python_s(code) for code in codes}, rounds=25, warm_up=2)
     for question, code in COLD.items():
-        yield Measure(what=f"{question} cold / {ATTRS}", value=wall[code] / wall[ATTRS], target=1.8)
-    yield Measure(
-        what="a user's own tables, read and checked", value=_user_file_s() * 1000, target=5, unit="ms"
-    )
+        yield took.ratio(code, ATTRS).measure(f"{question} cold / {ATTRS}", target=1.8)
+    what = "a user's own tables, read and checked"
+    yield Spread.of_times(_user_file_s(), per=1e-3).measure(what, target=5, unit="ms")
     for question, ask in WARM.items():
         ask()
-        yield Measure(what=f"{question} warm", value=timed_s(ask, times=200) * 1000, target=1, unit="ms")
+        warm = Spread.of_times([timed_s(ask, times=40) for _ in range(5)], per=1e-3)
+        yield warm.measure(f"{question} warm", target=1, unit="ms")
 
 
-def _user_file_s() -> float:
+def _user_file_s() -> list[float]:
     """Seconds to read a file as large as the tables built in."""
     kept = tuple(row for row in load.built_in("places") if row[0] in load.LISTS)
     own = load.UserFile(read_on="2026-11-21", sources=(), places=kept, prices=load.built_in("prices"))
     with tempfile.NamedTemporaryFile("w", encoding="ascii") as file:
         file.write(load.written(own))
         file.flush()
-        return timed_s(lambda: load.sound(file.name), times=50)
+        return [timed_s(lambda: load.sound(file.name), times=10) for _ in range(5)]

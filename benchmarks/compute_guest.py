@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from measure import Measure, medians
+from measure import Measure, Spread, alternated
 
 import gputrain_emulator
 from gputrain import ComputeEngine, Job, Trainer
@@ -161,11 +161,10 @@ def to_first_line(userland: str, python: str) -> Measure:
     """The road of ours against torchrun by hand, on machines that stand in or boot."""
     with live(userland) as cloud:
         sides = {"ours": lambda: ours(cloud), "hand": lambda: by_hand(cloud, python)}
-        taken = medians(sides, rounds=ROUNDS)
-    note = f"{taken['ours']:.2f} s against {taken['hand']:.2f} s"
+        took = alternated(sides, rounds=ROUNDS)
     where = ", in a userland" if userland else ""
     what = f"VM boot to the script's first line, to torchrun in the startup script{where}"
-    return Measure(what=what, value=taken["ours"] / taken["hand"], target=1.3, note=note)
+    return took.ratio("ours", "hand").measure(what, target=1.3, note=took.note)
 
 
 def measure() -> Iterator[Measure]:
@@ -173,5 +172,7 @@ def measure() -> Iterator[Measure]:
     yield to_first_line("", "python3")
     if why_no_userland(USERLAND) is None:
         yield to_first_line(USERLAND, "/opt/conda/bin/python3")
-    yield Measure(what="preemption notice to SIGTERM at the ranks", value=notice(), target=1.0, unit="s")
-    yield Measure(what="an operation's end to its being seen", value=seen_late(), target=1.0, unit="s")
+    noticed = Spread.of_times([notice() for _ in range(ROUNDS)])
+    yield noticed.measure("preemption notice to SIGTERM at the ranks", target=1.0, unit="s")
+    late = Spread.of_times([seen_late() for _ in range(ROUNDS)])
+    yield late.measure("an operation's end to its being seen", target=1.0, unit="s")

@@ -7,12 +7,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import Measure, with_byte_code
+from measure import Measure, Rounds, Spread, with_byte_code
 
 IMPORT = "import time; a = time.perf_counter(); import gputrain.ddp; print(time.perf_counter() - a)"
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPT = """
-import json, statistics, sys, time
+import json, sys, time
 import torch
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, DistributedSampler
@@ -54,42 +54,41 @@ with ddp.session(device="cpu") as s:
             if number >= 10:
                 times[name].append(took)
     if s.is_main:
-        medians = {name: statistics.median(values) for name, values in {"asked": asked, **times}.items()}
-        Path(sys.argv[1]).write_text(json.dumps(medians))
+        Path(sys.argv[1]).write_text(json.dumps({"asked": asked, **times}))
 """
 
 
 def measure() -> Iterator[Measure]:
     """Plain, session's and exact steps take turns in the same ranks, so that load falls on all alike."""
-    yield Measure(what="import gputrain.ddp, warm byte code", value=1e3 * import_s(), target=30, unit="ms")
-    took = {name: 1e3 * seconds for name, seconds in ranks().items()}
-    yield Measure(what="should_stop(), 4 ranks", value=took["asked"], target=1.0, unit="ms")
+    imported = Spread.of_times(import_s(), per=1e-3)
+    yield imported.measure("import gputrain.ddp, warm byte code", target=30, unit="ms")
+    took = ranks()
+    asked = Spread.of_times(took.pop("asked"), per=1e-3)
+    yield asked.measure("should_stop(), 4 ranks", target=1.0, unit="ms")
+    steps = Rounds(took)
     for name, what in (("ours", "in a session"), ("exact", "with exact_resume")):
-        note = f"{took[name]:.1f} ms / {took['plain']:.1f} ms; 1.0 but for noise"
-        yield Measure(
-            what=f"step {what} / plain DDP, 4 ranks", value=took[name] / took["plain"], target=1.1, note=note
-        )
+        note = f"{steps.note}; 1.0 but for noise"
+        yield steps.ratio(name, "plain").measure(f"step {what} / plain DDP, 4 ranks", target=1.1, note=note)
 
 
-def import_s() -> float:
-    """The middle one of 15 fresh interpreters."""
-    times = [
+def import_s() -> list[float]:
+    """Fifteen fresh interpreters, after one that fills the cache of byte code."""
+    return [
         float(
             subprocess.run(
                 [sys.executable, "-c", IMPORT], env=with_byte_code(), capture_output=True, check=True
             ).stdout
         )
         for _ in range(16)
-    ]
-    return sorted(times[1:])[7]
+    ][1:]
 
 
-def ranks() -> dict[str, float]:
-    """Median seconds of a question and of each kind of step on four ranks."""
+def ranks() -> dict[str, list[float]]:
+    """Seconds of a question and of each kind of step on four ranks, in the order in which they were taken."""
     with tempfile.TemporaryDirectory() as folder:
         script, out = Path(folder, "train.py"), Path(folder, "out")
         script.write_text(SCRIPT)
         command = [sys.executable, "-m", "gputrain.entrypoint", "--nproc-per-node", "4", "--"]
         subprocess.run([*command, str(script), str(out), str(EXAMPLES)], check=True, capture_output=True)
-        found: dict[str, float] = json.loads(out.read_text())
+        found: dict[str, list[float]] = json.loads(out.read_text())
         return found

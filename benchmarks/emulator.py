@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import resource
-import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from measure import Measure, python_s
+from measure import Measure, Spread, alternated, peak_mib, python
+
+if TYPE_CHECKING:
+    import gputrain_emulator
 
 START = """
 import http.client
@@ -69,16 +70,16 @@ def job(name: str) -> dict[str, Any]:
     return {"displayName": name, "jobSpec": {"workerPoolSpecs": [POOL]}, "labels": {"run": "bench"}}
 
 
-def median_ms(connection: Connection, calls: list[tuple[str, str, Any]]) -> float:
-    """Median time of a call; every call must succeed."""
+def times_of(connection: Connection, calls: list[tuple[str, str, Any]]) -> Spread:
+    """Milliseconds of a call; every call must succeed."""
     times = []
     for call in calls:
         before = time.perf_counter()
         status, text = connection.ask(*call)
-        times.append(1000 * (time.perf_counter() - before))
+        times.append(time.perf_counter() - before)
         if status != 200:
             raise RuntimeError(f"{call[0]} {call[1]}: {status} {text[:300]!r}")
-    return statistics.median(times)
+    return Spread.of_times(times, per=1e-3)
 
 
 def crowd(port: int, threads: int, each: int) -> tuple[int, float]:
@@ -100,78 +101,51 @@ def crowd(port: int, threads: int, each: int) -> tuple[int, float]:
     return errors, threads * (each // 5) * 5 / (time.perf_counter() - before)
 
 
-def processor_s(program: str) -> float:
-    """Seconds of the processor that a process takes, the least of six: load has no part in it."""
-    times = []
-    for _ in range(6):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        python_s(program)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(times)
-
-
-Row = tuple[str, float, float, str]
-
-
 def measure() -> Iterator[Measure]:
-    """Each figure beside its limit."""
-    rows, per_second = figures()
-    for what, value, target, unit in rows:
-        note = f"{per_second:.0f} requests a second" if "threads" in what else ""
-        yield Measure(what=what, value=value, target=target, unit=unit, note=note)
-
-
-def figures() -> tuple[list[Row], float]:
-    """Figure, limit and unit of everything; and requests a second of the crowd."""
+    """Whole processes first, then one that serves."""
+    yield from cold()
     import gputrain_emulator
 
-    cold = min(python_s(START) for _ in range(6))
-    rows: list[Row] = [("a process from nothing over its first reply to its end", cold, 1.0, "s")]
-    rows.append(
-        (
-            "the processor's time of it, in times of `python -c pass`",
-            processor_s(START) / processor_s("pass"),
-            12,
-            "",
-        )
-    )
-    cloud = gputrain_emulator.start(rate_limits=False)
+    with gputrain_emulator.start(rate_limits=False) as cloud:
+        yield from serving(cloud)
+
+
+def cold() -> Iterator[Measure]:
+    """From nothing over the first reply to the end, imports and all."""
+    costs = [python(START) for _ in range(6)]
+    what = "a process from nothing over its first reply to its end"
+    yield Spread.of_times([one.wall_s for one in costs]).measure(what, target=1.0, unit="s")
+    sides = {"whole": lambda: python(START).processor_s, "pass": lambda: python("pass").processor_s}
+    took = alternated(sides, rounds=11)
+    what = "the processor's time of it, in times of `python -c pass`"
+    yield took.ratio("whole", "pass").measure(what, target=12, note=took.note)
+
+
+def serving(cloud: gputrain_emulator.Cloud) -> Iterator[Measure]:
+    """Single requests over one connection, and many at once; everything here is in this one process."""
     port = cloud.server.server_address[1]
     connection = Connection(port)
-    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    median_ms(connection, [("GET", AGGREGATED, None)])
-    rows.append(
-        (
-            "page of the aggregated machine types",
-            median_ms(connection, [("GET", AGGREGATED, None)] * 50),
-            5,
-            "ms",
-        )
-    )
-    median_ms(connection, [("GET", f"{ZONE}/machineTypes", None)] * 20_000)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
-    rows.append(("memory that 20,000 requests add", grown, 64, "MB"))
-    for metric in (
-        "CPUS",
-        "CPUS_ALL_REGIONS",
-        "INSTANCES",
-        "aiplatform.googleapis.com/custom_model_training_cpus",
-    ):
+    before_mib = peak_mib()
+    times_of(connection, [("GET", AGGREGATED, None)])
+    page = times_of(connection, [("GET", AGGREGATED, None)] * 50)
+    yield page.measure("page of the aggregated machine types", target=5, unit="ms")
+    times_of(connection, [("GET", f"{ZONE}/machineTypes", None)] * 20_000)
+    grown = peak_mib() - before_mib
+    yield Measure(what="memory that 20,000 requests add", value=grown, target=64, unit="MiB")
+    everywhere = "aiplatform.googleapis.com/custom_model_training_cpus"
+    for metric in ("CPUS", "CPUS_ALL_REGIONS", "INSTANCES", everywhere):
         cloud.quota(metric, 1e9)
     inserts = [("POST", f"{ZONE}/instances", vm(f"b-{n}")) for n in range(1000)]
-    rows.append(("insert, median", median_ms(connection, inserts), 1.5, "ms"))
+    yield times_of(connection, inserts).measure("insert", target=1.5, unit="ms")
     gets = [("GET", f"{ZONE}/instances/b-{n}", None) for n in range(1000)]
-    rows.append(("get, median", median_ms(connection, gets), 1.0, "ms"))
-    median_ms(connection, [("POST", JOBS, job(f"j-{n}")) for n in range(1000)])
+    yield times_of(connection, gets).measure("get", target=1.0, unit="ms")
+    times_of(connection, [("POST", JOBS, job(f"j-{n}")) for n in range(1000)])
     cloud.clock.advance(60)
-    page = [("GET", f"{ZONE}/instances", None)] * 9
-    rows.append(("page of 500 of 1,000 VMs", median_ms(connection, page), 50, "ms"))
-    page = [("GET", f"{JOBS}?pageSize=100", None)] * 9
-    rows.append(("page of 100 of 1,000 jobs", median_ms(connection, page), 50, "ms"))
+    vms = times_of(connection, [("GET", f"{ZONE}/instances", None)] * 9)
+    yield vms.measure("page of 500 of 1,000 VMs", target=50, unit="ms")
+    jobs = times_of(connection, [("GET", f"{JOBS}?pageSize=100", None)] * 9)
+    yield jobs.measure("page of 100 of 1,000 jobs", target=50, unit="ms")
     errors, per_second = crowd(port, 16, 625)
-    rows.append(("errors in 10,000 mixed requests, 16 threads", errors, 0, ""))
-    resident_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rows.append(("resident memory at its peak", resident_mb, 350, "MB"))
-    cloud.close()
-    return rows, per_second
+    note, what = f"{per_second:.0f} requests a second", "errors in 10,000 mixed requests, 16 threads"
+    yield Measure(what=what, value=errors, target=0, unit="", note=note)
+    yield Measure(what="resident memory at its peak", value=peak_mib(), target=350, unit="MiB")

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from measure import Measure, medians, with_byte_code
+import attrs
+from measure import Measure, Spread, alternated, with_byte_code
 
 SCRIPT = """
 import json, os, sys, time
@@ -40,7 +41,7 @@ if dist.get_rank() == 0:
 os._exit(0)
 """
 IDLE_S = 10.0
-ROUNDS = 5
+ROUNDS = 3
 
 Commands = list[tuple[list[str], dict[str, str]]]
 
@@ -70,14 +71,13 @@ def first_steps(
         steps[name].append(each)
         return at - began
 
-    seconds = medians({name: lambda name=name: first(name) for name in starts}, rounds=ROUNDS)
-    note = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
-    ratio = seconds["entrypoint"] / seconds["torchrun"]
-    yield Measure(what=f"first step / torchrun, {shape}", value=ratio, target=target_ratio, note=note)
-    ratio = min(steps["entrypoint"]) / min(steps["bare"])
-    yield Measure(
-        what=f"best step time / bare processes, {shape}", value=ratio, target=1.1, note="1.0 but for noise"
-    )
+    took = alternated({name: lambda name=name: first(name) for name in starts}, rounds=ROUNDS)
+    ratio = took.ratio("entrypoint", "torchrun")
+    yield ratio.measure(f"first step / torchrun, {shape}", target=target_ratio, note=took.note)
+    least = min(steps["entrypoint"]) / min(steps["bare"])
+    each = [a / b for a, b in zip(steps["entrypoint"], steps["bare"])]
+    spread = attrs.evolve(Spread.of([*each, least]), value=least)
+    yield spread.measure(f"best step time / bare processes, {shape}", target=1.1, note="1.0 but for noise")
 
 
 def finish(commands: Commands) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import Measure, medians, wall_s, with_byte_code
+from measure import Measure, Spread, alternated, cost_of
 
 from gputrain import Local, Trainer
 
@@ -29,19 +29,22 @@ with open(os.path.join(sys.argv[1], os.environ["RANK"]), "w") as file:
 os._exit(0)
 """
 PARENT = """
-import json, resource, sys
+import json, sys
+sys.path.insert(0, sys.argv[4])
+from measure import peak_mib
 from gputrain import Local, Trainer
 job = Trainer(Local(gpus=0, root=sys.argv[1])).submit(sys.argv[2], nproc_per_node=2, args=[sys.argv[3]])
 job.wait(progress="none")
 job.result()
-print(json.dumps({"name": job.ref.name, "kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
+print(json.dumps({"name": job.ref.name, "mib": peak_mib()}))
 """
-ROUNDS = 5
+ROUNDS = 4
 
 
 def measure() -> Iterator[Measure]:
     """Submit to result of a 2-process all-reduce, interleaved with the same by hand and under torchrun."""
-    os.environ.update(with_byte_code(), GLOO_SOCKET_IFNAME="lo")  # Local sets it: a fair race gives it to all
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ.update(GLOO_SOCKET_IFNAME="lo")  # Local sets it: a fair race gives it to all
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "all_reduce.py")
         script.write_text(ALL_REDUCE)
@@ -69,21 +72,23 @@ def against_others(folder: str, script: str) -> Iterator[Measure]:
         return time.perf_counter() - began
 
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    runs = {"Local": local_s, "by hand": by_hand_s, "torchrun": lambda: wall_s([*torchrun, script, folder])}
-    wall = medians(runs, rounds=ROUNDS)
-    note = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in wall.items())
+    runs = {
+        "Local": local_s,
+        "by hand": by_hand_s,
+        "torchrun": lambda: cost_of([*torchrun, script, folder]).wall_s,
+    }
+    took = alternated(runs, rounds=ROUNDS)
     what = "submit to result of a 2-process all-reduce"
-    yield Measure(what=f"{what} / by hand", value=wall["Local"] / wall["by hand"], target=1.25, note=note)
-    yield Measure(what=f"{what} / torchrun", value=wall["Local"] / wall["torchrun"], target=0.8)
-    late = sorted(unseen)[len(unseen) // 2]
-    yield Measure(what="last rank's last act to result", value=late, target=0.1, unit="s", note="median")
+    yield took.ratio("Local", "by hand").measure(f"{what} / by hand", target=1.25, note=took.note)
+    yield took.ratio("Local", "torchrun").measure(f"{what} / torchrun", target=0.8, note=took.note)
+    yield Spread.of_times(unseen).measure("last rank's last act to result", target=0.1, unit="s")
 
 
 def one_client(folder: str, script: str) -> Iterator[Measure]:
     root = str(Path(folder, "jobs"))
-    words = [sys.executable, "-c", PARENT, root, script, folder]
+    words = [sys.executable, "-c", PARENT, root, script, folder, str(Path(__file__).parent)]
     client = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
-    yield Measure(what="peak memory of the client", value=client["kib"] / 1024, target=60, unit="MiB")
+    yield Measure(what="peak memory of the client", value=client["mib"], target=60, unit="MiB")
     left = processes_of(client["name"])
     yield Measure(
         what="processes left after job and client", value=len(left), target=0, unit="", note=str(left or "")

@@ -1,17 +1,14 @@
-"""One measured number and its target; timing by interleaved runs, so that load falls on all alike."""
+"""One measured number, its spread and its target; what is compared takes turns, as load changes."""
 
 from __future__ import annotations
 
-import atexit
-import functools
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -19,52 +16,117 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Measure:
-    """``value`` is held when it is at most ``target`` (both in ``unit``; ``x`` is a ratio in one run)."""
+    """``value`` is to be at most ``target``, both in ``unit``; ``x`` is a ratio in one run.
+
+    ``low`` and ``high`` are where half of the rounds lie; for times, ``low`` is the least: load only adds.
+    """
 
     what: str
     value: float
     target: float
     unit: str = "x"
     note: str = ""
+    low: float | None = None
+    high: float | None = None
 
     @property
-    def is_held(self) -> bool:
-        """Whether the target is reached."""
-        return self.value <= self.target
+    def verdict(self) -> str:
+        """``held``, ``NOT HELD``, or ``open``: the target lies within the spread, so that load may be why."""
+        if self.value <= self.target:
+            return "held"
+        return "NOT HELD" if self.low is None or self.low > self.target else "open"
 
 
-def medians(
-    runs: Mapping[str, Callable[[], float]], *, rounds: int = 5, warm_up: int = 1
-) -> dict[str, float]:
-    """The median of each run's own figure over interleaved rounds (a b c a b c ...)."""
+@attrs.frozen(kw_only=True)
+class Spread:
+    """Where the figures of some rounds lie."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, figures: Sequence[float]) -> Spread:
+        """The median, and where half of them lie."""
+        if len(figures) < 4:
+            return cls(value=statistics.median(figures), low=min(figures), high=max(figures))
+        low, value, high = statistics.quantiles(figures, n=4, method="inclusive")
+        return cls(value=value, low=low, high=high)
+
+    @classmethod
+    def of_times(cls, figures: Sequence[float], *, per: float = 1.0) -> Spread:
+        """As `of`, but down to the least, as load only adds; in units of ``per`` seconds."""
+        found = cls.of(figures)
+        return cls(value=found.value / per, low=min(figures) / per, high=found.high / per)
+
+    def measure(self, what: str, *, target: float, unit: str = "x", note: str = "") -> Measure:
+        """This, held against a target."""
+        return Measure(what=what, target=target, unit=unit, note=note, **attrs.asdict(self))
+
+
+@attrs.frozen
+class Rounds:
+    """What some runs took, round by round."""
+
+    figures: Mapping[str, Sequence[float]]
+
+    def ratio(self, one: str, other: str) -> Spread:
+        """Of one run to another, each within its own round."""
+        return Spread.of([a / b for a, b in zip(self.figures[one], self.figures[other])])
+
+    @property
+    def note(self) -> str:
+        """The medians, in seconds."""
+        return ", ".join(f"{name} {statistics.median(took):.3g} s" for name, took in self.figures.items())
+
+
+def alternated(runs: Mapping[str, Callable[[], float]], *, rounds: int = 5, warm_up: int = 1) -> Rounds:
+    """Each run's own figures over rounds that take turns in being first (a b c, c b a, ...)."""
     figures: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(warm_up + rounds):
-        for name, run in runs.items():
-            figure = run()
+        for name in runs if number % 2 else reversed(runs):
+            figure = runs[name]()
             if number >= warm_up:
                 figures[name].append(figure)
-    return {name: statistics.median(values) for name, values in figures.items()}
+    return Rounds(figures)
 
 
-def wall_s(command: Sequence[str], **kwargs: object) -> float:
-    """Seconds that a command takes from start to exit 0."""
+@attrs.frozen
+class Cost:
+    """What a whole process took, from its start to its end."""
+
+    wall_s: float
+    processor_s: float
+
+
+def cost_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
+    """Run a command to exit 0."""
     begin = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **kwargs)
-    return time.perf_counter() - begin
+    process = subprocess.Popen(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    said = process.stderr.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command} ended with {process.returncode}: {said.decode()[-2000:]}")
+    return Cost(time.perf_counter() - begin, used.ru_utime + used.ru_stime)
+
+
+def python(code: str) -> Cost:
+    """A fresh interpreter, with byte code at hand as after an installation."""
+    return cost_of([sys.executable, "-c", code], with_byte_code())
 
 
 def python_s(code: str) -> float:
-    """Seconds that a fresh interpreter takes, with byte code at hand as after an installation."""
-    return wall_s([sys.executable, "-c", code], env=with_byte_code())
+    """Seconds that a fresh interpreter takes."""
+    return python(code).wall_s
 
 
-@functools.cache
 def with_byte_code() -> dict[str, str]:
-    """This environment, with a cache of byte code that lasts as long as this process."""
-    cache = tempfile.mkdtemp(prefix="gputrain-byte-code-")
-    atexit.register(shutil.rmtree, cache)
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**env, "PYTHONPYCACHEPREFIX": cache}
+    """This environment, in which Python keeps its byte code where it lies, as after an installation."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def timed_s(call: Callable[[], object], *, times: int = 1) -> float:
@@ -73,6 +135,12 @@ def timed_s(call: Callable[[], object], *, times: int = 1) -> float:
     for _ in range(times):
         call()
     return (time.perf_counter() - begin) / times
+
+
+def peak_mib() -> float:
+    """The most memory that this process had; `getrusage` would count what its parent had when it forked."""
+    (line,) = (one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def calls_of_a_submit(seen: Sequence[Any]) -> Iterator[Measure]:

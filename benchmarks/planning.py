@@ -1,10 +1,9 @@
 """A plan from facts that are at hand, and the ladder that climbs it."""
 
-import statistics
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
-from measure import Measure, timed_s
+from measure import Measure, Spread, timed_s
 
 import gputrain_emulator
 from gputrain import CapacityError, ComputeEngine, ProvisioningModel, Trainer, TrainingSpec, VertexAI, catalog
@@ -55,7 +54,7 @@ def climbed(ladder: Ladder, steps: int) -> None:
         ladder = ladder.after(refused(step.candidate, CapacityError("full"), NOW))
 
 
-def of_a_trainer() -> tuple[float, int]:
+def of_a_trainer() -> tuple[Spread, int]:
     """Seconds that ``trainer.plan`` takes once its facts are cached, on both backends and everywhere."""
     shapes = catalog.shapes(service=Service.COMPUTE)
     regions = sorted({catalog.region_of(zone) for shape in shapes for zone in catalog.zones(shape)})
@@ -66,25 +65,23 @@ def of_a_trainer() -> tuple[float, int]:
         trainer = Trainer([kind(project="my-project", regions=regions, **reach) for kind in kinds])
         trainer.plan(SPEC)
         asked = len(cloud.requests)
-        seconds = statistics.median(timed_s(lambda: trainer.plan(SPEC)) for _ in range(ROUNDS))
+        took = Spread.of_times([timed_s(lambda: trainer.plan(SPEC)) for _ in range(ROUNDS)], per=1e-3)
         assert len(cloud.requests) == asked, "the facts were not warm"
-        return seconds, len(regions)
+        return took, len(regions)
 
 
 def measure() -> Iterator[Measure]:
     """Milliseconds, the median of a few rounds."""
     supply = market(40)
     found = planned(supply)
-    pure = statistics.median(timed_s(lambda: planned(supply)) for _ in range(ROUNDS))
+    pure = Spread.of_times([timed_s(lambda: planned(supply)) for _ in range(ROUNDS)], per=1e-3)
     what = f"plan over 3 GPU kinds x 4 models x 40 regions ({len(found):,} candidates), facts at hand"
-    yield Measure(what=what, value=pure * 1000, target=50, unit="ms")
+    yield pure.measure(what, target=50, unit="ms")
 
-    seconds, regions = of_a_trainer()
+    cached, regions = of_a_trainer()
     what = f"trainer.plan() on both backends, the {regions} regions that sell GPUs, facts cached"
-    yield Measure(what=what, value=seconds * 1000, target=50, unit="ms")
+    yield cached.measure(what, target=50, unit="ms")
 
     ladder = Ladder(candidates=found)
-    step = statistics.median(timed_s(lambda: climbed(ladder, 20)) / 20 for _ in range(3))
-    yield Measure(
-        what=f"one step of a ladder of {len(found):,} candidates", value=step * 1000, target=50, unit="ms"
-    )
+    step = Spread.of_times([timed_s(lambda: climbed(ladder, 20)) / 20 for _ in range(5)], per=1e-3)
+    yield step.measure(f"one step of a ladder of {len(found):,} candidates", target=50, unit="ms")

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from measure import Measure, medians, timed_s
+from measure import Measure, Spread, alternated, timed_s
 
 import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, TrainingSpec, VertexAI
@@ -56,15 +56,10 @@ def reading(cloud: gputrain_emulator.Cloud) -> Iterator[Measure]:
         url = f"{cloud.endpoints.compute}/compute/v1/projects/{cloud.project}/regions"
         return timed_s(lambda: access.get(url, action="list regions", policy=ONCE))
 
-    took = medians({"ours": ours, "slowest": slowest})
+    took = alternated({"ours": ours, "slowest": slowest})
     cloud.world.faults.clear()
-    note = f"{took['ours'] * 1000:.0f} ms, the slowest call {took['slowest'] * 1000:.0f} ms"
-    yield Measure(
-        what="their wall time, to that of the slowest",
-        value=took["ours"] / took["slowest"],
-        target=1.5,
-        note=note,
-    )
+    what = "their wall time, to that of the slowest"
+    yield took.ratio("ours", "slowest").measure(what, target=1.5, note=took.note)
 
 
 def planning(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
@@ -78,6 +73,6 @@ def planning(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
     wanted = candidates(spec, [compute.supply]).candidates
     compute.availability(wanted)
     calls = len(cloud.requests)
-    took_ms = 1000 * min(timed_s(lambda: compute.availability(wanted)) for _ in range(9))
+    took = Spread.of_times([timed_s(lambda: compute.availability(wanted)) for _ in range(9)], per=1e-3)
     note = f"{len(wanted)} candidates, {len(cloud.requests) - calls} calls"
-    yield Measure(what="facts of a warm plan, all regions", value=took_ms, target=25, unit="ms", note=note)
+    yield took.measure("facts of a warm plan, all regions", target=25, unit="ms", note=note)

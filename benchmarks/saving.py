@@ -1,18 +1,17 @@
 """What an asynchronous save costs the steps made while it is written."""
 
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import Measure, with_byte_code
+from measure import Measure, Rounds, with_byte_code
 
 MIB = 256
 SCRIPT = """
-import json, sys, time
+import json, statistics, sys, time
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
@@ -37,13 +36,15 @@ with ddp.session(device="cpu", checkpoint_dir=sys.argv[1], async_save=True) as s
 
     times = {"idle": [], "saving": [], "copy": []}
     for number in range(1, 5):
-        times["idle"] += [step() for _ in range(100)]
+        idle, saving = [step() for _ in range(100)], []
         begin = time.perf_counter()
         s.save(number)
         times["copy"].append(time.perf_counter() - begin)
         while not s.checkpoints.wait(0):
-            times["saving"].append(step())
-        times["idle"] += [step() for _ in range(100)]
+            saving.append(step())
+        idle += [step() for _ in range(100)]
+        times["idle"].append(statistics.median(idle))
+        times["saving"].append(statistics.median(saving))
     print(json.dumps(times))
 """
 
@@ -55,9 +56,6 @@ def measure() -> Iterator[Measure]:
         script.write_text(SCRIPT)
         command = [sys.executable, str(script), str(Path(folder, "checkpoints")), str(MIB)]
         done = subprocess.run(command, env=with_byte_code(), capture_output=True, check=True)
-    times = {name: statistics.median(values) for name, values in json.loads(done.stdout).items()}
-    note = (
-        f"{1e3 * times['saving']:.1f} ms / {1e3 * times['idle']:.1f} ms; a copy takes {times['copy']:.2g} s"
-    )
+    took = Rounds(json.loads(done.stdout))
     what = f"step while {MIB} MiB are saved / step"
-    yield Measure(what=what, value=times["saving"] / times["idle"], target=1.1, note=note)
+    yield took.ratio("saving", "idle").measure(what, target=1.1, note=took.note)

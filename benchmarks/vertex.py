@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from measure import Measure, calls_of_a_submit, medians, python_s
+from measure import Measure, Spread, alternated, calls_of_a_submit, python_s
 
 import gputrain_emulator
 from gputrain import GputrainError, Job, Trainer, VertexAI
@@ -23,8 +23,9 @@ from gputrain_emulator.vertex import Vertex
 from gputrain_emulator.vertex.states import Fate
 
 WATCHED = 1000
+LIMITED = 300
 THREADS = 64
-ROUNDS = 9
+ROUNDS = 31
 REGION = "us-central1"
 IMAGE = "pytorch-gpu.2-4.py310"
 START = """
@@ -108,9 +109,8 @@ def submitting(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]
         backend._jobs.create(REGION, body["customJob"])
         return time.perf_counter() - began
 
-    wall = medians({"ours": ours, "bare": bare}, rounds=ROUNDS)
-    note = ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in wall.items())
-    yield Measure(what="submit / the bare calls", value=wall["ours"] / wall["bare"], target=1.5, note=note)
+    took = alternated({"ours": ours, "bare": bare}, rounds=ROUNDS, warm_up=2)
+    yield took.ratio("ours", "bare").measure("submit / the bare calls", target=1.5, note=took.note)
 
 
 def from_nothing(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measure]:
@@ -121,12 +121,9 @@ def from_nothing(cloud: gputrain_emulator.Cloud, script: str) -> Iterator[Measur
         name: (lambda code=code: python_s((start + code).replace('token="x"', f"token={token!r}")))
         for name, code in (("gputrain", OURS), ("aiplatform.CustomJob", THEIRS))
     }
-    wall = medians(runs, rounds=5)
-    note = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in wall.items())
-    ratio = wall["gputrain"] / wall["aiplatform.CustomJob"]
-    yield Measure(
-        what="process start to submitted / aiplatform.CustomJob", value=ratio, target=0.5, note=note
-    )
+    took = alternated(runs, rounds=5)
+    ratio = took.ratio("gputrain", "aiplatform.CustomJob")
+    yield ratio.measure("process start to submitted / aiplatform.CustomJob", target=0.5, note=took.note)
 
 
 WATCHER = """
@@ -147,11 +144,14 @@ jobs = [trainer.attach(uri) for uri in uris]
 kib = tracemalloc.get_traced_memory()[0] / 1024 / len(jobs)
 tracemalloc.stop()
 [job.refresh() for job in jobs]
-began = time.process_time()
-for _ in range(rounds):
+cpu = []
+for number in range(rounds):
+    if number % 10 == 0:
+        cpu.append(0.0)
+    began = time.process_time()
     seconds[0] += each_s
     [job.refresh() for job in jobs]
-cpu = (time.process_time() - began) / (rounds * each_s)
+    cpu[-1] += (time.process_time() - began) / (10 * each_s)
 print(json.dumps({"kib": kib, "cpu": cpu, "threads": threading.active_count() - threads + 1}))
 """
 
@@ -182,7 +182,8 @@ def in_a_process_of_its_own(cloud: gputrain_emulator.Cloud, jobs: list[Job]) -> 
         [sys.executable, "-c", WATCHER], input=told, capture_output=True, text=True, check=True
     )
     cost = json.loads(done.stdout)
-    yield Measure(what="of a core, watching them", value=cost["cpu"] * 100, target=2, unit="%")
+    share = Spread.of_times(cost["cpu"], per=1e-2)
+    yield share.measure("of a core, watching them", target=2, unit="%")
     yield Measure(what="memory a watched job", value=cost["kib"], target=5, unit="KiB")
     yield Measure(what="threads of the watcher", value=cost["threads"], target=4, unit="")
 
@@ -223,7 +224,7 @@ def single(cloud: gputrain_emulator.Cloud, script: str) -> float:
 
 
 def limited() -> Iterator[Measure]:
-    """64 threads, a thousand jobs and 60 creates a minute, in the emulator's time."""
+    """64 threads, hundreds of jobs and 60 creates a minute, in the emulator's time."""
     with tempfile.TemporaryDirectory() as folder, gputrain_emulator.start() as cloud:
         script = Path(folder, "train.py")
         script.write_text("pass\n")
@@ -231,7 +232,7 @@ def limited() -> Iterator[Measure]:
         vertex = cloud.world.part(Vertex)
         vertex.set_limit("custom_model_training_nvidia_l4_gpus", 10**6, region=REGION)
         vertex.set_fate(Fate(run_s=float("inf")))
-        crew, keys = Sleepers(cloud.clock, threads=THREADS), iter(range(WATCHED))
+        crew, keys = Sleepers(cloud.clock, threads=THREADS), iter(range(LIMITED))
         trainer = Trainer(backend_of(cloud, sleep=crew.sleep))
         answers: Counter[str] = Counter()
 
@@ -254,8 +255,8 @@ def limited() -> Iterator[Measure]:
         made = Counter(one.document["displayName"] for one in vertex.jobs.values())
         wrong = [one for one in answers if not one.startswith("gputrain://")]
         minutes = f"{(cloud.clock.now() - began) / 60:.1f} minutes of the emulator's time"
-        what = f"of {WATCHED} submits by {THREADS} threads under 60 creates a minute"
-        lost = WATCHED - len(made) + len(wrong)
+        what = f"of {LIMITED} submits by {THREADS} threads under 60 creates a minute"
+        lost = LIMITED - len(made) + len(wrong)
         yield Measure(what=f"lost or refused {what}", value=lost, target=0, unit="", note=minutes)
         twice = sum(made.values()) - len(made)
         yield Measure(what=f"made twice {what}", value=twice, target=0, unit="")

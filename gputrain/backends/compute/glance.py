@@ -18,6 +18,9 @@ that go down, for records of jobs that wait for room. With the lists of VMs it i
 FEW = 4
 """Up to so many such jobs are looked at whenever somebody asks."""
 
+ENDED = 500
+"""Ends that are kept, each with its record of 14 KB: one that is forgotten is read again."""
+
 MOST = 10_000
 """Jobs that one process watches."""
 
@@ -37,7 +40,7 @@ class Glances:
     def __init__(self, looks: Looks, now: Callable[[], float]) -> None:
         self._looks = looks
         self._last: Kept[str, _Last] = Kept(most=MOST)
-        self._ended: Kept[str, _Last] = Kept()
+        self._ended: Kept[str, _Last] = Kept(most=ENDED)
         self._turns = Pace(each_s=CALL_S, few=FEW, now=now)
 
     def look(self, job_id: str, read: Callable[[], Record]) -> tuple[Record, Observation]:

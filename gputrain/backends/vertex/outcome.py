@@ -28,6 +28,9 @@ from gputrain.staging.upload import BucketPrefix
 REASON_COMES_WITHIN_S = 90.0
 """``customJob.error`` is filled in about a minute after the end. Source: Vertex AI's pages, 2026-11-20."""
 
+ENDS = 2000
+"""Ends that are kept at most, 2 KB each: one that is forgotten is worked out again."""
+
 
 class JobEnds:
     """What became of jobs; an end is worked out once."""
@@ -36,7 +39,7 @@ class JobEnds:
         self._access = access
         self._locks = locks
         self._restarts = Restarts(locks)
-        self._ends: Kept[str, Observation] = Kept()
+        self._ends: Kept[str, Observation] = Kept(most=ENDS)
         self._ended_since: Kept[str, float] = Kept()
         self._last: Kept[str, tuple[SeenJob, Observation]] = Kept(idle_s=120.0)
         self._winners: Kept[str, str] = Kept()

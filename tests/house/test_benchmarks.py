@@ -1,0 +1,54 @@
+"""The table of benchmarks: load widens a spread and moves no verdict, and one that breaks hides no other."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def measure(monkeypatch):
+    spec = importlib.util.spec_from_file_location("measure", BENCHMARKS / "measure.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "measure", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ([1.0, 1.1, 1.2, 1.3, 9.0], "held"),
+        ([1.0, 1.2, 1.6, 2.0, 3.0], "open"),
+        ([1.6, 1.7, 1.8, 1.9, 9.0], "NOT HELD"),
+    ],
+)
+def test_a_ratio_is_missed_only_where_its_whole_spread_is_above_the_target(measure, ratios, verdict):
+    rounds = measure.Rounds({"ours": [3 * one for one in ratios], "theirs": [3.0] * len(ratios)})
+    assert rounds.ratio("ours", "theirs").measure("x", target=1.5).verdict == verdict
+
+
+def test_a_time_is_missed_only_where_even_the_least_is_above_the_target(measure):
+    assert measure.Spread.of_times([0.09, 0.4, 0.5, 0.6, 0.7]).measure("x", target=0.1).verdict == "open"
+    assert measure.Spread.of_times([0.2, 0.4, 0.5, 0.6, 0.7]).measure("x", target=0.1).verdict == "NOT HELD"
+    assert measure.Measure(what="calls", value=7, target=6, unit="").verdict == "NOT HELD"
+
+
+def test_each_run_takes_turns_in_being_first(measure):
+    order = []
+    runs = {name: lambda name=name: order.append(name) or 1.0 for name in "ab"}
+    measure.alternated(runs, rounds=4, warm_up=1)
+    assert order == [*"ba", *"ab", *"ba", *"ab", *"ba"]
+
+
+def test_the_table_fits_80_columns_and_names_what_came_to_nothing():
+    words = [sys.executable, str(BENCHMARKS / "run.py"), "spec", "no_such_module"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "slowest of 500 malformed" in done.stdout
+    assert "no_such_module came to nothing: ModuleNotFoundError" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
