@@ -36,8 +36,9 @@ class FaultCollector:
         self.faults: list[Fault] = []
 
     def add(self, field: str, value: object, allowed: str, fix: str) -> None:
-        """Record that ``field`` holds ``value`` where only ``allowed`` will do."""
-        self.faults.append(Fault(field=field, value=shown(value, name=field), allowed=allowed, fix=fix))
+        """Record that ``field`` holds ``value`` where only ``allowed`` will do, and show no credential."""
+        told = {"field": redact(field), "allowed": redact(allowed), "fix": redact(fix)}
+        self.faults.append(Fault(value=shown(value, name=field), **told))
 
     def check(self, holds: bool, field: str, value: object, allowed: str, fix: str) -> None:
         """Record a fault unless ``holds``."""
@@ -72,9 +73,8 @@ class FaultCollector:
 
 def shown(value: object, *, name: str = "") -> str:
     """A value as an error may show it: short, and never a secret."""
-    if isinstance(value, str) and looks_secret(
-        value, name=name.rpartition("[")[2].rstrip("]'\"").lstrip("'\"")
-    ):
+    bare = name.rpartition("[")[2].strip("]'\"")
+    if isinstance(value, str) and looks_secret(value, name=bare):
         return HIDDEN
     text = redact(repr(value))  # before it is cut: half a credential has another form
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
@@ -156,9 +156,8 @@ def _refuse_call(
         faults.add("an argument", value, "one with its name", f"one of {', '.join(names)}")
     for name in set(named) - set(names):
         near = difflib.get_close_matches(name, names, n=1)
-        faults.add(
-            name, named[name], "no such argument", f"did you mean {near[0]}?" if near else "leave it out"
-        )
+        fix = f"did you mean {near[0]}?" if near else "leave it out"
+        faults.add(name, named[name], "no such argument", fix)
     given = {**named, **dict(zip(unnamed, arguments[1:]))}
     for name in names:
         row = rows.get(name)
@@ -168,11 +167,16 @@ def _refuse_call(
     faults.raise_if_any()
 
 
+def is_text(value: object) -> bool:
+    """Whether it is text that command lines and requests can carry: no NUL, and no half of a letter."""
+    return isinstance(value, str) and not re.search(r"[\0\ud800-\udfff]", value)
+
+
 def text(value: Any) -> str:
     """A text that says something."""
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
+    if not is_text(value) or not value.strip():
         raise ValueError
-    return value
+    return str(value)
 
 
 def path(value: Any) -> str:
@@ -212,10 +216,9 @@ def texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise ValueError
     for number, one in enumerate(value):
-        if not isinstance(one, str) or "\0" in one:
-            raise ValueError(
-                f"item {number} is {type(one).__name__}" if not isinstance(one, str) else f"item {number}"
-            )
+        if not is_text(one):
+            kind = "" if isinstance(one, str) else f" is {type(one).__name__}"
+            raise ValueError(f"item {number}{kind}")
     return tuple(value)
 
 
@@ -267,13 +270,6 @@ def number(low: float, high: float) -> Callable[[Any], float]:
     return read_number
 
 
-def yes_or_no(value: Any) -> bool:
-    """True or False, and nothing that merely counts as one."""
-    if not isinstance(value, bool):
-        raise ValueError
-    return value
-
-
 def one_of(kind: type[E]) -> Callable[[Any], E]:
     """One word of an enum, or its member."""
 
@@ -297,3 +293,7 @@ def instance(kind: type[Any]) -> Callable[[Any], Any]:
         return value
 
     return read_value
+
+
+yes_or_no = instance(bool)
+"""True or False, and nothing that merely counts as one."""

@@ -18,6 +18,7 @@ import attrs
 
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Fault, SpecError
+from gputrain.fields import shown
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.spec import GpuRequest, TrainingSpec
@@ -62,9 +63,9 @@ class JobRef:
         is_name = isinstance(uri, str) and uri.startswith(_SCHEME)
         parts = [unquote(part) for part in uri.removeprefix(_SCHEME).split("/")] if is_name else []
         if len(parts) not in (2, 4) or not all(parts):
-            form, fix = "gputrain://backend/project/place/name", "copy it from job.uri"
-            fault = Fault(field="uri", value=repr(uri), allowed=f"the form {form}", fix=fix)
-            raise SpecError(f"{uri!r} names no job: it must have the form {form}", faults=(fault,))
+            form = "gputrain://backend/project/place/name"
+            fault = Fault(field="uri", value=shown(uri), allowed=form, fix="copy it from job.uri")
+            raise SpecError(f"{fault.value} names no job: it must have the form {form}", faults=(fault,))
         project, place = parts[1:-1] or ("", "")
         return cls(backend=parts[0], project=project, place=place, name=parts[-1])
 

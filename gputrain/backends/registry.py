@@ -17,6 +17,7 @@ from typing import Any
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Attaches, Backend, JobRef
 from gputrain.errors import Fault, GputrainError, SpecError
+from gputrain.secrets import redact
 
 GROUP = "gputrain.backends"
 
@@ -99,7 +100,7 @@ def _distribution(row: metadata.EntryPoint) -> str:
 
 
 def _absent(name: str) -> SpecError:
-    known = names()
+    known, name = names(), redact(name)
     near = difflib.get_close_matches(name, known, n=1)
     fix = f"install the package that brings it: one with `{name} = ...` in its entry points {GROUP}"
     if near:

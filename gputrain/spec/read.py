@@ -15,6 +15,7 @@ from gputrain.catalog import ProvisioningModel
 from gputrain.fields import (
     FaultCollector,
     Field,
+    is_text,
     many,
     matching,
     named,
@@ -167,7 +168,7 @@ def _check_env(name: Any, value: Any, faults: FaultCollector) -> None:
         "rename it",
     )
     fix = f"env={{{name!r}: {str(value)!r}}}" if isinstance(value, (int, float)) else "give text"
-    faults.check(isinstance(value, str) and "\0" not in value, field, value, "text, without NUL", fix)
+    faults.check(is_text(value), field, value, "text, without NUL", fix)
 
 
 def _check_secret(name: Any, value: Any, faults: FaultCollector) -> None:
@@ -187,14 +188,13 @@ def _check_secret(name: Any, value: Any, faults: FaultCollector) -> None:
 
 def _check_label(name: Any, value: Any, faults: FaultCollector) -> None:
     field = f"labels[{name!r}]"
-    key_ok = isinstance(name, str) and bool(name.strip()) and "\0" not in name
+    key_ok = is_text(name) and bool(name.strip())
     faults.check(key_ok, field, name, "a key as text", "labels={'team': 'nlp'}")
     reserved = key_ok and name.startswith(RESERVED_LABEL)
     faults.check(
         not reserved, field, name, f"labels that start with {RESERVED_LABEL} are gputrain's own", "rename it"
     )
-    value_ok = isinstance(value, str) and "\0" not in value
-    faults.check(value_ok, field, value, "a value as text", "labels={'team': 'nlp'}")
+    faults.check(is_text(value), field, value, "a value as text", "labels={'team': 'nlp'}")
 
 
 def check_entry(result: dict[str, Any], given: Mapping[str, Any], faults: FaultCollector) -> None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def _hide(env: Mapping[str, str]) -> str:
-    return repr({name: HIDDEN if looks_secret(value, name=name) else value for name, value in env.items()})
+    hidden = {name: HIDDEN if looks_secret(value, name=name) else value for name, value in env.items()}
+    return redact(repr(hidden))
 
 
 def _redacted(value: object) -> str:
@@ -94,15 +95,15 @@ class TrainingSpec:
     command: tuple[str, ...] | None = attrs.field(repr=_redacted)
     function: Callable[[], object] | None
     args: tuple[str, ...] = attrs.field(repr=_redacted)
-    gpu: tuple[GpuRequest, ...]
+    gpu: tuple[GpuRequest, ...] = attrs.field(repr=_redacted)
     num_nodes: int
     nproc_per_node: int | None
     provisioning_model: tuple[ProvisioningModel, ...]
-    reservation: str | None
+    reservation: str | None = attrs.field(repr=_redacted)
     machine_type: str | None
     image: str | Image | None = attrs.field(repr=_redacted)
     env: Mapping[str, str] = attrs.field(repr=_hide)
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = attrs.field(repr=_redacted)
     source_dir: str | None = attrs.field(repr=_redacted)
     requirements: tuple[str, ...] = attrs.field(repr=_redacted)
     checkpoint_dir: str | None = attrs.field(repr=_redacted)

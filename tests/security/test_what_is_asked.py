@@ -1,0 +1,90 @@
+"""Whatever a spec says stands in a request where its field stands, letter by letter, and nowhere else."""
+
+import contextlib
+import json
+import re
+
+import pytest
+
+from gputrain import ComputeEngine, VertexAI
+from gputrain.backends.base import Bundle, Start
+from gputrain.errors import GputrainError
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
+from tests.security.test_what_is_shown import strings
+
+CLOUDS = (
+    ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket"),
+    VertexAI("my-project", region="us-central1", bucket="gs://my-bucket",
+             service_account="train@my-project.iam.gserviceaccount.com"),
+)  # fmt: skip
+IMAGE = "us-docker.pkg.dev/p/r/i@sha256:" + "0" * 64
+SECRET = "secret://projects/p/secrets/s/versions/1"
+FIELDS = {
+    "args": lambda text: (text, "last"), "env": lambda text: {"SAID": text},
+    "env name": lambda text: {text: "1"},
+    "labels": lambda text: {"team": text}, "label name": lambda text: {text: "nlp"}, "name": str, "gpu": str,
+    "image": str, "machine_type": str, "reservation": str, "requirements": lambda text: (text,),
+    "secrets": lambda text: {"KEY": text},
+    "secret name": lambda text: {text: SECRET},
+    "checkpoint_dir": lambda text: f"gs://my-bucket/{text}", "output_dir": str, "max_run_duration": str,
+    "provisioning_model": str, "launcher": str,
+}  # fmt: skip
+"""How a text is said in each field."""
+KEYS = {"env name": "env", "label name": "labels", "secret name": "secrets"}
+HARMLESS = {"args": ("said", "last"), "env": {"SAID": "said"}, "requirements": ("said",),
+            "checkpoint_dir": "gs://my-bucket/said"}  # fmt: skip
+
+
+def asked(backend, field, value):
+    """The body of the request for a job that says it; None where it is refused."""
+    try:
+        said = {"script": "train.py", "gpu": "L4:1", "image": IMAGE, KEYS.get(field, field): value}
+        spec = TrainingSpec(**said)
+        one = candidates(spec, [backend.supply]).candidates[0]
+        bundle = Bundle(
+            location="gs://my-bucket/code/abc.tar.gz", argv=("train.py", *spec.args), sha256="abc"
+        )
+        start = Start(spec=spec, candidate=one, job_id="train-x1", bundle=bundle, nonce="0123456789ab")
+        return backend.render(start).body
+    except (GputrainError, IndexError):  # nothing on offer has such a shape
+        return None
+
+
+def leaves(value, path=()):
+    """Each text of a document with where it stands; one that is JSON or a command's last word is opened."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from leaves(inner, (*path, name))
+    elif isinstance(value, (list, tuple)):
+        for number, inner in enumerate(value):
+            yield from leaves(inner, (*path, number))
+    else:
+        yield path, value
+
+
+@pytest.mark.parametrize("backend", CLOUDS, ids=lambda backend: backend.name)
+@pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.soak)])
+def test_a_text_changes_nothing_of_a_request_but_its_own_place(backend, count):
+    taken = dict.fromkeys(FIELDS, 0)
+    harmless = {field: dict(leaves(asked(backend, field, value))) for field, value in HARMLESS.items()}
+    for text in strings(count):
+        for field, said in FIELDS.items():
+            body = asked(backend, field, said(text))
+            if body is None:
+                continue
+            taken[field] += 1
+            if field not in HARMLESS:
+                assert re.fullmatch(r"[A-Za-z0-9_.-]+", text), (field, text)
+                continue
+            plain = harmless[field]
+            found = dict(leaves(body))
+            changed = {path: value for path, value in found.items() if plain.get(path) != value}
+            assert found.keys() == plain.keys(), (field, text)
+            own = {path: value.replace("said", text) for path, value in plain.items() if path in changed}
+            assert changed == own, (field, text)
+            json.dumps(body, ensure_ascii=False).encode()
+    assert taken["args"] == taken["env"] > 0
