@@ -6,6 +6,7 @@ They write lines of a log, and a result, which is read as a `Failure`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -139,6 +140,11 @@ def _kind(cause: Mapping[str, Any]) -> str:
     if known is causes.SIGNAL:
         known = SIGNALS.get(cause.get(contract.C_SIGNAL, ""), known)
     return kind if known is None else known.kind
+
+
+def lines_of(log: bytes) -> list[bytes]:
+    """The lines of a log, each with its end; a carriage return ends none."""
+    return log.splitlines(keepends=True) if b"\r" not in log else re.findall(rb"[^\n]*\n|[^\n]+$", log)
 
 
 def read_line(text: str, node_rank: int) -> LogLine:

@@ -234,14 +234,6 @@ class Access:
         """Ask for something to be made or done. Arguments and errors as of `reply`."""
         return self.document("POST", url, action=action, policy=policy, **options)
 
-    def put(self, url: str, *, action: str, policy: Policy = ONCE, **options: Any) -> Json:
-        """Put something in the place of what is there. Arguments and errors as of `reply`."""
-        return self.document("PUT", url, action=action, policy=policy, **options)
-
-    def patch(self, url: str, *, action: str, policy: Policy = ONCE, **options: Any) -> Json:
-        """Change fields of what is there. Arguments and errors as of `reply`."""
-        return self.document("PATCH", url, action=action, policy=policy, **options)
-
     def delete(self, url: str, *, action: str, policy: Policy = ONCE, **options: Any) -> None:
         """Remove something. Arguments and errors as of `reply`."""
         self.reply("DELETE", url, action=action, policy=policy, **options)

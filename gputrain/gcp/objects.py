@@ -152,9 +152,10 @@ class Objects:
         told = {**(metadata or {}), _WRITTEN_BY: mark}
         head = {"name": name, "contentType": content_type, "metadata": told}
         body, boundary = _multipart(head, data, content_type)
+        upload = f"{self.access.url(Api.STORAGE)}/upload/storage/v1/b/{self.bucket_name}/o"
         try:
             reply = self.access.reply(
-                "POST", self._upload_url, action=f"write {self._uri(name)}", policy=WRITE, data=body,
+                "POST", upload, action=f"write {self._uri(name)}", policy=WRITE, data=body,
                 params={"uploadType": "multipart", "ifGenerationMatch": if_generation, "fields": _FIELDS},
                 headers={"Content-Type": f"multipart/related; boundary={boundary}"}, check=self._info,
             )  # fmt: skip
@@ -226,10 +227,6 @@ class Objects:
     def _url(self, name: str) -> str:
         base = self.access.url(Api.STORAGE)
         return f"{base}/storage/v1/b/{self.bucket_name}/o/{quote(name, safe='')}"
-
-    @property
-    def _upload_url(self) -> str:
-        return f"{self.access.url(Api.STORAGE)}/upload/storage/v1/b/{self.bucket_name}/o"
 
 
 def _document(reply: Reply) -> Json:

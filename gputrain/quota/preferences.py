@@ -79,7 +79,7 @@ class Preferences:
         changed = {key: body[key] for key in ("quotaConfig", "contactEmail", "justification")}
         sent = {**changed, "etag": kept["etag"]} if kept.get("etag") else changed
         url = f"{self._host}/v1/{kept['name']}"
-        return self.access.patch(url, action="ask for another value", json=sent, policy=WRITE)
+        return self.access.document("PATCH", url, action="ask for another value", json=sent, policy=WRITE)
 
     def _same(self, name: str, body: Mapping[str, Any]) -> Json | None:
         """The preference that stands in the way: of our name, or another of the same quota and place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -71,7 +72,7 @@ class Reader:
         told = {source: found[key] for source in LimitSource if (key := self._key(source)) in found}
         answers = tuple(told.values())
         last = self._last
-        if last is not None and len(last[0]) == len(answers) and all(map(_is, last[0], answers)):
+        if last is not None and len(last[0]) == len(answers) and all(map(operator.is_, last[0], answers)):
             return last[1]
         book = Book(self._access.project, self._service, told)
         self._last = (answers, book)
@@ -126,7 +127,3 @@ def _figures(place: Json) -> dict[str, Figures]:
         if number(one.get("limit")) is not None:
             found[str(one.get("metric", ""))] = (number(one["limit"]), number(one.get("usage")))
     return found
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other

@@ -16,6 +16,7 @@ from pathlib import Path
 import attrs
 
 from gputrain.errors import CapacityError, PermissionDeniedError
+from gputrain.keeper import folder
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.reader import RecordError, read_record
 from gputrain.records.record import Record, written
@@ -55,14 +56,7 @@ class FolderBoard:
             now, generation = time.time(), record.generation + 1
             fresh = attrs.evolve(dated(record, now), generation=generation, written_at=now, age_s=0.0)
             document = {"generation": generation, "written_at": now, "record": json.loads(written(fresh))}
-            path = self._path(record.job_id)
-            draft = path.with_suffix(f".{os.getpid()}.new")
-            try:
-                with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                    file.write(json.dumps(document).encode())
-                os.replace(draft, path)
-            finally:  # on a full disk half of it would take the room of what comes next
-                draft.unlink(missing_ok=True)
+            folder.write_json(str(self._path(record.job_id)), document)
             return fresh
 
     def remove(self, record: Record) -> None:
@@ -115,10 +109,8 @@ class FolderBoard:
             if (there.generation if there else 0) != generation:
                 raise overtaken(name)
             (self._root / NOTES).mkdir(0o700, exist_ok=True)
-            path = self._root / NOTES / f"{name}.json"
-            draft = path.with_suffix(f".{os.getpid()}.new")
-            draft.write_bytes(b"%d\n%s" % (generation + 1, content))
-            os.replace(draft, path)
+            path = str(self._root / NOTES / f"{name}.json")
+            folder.write_whole(path, b"%d\n%s" % (generation + 1, content))
 
     def _there(self, job_id: str) -> Record | None:
         try:

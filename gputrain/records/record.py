@@ -126,6 +126,12 @@ class Record:
         return self.asks[-1] if self.asks else None
 
     @property
+    def latest(self) -> Ask:
+        """The same of a record that has one, as each has once machines were asked for."""
+        assert self.asks, "a record without an ask speaks of nothing that was made"
+        return self.asks[-1]
+
+    @property
     def attempt(self) -> int:
         """Which start of the job the latest ask is for."""
         return self.asks[-1].attempt if self.asks else 0

@@ -140,15 +140,13 @@ class Placing:
 
     def _is_listed_only(self, record: Record) -> bool:
         """Whether the latest ask went to a backend that keeps no records; its jobs are found by a list."""
-        assert record.last is not None
-        name = record.last.way.backend
+        name = record.latest.way.backend
         return name in self._around.backends and self._around.boards.recorder(name) is None
 
     def _taken_up(self, record: Record) -> Placed:
         ref = self._recorder(record).name_of(record)
-        assert record.last is not None
-        backend = self._around.backends[record.last.way.backend]
-        one = candidate_of(record.last, self._plan.candidates)
+        backend = self._around.backends[record.latest.way.backend]
+        one = candidate_of(record.latest, self._plan.candidates)
         return Placed(ref=ref, backend=backend, candidate=one, attempts=self._told(one))
 
     def _told(self, found: Candidate | None) -> Ledger:
@@ -160,8 +158,7 @@ class Placing:
 
     def _recorder(self, record: Record) -> Recorder:
         """The backend of the latest ask. RequestError where it is none of this trainer's."""
-        assert record.last is not None
-        way = record.last.way
+        way = record.latest.way
         found = self._around.boards.recorder(way.backend)
         if found is not None:
             return found
@@ -173,7 +170,6 @@ class Placing:
 
     def _refused(self, record: Record, error: CapacityError) -> None:
         self._claim.answer(Outcome.NO_ROOM.value, error.scope.value)
-        assert record.last is not None
-        one = candidate_of(record.last, self._plan.candidates)
+        one = candidate_of(record.latest, self._plan.candidates)
         if one is not None:
             self._around.memory.learn(refused(one, error, self._around.now()))

@@ -133,8 +133,7 @@ class Restart:
         if not record.is_open:
             is_due = seen.state is not None and record.age_s >= rest_s(record)
             return Next(record=record, attempt=record.attempt, told="no room yet") if is_due else None
-        assert record.last is not None
-        if seen.ask and seen.ask != record.last.nonce:
+        if seen.ask and seen.ask != record.latest.nonce:
             return None  # what was seen is of an earlier ask: somebody has gone on
         if is_late(seen):
             return _late(record, seen)
@@ -151,9 +150,8 @@ class Restart:
 
     def _unanswered(self, record: Record) -> Next | None:
         """For an ask of which nothing came: whoever was at it may be still, or has died."""
-        assert record.last is not None
         told, spec = "nothing came", record.left
-        asked = self._around.boards.recorder(record.last.way.backend)
+        asked = self._around.boards.recorder(record.latest.way.backend)
         if spec is not None and asked is not None and record.age_s > asked.turn_s:
             found = self._candidates(record)
             same = again(self._around, self._staged, record, spec, found, attempt=record.attempt)
@@ -193,8 +191,7 @@ class Restart:
 
     def _clear(self, record: Record) -> None:
         """See that nothing of the latest ask is left, before the next."""
-        assert record.last is not None
-        recorder = self._around.boards.recorder(record.last.way.backend)
+        recorder = self._around.boards.recorder(record.latest.way.backend)
         if recorder is not None:
             recorder.clear(record)
 

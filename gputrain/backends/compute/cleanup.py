@@ -70,7 +70,7 @@ def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan
         except GputrainError as error:  # what cannot be judged is not removed
             log.warning("%s could not be looked at: %s", job_id, error.what)
             continue
-        unneeded = (vm for vm in vms if needed is None or not _is_of(needed, vm))
+        unneeded = (vm for vm in vms if needed is None or _zone(vm) != needed.zone or not needed.owns(vm))
         # One that is going down is going already; where it only halts, the next look finds it.
         found += [_orphan(job_id, vm) for vm in unneeded if vm["status"] != "STOPPING"]
     return tuple(found)
@@ -86,10 +86,6 @@ def _needed(board: Board, looks: Looks, job_id: str) -> VmNames | None:
         return None
     seen = looks.observe(record)
     return None if seen.state is not None and seen.state.is_terminal else VmNames.of(record)
-
-
-def _is_of(gang: VmNames, vm: Json) -> bool:
-    return _zone(vm) == gang.zone and gang.owns(vm)
 
 
 def _orphan(job_id: str, vm: Json) -> Orphan:

@@ -251,7 +251,9 @@ class Gangs:
             if self.look(gang):
                 self._arrived(gang)
                 return
-            if self._is_strangers(gang) or waited_s > HELD_S:
+            first = self.calls.instance(gang.zone, gang.names[0])
+            is_strangers = first is not None and not gang.is_of_its_job(first)  # else it goes
+            if is_strangers or waited_s > HELD_S:
                 names = ", ".join(gang.names)
                 raise RequestError(
                     f"{names} in {gang.zone}: the name is taken by a VM that is not of this job",
@@ -265,11 +267,6 @@ class Gangs:
                 operation = self.calls.start(gang.zone, method, body, str(uuid.uuid4()))
                 self._follow(gang, operation)
                 return
-
-    def _is_strangers(self, gang: VmNames) -> bool:
-        """Whether somebody else's VM has the first name; one of an earlier ask is on its way out."""
-        found = self.calls.instance(gang.zone, gang.names[0])
-        return found is not None and not gang.is_of_its_job(found)
 
     def _errors_of_members(self, zone: str, operation: Json) -> tuple[Json, ...]:
         """What the parent's error hides: the cause stands in the operations of the members."""

@@ -16,7 +16,7 @@ import attrs
 from gputrain.backends.base import LogLine, LogPage
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import JobObjects, VmNames
-from gputrain.backends.results import read_line
+from gputrain.backends.results import lines_of, read_line
 from gputrain.gcp import MissingError
 from gputrain.gcp.objects import Objects
 from gputrain.staging.upload import BucketPrefix
@@ -93,9 +93,7 @@ class Logs:
         stored = self.stored.read(name)
         data = (stored.content if stored else b"")[offset:]
         lines, moment = [], 0.0
-        for raw in (
-            data.splitlines(keepends=True) if b"\r" not in data else re.findall(rb"[^\n]*\n|[^\n]+$", data)
-        ):
+        for raw in lines_of(data):
             offset += len(raw)
             line = read_line(raw.decode("utf-8", "backslashreplace").rstrip("\n"), rank)
             moment = max(moment, _seconds(line.time))

@@ -70,8 +70,7 @@ class VmNames:
     @classmethod
     def of(cls, record: Record) -> VmNames:
         """That of a record's latest ask."""
-        last = record.last
-        assert last is not None, "a record without an ask speaks of no gang"
+        last = record.latest
         return cls(
             job_id=record.job_id,
             attempt=last.attempt,

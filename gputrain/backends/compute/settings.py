@@ -110,11 +110,6 @@ def read_settings(**given: Any) -> ComputeSettings:
     both = given["boot_image"] and given["image_family"]
     faults.check(not both, "image_family", given["image_family"], "an image or a family", "drop one")
     faults.raise_if_any()
-    return ComputeSettings(
-        **{**found, "service_account": found["service_account"] or _own_account(found["project"])}
-    )
-
-
-def _own_account(project: str) -> str:
-    domain, _, name = project.rpartition(":")
-    return f"{ACCOUNT}@{name}.{domain + '.' if domain else ''}iam.gserviceaccount.com"
+    domain, _, name = found["project"].rpartition(":")
+    usual = f"{ACCOUNT}@{name}.{domain + '.' if domain else ''}iam.gserviceaccount.com"
+    return ComputeSettings(**{**found, "service_account": found["service_account"] or usual})

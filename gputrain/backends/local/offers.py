@@ -14,7 +14,7 @@ from importlib.util import find_spec
 import attrs
 
 from gputrain import catalog, staging
-from gputrain.catalog import Price, ProvisioningModel
+from gputrain.catalog import Price
 from gputrain.catalog.names import kind_of
 from gputrain.planning import Limit, Offer, Supply
 from gputrain.spec import TrainingSpec
@@ -59,17 +59,9 @@ def _offer(kind: str | None, count: int, max_nodes: int) -> Offer:
         machine_type=MACHINE,
         provisioning_models=(),
         places=(MACHINE,),
-        price_of=_free,
+        price_of=lambda _place, _model: _FREE,
         max_nodes=max_nodes,
     )
-
-
-def _free(_place: str, _model: ProvisioningModel | None) -> Price:
-    return _FREE
-
-
-def _on_cloud_storage(path: str | None) -> bool:
-    return path is not None and "://" in path
 
 
 def _cannot_install(spec: TrainingSpec) -> bool:
@@ -117,7 +109,7 @@ LIMITS = (
     *(
         Limit(
             field=field,
-            asks=lambda spec, field=field: _on_cloud_storage(getattr(spec, field)),  # type: ignore[misc]
+            asks=lambda spec, field=field: "://" in (getattr(spec, field) or ""),  # type: ignore[misc]
             why="ranks on this machine read and write its own file system",
             fix=f"{field}='./{field.removesuffix('_dir')}'",
         )

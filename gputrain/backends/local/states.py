@@ -12,7 +12,7 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.base import LogLine, LogPage
-from gputrain.backends.results import first_cause, read_line, read_result, silence
+from gputrain.backends.results import first_cause, lines_of, read_line, read_result, silence
 from gputrain.backends.status import Status, losses, read
 from gputrain.entrypoint import contract
 from gputrain.keeper import folder
@@ -189,14 +189,11 @@ def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
     tails = [_tail(path, node_rank, offset, is_over) for node_rank, offset in enumerate(offsets)]
     # Beyond the last line read of a node that has more, another node's lines would come too early.
     known = min([settled, *(tail.entries[-1].moment for tail in tails if tail.has_more and tail.entries)])
-    page = sorted((one for tail in tails for one in tail.entries if one.moment <= known), key=_order)
+    page = [one for tail in tails for one in tail.entries if one.moment <= known]
+    page.sort(key=lambda one: (one.moment, one.node_rank, one.end))
     for entry in page:
         offsets[entry.node_rank] = entry.end
     return LogPage(lines=tuple(entry.line for entry in page), cursor=",".join(map(str, offsets)))
-
-
-def _order(entry: _Entry) -> tuple[float, int, int]:
-    return entry.moment, entry.node_rank, entry.end
 
 
 def _offsets(cursor: str, nodes: int) -> list[int]:
@@ -222,17 +219,10 @@ def _tail(path: str, node_rank: int, offset: int, is_over: bool) -> _Tail:
 
 def _entries(data: bytes, node_rank: int, offset: int) -> Iterator[_Entry]:
     moment, now = 0.0, time.time()
-    for raw in data.splitlines(keepends=True) if b"\r" not in data else _split(data):
+    for raw in lines_of(data):
         offset += len(raw)
         line = read_line(raw.rstrip(b"\n").decode("utf-8", "backslashreplace"), node_rank)
         stamp = line.time.timestamp() if line.time else 0.0
         # A rank may stamp its lines itself, with any clock; such a stamp must not hold up the others.
         moment = max(moment, stamp) if stamp <= now + _CLOCK_SLACK_S else moment
         yield _Entry(moment, node_rank, offset, line)
-
-
-def _split(data: bytes) -> Iterator[bytes]:
-    *whole, last = data.split(b"\n")
-    yield from (line + b"\n" for line in whole)
-    if last:
-        yield last

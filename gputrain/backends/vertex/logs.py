@@ -45,7 +45,7 @@ def read(access: Access, seen: SeenJob, cursor: str) -> LogPage:
     start = since or seen.created_at
     wanted = _filter(seen)
     if start is not None:
-        wanted += f' AND timestamp>="{_rfc3339(start)}"'
+        wanted += f' AND timestamp>="{start.isoformat()}"'
     fresh: list[Mapping[str, Any]] = []
     reached = ""
     for _ in range(MOST_PAGES):
@@ -172,10 +172,6 @@ def _parse(text: object) -> datetime:
     if moment is None:
         raise ValueError(f"no moment: {str(text)[:40]!r}")
     return moment
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.isoformat()
 
 
 def is_continued(cursor: str) -> bool:

@@ -22,7 +22,6 @@ from gputrain.catalog.places import listed_in
 from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Fact, Limit, Offer, Supply
 from gputrain.quota.book import Book
-from gputrain.spec import TrainingSpec
 
 NAME = "vertex"
 MOST_RESTARTS = 6
@@ -59,10 +58,6 @@ def _offer(shape: Shape, regions: tuple[str, ...]) -> Offer:
     )
 
 
-def _too_long_for_flex_start(spec: TrainingSpec) -> bool:
-    return ProvisioningModel.FLEX_START in spec.provisioning_model and spec.max_run_duration > FLEX_START_MOST
-
-
 LIMITS = (
     Limit(
         field="reservation",
@@ -72,7 +67,10 @@ LIMITS = (
     ),
     Limit(
         field="max_run_duration",
-        asks=_too_long_for_flex_start,
+        asks=lambda spec: (
+            ProvisioningModel.FLEX_START in spec.provisioning_model
+            and spec.max_run_duration > FLEX_START_MOST
+        ),
         why="flex-start runs for 7 days at most",
         fix="max_run_duration='7d', and resume from the checkpoint",
     ),

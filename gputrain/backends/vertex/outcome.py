@@ -64,6 +64,7 @@ class JobEnds:
         state = state_of(seen)
         if state is State.SUCCEEDED and self._winners.get(seen.resource) == CANCELLED:
             state = State.CANCELLED  # it came after the cancel, and did nothing
+        error = {"code": seen.error_code, "message": seen.error}
         plain = Observation(
             state=state,
             detail=_detail(seen, state),
@@ -72,7 +73,7 @@ class JobEnds:
             attempt=self._restarts.of(seen),
             place=seen.region,
             ask=seen.nonce,
-            raw=_raw(seen),
+            raw={"name": seen.resource, "state": seen.state, "error": error},
         )
         if state is State.FAILED:
             return self._failed(seen, plain)
@@ -96,7 +97,9 @@ class JobEnds:
         if cause is None and not seen.error and not self._is_late(seen):
             detail = "it has failed; Vertex AI tells the reason about a minute later"
             return attrs.evolve(plain, state=None, detail=detail)
-        failure = cause or _with_note(_stopped(documents) or failure_of(seen.error), note)
+        failure = cause or _stopped(documents) or failure_of(seen.error)
+        if cause is None and note:
+            failure = attrs.evolve(failure, message=f"{failure.message} ({note})")
         end = attrs.evolve(plain, failure=failure, detail=failure.message, exit_code=failure.exit_code)
         self._ends.put(seen.resource, end)
         self._ended_since.drop(seen.resource)
@@ -153,20 +156,11 @@ def _wished(state: State | None, plain: Observation) -> Failure | None:
     return None
 
 
-def _with_note(failure: Failure, note: str) -> Failure:
-    return attrs.evolve(failure, message=f"{failure.message} ({note})") if note else failure
-
-
 def _detail(seen: SeenJob, state: State | None) -> str:
     if state is State.EXPIRED:
         return "it ran for all of max_run_duration" if seen.started_at else "it waited too long for machines"
     word = seen.state.removeprefix("JOB_STATE_").lower()
     return f"{word}: {seen.error}" if seen.error else word
-
-
-def _raw(seen: SeenJob) -> dict[str, Any]:
-    error = {"code": seen.error_code, "message": seen.error}
-    return {"name": seen.resource, "state": seen.state, "error": error}
 
 
 @attrs.frozen(kw_only=True)

@@ -37,8 +37,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
 
     def name_of(self, record: Record) -> JobRef:
         """The job's name, with the region that was asked last."""
-        assert record.last is not None
-        place = record.last.way.place
+        place = record.latest.way.place
         return JobRef(backend=NAME, project=self.settings.project, place=place, name=record.job_id)
 
     def there(self, record: Record) -> JobRef | None:
@@ -80,6 +79,5 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         return None
 
     def _of_ask(self, record: Record) -> SeenJob | None:
-        last = record.last
-        assert last is not None
+        last = record.latest
         return once.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
