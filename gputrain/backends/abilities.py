@@ -23,7 +23,7 @@ from gputrain.backends.base import (
     TellsQuotas,
     Tidies,
 )
-from gputrain.backends.stacks import AsksForStacks
+from gputrain.backends.results import AsksForStacks
 from gputrain.records import Board, Code, Record
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import attrs
 
 from gputrain import catalog
 from gputrain.backends.base import Backend, Bundle, JobRef
-from gputrain.backends.stacks import MOST_BYTES, AsksForStacks, node_of, read_standings
+from gputrain.backends.results import MOST_BYTES, AsksForStacks, node_of, read_standings
 from gputrain.catalog import Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import Backend, JobRef
-from gputrain.backends.stacks import AsksForStacks
+from gputrain.backends.results import AsksForStacks
 from gputrain.entrypoint import hang
 from gputrain.errors import JobTimeoutError, RequestError
 from gputrain.tables import Shown, Table

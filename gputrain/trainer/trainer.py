@@ -19,12 +19,11 @@ from gputrain.spec.entry import Entry, make_job_id
 from gputrain.spec.typed import Model, SpecFields
 from gputrain.trainer.choice import chosen, spec_asked
 from gputrain.trainer.doctor import read as read_quotas
-from gputrain.trainer.found import JobList, wanted
+from gputrain.trainer.found import JobList, Roll, wanted
 from gputrain.trainer.images import built, named
 from gputrain.trainer.many import Maps
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.road import Road
-from gputrain.trainer.roll import Roll
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from gputrain.backends.stacks import AsksForStacks
+from gputrain.backends.results import AsksForStacks
 from gputrain.gauges import MachineUse
 from gputrain.job.stacks import ask
 from gputrain.lifecycle import State

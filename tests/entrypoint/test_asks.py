@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gputrain.backends.stacks import node_of, read_standings
+from gputrain.backends.results import node_of, read_standings
 from gputrain.entrypoint import contract, hang, messages, pulse
 from gputrain.entrypoint.gang import Gang
 from gputrain.job.stacks import Stack, Stacks

@@ -23,7 +23,6 @@ FLOORS = (
     ("records",),
     ("backends.base",),
     ("backends.results",),
-    ("backends.stacks",),
     ("backends.google", "backends.status", "backends.abilities"),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),

@@ -14,8 +14,8 @@ import attrs
 
 from gputrain import fields, staging
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request, Start
-from gputrain.backends.local import devices, offers, render, stacks, start, states
-from gputrain.backends.stacks import AsksForStacks
+from gputrain.backends.local import devices, offers, render, start, states
+from gputrain.backends.results import AsksForStacks
 from gputrain.errors import JobLostError, TransientError
 from gputrain.fields import FaultCollector, Field, refusing
 from gputrain.keeper import folder
@@ -166,11 +166,11 @@ class Local(Backend, AsksForStacks):
 
     def ask_for_stacks(self, ref: JobRef, nonce: str) -> None:
         """Leave the question where the agents look. Raises as `observe`."""
-        stacks.ask(_folder_of(ref), nonce)
+        states.ask_for_stacks(_folder_of(ref), nonce)
 
     def stacks(self, ref: JobRef, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
         """The answers that are there. Raises as `observe`."""
-        return stacks.read(_folder_of(ref), nonce)
+        return states.read_stacks(_folder_of(ref), nonce)
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """The jobs in this backend's folder, newest first; those whose name starts with ``name``."""

@@ -5,19 +5,29 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from gputrain import causes
 from gputrain.backends.base import LogLine, LogPage
-from gputrain.backends.results import first_cause, lines_of, read_line, read_result, silence
+from gputrain.backends.results import (
+    MOST_BYTES,
+    first_cause,
+    lines_of,
+    node_of,
+    read_line,
+    read_result,
+    read_standings,
+    silence,
+)
 from gputrain.backends.status import Status, losses, read
 from gputrain.entrypoint import contract
 from gputrain.keeper import folder
 from gputrain.keeper.status import ENDED, RUNNING, STARTING
 from gputrain.lifecycle import Failure, Observation, State
+from gputrain.records.folder import explained
 
 Document = Mapping[str, Any]
 LAST_LINES = 20
@@ -226,3 +236,26 @@ def _entries(data: bytes, node_rank: int, offset: int) -> Iterator[_Entry]:
         # A rank may stamp its lines itself, with any clock; such a stamp must not hold up the others.
         moment = max(moment, stamp) if stamp <= now + _CLOCK_SLACK_S else moment
         yield _Entry(moment, node_rank, offset, line)
+
+
+def ask_for_stacks(path: str, nonce: str) -> None:
+    """Leave the question; twice is two questions."""
+    with explained(path):
+        folder.write_whole(os.path.join(_attempt_of(path), contract.STACKS_ASK), nonce.encode())
+
+
+def read_stacks(path: str, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+    """The answers that are there, by node."""
+    attempt = _attempt_of(path)
+    names = {node: name for name in os.listdir(attempt) if (node := node_of(name, nonce)) is not None}
+    return {node: read_standings(_content(os.path.join(attempt, name)), node) for node, name in names.items()}
+
+
+def _attempt_of(path: str) -> str:
+    told = read(folder.read_json(os.path.join(path, folder.STATE)) or {})
+    return os.path.join(path, folder.ATTEMPT.format(attempt=told.attempt))
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(MOST_BYTES)
