@@ -30,6 +30,7 @@ from gputrain.trainer.climb import Climb
 log = logging.getLogger("gputrain")
 
 NOTHING = Ledger()
+_NO_CODE = "its code is not where %s could find it from here"
 
 
 @attrs.frozen(kw_only=True)
@@ -70,7 +71,10 @@ class Restart:
         ladder = self._ladder(following, self._candidates(following.record))
         step = ladder.step(self._around.now(), self._around.memory.blocks)
         if isinstance(step, Try):
-            return f"{following.told}; the next place of the plan is asked: {step.candidate.place}"
+            one = step.candidate
+            has_code = self._has_code(one, record)
+            then = f"the next place of the plan is asked: {one.place}" if has_code else _NO_CODE % one.backend
+            return f"{following.told}; {then}"
         waits = following.record.training_spec.max_wait_duration is not None
         return f"{following.told}; it waits for room" if waits else ""
 
@@ -167,8 +171,9 @@ class Restart:
         found = self._candidates(record)
         if spec is None or not found:  # with nothing to ask for, it is others who go on
             return Step(placed=None, attempts=told)
-        if following.shared is None:
-            self._clear(record)
+        asked = self._around.boards.recorder(record.latest.way.backend)
+        if following.shared is None and asked is not None:
+            asked.clear(record)  # nothing of the latest ask is left, before the next
         fresh = self._around.read_anew(found)
         ladder = self._ladder(following, fresh)
         seeds = len(ladder.attempts)
@@ -186,14 +191,9 @@ class Restart:
             if recorder is not None and self._claim.record is not None:
                 ref = recorder.name_of(self._claim.record)
             return Step(placed=attrs.evolve(outcome, ref=ref), attempts=ledger)
-        self._rest(following)
+        if any(self._has_code(one, record) for one in found):  # else it is others who can go on
+            self._rest(following)
         return Step(placed=None, attempts=ledger)
-
-    def _clear(self, record: Record) -> None:
-        """See that nothing of the latest ask is left, before the next."""
-        recorder = self._around.boards.recorder(record.latest.way.backend)
-        if recorder is not None:
-            recorder.clear(record)
 
     def _rest(self, following: Next) -> None:
         """Write down that no place had room: it is tried again later, or that was its end."""
@@ -211,11 +211,11 @@ class Restart:
         self._claim.write(attrs.evolve(record, over=over, waiting_since=since))
 
     def _candidates(self, record: Record) -> tuple[Candidate, ...]:
-        """The ways of this process's own backends, as far as the record's order, time, money and code go."""
+        """The ways of this process's own backends, as far as the record's order, time and money go."""
         spec = record.left
         if spec is None:
             return ()
-        able = [one.supply for one in self._around.backends.values() if self._is_able(one, record)]
+        able = [one.supply for one in self._around.backends.values() if self._is_set_alike(one, record)]
         return ways_on(record, spec, able)
 
     def _ladder(self, following: Next, found: tuple[Candidate, ...]) -> Ladder:
@@ -226,12 +226,13 @@ class Restart:
         seed = lately_refused(following.record, found, within_s=within_s) if following.is_late else ()
         return Ladder(candidates=found, attempts=Ledger(seed))
 
-    def _is_able(self, backend: Backend, record: Record) -> bool:
-        """Whether a backend has the code, and would make what was made before: its settings are ours, never
-        the record's."""
+    def _has_code(self, one: Candidate, record: Record) -> bool:
+        recorder = self._around.boards.recorder(one.backend)
+        return self._staged.is_at_hand(self._around.backends[one.backend], recorder, record)
+
+    def _is_set_alike(self, backend: Backend, record: Record) -> bool:
+        """Whether a backend would make what was made before: its settings are ours, never the record's."""
         told, recorder = record.settings.get(backend.name), self._around.boards.recorder(backend.name)
-        if not self._staged.is_at_hand(backend, recorder, record):
-            return False
         if told is None or recorder is None:
             return True
         own = recorder.choices
