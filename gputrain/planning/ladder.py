@@ -13,6 +13,7 @@ stock come last; what a quota, a permission or a fact rules out is not tried at 
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -177,7 +178,8 @@ class Ladder:
     def passed_over(self, candidate: Candidate) -> tuple[Candidate, ...]:
         """The candidates before this one that a fact rules out, and that the ledger does not tell of yet."""
         told = {market_of(one.candidate) for one in self.attempts}
-        before = self.candidates[: self.candidates.index(candidate)]
+        # By its market: an ask that is repeated was planned with older facts than the ladder has.
+        before = itertools.takewhile(lambda one: market_of(one) != market_of(candidate), self.candidates)
         return tuple(one for one in before if not is_open(one) and market_of(one) not in told)
 
     @property

@@ -6,6 +6,7 @@ An instant is the n-th call that Python makes, in whichever thread: it falls bet
 submit, a wait or a cancel, and on a busy machine as often as on a quiet one. Orders come a line each (JSON).
 """
 
+import contextlib
 import http.client
 import importlib
 import json
@@ -130,17 +131,20 @@ class Watch:
 
 def live(order, counts, write):
     """Do what was ordered; the last words are the job's address, or why there is none."""
+    from gputrain.errors import JobTimeoutError
     from gputrain.trainer import Trainer
 
     watch, said = Watch(counts, order["strikes"]), "nothing"
     backend, sleep = _backend(order, watch)
     trainer = Trainer(backend, sleep=sleep)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who was started in the background ignores it
     watch.begin()
     try:
         job = trainer.submit(order["script"], **order["spec"], idempotency_key=order["key"])
         said = job.uri
         for act in order["acts"]:
-            job.wait(timeout=order["waits_s"], progress="none") if act == "wait" else job.cancel()
+            with contextlib.suppress(JobTimeoutError):
+                job.wait(timeout=order["waits_s"], progress="none") if act == "wait" else job.cancel()
     except KeyboardInterrupt as stop:
         said = f"{said} KeyboardInterrupt {stop}"
     except Exception as error:  # noqa: BLE001  # the test tells what it may be

@@ -132,11 +132,12 @@ def calls(world):
 
 
 def seeds(first):
-    """A few for every run, and all that the soak has."""
-    return [
-        pytest.param(first + number, marks=() if number < SAMPLE else pytest.mark.soak, id=str(number))
-        for number in range(ALL)
-    ]
+    """A few for every run, and all that the soak has, by the hundred."""
+    some = [pytest.param((first + number,), id=str(number)) for number in range(SAMPLE)]
+    hundreds = range(first + SAMPLE, first + ALL, 100)
+    more = [range(one, min(one + 100, first + ALL)) for one in hundreds]
+    limit = (pytest.mark.soak, pytest.mark.timeout(3000))
+    return [*some, *(pytest.param(one, marks=limit, id=f"{one[0]}-{one[-1]}") for one in more)]
 
 
 def one_job_is_left(world, key, *, is_cancelled):
@@ -152,8 +153,14 @@ def one_job_is_left(world, key, *, is_cancelled):
     assert len(world.there(job_id)) <= (0 if is_cancelled or world.kind == "local" else 1)
 
 
-@pytest.mark.parametrize("seed", seeds(10_000))
-def test_a_client_that_is_killed_leaves_one_job(world, calls, seed):
+@pytest.mark.parametrize("seeds", seeds(10_000))
+def test_a_client_that_is_killed_leaves_one_job(world, calls, seeds):
+    for seed in seeds:
+        kill(world, calls, seed)
+
+
+def kill(world, calls, seed):
+    """One to three clients of a key, each killed at some instant, and one that comes after them."""
     dice = random.Random(f"killed {seed}")
     key, cancels = f"killed {seed}", False
     for _ in range(dice.choice((1, 1, 2, 3))):
@@ -165,8 +172,14 @@ def test_a_client_that_is_killed_leaves_one_job(world, calls, seed):
     one_job_is_left(world, key, is_cancelled=cancels)
 
 
-@pytest.mark.parametrize("seed", seeds(20_000))
-def test_a_client_is_back_from_a_ctrl_c_at_once(world, calls, seed):
+@pytest.mark.parametrize("seeds", seeds(20_000))
+def test_a_client_is_back_from_a_ctrl_c_at_once(world, calls, seeds):
+    for seed in seeds:
+        press(world, calls, seed)
+
+
+def press(world, calls, seed):
+    """A client that is interrupted once or twice, and one that comes after it."""
     dice = random.Random(f"pressed {seed}")
     key, acts = f"pressed {seed}", dice.choice((["wait"], ["cancel"], []))
     first = dice.randint(1, calls)

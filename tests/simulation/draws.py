@@ -31,11 +31,9 @@ def drawn(seed, backends=("compute", "vertex", "both")):
         lag_s=dice.choice((0.0, 0.0, 10.0, 60.0)),
         stock=_stock(dice),
         quota=dice.choice((1000, 1000, 1000, 1)),
-        ends=dice.choice(
-            (("done",), ("done", "done", "fails"), ("done", "dies", "hangs", "mute", "no boot"))
-        ),
+        ends=dice.choice(ENDS if theme.name != "cancel" else (*ENDS, ("hangs",), ("hangs", "done"))),
         clients=clients,
-        mishaps=_mishaps(dice, clients, theme),
+        mishaps=_mishaps(dice, clients, theme, names),
         happenings=_happenings(dice, clients, theme),
     )
 
@@ -103,7 +101,7 @@ KINDS = (
 _ONCE = ("kill before", "kill sent")
 
 
-def _mishaps(dice, clients, theme):
+def _mishaps(dice, clients, theme, backends):
     found = []
     for client in clients:
         for _ in range(dice.choice((0, 1, 1, 2, 3, 5))):
@@ -121,28 +119,38 @@ def _mishaps(dice, clients, theme):
                 for more in range(run)
             ]  # fmt: skip
         if theme.writes and dice.random() < 0.5:
-            found += _blow(dice, client.name, theme)
+            absent = ABSENT.get(backends, ("none",))
+            writes = [one for one in theme.writes if not any(word in one for word in absent)]
+            found += _blow(dice, client.name, writes, theme.reads)
     return tuple(found)
 
 
+ENDS = (("done",), ("done", "done", "fails"), ("done", "dies", "hangs", "mute", "no boot"))
 LOST = ("lost after", "fails after", "cut", "doubled")
+BLOWS = (
+    "refused then", "refused then", "blind then", "lags then", "gone", "late", "ends", "down", "down", "dies",
+)  # fmt: skip
 
 
-def _blow(dice, client, theme):
+ABSENT = {("compute",): ("customJobs", ":cancel"), ("vertex",): ("bulkInsert", "/instances", "%2Fcancel")}
+"""What is never sent where there is one backend."""
+
+
+def _blow(dice, client, writes, reads):
     """Several mishaps that belong together, where they hurt: at a write whose answer does not come."""
-    on, number, status = dice.choice(theme.writes), int(dice.expovariate(2.0)), dice.choice(STATUSES)
+    on, number, status = dice.choice(writes), int(dice.expovariate(2.0)), dice.choice((403, *STATUSES, 403))
 
     def strikes(kind, at=0, **more):
         return Mishap(client=client, number=number + at, kind=kind, on=on, **more)
 
     lasts_s = dice.choice((30.0, 120.0, 600.0))
     lost, again = strikes(dice.choice(LOST)), dice.choice((1, 1, 3))
-    blow = dice.choice(("refused then", "blind then", "lags then", "gone", "late", "ends", "down", "dies"))
+    blow = dice.choice(BLOWS)
     if blow == "refused then":
         return [lost, *(strikes("refused", 1 + more, status=status) for more in range(again))]
     if blow == "blind then":
         kind = dice.choice(("refused", "lost before"))
-        befalls = dice.choice(theme.reads)
+        befalls = dice.choice(reads)
         return [lost, strikes(kind, befalls=befalls, status=status, lasts_s=lasts_s)]
     if blow == "lags then":
         lag = fault_names.named("lag", seconds=60.0)

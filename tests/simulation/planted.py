@@ -133,6 +133,12 @@ PLANTS = (
         instead="STILL_S = 1e9",
     ),
     Plant(
+        name="a repeated ask that is looked for among newer facts",
+        module="gputrain.planning.ladder",
+        text="itertools.takewhile(lambda one: market_of(one) != market_of(candidate), self.candidates)",
+        instead="self.candidates[: self.candidates.index(candidate)]",
+    ),
+    Plant(
         name="waits by a date that is set back",
         module="gputrain.times",
         text="return max(self._now() - date, self._monotonic() - steady)",

@@ -144,6 +144,13 @@ def test_a_short_quota_is_not_tried_and_a_place_without_the_machine_neither():
     assert after(plan=plan[:2]).step(NOW) == GiveUp(reason=StopReason.NOWHERE_LEFT)
 
 
+def test_an_ask_that_was_planned_with_older_facts_is_found_among_newer_ones():
+    short, asked = l4("us-central1-a", fact=Fact(verdict=Verdict.SHORT)), l4("us-central1-b")
+    newer = attrs.evolve(asked, fact=Fact(note="read a minute later"))
+    assert asked != newer
+    assert Ladder(candidates=(short, newer)).passed_over(asked) == (short,)
+
+
 def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_named():
     blocks = Blocks().after(refused(PLAN[1], CapacityError("x"), NOW))
     plan = PLAN[1:]
