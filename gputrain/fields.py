@@ -25,11 +25,7 @@ _SHOWN = 80
 
 
 class FaultCollector:
-    """Faults found so far; `raise_if_any` ends the collecting.
-
-    Args:
-        of: what has the faults: ``the spec``, ``VertexAI(...)``.
-    """
+    """Faults found so far, of ``the spec`` or ``VertexAI(...)``; `raise_if_any` ends the collecting."""
 
     def __init__(self, of: str) -> None:
         self._of = of
@@ -61,14 +57,21 @@ class FaultCollector:
             self.add(field, value, f"{allowed} ({error})" if str(error) else allowed, fix)
         return None
 
-    def raise_if_any(self) -> None:
-        """Raise SpecError with everything collected."""
+    def raise_if_any(self, kind: type[SpecError] = SpecError, **facts: Any) -> None:
+        """Raise SpecError, or a kind of it with facts of its own, with everything collected."""
         if not self.faults:
             return
         faults = tuple(self.faults)
         text = "\n".join(f"  {fault}" for fault in faults)
         what = f"{self._of} has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
-        raise SpecError(what, faults=faults)
+        raise kind(what, faults=faults, **facts)
+
+
+def refused(field: str, value: object, allowed: str, fix: str, *, what: str = "") -> SpecError:
+    """The error of one fault that stands alone; ``what`` is said before it."""
+    faults = FaultCollector(what)
+    faults.add(field, value, allowed, fix)
+    return SpecError(": ".join(filter(None, [what, str(faults.faults[0])])), faults=tuple(faults.faults))
 
 
 def shown(value: object, *, name: str = "") -> str:
@@ -200,10 +203,8 @@ def matching(pattern: str | re.Pattern[str]) -> Callable[[Any], str]:
 
 
 def named(pattern: str = "{word}(?:[/:@]{word})*") -> Callable[[Any], str]:
-    """A name, or a path of names, in which no shell and no URL reads anything else.
-
-    Args:
-        pattern: with ``{word}`` for letters, digits and ``._+~-``, of which the first is a letter or a digit.
+    """A name, or a path of names, in which no shell and no URL reads anything else: ``{word}`` stands for
+    letters, digits and ``._+~-``, of which the first is a letter or a digit.
 
     >>> named()("us-docker.pkg.dev/p/r/i:v1")
     'us-docker.pkg.dev/p/r/i:v1'
@@ -285,7 +286,7 @@ def words(kind: type[enum.Enum]) -> str:
 
 
 def instance(kind: type[Any]) -> Callable[[Any], Any]:
-    """A value of a class."""
+    """A value of a class; of ``bool``, True or False and nothing that merely counts as one."""
 
     def read_value(value: Any) -> Any:
         if not isinstance(value, kind):

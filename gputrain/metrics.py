@@ -88,12 +88,8 @@ class Metrics(Shown):
         if along == "time":
             timed = [row for row in self.rows if is_number(row.get("time")) and is_number(row.get(name))]
             return tuple((row["time"] - timed[0]["time"], row[name]) for row in timed)
-        points = {
-            row.get("step", place): row[name]
-            for place, row in enumerate(self.rows)
-            if is_number(row.get(name))
-        }
-        return tuple(sorted(points.items()))
+        rows = ((place, row) for place, row in enumerate(self.rows) if is_number(row.get(name)))
+        return tuple(sorted({row.get("step", place): row[name] for place, row in rows}.items()))
 
     @property
     def table(self) -> Table:

@@ -103,11 +103,10 @@ def retried(
 
     def is_over(state: RetryCallState) -> bool:
         left = left_s(state)
-        return left <= 0 or (_asked_s(state) or 0.0) > left
+        return left <= 0 or (_error(state).retry_after_s or 0.0) > left
 
     def pause_s(state: RetryCallState) -> float:
-        asked = _asked_s(state)
-        refills = _refills_s(state)
+        asked, refills = _error(state).retry_after_s, _error(state).refills_in_s
         if asked is None and refills is not None and refills < left_s(state):
             asked = refills
         ceiling = min(policy.most_s, policy.first_s * 2.0 ** min(state.attempt_number - 1, 30))
@@ -117,28 +116,17 @@ def retried(
     def is_passing(error: BaseException) -> bool:
         return isinstance(error, TransientError) and not isinstance(error, unless)
 
-    again = Retrying(
-        stop=is_over,
-        wait=pause_s,
-        retry=retry_if_exception(is_passing),
-        sleep=sleep,
-        before_sleep=_tell,
-        reraise=True,
-    )
+    passing = retry_if_exception(is_passing)
+    again = Retrying(stop=is_over, wait=pause_s, retry=passing, sleep=sleep, before_sleep=_tell, reraise=True)
     return again(call)
 
 
-def _asked_s(state: RetryCallState) -> float | None:
+def _error(state: RetryCallState) -> TransientError:
     error = state.outcome.exception() if state.outcome else None
-    return error.retry_after_s if isinstance(error, TransientError) else None
-
-
-def _refills_s(state: RetryCallState) -> float | None:
-    error = state.outcome.exception() if state.outcome else None
-    return error.refills_in_s if isinstance(error, TransientError) else None
+    assert isinstance(error, TransientError)  # nothing else is tried again
+    return error
 
 
 def _tell(state: RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome else None
     pause = state.next_action.sleep if state.next_action else 0.0
-    log.debug("try %d failed, the next in %.1f s: %s", state.attempt_number, pause, error)
+    log.debug("try %d failed, the next in %.1f s: %s", state.attempt_number, pause, _error(state))

@@ -1,12 +1,18 @@
-"""Moments as Google writes them, and how long ago something was."""
+"""Moments as Google writes them, how long ago something was, and values as JSON types."""
 
 from __future__ import annotations
 
+import enum
+import math
 import re
 import time
-from collections.abc import Callable
-from datetime import datetime, timezone
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
+from fractions import Fraction
+from typing import Any
+
+import attrs
 
 _RFC3339 = re.compile(
     r"(?P<seconds>\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(?P<part>\d+))?(?P<zone>[Zz]|[+-]\d\d:\d\d)",
@@ -67,3 +73,38 @@ class Since:
         """Seconds since then, never fewer than a steady clock has counted."""
         date, steady = self._began
         return max(self._now() - date, self._monotonic() - steady)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON types: times in ISO 8601, durations in seconds, fractions as numbers, values by field.
+
+    What JSON has no number for is text: nan, inf, -inf.
+
+    >>> plain((timedelta(minutes=2), Fraction(1, 2), math.nan))
+    [120.0, 0.5, 'nan']
+    """
+    match value:
+        case enum.Enum():
+            return value.value
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case Fraction():
+            return float(value)
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case tuple() | list():
+            return [plain(one) for one in value]
+        case Mapping():
+            return {name: plain(one) for name, one in value.items()}
+    return picked(value, " ".join(attrs.fields_dict(type(value)))) if attrs.has(type(value)) else value
+
+
+def picked(value: object, names: str) -> dict[str, Any]:
+    """The attributes of a value that are named, as JSON types and in that order.
+
+    >>> picked(timedelta(days=2), "days seconds")
+    {'days': 2, 'seconds': 0}
+    """
+    return {name: plain(getattr(value, name)) for name in names.split()}

@@ -71,13 +71,8 @@ class Gpu(Shown):
     @property
     def names(self) -> tuple[str, ...]:
         """Every name it goes by, our own first."""
-        named = (
-            self.kind,
-            self.accelerator_type,
-            self.vertex_accelerator_type or "",
-            self.name,
-            *self.also_known_as,
-        )
+        googles = (self.accelerator_type, self.vertex_accelerator_type)
+        named = (self.kind, *googles, self.name, *self.also_known_as)
         return tuple(dict.fromkeys(name for name in named if name))
 
     def is_sold(self, on: str = "") -> bool:

@@ -14,6 +14,7 @@ from gputrain.errors import NoFitError
 from gputrain.tables import Shown, Table
 
 from .families import ProvisioningModel, Service
+from .images import release
 from .load import rows, source
 from .places import regions
 from .shape import Shape, Shapes, carrying
@@ -208,7 +209,7 @@ def shapes(
     """
     service = Service(service) if service else None
     model = ProvisioningModel(provisioning_model) if provisioning_model else None
-    least = _capability(min_compute_capability)
+    least = release(min_compute_capability)
     return Shapes(
         shape
         for shape in carrying(gpu, count, machine_type)
@@ -221,11 +222,6 @@ def shapes(
             or costs_at_most(shape, max_usd_h, region=region, provisioning_model=model, service=service)
         )
     )
-
-
-def _capability(words: str) -> tuple[int, int]:
-    major, _, minor = words.partition(".")
-    return int(major), int(minor or 0)
 
 
 def _is_offered(shape: Shape, service: Service | None, model: ProvisioningModel | None) -> bool:

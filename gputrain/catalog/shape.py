@@ -117,11 +117,8 @@ def _of_kind(kind: str, machine_type: str | None) -> tuple[Shape, ...]:
 
 
 def _built_in(gpu: Gpu, machine_type: str | None) -> list[Shape]:
-    return [
-        Shape(gpu=gpu, gpu_count=one.gpu_count, machine=one)
-        for one in with_gpu(gpu.kind)
-        if machine_type in (None, one.machine_type)
-    ]
+    found = (one for one in with_gpu(gpu.kind) if machine_type in (None, one.machine_type))
+    return [Shape(gpu=gpu, gpu_count=one.gpu_count, machine=one) for one in found]
 
 
 def _attached(gpu: Gpu, machine_type: str | None) -> list[Shape]:
@@ -146,12 +143,8 @@ def _of_all(machine_type: str | None) -> tuple[Shape, ...]:
 def _no_fit(gpu: Gpu, count: object, machine_type: str | None) -> NoFitError:
     life = gpu.lifecycle
     if life.stage is Stage.GONE:
-        return NoFitError(
-            f"{gpu.kind} is gone from Google Cloud",
-            why=f"{life.note} {life.ends}",
-            fix=f"take {' or '.join(gpu.instead)}",
-            counts=(),
-        )
+        fix = f"take {' or '.join(gpu.instead)}"
+        return NoFitError(f"{gpu.kind} is gone from Google Cloud", why=f"{life.note} {life.ends}", fix=fix)
     if machine_type is not None:
         machine(machine_type)
     exist = tuple(dict.fromkeys(shape.gpu_count for shape in _of_kind(gpu.kind, machine_type)))

@@ -13,7 +13,8 @@ from gputrain.cli import completion, documents, settings
 from gputrain.cli.parser import PAIRS, SPEC_FLAGS
 from gputrain.cli.screen import Exit, confirmed, say, show, tell, tell_line
 from gputrain.cli.wording import Spoken, spoken
-from gputrain.errors import Fault, JobError, SpecError
+from gputrain.errors import JobError, SpecError
+from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.spec import Image
@@ -52,8 +53,7 @@ def _gpu(text: str | None) -> tuple[str | None, Any]:
     except SpecError:
         raise
     except ValueError as error:
-        fault = Fault(field="gpu", value=repr(text), allowed=str(error), fix="gputrain gpus H100:2")
-        raise SpecError(f"{fault}", faults=(fault,)) from error
+        raise refused("gpu", text, str(error), "gputrain gpus H100:2") from error
     return asked.kind, asked.count
 
 
@@ -176,8 +176,7 @@ def _since(text: str | None) -> datetime | timedelta | None:
         return parse_duration(text)
     except ValueError as error:
         allowed = "a moment such as 2026-11-22T10:00, or how long ago"
-        fault = Fault(field="since", value=repr(text), allowed=allowed, fix="since='10m'")
-        raise SpecError(f"{fault}", faults=(fault,)) from error
+        raise refused("since", text, allowed, "since='10m'") from error
 
 
 def _cancel(options: argparse.Namespace) -> Exit:
@@ -192,11 +191,7 @@ def _build(options: argparse.Namespace) -> Exit:
         base=options.base, requirements=options.requirements or (), dockerfile=options.dockerfile,
         context=options.context, builder=options.builder,
     )  # fmt: skip
-    built = _trainer(options).build(
-        image,
-        told=_tell_build,
-        create_repository=options.create_repository,
-    )
+    built = _trainer(options).build(image, told=_tell_build, create_repository=options.create_repository)
     if options.json:
         tell(built.to_dict())
     else:
@@ -252,15 +247,15 @@ def _job(options: argparse.Namespace) -> Job:
     if len(exact) != 1:
         there = ", ".join(job.ref.name for job in exact[:5])
         allowed = f"one job; these begin so: {there}" if there else "the name of a job that exists"
-        fault = Fault(field="job", value=repr(options.job), allowed=allowed, fix="gputrain jobs lists them")
-        raise SpecError(f"{fault}", faults=(fault,))
+        raise refused("job", options.job, allowed, "gputrain jobs lists them")
     return exact[0]
 
 
 def _spec(options: argparse.Namespace) -> dict[str, Any]:
     """The fields of a spec that the words gave."""
     names = [flag[2:].replace("-", "_") for flag, *_ in SPEC_FLAGS]
-    fields = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    said = {name: getattr(options, name) for name in names}
+    fields = {name: value for name, value in said.items() if value is not None and value is not False}
     for name in (one for one in PAIRS if one in fields):
         fields[name] = dict(_pair(name, text) for text in fields[name])
     if options.script is not None:
@@ -275,8 +270,7 @@ def _spec(options: argparse.Namespace) -> dict[str, Any]:
 def _pair(field: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        fault = Fault(field=field, value=repr(text), allowed="NAME=VALUE", fix=f"--{field} NAME=VALUE")
-        raise SpecError(f"{fault}", faults=(fault,))
+        raise refused(field, text, "NAME=VALUE", f"--{field} NAME=VALUE")
     return name, value
 
 

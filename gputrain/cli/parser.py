@@ -13,14 +13,17 @@ from gputrain.cli.strangers import Slip, check_command, check_words, normal
 
 TYPE_CHECKING = False  # as typing's, which takes long to load
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import NoReturn
+    from collections.abc import Mapping, Sequence
+    from typing import Any, NoReturn
 
 _EXITS = (
     "exit status: 0 well, 1 the job failed, 2 bad request, 3 no access or quota, 4 no capacity, "
     "5 try again, 6 unknown answer, 130 interrupted"
 )
-SPEC_FLAGS: tuple[tuple[str, str, str, type], ...] = (
+Row = tuple[str, str, str, type]
+"""Flag, the word for its value, what it means, and its type; whoever is called checks the values."""
+
+SPEC_FLAGS: tuple[Row, ...] = (
     ("--gpu", "KIND:COUNT", "GPUs per node; repeat it in order of preference", list),
     ("--num-nodes", "N", "machines", int),
     ("--nproc-per-node", "N", "ranks on each; one per GPU unless said", int),
@@ -50,7 +53,6 @@ SPEC_FLAGS: tuple[tuple[str, str, str, type], ...] = (
     ("--name", "NAME", "the job's name", str),
     ("--launcher", "WORD", "torchrun-env, tensorflow or none", str),
 )
-"""Flag, the word for its value, what it means, and its type; the spec itself checks the values."""
 PAIRS = ("env", "secrets", "labels")
 SHELLS = ("bash", "zsh", "fish")
 FLAGS: Mapping[str, str] = {
@@ -63,6 +65,87 @@ FLAGS: Mapping[str, str] = {
     "grep": "--grep", "rank": "--rank", "tail": "--tail", "since": "--since", "timeout": "--timeout",
 }  # fmt: skip
 """How a command line says what Python calls so; a script is a word without a flag."""
+
+
+_PLACES: tuple[Row, ...] = (
+    ("--backend", "NAME", "local (unless said), vertex, compute, or one that is installed; repeat it", list),
+    ("--project", "ID", "", str),
+    ("--region", "REGION", "repeat in order of preference", list),
+    ("--bucket", "gs://BUCKET", "", str),
+    ("--image-repository", "NAME", "where images that are built are kept", str),
+    ("--service-account", "EMAIL", "the account that jobs run as", str),
+    ("--endpoint", "URL", "an emulator on this machine, for all of Google's APIs", str),
+)  # fmt: skip
+_OUTPUT: tuple[Row, ...] = (
+    ("--json", "", "one JSON document instead of a table", bool),
+    ("--debug", "", "log every step, and errors with their traceback", bool),
+)
+_KEY: Row = ("--idempotency-key", "TEXT", "the same key gives the same job", str)
+COMMANDS: Mapping[str, tuple[str, str, tuple[Row, ...]]] = {
+    "gpus": ("GPUs on Google Cloud, or the machines that carry one", "gpu", (
+        ("--region", "REGION", "only machines that this region has", str),
+    )),
+    "quotas": ("what the project's quotas carry", "", (
+        ("--gpu", "KIND:COUNT", "only these, in these counts", list),
+        ("--num-nodes", "N", "machines a job", int),
+        ("--provisioning-model", "MODEL", "only these", list),
+    )),
+    "plan": ("every way a spec could run, best first; nothing is made", "script", (
+        ("--explain", "", "in plain words", bool),
+    )),
+    "doctor": ("look at all that jobs need, or this one, and say what mends it", "script", (_KEY,)),
+    "submit": ("start a job and show its log until it ends", "script", (
+        ("--detach", "", "return as soon as it is made", bool), _KEY,
+    )),
+    "jobs": ("jobs that exist, newest first", "", (
+        ("--name", "PREFIX", "those whose name starts with it", str),
+        ("--state", "STATE", "those in this state; repeat it", list),
+        ("--since", "WHEN", "those made since then, or so long ago: 2h, 1d", str),
+    )),
+    "show": ("one job: its state, its attempts, and why it failed", "job", ()),
+    "wait": ("show a job's log until it ends, and end as it does", "job", (
+        ("--timeout", "TIME", "stop waiting after it: 90m, 12h; the job goes on", str),
+    )),
+    "stacks": ("where every rank of a job stands, and which hold up the others", "job", (
+        ("--timeout", "TIME", "wait so long for all nodes", str),
+    )),
+    "metrics": ("what the script of a job reported", "job", (
+        ("--gpu", "", "what its GPUs and ranks did instead, every 15 s", bool),
+    )),
+    "logs": ("what the ranks of a job wrote", "job", (
+        ("--follow -f", "", "go on until the job ends", bool),
+        ("--rank", "N", "only this rank's lines", int),
+        ("--tail", "N", "only the last so many lines", int),
+        ("--since", "WHEN", "only since then, or so long ago: 10m, 2h", str),
+        ("--grep", "REGEX", "only lines in which it is found", str),
+        ("--timestamps", "", "each line's time before it", bool),
+    )),
+    "cancel": ("ask a job to stop; twice is once", "job", ()),
+    "build": ("build and push a container image, once for the same content", "dockerfile", (
+        ("--context", "FOLDER", "what it reads; its own folder unless said", str),
+        ("--base", "IMAGE", "an image to begin with, instead of a Dockerfile", str),
+        ("--requirements", "REQ", "to put on the base; repeat it", list),
+        ("--builder", "WORD", "cloud-build, docker, podman", str),
+        ("--create-repository", "", "make it where there is none", bool),
+    )),
+    "clean-up": ("show what has no living job, and ask to remove it", "", (
+        ("--yes", "", "remove it without asking", bool),
+    )),
+    "completion": ("what a shell needs to complete our words", "shell", ()),
+}  # fmt: skip
+"""Command -> what it does, the word that it takes without a flag, and its own options."""
+_WORDS: Mapping[str, Mapping[str, Any]] = {
+    "gpu": {"nargs": "?", "metavar": "KIND[:COUNT]", "help": "any name of a GPU"},
+    "script": {"nargs": "?", "help": "a Python file; its arguments follow --"},
+    "job": {"metavar": "JOB", "help": "the job's uri, or its name"},
+    "dockerfile": {"nargs": "?", "metavar": "DOCKERFILE", "help": "of the image; or name a --base"},
+    "shell": {"choices": (*SHELLS, "words"), "help": 'eval "$(gputrain completion bash)"'},
+}
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "quotas": {"num_nodes": 1}, "jobs": {"name": ""}, "stacks": {"timeout": "60s"},
+    "build": {"builder": "cloud-build"},
+}  # fmt: skip
+"""What an option is that is not given, where that is not None."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -86,9 +169,9 @@ def read(words: Sequence[str]) -> argparse.Namespace:
         Slip: the words are no command of ours.
     """
     mine, rest = _split(normal(words))
-    parser, commands = parsers()
-    check_command(mine, commands)
+    check_command(mine, COMMANDS)
     command = mine[0]
+    parser, commands = parsers(command)
     if command in commands and not {"-h", "--help"} & set(mine):
         check_words(command, mine[1:], rest, commands[command])
         if rest and not commands[command].get_default("takes_rest"):
@@ -105,8 +188,8 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at + 1 :]
 
 
-def parsers() -> tuple[Parser, Mapping[str, Parser]]:
-    """The parser, and that of each command by its name."""
+def parsers(only: str = "") -> tuple[Parser, Mapping[str, Parser]]:
+    """The parser, and that of each command by its name; where one alone is asked for, others are empty."""
     parser = Parser(
         prog="gputrain",
         description="Multi-GPU PyTorch jobs on this machine, Vertex AI and Compute Engine.",
@@ -114,127 +197,43 @@ def parsers() -> tuple[Parser, Mapping[str, Parser]]:
     )
     parser.add_argument("--version", action="version", version=f"gputrain {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    common, places = _common(), _places()
-    spec = _spec()
-
-    def add(name: str, text: str, *more: Parser) -> Parser:
-        usage = f"gputrain {name} [options] [SCRIPT | -m MODULE] [-- WORDS]" if spec in more else None
-        parents = [*more, common]
-        made: Parser = commands.add_parser(
-            name, help=text, description=text, parents=parents, epilog=_EXITS, usage=usage
-        )
-        made.set_defaults(takes_script=spec in more, takes_rest=spec in more)
-        return made
-
-    _gpus(add("gpus", "GPUs on Google Cloud, or the machines that carry one"))
-    _quotas(add("quotas", "what the project's quotas carry", places))
-    plan = add("plan", "every way a spec could run, best first; nothing is made", places, spec)
-    plan.add_argument("--explain", action="store_true", help="in plain words")
-    doctor = add("doctor", "look at all that jobs need, or this one, and say what mends it", places, spec)
-    submit = add("submit", "start a job and show its log until it ends", places, spec)
-    submit.add_argument("--detach", action="store_true", help="return as soon as it is made")
-    for one in (doctor, submit):
-        one.add_argument("--idempotency-key", metavar="TEXT", help="the same key gives the same job")
-    jobs = add("jobs", "jobs that exist, newest first", places)
-    jobs.add_argument("--name", default="", metavar="PREFIX", help="those whose name starts with it")
-    jobs.add_argument("--state", action="append", metavar="STATE", help="those in this state; repeat it")
-    jobs.add_argument("--since", metavar="WHEN", help="those made since then, or so long ago: 2h, 1d")
-    _of_one_job(add, places)
-    _build(add("build", "build and push a container image, once for the same content", places))
-    clean_up = add("clean-up", "show what has no living job, and ask to remove it", places)
-    clean_up.add_argument("--yes", action="store_true", help="remove it without asking")
-    completion = add("completion", "what a shell needs to complete our words")
-    completion.add_argument("shell", choices=(*SHELLS, "words"), help='eval "$(gputrain completion bash)"')
-    completion.set_defaults(takes_rest=True)
+    for name, (text, word, _) in COMMANDS.items():
+        takes_script = word == "script"
+        usage = f"gputrain {name} [options] [SCRIPT | -m MODULE] [-- WORDS]" if takes_script else None
+        made: Parser = commands.add_parser(name, help=text, description=text, epilog=_EXITS, usage=usage)
+        made.set_defaults(takes_script=takes_script, takes_rest=takes_script or name == "completion")
+        if only in ("", name):
+            _fill(made, name)
     return parser, commands.choices
 
 
-def _of_one_job(add_any: Callable[..., Parser], places: Parser) -> None:
-    def add(name: str, text: str, *more: Parser) -> Parser:
-        made = add_any(name, text, *more)
-        made.add_argument("job", metavar="JOB", help="the job's uri, or its name")
-        return made
-
-    add("show", "one job: its state, its attempts, and why it failed", places)
-    wait = add("wait", "show a job's log until it ends, and end as it does", places)
-    wait.add_argument("--timeout", metavar="TIME", help="stop waiting after it: 90m, 12h; the job goes on")
-    stacks = add("stacks", "where every rank of a job stands, and which hold up the others", places)
-    stacks.add_argument("--timeout", default="60s", metavar="TIME", help="wait so long for all nodes")
-    metrics = add("metrics", "what the script of a job reported", places)
-    metrics.add_argument("--gpu", action="store_true", help="what its GPUs and ranks did instead, every 15 s")
-    logs = add("logs", "what the ranks of a job wrote", places)
-    logs.add_argument("--follow", "-f", action="store_true", help="go on until the job ends")
-    logs.add_argument("--rank", type=int, metavar="N", help="only this rank's lines")
-    logs.add_argument("--tail", type=int, metavar="N", help="only the last so many lines")
-    logs.add_argument("--since", metavar="WHEN", help="only since then, or so long ago: 10m, 2h")
-    logs.add_argument("--grep", metavar="REGEX", help="only lines in which it is found")
-    logs.add_argument("--timestamps", action="store_true", help="each line's time before it")
-    add("cancel", "ask a job to stop; twice is once", places)
+def _fill(parser: Parser, command: str) -> None:
+    """Give a command's parser what it takes."""
+    _, word, options = COMMANDS[command]
+    if word:
+        parser.add_argument(word, **_WORDS[word])
+    if word == "script":
+        text = "a module instead; without either, what follows -- is a command"
+        parser.add_argument("-m", "--module", metavar="MODULE", help=text)
+    _add(parser, options)
+    if command not in ("gpus", "completion"):
+        places = "also as $GPUTRAIN_BACKENDS, $GPUTRAIN_PROJECT, ..., or in gputrain.toml"
+        _add(parser.add_argument_group("where", places), _PLACES)
+    if word == "script":
+        _add(parser.add_argument_group("spec"), SPEC_FLAGS)
+    _add(parser.add_argument_group("output"), _OUTPUT)
+    parser.set_defaults(**_DEFAULTS.get(command, {}))
 
 
-def _common() -> Parser:
-    parser = Parser(add_help=False)
-    shown = parser.add_argument_group("output")
-    shown.add_argument("--json", action="store_true", help="one JSON document instead of a table")
-    shown.add_argument("--debug", action="store_true", help="log every step, and errors with their traceback")
-    return parser
-
-
-def _places() -> Parser:
-    parser = Parser(add_help=False)
-    group = parser.add_argument_group(
-        "where", "also as $GPUTRAIN_BACKENDS, $GPUTRAIN_PROJECT, ..., or in gputrain.toml"
-    )
-    group.add_argument("--backend", action="append", dest="backends", metavar="NAME",
-                       help="local (unless said), vertex, compute, or another that is installed; "
-                       "repeat in order of preference")  # fmt: skip
-    group.add_argument("--project", metavar="ID")
-    group.add_argument("--region", action="append", dest="regions", metavar="REGION",
-                       help="repeat in order of preference")  # fmt: skip
-    group.add_argument("--bucket", metavar="gs://BUCKET")
-    group.add_argument("--image-repository", metavar="NAME", help="where images that are built are kept")
-    group.add_argument("--service-account", metavar="EMAIL", help="the account that jobs run as")
-    group.add_argument(
-        "--endpoint", metavar="URL", help="an emulator on this machine, for all of Google's APIs"
-    )
-    return parser
-
-
-def _spec() -> Parser:
-    parser = Parser(add_help=False)
-    parser.add_argument("script", nargs="?", help="a Python file; its arguments follow --")
-    parser.add_argument("-m", "--module", metavar="MODULE",
-                        help="a module instead; without either, what follows -- is a command")  # fmt: skip
-    group = parser.add_argument_group("spec")
-    for flag, word, text, kind in SPEC_FLAGS:
-        if kind is list:
-            group.add_argument(flag, metavar=word, help=text, action="append")
-        elif kind is bool:
-            group.add_argument(flag, help=text, action="store_true", default=None)
+def _add(group: argparse._ActionsContainer, rows: Sequence[Row]) -> None:
+    for flags, word, text, kind in rows:
+        how: dict[str, Any] = {"help": text or None}
+        if kind is bool:
+            how |= {"action": "store_true"}
+        elif kind is list:
+            how |= {"action": "append", "metavar": word}
         else:
-            group.add_argument(flag, metavar=word, help=text, type=kind)
-    return parser
-
-
-def _gpus(parser: Parser) -> None:
-    parser.add_argument("gpu", nargs="?", metavar="KIND[:COUNT]", help="any name of a GPU")
-    parser.add_argument("--region", metavar="REGION", help="only machines that this region has")
-
-
-def _build(parser: Parser) -> None:
-    parser.add_argument("dockerfile", nargs="?", metavar="DOCKERFILE", help="of the image; or name a --base")
-    parser.add_argument("--context", metavar="FOLDER", help="what it reads; its own folder unless said")
-    parser.add_argument("--base", metavar="IMAGE", help="an image to begin with, instead of a Dockerfile")
-    parser.add_argument(
-        "--requirements", metavar="REQ", action="append", help="to put on the base; repeat it"
-    )
-    parser.add_argument(
-        "--builder", metavar="WORD", default="cloud-build", help="cloud-build, docker, podman"
-    )
-    parser.add_argument("--create-repository", action="store_true", help="make it where there is none")
-
-
-def _quotas(parser: Parser) -> None:
-    parser.add_argument("--gpu", action="append", metavar="KIND:COUNT", help="only these, in these counts")
-    parser.add_argument("--num-nodes", type=int, default=1, metavar="N", help="machines a job")
-    parser.add_argument("--provisioning-model", action="append", metavar="MODEL", help="only these")
+            how |= {"type": kind, "metavar": word}
+        if rows is _PLACES and kind is list:
+            how["dest"] = f"{flags[2:]}s"
+        group.add_argument(*flags.split(), **how)

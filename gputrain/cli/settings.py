@@ -17,8 +17,8 @@ import attrs
 from gputrain import fields
 from gputrain.backends import registry
 from gputrain.backends.base import Backend, JobRef
-from gputrain.errors import Fault, SpecError
-from gputrain.fields import FaultCollector, Field
+from gputrain.errors import SpecError
+from gputrain.fields import FaultCollector, Field, refused
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -126,10 +126,12 @@ def _file(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as error:
-        raise _refused(path, "is not TOML", str(error), "mend that line") from error
+        what = f"{path.absolute()} is not TOML"
+        raise refused(FILE, str(error), "TOML", "mend that line", what=what) from error
     except OSError as error:
-        raise _refused(
-            path, "cannot be read", error.strerror or "", "let it be a file of your own"
+        what = f"{path.absolute()} cannot be read"
+        raise refused(
+            FILE, error.strerror or "", "TOML", "let it be a file of your own", what=what
         ) from error
     faults = FaultCollector(str(path.absolute()))
     sections = {name: section for name, section in said.items() if name not in SHARED}
@@ -150,11 +152,6 @@ def _content(path: Path) -> bytes:
         if not is_mine and os.stat(path.parent).st_mode & stat.S_IWOTH:
             raise OSError(errno.EPERM, "somebody else put it into a folder that everybody may write")
         return file.read(LARGEST)
-
-
-def _refused(path: Path, what: str, why: str, fix: str) -> SpecError:
-    fault = Fault(field=FILE, value=why, allowed="TOML", fix=fix)
-    return SpecError(f"{path.absolute()} {what}: {why}", faults=(fault,))
 
 
 def _check_section(name: str, section: object, faults: FaultCollector) -> None:

@@ -5,6 +5,8 @@ This half of gputrain travels alone into the user's image, so it does not lean o
 
 from __future__ import annotations
 
+import functools
+
 
 class DdpError(RuntimeError):
     """Root of the errors of this helper."""
@@ -24,7 +26,7 @@ class DdpError(RuntimeError):
         return "\n".join(told)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuilt, (type(self), self.what, self.why, self.fix))
+        return functools.partial(type(self), self.what, why=self.why, fix=self.fix), ()
 
 
 class SessionError(DdpError):
@@ -33,7 +35,3 @@ class SessionError(DdpError):
 
 class CheckpointError(DdpError):
     """State could not be saved, or what was saved cannot be used."""
-
-
-def _rebuilt(kind: type[DdpError], what: str, why: str, fix: str) -> DdpError:
-    return kind(what, why=why, fix=fix)

@@ -174,13 +174,7 @@ def verify(path: str, name: str, expected: Tuple[int, str]) -> None:
 def write_marker(directory: str, marker: Marker) -> None:
     """Make a checkpoint count: write the marker beside its place, flush it, rename it there."""
     path = step_path(directory, marker.step)
-    version = 2 if marker.shards else 1
-    document = {
-        "format": version,
-        "step": marker.step,
-        "world_size": marker.world_size,
-        "files": marker.files,
-    }
+    document = {"format": 2 if marker.shards else 1, **marker._asdict()}
     draft = os.path.join(path, MARKER + ".tmp")
     with open(draft, "w", encoding="ascii") as file:
         json.dump(document, file, indent=1, sort_keys=True)

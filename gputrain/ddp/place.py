@@ -73,11 +73,8 @@ def _launched(env: Mapping[str, str]) -> Place:
             "RANK, LOCAL_RANK and WORLD_SIZE are not all numbers", why=str(error), fix=_FIX
         ) from error
     if not 0 <= place.rank < place.world_size or place.local_rank < 0:
-        raise SessionError(
-            f"rank {place.rank} does not exist in a world of {place.world_size}",
-            why="ranks count from 0",
-            fix=_FIX,
-        )
+        what = f"rank {place.rank} does not exist in a world of {place.world_size}"
+        raise SessionError(what, why="ranks count from 0", fix=_FIX)
     return place
 
 

@@ -38,11 +38,8 @@ def _plain(name: str, value: Any) -> Any:
         try:
             value = value.item()
         except (RuntimeError, ValueError) as error:
-            raise SessionError(
-                f"metric {name!r} is not one number",
-                why=str(error),
-                fix=f"report a single value, such as {name}.mean()",
-            ) from error
+            fix = f"report a single value, such as {name}.mean()"
+            raise SessionError(f"metric {name!r} is not one number", why=str(error), fix=fix) from error
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -42,7 +42,7 @@ def main() -> NoReturn:
         code = 130
     except BaseException as error:  # noqa: BLE001  # the top of a rank: whatever it raised is the news
         _shorten(error)
-        _record(error)
+        _write(_document(error, "".join(traceback.format_exception(type(error), error, error.__traceback__))))
         sys.excepthook(type(error), error, error.__traceback__)
         code, failed = 1, True
     # Outside the handlers: a traceback that is still held holds the open files of its frames.
@@ -98,18 +98,13 @@ def _code_of(leaving: SystemExit) -> int:
 def _shorten(error: BaseException) -> None:
     """Drop the frames of this file and of runpy from the front of the traceback."""
     trace = error.__traceback__
-    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+    while trace is not None:
+        filename = trace.tb_frame.f_code.co_filename
+        if filename != __file__ and "runpy" not in filename:
+            break
         trace = trace.tb_next
     if trace is not None:
         error.__traceback__ = trace
-
-
-def _is_ours(filename: str) -> bool:
-    return filename == __file__ or "runpy" in filename
-
-
-def _record(error: BaseException) -> None:
-    _write(_document(error, "".join(traceback.format_exception(type(error), error, error.__traceback__))))
 
 
 def _document(error: BaseException, trace: Optional[str]) -> Dict[str, Any]:

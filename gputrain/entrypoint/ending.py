@@ -152,11 +152,8 @@ def _is_below(module: types.ModuleType, folder: str) -> bool:
         return False
     installed = ("site-packages" in path) or ("dist-packages" in path)
     standard = path.startswith(os.path.join(os.path.dirname(os.__file__), ""))
-    return not (installed or standard or path.startswith(_ours()))
-
-
-def _ours() -> str:
-    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+    ours = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+    return not (installed or standard or path.startswith(ours))
 
 
 def _clear(space: Dict[str, Any]) -> None:

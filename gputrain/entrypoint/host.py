@@ -42,10 +42,7 @@ def _cgroup_cpus() -> Optional[float]:
     text = _read("/sys/fs/cgroup/cpu.max").split()
     if len(text) == 2 and text[0].isdigit():
         return int(text[0]) / int(text[1])
-    quota, period = (
-        _read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-        _read("/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
-    )
+    quota, period = (_read(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period"))
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else None
 
 

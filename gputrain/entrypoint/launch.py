@@ -106,9 +106,8 @@ def environments(
     if options.hang_timeout is not None:
         base.update((name, value) for name, value in flight.BUFFER.items() if name not in base)
     if options.launcher == "torchrun-env":
-        base.setdefault(
-            "OMP_NUM_THREADS", str(max(1, host.cpu_count() // (options.nproc_per_node or place.nproc)))
-        )
+        threads = host.cpu_count() // (options.nproc_per_node or place.nproc)
+        base.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
     if options.launcher == "tensorflow":
         base["TF_CONFIG"] = _tf_config(place)
     return [{**base, **_of_rank(options, place, local, error_dir)} for local in range(place.nproc)]
@@ -169,11 +168,8 @@ def network_profile(environ: Mapping[str, str]) -> Dict[str, str]:
     found = subprocess.run(script, env=before, stdout=subprocess.PIPE, timeout=60, check=False)
     if found.returncode:
         return {}
-    after = dict(
-        entry.split("=", 1)
-        for entry in found.stdout.decode("utf-8", "surrogateescape").split("\0")
-        if "=" in entry
-    )
+    entries = found.stdout.decode("utf-8", "surrogateescape").split("\0")
+    after = dict(entry.split("=", 1) for entry in entries if "=" in entry)
     merged = {name: value for name, value in after.items() if name.startswith("NCCL_") and name not in before}
     libraries = after.get("LD_LIBRARY_PATH", "")
     if before.get("LD_LIBRARY_PATH", "") in libraries and libraries:

@@ -89,19 +89,11 @@ class Pump:
     def say(self, message: str, severity: str = "INFO") -> None:
         """Write a message of the agent's own."""
         if self._is_json:
-            entry = {
-                "severity": severity,
-                "message": message,
-                "node": self._speaker,
-                "time": timestamp(time.time()),
-            }
-            self.write(json.dumps(entry).encode())
+            entry = {"severity": severity, "message": message, "node": self._speaker}
+            text = json.dumps({**entry, "time": timestamp(time.time())})
         else:
-            self.write(
-                "\n".join(f"[node {self._speaker}] {line}" for line in message.splitlines()).encode(
-                    "utf-8", "backslashreplace"
-                )
-            )
+            text = "\n".join(f"[node {self._speaker}] {line}" for line in message.splitlines())
+        self.write(text.encode("utf-8", "backslashreplace"))
 
     def write(self, line: bytes) -> None:
         """Write a line as it is."""

@@ -78,9 +78,7 @@ class Options:
         self.master_port = self._number(contract.MASTER_PORT, least=1)
         self.local_addr = settings[contract.LOCAL_ADDR]
         if self.local_addr and not is_address(self.local_addr):
-            raise EnvironmentRefused(
-                f"{_told(contract.LOCAL_ADDR)} is {self.local_addr!r}, but must be a numeric address"
-            )
+            raise self._refused(contract.LOCAL_ADDR, "a numeric address")
         if self.agent == "elastic" and (self.launcher != "torchrun-env" or target.kind == "program"):
             raise EnvironmentRefused(
                 "--agent elastic runs a Python script or module with --launcher torchrun-env"
@@ -95,9 +93,7 @@ class Options:
         if not text:
             return None
         if not text.isdigit() or int(text) < least:
-            raise EnvironmentRefused(
-                f"{_told(name)} is {text!r}, but must be a whole number of at least {least}"
-            )
+            raise self._refused(name, f"a whole number of at least {least}")
         return int(text)
 
     def _seconds(self, name: str) -> float:
@@ -107,15 +103,16 @@ class Options:
         except ValueError:
             value = -1.0
         if not 0 <= value < 1e9:
-            raise EnvironmentRefused(f"{_told(name)} is {text!r}, but must be a number of seconds")
+            raise self._refused(name, "a number of seconds")
         return value
 
     def _one_of(self, name: str, allowed: Tuple[str, ...]) -> str:
         if self._settings[name] not in allowed:
-            raise EnvironmentRefused(
-                f"{_told(name)} is {self._settings[name]!r}, but must be {' or '.join(allowed)}"
-            )
+            raise self._refused(name, " or ".join(allowed))
         return self._settings[name]
+
+    def _refused(self, name: str, allowed: str) -> EnvironmentRefused:
+        return EnvironmentRefused(f"{_told(name)} is {self._settings[name]!r}, but must be {allowed}")
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:

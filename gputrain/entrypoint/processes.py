@@ -84,11 +84,8 @@ def _become(
     os.dup2(out, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY) if given is None else given, 0)
     os.chdir(folder)
-    for number in (
-        *_WATCHED,
-        signal.SIGPIPE,
-        signal.SIGXFSZ,
-    ):  # what Python or a caller under nohup set aside
+    # what Python or a caller under nohup set aside
+    for number in (*_WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
     os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606  # a list, no shell

@@ -61,10 +61,8 @@ class Rank:
         self.pid = self._process.pid
         assert self._process.stdout
         assert self._process.stderr
-        self.stdout, self.stderr = (
-            os.dup(self._process.stdout.fileno()),
-            os.dup(self._process.stderr.fileno()),
-        )
+        self.stdout = os.dup(self._process.stdout.fileno())
+        self.stderr = os.dup(self._process.stderr.fileno())
         self._process.stdout.close()
         self._process.stderr.close()
 
@@ -103,12 +101,8 @@ class Rank:
 
     def summary(self) -> Dict[str, Any]:
         """How it ended, for the result document."""
-        return {
-            contract.C_RANK: self.rank,
-            contract.C_LOCAL_RANK: self.local_rank,
-            contract.C_EXIT_CODE: self.exit_code,
-            contract.C_SIGNAL: self.signal,
-        }
+        fields = (contract.C_RANK, contract.C_LOCAL_RANK, contract.C_EXIT_CODE, contract.C_SIGNAL)
+        return {field: getattr(self, field) for field in fields}
 
 
 def explain(
@@ -117,25 +111,17 @@ def explain(
     """Why a rank ended, as the document's cause; None when it saved after a stop."""
     if rank.exit_code == contract.STOPPED:
         return None
-    error = _error_document(rank.error_file)
     cause: Dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
     cause.update(rank.summary(), node_rank=node_rank, host=socket.gethostname(), last_lines=list(last_lines))
     if rank.exit_code == 0:
-        return {
-            **cause,
-            "kind": contract.LEFT_EARLY,
-            "message": "it ended with 0 while the others still needed it",
-        }
+        message = "it ended with 0 while the others still needed it"
+        return {**cause, "kind": contract.LEFT_EARLY, "message": message}
     if rank.was_told == "stop" and rank.signal in ("SIGTERM", "SIGKILL"):
-        how = (
-            "was ended by the signal" if rank.signal == "SIGTERM" else "had to be killed after the grace time"
-        )
-        return {
-            **cause,
-            "kind": contract.STOP_IGNORED,
-            "message": f"asked to stop, it saved nothing and {how}",
-        }
-    error = error or _last_traceback(last_lines)
+        killed = "had to be killed after the grace time"
+        how = "was ended by the signal" if rank.signal == "SIGTERM" else killed
+        message = f"asked to stop, it saved nothing and {how}"
+        return {**cause, "kind": contract.STOP_IGNORED, "message": message}
+    error = _error_document(rank.error_file) or _last_traceback(last_lines)
     lost_worker = _LOST_WORKER in str(error.get(contract.C_MESSAGE))
     if oom_killed and (rank.signal == "SIGKILL" or lost_worker):
         text = "a DataLoader worker of it was" if lost_worker else "it was"
@@ -176,10 +162,7 @@ def _read_error(path: str) -> Dict[str, Any]:
         told["time"] = float(ours.get("time", "inf"))
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return {}
-    for field in (
-        contract.C_RANK,
-        contract.C_LOCAL_RANK,
-    ):  # under torchrun our process is not the rank itself
+    for field in (contract.C_RANK, contract.C_LOCAL_RANK):  # torchrun's process is not the rank itself
         if str(ours.get(field)).isdigit():
             told[field] = int(ours[field])
     return told
@@ -188,9 +171,8 @@ def _read_error(path: str) -> Dict[str, Any]:
 def _last_traceback(lines: Sequence[str]) -> Dict[str, Any]:
     """The exception that the last lines show, for a program that the bootstrap did not run."""
     lines = [_RANK_PREFIX.sub("", line) for line in lines]
-    starts = [
-        index for index, line in enumerate(lines) if line.startswith("Traceback (most recent call last):")
-    ]
+    head = "Traceback (most recent call last):"
+    starts = [index for index, line in enumerate(lines) if line.startswith(head)]
     if not starts:
         return {}
     block = lines[starts[-1] :]

@@ -105,9 +105,7 @@ def _watch(key: str, tell: Callable[[str], None]) -> None:
         if status == 200 and reason:
             tell(reason)
             return
-        if (
-            status != 200 or value == last
-        ):  # the latter also tames a server that does not hold the question open
+        if status != 200 or value == last:  # which also tames a server that does not hold the question open
             time.sleep(RETRY_S if status != 200 else 1.0)
         last = value
 

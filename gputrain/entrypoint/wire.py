@@ -138,11 +138,8 @@ def _bound(address: str, family: int, port: int) -> socket.socket:
 
 def dial(host: str, port: int, source: str, patience: float) -> Link:
     """A link to node 0, from the given source address if there is one. Raises OSError when nobody answers."""
-    return Link(
-        socket.create_connection(
-            (host, port), timeout=patience, source_address=(source, 0) if source else None
-        )
-    )
+    bound = (source, 0) if source else None
+    return Link(socket.create_connection((host, port), timeout=patience, source_address=bound))
 
 
 def free_port(address: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from gputrain.errors import Fault, RequestError, SpecError
+from gputrain.errors import RequestError
 from gputrain.experiments.book import (
     Arguments,
     ExperimentRecord,
@@ -22,6 +23,7 @@ from gputrain.experiments.book import (
     read_points,
 )
 from gputrain.experiments.experiment import Experiment, Submits
+from gputrain.fields import FaultCollector, matching, number
 from gputrain.planning import Candidate
 from gputrain.records import Board
 from gputrain.records.record import spec_of
@@ -127,18 +129,14 @@ class _OnlyWatches:
 
 
 def _check(name: str, max_parallel: int | None, max_cost: float | None) -> None:
-    faults: list[Fault] = []
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        allowed = "at most 40 small letters, digits and hyphens, starting with a letter"
-        faults.append(Fault(field="name", value=repr(name), allowed=allowed, fix="name='lr-scan'"))
+    faults = FaultCollector("the experiment")
+    allowed = "at most 40 small letters, digits and hyphens, starting with a letter"
+    faults.parse("name", name, matching(NAME), allowed, "name='lr-scan'")
     limits: Mapping[str, float | None] = {"max_parallel": max_parallel, "max_cost": max_cost}
     for field, value in limits.items():
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if value is not None and not (is_number and value > 0):
-            faults.append(Fault(field=field, value=repr(value), allowed="above 0", fix=f"{field}=4"))
-    if faults:
-        text = "\n".join(f"  {fault}" for fault in faults)
-        raise SpecError(f"the experiment has {len(faults)} fault(s):\n{text}", faults=tuple(faults))
+        if value is not None:
+            faults.parse(field, value, number(0, math.inf), "above 0", f"{field}=4")
+    faults.raise_if_any()
 
 
 def _room(best: Candidate) -> int:

@@ -16,12 +16,10 @@ import attrs
 from gputrain import causes
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
 from gputrain.experiments.book import ExperimentRecord, Point, cancel, is_cancelled, key_of
-from gputrain.experiments.comparison import READERS, Comparison
+from gputrain.experiments.comparison import READERS, Comparison, LiveTable, whole
 from gputrain.experiments.driver import Driver
-from gputrain.experiments.page import LiveTable, whole
 from gputrain.job import Job, Result
-from gputrain.job.watch import STOP_WITHIN_S
-from gputrain.job.watcher import StopEvent
+from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
 from gputrain.lifecycle import State
 from gputrain.records import Board
 from gputrain.spec import TrainingSpec

@@ -8,9 +8,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from functools import cached_property
+from typing import Protocol
 
+import attrs
+
+from gputrain.backends.base import Backend, JobRef
 from gputrain.catalog import Price, ProvisioningModel
 from gputrain.errors import AccessError, RequestError, SpecError
+from gputrain.lifecycle import Observation
 from gputrain.planning import Attempt, Candidate, Ledger, Outcome
 from gputrain.records import MADE, Ask, Record, RecordError
 from gputrain.spec import TrainingSpec
@@ -115,3 +120,53 @@ def ledger_of(record: Record, spec: TrainingSpec) -> Ledger:
 def moment(seconds: float) -> datetime:
     """Seconds since 1970 as a time in UTC."""
     return datetime.fromtimestamp(0, timezone.utc) + timedelta(seconds=seconds)
+
+
+class Placement(Protocol):
+    """Where a job came to be, and how."""
+
+    @property
+    def ref(self) -> JobRef: ...
+
+    @property
+    def backend(self) -> Backend: ...
+
+    @property
+    def candidate(self) -> Candidate | None: ...
+
+    @property
+    def attempts(self) -> Ledger: ...
+
+
+@attrs.frozen(kw_only=True)
+class Step:
+    """What came of going on."""
+
+    placed: Placement | None
+    """None: nothing has room now, or it may not."""
+    attempts: Ledger
+    """The whole ledger, with every place that was asked."""
+
+
+class Going(Protocol):
+    """The ways that are left to one job. A look asks `way_on` at most; the rest is for those who act."""
+
+    def way_on(self, seen: Observation) -> str:
+        """What comes next for a job that found no machines after all; empty where that is its end."""
+        ...
+
+    def go_on(self, seen: Observation, told: Ledger) -> Step:
+        """Ask for it again, where that may be and something has room."""
+        ...
+
+    def tidy(self, ref: JobRef, backend: Backend, seen: Observation) -> None:
+        """End what is left of it that cannot go on."""
+        ...
+
+    def cancel(self, ref: JobRef, backend: Backend) -> None:
+        """End it, and have nobody start it again."""
+        ...
+
+    def record(self) -> Record | None:
+        """What was asked for the job; None where nobody here keeps it, or may read it."""
+        ...

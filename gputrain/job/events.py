@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from gputrain.job.facts import Facts, of_failure
 from gputrain.lifecycle import Failure, State
 from gputrain.spans import trace
 from gputrain.tables import Shown
+from gputrain.times import plain
+
+if TYPE_CHECKING:
+    from gputrain.job.facts import Facts
 
 VERSION = 1
 Kind = Literal["seen", "state", "place"]
@@ -43,9 +46,7 @@ class JobEvent(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON types, with a ``version``; times are ISO 8601."""
-        told = {name: getattr(self, name) for name in attrs.fields_dict(type(self))}
-        changes = {"state": self.state.value, "at": self.at.isoformat(), "failure": of_failure(self.failure)}
-        return {"version": VERSION, **told, **changes}
+        return {"version": VERSION, **plain(self)}
 
 
 Listener = Callable[[JobEvent], object]

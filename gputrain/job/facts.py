@@ -6,28 +6,31 @@ ISO 8601, durations seconds, prices US dollars; what is not known is null.
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from gputrain.backends.base import JobRef
-from gputrain.job.asked import AskedFor
-from gputrain.job.going import Going
+from gputrain.backends.base import Backend, JobRef
+from gputrain.job.asked import AskedFor, Going
+from gputrain.job.events import tell
 from gputrain.job.result import told
-from gputrain.lifecycle import Failure, Observation, State
+from gputrain.lifecycle import Failure, Observation, State, advance
 from gputrain.planning import Candidate, Ledger
+from gputrain.planning.attempts import moved
 from gputrain.secrets import HIDDEN, looks_secret
 from gputrain.spec import TrainingSpec
 from gputrain.tables import Shown, Table
+from gputrain.times import picked, plain
 
-if TYPE_CHECKING:
-    from datetime import datetime
+log = logging.getLogger("gputrain")
 
 
 class Facts(Shown):
-    """The part of a `Job` that is only read.
+    """The part of a `Job` that knows, looks and asks.
 
     What was asked for is read from the job's record when it is first wanted, the same in every process.
     """
@@ -35,19 +38,22 @@ class Facts(Shown):
     def __init__(
         self,
         ref: JobRef,
+        backend: Backend,
         candidate: Candidate | None,
         attempts: Ledger,
         going: Going,
         now: Callable[[], datetime],
     ) -> None:
         self.ref = ref
+        self._backend = backend
         self._candidate = candidate
         self._attempts = attempts
         self._going = going
         self.now = now
         self._asked = AskedFor(going.record)
         self._state = State.QUEUED
-        self._seen = Observation()
+        self._lock = threading.Lock()
+        self._seen = self._told = Observation()  # as it is shown, and as the backend told it
         self.point: Mapping[str, Any] = {}
         """Which point of an experiment it runs; empty for a job of none."""
 
@@ -129,7 +135,22 @@ class Facts(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """All that is known of the job, as JSON types; the command line prints the same."""
-        return of_job(self)
+        candidate, spec = self.candidate, self.spec
+        return {
+            **picked(self, "uri id name"),
+            "backend": self.ref.backend,
+            "project": self.ref.project or None,
+            "place": self.ref.place or None,
+            **picked(self, "state detail labels created_at started_at ended_at"),
+            "duration_s": plain(self.duration),
+            **picked(self, "cost_usd failure"),
+            "candidate": None if candidate is None else candidate.placed(),
+            "attempts": [
+                {**picked(one.candidate, "backend place"), **picked(one, "at outcome answer")}
+                for one in self.attempts
+            ],
+            "spec": None if spec is None else _shown(spec.to_dict()),
+        }
 
     @property
     def duration(self) -> timedelta | None:
@@ -151,6 +172,66 @@ class Facts(Shown):
         """The job in a few rows."""
         return told(self.ref, self._state, self.candidate, self.duration, self._seen.detail)
 
+    def refresh(self) -> Observation:
+        """Look at the job once.
+
+        Raises:
+            JobLostError: neither the job nor its traces can be found.
+            TransientError: it could not be looked at now; the state stays what it was.
+        """
+        told = self._backend.observe(self.ref)
+        way = self._going.way_on(told) if told.state is State.FAILED else ""
+        seen = told if not way else attrs.evolve(
+            told, state=State.INTERRUPTED, detail=f"{told.place}: {way}", failure=None, ended_at=None
+        )  # fmt: skip
+        with self._lock:
+            before, self._state = self._state, advance(self._state, seen.state)
+            self._note_move(seen)
+            self._seen, self._told = seen, told
+        if self._state is not before:
+            tell(self, before)
+        return seen
+
+    def _note_move(self, seen: Observation) -> None:
+        """Write into the ledger that the job is elsewhere than it was, whoever moved it."""
+        if seen.place != self._seen.place or seen.attempt != self._seen.attempt:
+            self._asked = AskedFor(self._going.record)
+        left = self._candidate
+        if left is None or seen.place in ("", left.place):
+            return
+        told = moved(left, seen.place, self.now(), has_run=seen.attempt > 0)
+        self._candidate, self._attempts = told[-1].candidate, Ledger((*self._attempts, *told))
+
+    def resume(self) -> bool:
+        """Start the job again where it was interrupted, or where it found no machines, if there is room.
+
+        `wait` does so by itself, in any process whose backends are set as those that made the job; one that
+        is set otherwise watches, and says with which it could. True where this call started it.
+        """
+        if self._state is not State.INTERRUPTED:
+            return False
+        step = self._going.go_on(self._told, self._attempts)
+        placed, self._attempts = step.placed, step.attempts
+        if placed is None:
+            return False
+        with self._lock:
+            self.ref, self._backend = placed.ref, placed.backend
+            self._candidate, self._asked = placed.candidate, AskedFor(self._going.record)
+            self._state, self._seen, self._told = State.QUEUED, Observation(), Observation()
+        log.warning("it goes on as %s", self.uri)
+        return True
+
+    def supervise(self) -> bool:
+        """Do what a job may need after a look: end what is left of a gang that cannot go on, and `resume`."""
+        self._going.tidy(self.ref, self._backend, self._told)
+        return self.resume()
+
+    def cancel(self) -> None:
+        """Ask the job to stop; its ranks may save first. Twice is once, and an ended job stays as it is."""
+        self._going.cancel(self.ref, self._backend)
+        with self._lock:
+            self._state = advance(self._state, State.STOPPING)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Facts) and other.uri == self.uri
 
@@ -161,73 +242,8 @@ class Facts(Shown):
         return f"<Job {self.uri} {self._state.value}>"
 
 
-Json = dict[str, Any]
-
-
-def of_job(job: Facts) -> Json:
-    """All that is known of a job."""
-    ref, duration, created = job.ref, job.duration, job.created_at
-    return {
-        "uri": ref.uri,
-        "id": job.id,
-        "name": job.name,
-        "backend": ref.backend,
-        "project": ref.project or None,
-        "place": ref.place or None,
-        "state": job.state.value,
-        "detail": job.detail,
-        "labels": dict(job.labels),
-        "created_at": _text(created),
-        "started_at": _text(job.started_at),
-        "ended_at": _text(job.ended_at),
-        "duration_s": None if duration is None else duration.total_seconds(),
-        "cost_usd": job.cost_usd,
-        "failure": of_failure(job.failure),
-        "candidate": None if job.candidate is None else of_candidate(job.candidate),
-        "attempts": [
-            {
-                "backend": one.candidate.backend,
-                "place": one.candidate.place,
-                "at": one.at.isoformat(),
-                "outcome": one.outcome.value,
-                "answer": one.answer,
-            }
-            for one in job.attempts
-        ],
-        "spec": None if job.spec is None else _shown(job.spec.to_dict()),
-    }
-
-
-def of_candidate(one: Candidate) -> Json:
-    """Where a job runs, or would."""
-    model = one.provisioning_model
-    return {
-        "backend": one.backend,
-        "place": one.place,
-        "machine_type": one.machine_type,
-        "gpu": one.gpu,
-        "gpu_count": float(one.gpu_count),
-        "num_nodes": one.num_nodes,
-        "nproc_per_node": one.nproc_per_node,
-        "provisioning_model": model.value if model else None,
-        "price_usd_h": one.price_usd_h,
-        "max_run_duration_s": one.max_run_duration.total_seconds(),
-    }
-
-
-def of_failure(failure: Failure | None) -> Json | None:
-    """Why it ended without success; null where it did not."""
-    if failure is None:
-        return None
-    return {**attrs.asdict(failure), "last_lines": list(failure.last_lines)}
-
-
-def _shown(spec: Json) -> Json:
+def _shown(spec: dict[str, Any]) -> dict[str, Any]:
     """The spec, with what looks secret hidden: documents are printed and kept."""
     env = spec.get("env", {})
     hidden = {name: HIDDEN if looks_secret(value, name=name) else value for name, value in env.items()}
     return {**spec, "env": hidden} if env else spec
-
-
-def _text(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()

@@ -8,25 +8,29 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
-
-import attrs
 
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, OpensShells
-from gputrain.errors import JobFailedError, RequestError
-from gputrain.job.asked import AskedFor
-from gputrain.job.events import Changes, Listener, tell
-from gputrain.job.going import Going, Stays
+from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
+from gputrain.job.asked import Going
+from gputrain.job.events import Changes, Listener
 from gputrain.job.reading import LogReading
 from gputrain.job.result import Result, ended
 from gputrain.job.stacks import Stacks, ask
-from gputrain.job.watch import JobFuture, JobWatch, Watching, pausing
-from gputrain.job.watcher import StopEvent
-from gputrain.lifecycle import Observation, State, advance
+from gputrain.job.watcher import (
+    BLIND_FOR_AT_MOST_S,
+    STOP_WITHIN_S,
+    WATCHER,
+    JobFuture,
+    StopEvent,
+    Watching,
+    pause_s,
+    pausing,
+)
+from gputrain.lifecycle import State
 from gputrain.planning import Candidate, Ledger
-from gputrain.planning.attempts import moved
 from gputrain.spec.durations import seconds_of
 from gputrain.staging import folder_of
 from gputrain.staging.survey import missed
@@ -48,69 +52,13 @@ class Job(LogReading):
         *,
         candidate: Candidate | None = None,
         attempts: Ledger = Ledger(),  # noqa: B008  # a tuple
-        going: Going | None = None,
-        named: Callable[[str], Job] | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
-        sleep: Callable[[float], None] = time.sleep,
+        going: Going,
+        named: Callable[[str], Job],
+        now: Callable[[], datetime],
+        sleep: Callable[[float], None],
     ) -> None:
-        super().__init__(ref, backend, candidate, attempts, going or Stays(), now, sleep)
+        super().__init__(ref, backend, candidate, attempts, going, now, sleep)
         self._named = named
-        self._lock = threading.Lock()
-        self._told = Observation()  # as the backend told it; as it is shown is `_seen`
-
-    def refresh(self) -> Observation:
-        """Look at the job once.
-
-        Raises:
-            JobLostError: neither the job nor its traces can be found.
-            TransientError: it could not be looked at now; the state stays what it was.
-        """
-        told = self._backend.observe(self.ref)
-        way = self._going.way_on(told) if told.state is State.FAILED else ""
-        seen = told if not way else attrs.evolve(
-            told, state=State.INTERRUPTED, detail=f"{told.place}: {way}", failure=None, ended_at=None
-        )  # fmt: skip
-        with self._lock:
-            before, self._state = self._state, advance(self._state, seen.state)
-            self._note_move(seen)
-            self._seen, self._told = seen, told
-        if self._state is not before:
-            tell(self, before)
-        return seen
-
-    def _note_move(self, seen: Observation) -> None:
-        """Write into the ledger that the job is elsewhere than it was, whoever moved it."""
-        if seen.place != self._seen.place or seen.attempt != self._seen.attempt:
-            self._asked = AskedFor(self._going.record)
-        left = self._candidate
-        if left is None or seen.place in ("", left.place):
-            return
-        told = moved(left, seen.place, self.now(), has_run=seen.attempt > 0)
-        self._candidate, self._attempts = told[-1].candidate, Ledger((*self._attempts, *told))
-
-    def resume(self) -> bool:
-        """Start the job again where it was interrupted, or where it found no machines, if there is room.
-
-        `wait` does so by itself, in any process whose backends are set as those that made the job; one that
-        is set otherwise watches, and says with which it could. True where this call started it.
-        """
-        if self._state is not State.INTERRUPTED:
-            return False
-        step = self._going.go_on(self._told, self._attempts)
-        placed, self._attempts = step.placed, step.attempts
-        if placed is None:
-            return False
-        with self._lock:
-            self.ref, self._backend = placed.ref, placed.backend
-            self._candidate, self._asked = placed.candidate, AskedFor(self._going.record)
-            self._state, self._seen, self._told = State.QUEUED, Observation(), Observation()
-        log.warning("it goes on as %s", self.uri)
-        return True
-
-    def supervise(self) -> bool:
-        """Do what a job may need after a look: end what is left of a gang that cannot go on, and `resume`."""
-        self._going.tidy(self.ref, self._backend, self._told)
-        return self.resume()
 
     def wait(
         self,
@@ -139,18 +87,74 @@ class Job(LogReading):
         """
         limit_s = None if timeout is None else seconds_of(timeout)
         shown = view.choose(progress)
-        sleep = self._sleep if stop is None else pausing(stop)
-        looked = None if on_change is None else Changes(self, self.now).telling(on_change)
-        watch = JobWatch(self, self._news, self._snapshot, sleep, looked)
+        looked = (lambda: None) if on_change is None else Changes(self, self.now).telling(on_change)
         try:
             if stop is not None and isinstance(shown, view.Quiet):
-                return watch.aside(stop, limit_s)  # whose looks take long, too, are left at once
-            return watch.to_the_end(shown, limit_s)
+                return self._aside(stop, limit_s, looked)  # whose looks take long, too, are left at once
+            return self._to_the_end(shown, stop, limit_s, looked)
         except KeyboardInterrupt as stop:
             text = f"stopped watching; the job goes on. Take it up again: gputrain.attach({self.uri!r})"
             raise KeyboardInterrupt(str(stop) or text) from None
         finally:
             shown.close()
+
+    def _to_the_end(
+        self, shown: view.View, stop: StopEvent | None, limit_s: float | None, looked: Callable[[], None]
+    ) -> State:
+        sleep = self._sleep if stop is None else pausing(stop)
+        started = last_sight = time.monotonic()
+        is_seen = not isinstance(shown, view.Quiet)
+        while True:
+            pause = pause_s(self.poll_s, time.monotonic() - started)
+            try:
+                self.refresh()
+                looked()
+                self.supervise()
+                for lines in self._news() if is_seen else ():
+                    shown.lines(lines)
+                last_sight = time.monotonic()
+            except TransientError as error:
+                if time.monotonic() - last_sight > BLIND_FOR_AT_MOST_S:
+                    raise
+                pause = max(pause, error.retry_after_s or 0.0)
+            if is_seen:
+                shown.status(self._snapshot())
+            if self.state.is_terminal:
+                return self.state
+            if limit_s is not None and time.monotonic() - started > limit_s:
+                raise self._too_long(limit_s)
+            sleep(pause if limit_s is None else min(pause, limit_s))
+
+    def _aside(self, stop: StopEvent, limit_s: float | None, looked: Callable[[], None]) -> State:
+        """As `_to_the_end` in silence, with the looks in the thread that all share."""
+        started, over = time.monotonic(), threading.Event()
+        errors: list[Exception] = []
+
+        def tell(error: Exception | None) -> None:
+            if error is not None:
+                errors.append(error)
+            else:
+                looked()
+            if error is not None or self.state.is_terminal:
+                over.set()
+
+        drop = WATCHER.watch(self, tell)
+        try:
+            while not over.wait(STOP_WITHIN_S):
+                if stop.is_set():
+                    pausing(stop)(0.0)
+                if limit_s is not None and time.monotonic() - started > limit_s:
+                    raise self._too_long(limit_s)
+        finally:
+            drop()
+        if errors:
+            raise errors[0]
+        return self.state
+
+    def _too_long(self, limit_s: float) -> JobTimeoutError:
+        what = f"{self.id} is still {self.state.value} after {limit_s:g} s; it goes on"
+        fix = f"wait longer, or later: gputrain.attach({self.uri!r}).wait()"
+        return JobTimeoutError(what, fix=fix, uri=self.uri)
 
     def result(
         self, timeout: float | str | timedelta | None = None, *, stop: StopEvent | None = None
@@ -188,12 +192,13 @@ class Job(LogReading):
         """The result of a job that has ended. Raises as `result`."""
         state = self._state
         if state is State.SUCCEEDED:
+            took, cost = self.duration, self.cost_usd
             return Result(
                 uri=self.uri,
                 state=state,
-                duration=self.duration,
-                cost_usd=self.cost_usd,
-                attempt=self._seen.attempt,
+                duration=took,
+                cost_usd=cost,
+                attempt=self.attempt,
                 read=lambda: (self.metrics(), self.gpu_busy),
             )
         error = ended(self.ref, state, self._seen, self._silence() if state is State.EXPIRED else None)
@@ -201,12 +206,6 @@ class Job(LogReading):
             behind = missed(folder_of(self.spec), error.traceback)
             error.fix = f"{behind}; {error.fix}" if behind else error.fix
         raise error
-
-    def cancel(self) -> None:
-        """Ask the job to stop; its ranks may save first. Twice is once, and an ended job stays as it is."""
-        self._going.cancel(self.ref, self._backend)
-        with self._lock:
-            self._state = advance(self._state, State.STOPPING)
 
     def stacks(self, timeout: float | str | timedelta = 60.0) -> Stacks:
         """Where every rank stands: its Python stack, and the collective in which it waits. Disturbs none.
@@ -233,8 +232,6 @@ class Job(LogReading):
         return self._backend.ssh_command(self.ref, node)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._named is None:
-            raise TypeError(f"{self!r} was made by hand: send its uri, and attach to it there")
         return self._named, (self.uri,), self._state
 
     def __setstate__(self, state: State) -> None:

@@ -15,13 +15,13 @@ import attrs
 
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, LogLine
-from gputrain.errors import Fault, GputrainError, RequestError, SpecError
+from gputrain.errors import GputrainError, RequestError
+from gputrain.fields import refused
 from gputrain.gauges import MachineUse, is_gauge
+from gputrain.job.asked import Going
 from gputrain.job.facts import Facts
-from gputrain.job.going import Going
 from gputrain.job.result import silent_for
 from gputrain.job.watcher import StopEvent
-from gputrain.lifecycle import Observation
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
 
@@ -43,17 +43,12 @@ class LogReading(Facts):
         now: Callable[[], datetime],
         sleep: Callable[[float], None],
     ) -> None:
-        super().__init__(ref, candidate, attempts, going, now)
-        self._backend = backend
+        super().__init__(ref, backend, candidate, attempts, going, now)
         self._sleep = sleep
         self._reading = threading.Lock()
         self._watched = LogReader()
         self._reports = Reports()
         self._gauges = MachineUse()
-
-    def refresh(self) -> Observation:
-        """Look at the job once."""
-        raise NotImplementedError
 
     @property
     def poll_s(self) -> float:
@@ -122,8 +117,7 @@ class LogReading(Facts):
             SpecError: any other word.
         """
         if of not in get_args(MetricsWord):
-            fault = Fault(field="of", value=repr(of), allowed="'script' or 'gpu'", fix="job.metrics('gpu')")
-            raise SpecError(f"{fault}", faults=(fault,))
+            raise refused("of", of, "'script' or 'gpu'", "job.metrics('gpu')")
         for _ in self._news():
             pass
         return self._gauges.metrics if of == "gpu" else self._reports.metrics
@@ -218,11 +212,8 @@ def pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise RequestError(
-            f"grep={text!r} is no regular expression",
-            why=str(error),
-            fix="escape it: job.logs(grep=re.escape(text))",
-        ) from error
+        fix = "escape it: job.logs(grep=re.escape(text))"
+        raise RequestError(f"grep={text!r} is no regular expression", why=str(error), fix=fix) from error
 
 
 def last_of(lines: Iterable[LogLine], count: int) -> Iterator[LogLine]:

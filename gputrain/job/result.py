@@ -1,4 +1,4 @@
-"""How a job stands, in a few rows; how it ended: well, as a `Result`; badly, as the error that says why."""
+"""How a job ended: well, as a `Result`; badly, as the error that says why."""
 
 from __future__ import annotations
 
@@ -103,13 +103,8 @@ def ended(ref: JobRef, state: State, seen: Observation, silence: timedelta | Non
     if cause is causes.TIME_LIMIT and silence is not None and silence >= SILENT:
         why = f"{why}; no rank had written a line for {format_duration(silence)}"
         fix = f"look for what it hung in, before you pay for more: gputrain.attach({ref.uri!r}).logs(tail=50)"
-    return JobError(
-        f"{ref.name} ended as {state.value}: {cause.title}",
-        why=why,
-        fix=fix,
-        uri=ref.uri,
-        kind=failure.kind,
-    )
+    what = f"{ref.name} ended as {state.value}: {cause.title}"
+    return JobError(what, why=why, fix=fix, uri=ref.uri, kind=failure.kind)
 
 
 def _failed(name: str, uri: str, failure: Failure) -> JobFailedError:
@@ -117,15 +112,7 @@ def _failed(name: str, uri: str, failure: Failure) -> JobFailedError:
     if failure.rank is None and failure.node_rank is not None:
         where = f" on node {failure.node_rank}"
     cause = causes.of(failure.kind)
-    return JobFailedError(
-        f"{name} failed{where}: {cause.title}",
-        why=failure.message,
-        fix=f"{cause.fix}; the whole log: gputrain.attach({uri!r}).logs()",
-        uri=uri,
-        kind=failure.kind,
-        rank=failure.rank,
-        node_rank=failure.node_rank,
-        exit_code=failure.exit_code,
-        traceback=failure.traceback,
-        last_lines=failure.last_lines,
-    )
+    facts = attrs.asdict(failure, recurse=False)
+    what, why = f"{name} failed{where}: {cause.title}", facts.pop("message")
+    fix = f"{cause.fix}; the whole log: gputrain.attach({uri!r}).logs()"
+    return JobFailedError(what, why=why, fix=fix, uri=uri, **facts)

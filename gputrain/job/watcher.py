@@ -15,11 +15,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Protocol
 
 import attrs
 
-from gputrain.errors import TransientError
+from gputrain.errors import StoppedError, TransientError
+from gputrain.job.events import Changes, Listener
+from gputrain.job.result import Result
 from gputrain.lifecycle import State
 
 BLIND_FOR_AT_MOST_S = 300.0
@@ -47,6 +51,9 @@ MOST_BUSY = 0.2
 MANY = 50
 """So many jobs are looked at in turn within the time between two looks at one."""
 
+STOP_WITHIN_S = 0.05
+"""How soon a waiting ends that is told to stop."""
+
 Tell = Callable[[Exception | None], None]
 """Called after each look; with an error it is the last call."""
 
@@ -57,6 +64,16 @@ class StopEvent(Protocol):
     def is_set(self) -> bool: ...
 
     def wait(self, timeout: float | None = None) -> bool: ...
+
+
+def pausing(stop: StopEvent) -> Callable[[float], None]:
+    """A sleep that ends, with StoppedError, as soon as the event is set."""
+
+    def pause(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise StoppedError("the waiting was stopped", fix="wait again whenever you like")
+
+    return pause
 
 
 class Watchable(Protocol):
@@ -199,3 +216,68 @@ def _tell(one: _Watch, error: Exception | None) -> None:
 
 WATCHER = Watcher()
 """The process's own: many handles, one thread."""
+
+
+class JobFuture(Future[Result]):
+    """One caller's future of a job's result: cancelling it ends this caller's watching, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drop: Callable[[], None] = lambda: None
+
+    @classmethod
+    def of(cls, job: Watchable, outcome: Callable[[], Result]) -> JobFuture:
+        """The future; ``outcome`` gives the result of a job that has ended, or raises why there is none."""
+        future = cls()
+
+        def tell(error: Exception | None) -> None:
+            if error is None and not job.state.is_terminal:
+                return
+            with suppress(InvalidStateError):  # its owner has just cancelled it
+                try:
+                    if error is not None:
+                        raise error
+                    future.set_result(outcome())
+                except InvalidStateError:
+                    raise
+                except Exception as why:  # noqa: BLE001  # whatever it is, whoever waits is told
+                    future.set_exception(why)
+
+        if job.state.is_terminal:
+            tell(None)
+        else:
+            future._drop = WATCHER.watch(job, tell)
+        return future
+
+    def cancel(self) -> bool:
+        """StopEvent waiting for the job, which goes on."""
+        self._drop()
+        is_cancelled = super().cancel()
+        if is_cancelled:  # else those who wait for several futures would never hear of it
+            with suppress(InvalidStateError, RuntimeError):
+                self.set_running_or_notify_cancel()
+        return is_cancelled
+
+
+class Watching:
+    """A listener that is told of changes; `close`, or the end of a ``with``, ends the telling."""
+
+    def __init__(self, drop: Callable[[], None]) -> None:
+        self._drop = drop
+
+    @classmethod
+    def of(cls, job: Watchable, changes: Changes, listener: Listener) -> Watching:
+        """Tell a listener of one job's changes, until it ends."""
+
+        tell = changes.telling(listener)
+        return cls(WATCHER.watch(job, lambda _error: tell()))
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        self._drop()
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -192,15 +192,9 @@ _COLUMNS = ("at", "backend", "place", "runs on", "model", "answer")
 
 
 def _row(one: Attempt) -> tuple[str, ...]:
-    model = one.candidate.provisioning_model
-    return (
-        f"{one.at:%H:%M:%S}",
-        one.candidate.backend,
-        one.candidate.place,
-        one.candidate.gpus,
-        model.value if model else "own",
-        one.answer,
-    )
+    where, model = one.candidate, one.candidate.provisioning_model
+    sold = model.value if model else "own"
+    return f"{one.at:%H:%M:%S}", where.backend, where.place, where.gpus, sold, one.answer
 
 
 def _joint_row(alike: Sequence[Attempt], backend: str, gpus: str, model: str, said: str) -> tuple[str, ...]:

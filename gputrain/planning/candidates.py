@@ -10,10 +10,22 @@ from typing import Any
 import attrs
 
 from gputrain.catalog import Price, ProvisioningModel
-from gputrain.errors import Fault, UnknownGpuError
-from gputrain.planning.offers import Fact, Offer, Supply
-from gputrain.planning.rules import Reason, allowed_models, matches, refusing, subject_of, unknown_gpu, unmet
+from gputrain.errors import UnknownGpuError
+from gputrain.fields import FaultCollector
+from gputrain.planning.offers import (
+    Fact,
+    Offer,
+    Reason,
+    Supply,
+    allowed_models,
+    matches,
+    refusing,
+    subject_of,
+    unknown_gpu,
+    unmet,
+)
 from gputrain.spec import TrainingSpec
+from gputrain.times import picked
 
 SHORTEST_RUN = timedelta(minutes=1)
 _RESERVED = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
@@ -59,11 +71,9 @@ class Candidate:
     def cost_at_most_usd(self) -> float | None:
         """US dollars if the job runs for the whole of ``max_run_duration``; None: unknown."""
         price = self.price_usd_h
-        return (
-            None
-            if price is None or self.price is None or not self.price.is_whole
-            else price * self.max_run_duration.total_seconds() / 3600
-        )
+        if price is None or self.price is None or not self.price.is_whole:
+            return None
+        return price * self.max_run_duration.total_seconds() / 3600
 
     @property
     def gpus(self) -> str:
@@ -76,21 +86,21 @@ class Candidate:
         """The candidate as JSON types: seconds, US dollars, unknown is None."""
         price, fact = self.price, self.fact
         return {
-            "backend": self.backend,
-            "place": self.place,
-            "machine_type": self.machine_type,
-            "gpu": self.gpu,
-            "gpu_count": float(self.gpu_count),
-            "num_nodes": self.num_nodes,
-            "nproc_per_node": self.nproc_per_node,
-            "provisioning_model": self.provisioning_model.value if self.provisioning_model else None,
+            **self.placed(),
             "quota": fact.verdict.value,
             "obtainability": fact.obtainability,
             "note": fact.note,
-            "price_usd_h": self.price_usd_h,
             "price_is_whole": price.is_whole if price else None,
             "price_date": (price.date or None) if price else None,
             "cost_at_most_usd": self.cost_at_most_usd,
+        }
+
+    def placed(self) -> dict[str, Any]:
+        """The part of `to_dict` that stays true of a job that runs there."""
+        return {
+            **picked(self, "backend place machine_type gpu"),
+            "gpu_count": float(self.gpu_count),
+            **picked(self, "num_nodes nproc_per_node provisioning_model price_usd_h"),
             "max_run_duration_s": self.max_run_duration.total_seconds(),
         }
 
@@ -151,27 +161,18 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
 
 def _check_gpus(spec: TrainingSpec, supplies: Sequence[Supply]) -> None:
     """A name that nobody knows is a slip of the pen: told as such, before anything is read."""
-    faults: list[Fault] = []
+    faults = FaultCollector("the spec")
     nearest: list[str] = []
     for request in spec.gpu:
         unknown = [unknown_gpu(request, supply) for supply in supplies]
         if unknown and (error := unknown[0]) is not None and None not in unknown:
-            faults.append(Fault(field="gpu", value=f"'{request}'", allowed=error.what, fix=error.fix))
+            faults.add("gpu", str(request), error.what, error.fix)
             nearest += error.nearest
-    if faults:
-        text = "\n".join(f"  {fault}" for fault in faults)
-        what = f"the spec has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
-        raise UnknownGpuError(what, faults=tuple(faults), nearest=tuple(dict.fromkeys(nearest)))
+    faults.raise_if_any(UnknownGpuError, nearest=tuple(dict.fromkeys(nearest)))
 
 
 def _refusal(supply: Supply, reason: Reason) -> Refusal:
-    return Refusal(
-        backend=supply.backend,
-        subject=reason.subject,
-        why=reason.why,
-        fix=reason.fix,
-        asked_for=reason.asked_for,
-    )
+    return Refusal(backend=supply.backend, **attrs.asdict(reason))
 
 
 def _limits(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
@@ -247,8 +248,3 @@ def _gpu_rank(spec: TrainingSpec, offer: Offer) -> int:
 
 def _model_rank(spec: TrainingSpec, model: ProvisioningModel | None) -> int:
     return 0 if model is None else allowed_models(spec).index(model)
-
-
-def with_fact(candidate: Candidate, fact: Fact) -> Candidate:
-    """The candidate with what was read about its place."""
-    return attrs.evolve(candidate, fact=fact)

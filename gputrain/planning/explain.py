@@ -53,11 +53,7 @@ def _ways(ones: Sequence[Candidate]) -> str:
         model = f" {one.provisioning_model.value}" if one.provisioning_model else ""
         key = f"{one.gpu_count} x {one.gpu}{model} by {one.backend}" if one.gpu else f"CPU by {one.backend}"
         groups[key] = groups.get(key, 0) + 1
-    return ", then ".join(f"{key} at {count} {_places(count)}" for key, count in groups.items())
-
-
-def _places(count: int) -> str:
-    return "place" if count == 1 else "places"
+    return ", then ".join(f"{key} at {count} place{'s' * (count != 1)}" for key, count in groups.items())
 
 
 def _quota_sentences(one: Candidate) -> Iterator[str]:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import attrs
 
-from gputrain.catalog import Price, ProvisioningModel
+from gputrain import catalog
+from gputrain.catalog import Price, ProvisioningModel, Stage
+from gputrain.errors import UnknownGpuError
 from gputrain.quota import Reading, Verdict
-from gputrain.spec import TrainingSpec
-
-
-def _no_price(_place: str, _model: ProvisioningModel | None) -> Price | None:
-    return None
-
-
-def _itself(place: str) -> str:
-    return place
-
-
-def _any(kind: str) -> object:
-    return kind
-
-
-def _nothing(_spec: TrainingSpec, _model: ProvisioningModel | None) -> tuple[str, str] | None:
-    return None
+from gputrain.spec import GpuRequest, TrainingSpec
 
 
 @attrs.frozen(kw_only=True)
@@ -43,9 +29,9 @@ class Offer:
     provisioning_models: tuple[ProvisioningModel, ...]
     places: tuple[str, ...]
     price_of: Callable[[str, ProvisioningModel | None], Price | None] = attrs.field(
-        default=_no_price, eq=False, repr=False
+        default=lambda _place, _model: None, eq=False, repr=False
     )
-    region_of: Callable[[str], str] = attrs.field(default=_itself, eq=False, repr=False)
+    region_of: Callable[[str], str] = attrs.field(default=str, eq=False, repr=False)
     """The region that a place lies in; a place is its own where there is nothing wider."""
     max_nodes: int | None = None
     """Machines of this shape that one job can have at most; None: no limit known."""
@@ -53,7 +39,7 @@ class Offer:
     """Why no more, and what would allow more; empty: there are no more."""
     max_nodes_fix: str = ""
     refuses: Callable[[TrainingSpec, ProvisioningModel | None], tuple[str, str] | None] = attrs.field(
-        default=_nothing, eq=False, repr=False
+        default=lambda _spec, _model: None, eq=False, repr=False
     )
     """Why a spec cannot have it under a model, and what would work; None where it can."""
 
@@ -81,7 +67,7 @@ class Supply:
     backend: str
     offers: tuple[Offer, ...]
     limits: tuple[Limit, ...] = ()
-    find_gpu: Callable[[str], object] = attrs.field(default=_any, eq=False, repr=False)
+    find_gpu: Callable[[str], object] = attrs.field(default=str, eq=False, repr=False)
     """Raises UnknownGpuError, with the nearest names, for a kind that the backend can never have."""
     regions: tuple[str, ...] = ()
     """The regions in the user's order of preference; empty: no order."""
@@ -102,3 +88,136 @@ class Fact:
     """Why the machines cannot be had there: the live answer says so. Empty: nothing says that."""
     availability: str = ""
     """Who says that the place has the machine: an API with its time, or the catalog with its date."""
+
+
+Model = ProvisioningModel | None
+
+
+@attrs.frozen
+class Reason:
+    """Why not, and what would work."""
+
+    subject: str
+    why: str
+    fix: str = ""
+    asked_for: bool = True
+    """False for what the spec never asked for."""
+
+
+def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:
+    """The provisioning models to try, in order: the user's, or ``standard`` where none is named."""
+    if spec.provisioning_model:
+        return spec.provisioning_model
+    if spec.reservation:
+        return (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
+    return (ProvisioningModel.STANDARD,)
+
+
+def matches(request: GpuRequest, offer: Offer) -> bool:
+    """Whether an offer is what a request asks for, kind and count."""
+    return bool(offer.gpu) and _is_of_kind(request, offer) and offer.gpu_count == request.count
+
+
+def _is_of_kind(request: GpuRequest, offer: Offer) -> bool:
+    # A machine of one's own is not sold under any model, and takes a count without a kind.
+    return request.kind == offer.gpu or (request.kind is None and not offer.provisioning_models)
+
+
+def _suits(spec: TrainingSpec, offer: Offer) -> bool:
+    return not spec.gpu or any(matches(request, offer) for request in spec.gpu)
+
+
+def subject_of(offer: Offer, model: Model) -> str:
+    """An offer under a model, in words."""
+    return f"{offer.shape} on {offer.machine_type}" + (f" as {model.value}" if model else "")
+
+
+def _gpus(spec: TrainingSpec) -> str:
+    return ", ".join(map(str, spec.gpu))
+
+
+def _models(models: tuple[ProvisioningModel, ...]) -> str:
+    return " or ".join(f"'{model.value}'" for model in models)
+
+
+def refusing(spec: TrainingSpec, offer: Offer, model: Model) -> Reason | None:
+    """Why an offer is not for a spec under a model: the first reason there is; None where it suits."""
+    return next(_reasons(spec, offer, model), None)
+
+
+def _reasons(spec: TrainingSpec, offer: Offer, model: Model) -> Iterator[Reason]:
+    subject, allowed, sold = subject_of(offer, model), allowed_models(spec), offer.provisioning_models
+    is_unnamed = not spec.gpu and bool(offer.gpu)
+    if not _suits(spec, offer):
+        yield Reason(subject, f"not asked for: gpu is {_gpus(spec)}", asked_for=False)
+    if is_unnamed and spec.machine_type != offer.machine_type and model is not None:
+        fix = f"gpu='{offer.gpu}:{offer.gpu_count}'"
+        yield Reason(subject, "not asked for: no gpu is named", fix, asked_for=False)
+    if spec.machine_type not in (None, offer.machine_type):
+        yield Reason(subject, f"not asked for: machine_type is {spec.machine_type}", asked_for=False)
+    if not offer.places:
+        yield Reason(subject, "not to be had in the places you allow", "allow more regions")
+    if model is not None and model not in allowed:
+        why = f"it is sold only as {_models(sold)}; you allow {_models(allowed)}"
+        is_asked_for = not set(allowed) & set(sold)
+        yield Reason(subject_of(offer, None), why, f"provisioning_model={_models(sold)}", is_asked_for)
+    if model is ProvisioningModel.RESERVATION_BOUND and not spec.reservation:
+        fix = "reservation='my-reservation'"
+        yield Reason(subject, "reservation-bound needs a reservation", fix, asked_for=False)
+    if is_unnamed and (spec.nproc_per_node or 1) > offer.gpu_count:
+        yield Reason(subject, f"{spec.nproc_per_node} ranks want a GPU each", asked_for=False)
+    if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
+        why = f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are"
+        yield Reason(subject, offer.max_nodes_why or why, offer.max_nodes_fix or "fewer num_nodes")
+    own = offer.refuses(spec, model)  # after ours: a backend speaks only of what the spec asks for
+    if own:
+        yield Reason(subject, *own)
+
+
+def unmet(spec: TrainingSpec, supply: Supply) -> Iterator[Reason]:
+    """One reason for each request that no offer matches, naming what there is."""
+    kinds = tuple(sorted({offer.gpu for offer in supply.offers if offer.gpu}))
+    if not spec.gpu and all(offer.gpu and offer.provisioning_models for offer in supply.offers):
+        yield Reason("gpu", "no GPU is named", f"gpu='{kinds[0]}:1'" if kinds else "")
+    machines = [offer.machine_type for offer in supply.offers if _suits(spec, offer)]
+    if spec.machine_type and machines and spec.machine_type not in machines:
+        subject = f"machine_type {spec.machine_type}"
+        yield Reason(subject, f"it does not carry {_gpus(spec)}", " or ".join(machines))
+    for request in spec.gpu:
+        own = {offer.gpu_count for offer in supply.offers if offer.gpu and _is_of_kind(request, offer)}
+        unknown = unknown_gpu(request, supply)
+        if unknown is not None:
+            yield Reason(str(request), unknown.what, unknown.fix)
+        elif request.count not in own:
+            yield _none_like(request, sorted(own), kinds)
+
+
+def _none_like(request: GpuRequest, counts: Sequence[int | Fraction], kinds: Sequence[str]) -> Reason:
+    """Why nothing on offer is like a request: of its kind there are these counts, and in all these kinds."""
+    asked = str(request)
+    if counts:
+        why = f"no machine carries {request.count} x {request.kind or 'GPU'}"
+        return Reason(asked, why, f"counts that exist: {', '.join(map(str, counts))}")
+    if request.kind is None:
+        return Reason(asked, "a count alone means GPUs of this machine", "say which: gpu='L4:2'")
+    fix = f"GPUs that are: {', '.join(kinds)}" if kinds else "leave gpu= out to run CPU ranks"
+    return Reason(asked, _not_here(request.kind), fix)
+
+
+def unknown_gpu(request: GpuRequest, supply: Supply) -> UnknownGpuError | None:
+    """What a backend says of a kind that it can never have; None where it knows it."""
+    try:
+        if request.kind is not None:
+            supply.find_gpu(request.kind)
+    except UnknownGpuError as error:
+        return error
+    return None
+
+
+def _not_here(kind: str) -> str:
+    try:
+        life = catalog.find(kind).lifecycle
+    except UnknownGpuError:
+        return f"{kind} is not to be had here"
+    gone = f": {life.note} {life.ends}" if life.stage is Stage.GONE else ""
+    return f"{kind} is not to be had here{gone}"

@@ -14,6 +14,7 @@ from gputrain.planning.explain import explain, warnings
 from gputrain.planning.ladder import is_open
 from gputrain.spec import Image, TrainingSpec, format_duration
 from gputrain.tables import Shown, Table
+from gputrain.times import picked
 
 
 @attrs.frozen(kw_only=True)
@@ -62,11 +63,8 @@ class Plan(Shown):
         asked = self.asked_for
         lines = [f"{one.backend}: {one.subject}: {one.why}" for one in asked]
         fixes = dict.fromkeys(one.fix for one in asked if one.fix)
-        raise NoFitError(
-            f"nothing can run {self.spec.title} as asked:\n  " + "\n  ".join(lines),
-            fix="; or ".join(fixes),
-            refusals=asked,
-        )
+        what = "\n  ".join([f"nothing can run {self.spec.title} as asked:", *lines])
+        raise NoFitError(what, fix="; or ".join(fixes), refusals=asked)
 
     @property
     def best(self) -> Candidate:
@@ -150,13 +148,8 @@ class Plan(Shown):
             "title": self.spec.title,
             "made_at": self.made_at.isoformat(),
             "candidates": [one.to_dict() for one in self.candidates],
-            "refusals": [
-                {"backend": one.backend, "subject": one.subject, "why": one.why, "fix": one.fix}
-                for one in self.asked_for
-            ],
-            "faults": [attrs.asdict(one) for one in self.faults],
-            "warnings": list(self.warnings),
-            "travels": self.travels,
+            "refusals": [picked(one, "backend subject why fix") for one in self.asked_for],
+            **picked(self, "faults warnings travels"),
             "builds": None if self.builds is None else self.builds.to_dict(),
         }
 
@@ -172,24 +165,10 @@ def _row(number: int, one: Candidate) -> tuple[str, ...]:
     model = one.provisioning_model.value if one.provisioning_model else "own"
     verdict = "" if one.provisioning_model is None else one.fact.verdict.value
     cost = "unknown" if one.cost_at_most_usd is None else f"{one.cost_at_most_usd:,.2f}"
-    price = "unknown" if one.price is None else f"{_at_least(one)}{one.price_usd_h:,.2f}"
-    duration = format_duration(one.max_run_duration)
-    return (
-        str(number),
-        one.backend,
-        one.place,
-        one.machine_type,
-        one.gpus,
-        model,
-        verdict,
-        price,
-        cost,
-        duration,
-    )
-
-
-def _at_least(one: Candidate) -> str:
-    return "" if one.price is None or one.price.is_whole else "≥ "
+    least = "≥ " if one.price and not one.price.is_whole else ""
+    price = "unknown" if one.price is None else f"{least}{one.price_usd_h:,.2f}"
+    where = (one.backend, one.place, one.machine_type, one.gpus)
+    return (str(number), *where, model, verdict, price, cost, format_duration(one.max_run_duration))
 
 
 def _source_line(shown: Sequence[Candidate]) -> str:

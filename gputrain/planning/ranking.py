@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from gputrain.planning.attempts import few_places
-from gputrain.planning.candidates import Candidate, Refusal, Wanted, with_fact
+from gputrain.planning.candidates import Candidate, Refusal, Wanted
 from gputrain.planning.offers import Fact
 from gputrain.quota import Verdict
 
@@ -28,7 +28,7 @@ def rank(wanted: Wanted, facts: Mapping[Candidate, Fact]) -> tuple[Candidate, ..
     """The candidates with their facts: the user's order of GPUs, models, backends and regions stands, and
     within one region the zones go by quota verdict, then by the provider's advice, then by price.
     """
-    known = [with_fact(one, facts[one]) if one in facts else one for one in wanted.candidates]
+    known = [attrs.evolve(one, fact=facts[one]) if one in facts else one for one in wanted.candidates]
     groups: dict[tuple[object, ...], int] = {}
     for one in known:
         groups.setdefault(_choice(one), len(groups))

@@ -37,10 +37,9 @@ def _parser() -> argparse.ArgumentParser:
         "What it writes wins over the tables that came with gputrain, until it is removed: "
         f"{load.path()}",
     )
+    project = os.environ.get("GOOGLE_CLOUD_PROJECT", "")
     command.add_argument(
-        "--project",
-        default=os.environ.get("GOOGLE_CLOUD_PROJECT", ""),
-        help="whose APIs to ask (default: $GOOGLE_CLOUD_PROJECT)",
+        "--project", default=project, help="whose APIs to ask; $GOOGLE_CLOUD_PROJECT unless said"
     )
     command.add_argument("--dry-run", action="store_true", help="show what is otherwise, and write nothing")
     command.add_argument("--json", action="store_true", help="every change as JSON")

@@ -32,16 +32,10 @@ class Places:
 
     def rows(self, source: str) -> Rows:
         """As the catalog's table has them."""
-        lists = {
-            "machine-regions": self.machine_regions,
-            "machine-zones": self.machine_zones,
-            "gpu-zones": self.gpu_zones,
-            "gpu-regions": self.gpu_regions,
-        }
         return tuple(
             (name, of, source, " ".join(sorted(places)))
-            for name, by_what in lists.items()
-            for of, places in sorted(by_what.items())
+            for name in ("machine-regions", "machine-zones", "gpu-zones", "gpu-regions")
+            for of, places in sorted(getattr(self, name.replace("-", "_")).items())
         )
 
 

@@ -20,6 +20,7 @@ from gputrain.refresh import places, prices
 from gputrain.refresh.stock import Change, Stock, stock, table
 from gputrain.retry import READ
 from gputrain.tables import Shown, Table
+from gputrain.times import picked
 
 Json = Mapping[str, Any]
 
@@ -73,10 +74,7 @@ class Refreshed(Shown):
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON holds it, with every change."""
         return {
-            "day": self.day,
-            "file": self.file,
-            "is_written": self.is_written,
-            "left_out": list(self.left_out),
+            **picked(self, "day file is_written left_out"),
             "changes": [change.to_dict() for change in self.changes],
         }
 

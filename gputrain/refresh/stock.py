@@ -15,6 +15,7 @@ from gputrain import catalog
 from gputrain.catalog import Stage
 from gputrain.gcp import Listing
 from gputrain.tables import Table
+from gputrain.times import plain
 
 Json = Mapping[str, Any]
 
@@ -190,7 +191,7 @@ class Change:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return {**attrs.asdict(self), "kind": self.kind.value, "percent": self.percent}
+        return {**plain(self), "percent": self.percent}
 
 
 def table(changes: Iterable[Change], *, title: str, caption: str) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 
 _UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
@@ -49,9 +49,7 @@ def seconds_of(value: float | str | timedelta, field: str = "timeout") -> float:
     try:
         return parse_duration(value).total_seconds()
     except ValueError:
-        fix = f"{field}='90m', seconds or a timedelta"
-        fault = Fault(field=field, value=repr(value), allowed="a duration", fix=fix)
-        raise SpecError(f"{fault}", faults=(fault,)) from None
+        raise refused(field, value, "a duration", f"{field}='90m', seconds or a timedelta") from None
 
 
 def format_duration(duration: timedelta) -> str:

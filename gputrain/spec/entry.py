@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.spec.training import TrainingSpec
 from gputrain.spec.typed import EntryKind
 
@@ -36,10 +36,8 @@ def make_spec(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
         kind = EntryKind.FUNCTION
     given = [one.value for one in EntryKind if fields.get(one.value) is not None]
     if given:
-        fault = Fault(
-            field="entry", value=repr(entry)[:80], allowed="one entry", fix=f"drop it, or {given[0]}="
-        )
-        raise SpecError(f"two entries at once: {entry!r} and {', '.join(given)}", faults=(fault,))
+        what = f"two entries at once: {entry!r} and {', '.join(given)}"
+        raise refused("entry", entry, "one entry", f"drop it, or {given[0]}=", what=what)
     return TrainingSpec(**{**fields, kind.value: entry})
 
 
@@ -54,8 +52,8 @@ def _arguments(entry: partial[object]) -> str:
         text, is_same = str(error), False
     if not is_same:
         fix = "give numbers, texts, lists and mappings by name, and make the rest inside the function"
-        fault = Fault(field="function", value=name, allowed=f"arguments that JSON can hold: {text}", fix=fix)
-        raise SpecError(f"the arguments of {name} cannot travel: {fault}", faults=(fault,))
+        what = f"the arguments of {name} cannot travel"
+        raise refused("function", name, f"arguments that JSON can hold: {text}", fix, what=what)
     return text
 
 

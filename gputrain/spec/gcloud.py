@@ -13,8 +13,7 @@ import attrs
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel
-from gputrain.errors import Fault, SpecError
-from gputrain.fields import FaultCollector
+from gputrain.fields import FaultCollector, refused
 
 STRATEGIES: Mapping[ProvisioningModel, str] = MappingProxyType(
     {
@@ -65,10 +64,7 @@ def read_config(config: str | Mapping[str, Any]) -> Config:
     if pools:
         _read_machine(pools[0].get("machineSpec") or {}, fields, faults)
         _read_container(pools[0], fields, faults)
-        disk = pools[0].get("diskSpec") or {}
-        settings |= _renamed(
-            disk, {"bootDiskType": "disk_type", "bootDiskSizeGb": "disk_gib"}, "diskSpec", faults
-        )
+        settings |= _renamed(pools[0].get("diskSpec") or {}, _DISK, "diskSpec", faults)
         fields["num_nodes"] = sum(int(pool.get("replicaCount") or 1) for pool in pools)
     _read_scheduling(document.pop("scheduling", {}), fields, faults)
     interface = document.pop("pscInterfaceConfig", {})
@@ -81,6 +77,7 @@ def read_config(config: str | Mapping[str, Any]) -> Config:
     return Config(fields=fields, settings=settings)
 
 
+_DISK = {"bootDiskType": "disk_type", "bootDiskSizeGb": "disk_gib"}
 _TOP = {
     "serviceAccount": "service_account",
     "network": "network",
@@ -97,9 +94,8 @@ def _parsed(config: str | Mapping[str, Any]) -> Mapping[str, Any]:
     except ValueError:
         document = _parsed_yaml(config)
     if not isinstance(document, Mapping):
-        raise _refused(
-            "config", document, "a mapping with workerPoolSpecs", "see `gcloud ai custom-jobs create --help`"
-        )
+        fix = "see `gcloud ai custom-jobs create --help`"
+        raise refused("config", document, "a mapping with workerPoolSpecs", fix)
     return document
 
 
@@ -108,16 +104,11 @@ def _parsed_yaml(text: str) -> Any:
         import yaml  # type: ignore[import-untyped]  # stubs are not worth a dependency
     except ModuleNotFoundError as error:
         allowed, fix = "JSON, as PyYAML is not installed", "pip install 'gputrain[gcloud]'"
-        raise _refused("config", text[:40], allowed, fix) from error
+        raise refused("config", text[:40], allowed, fix) from error
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise _refused("config", text[:40], "YAML", str(error).splitlines()[0]) from error
-
-
-def _refused(field: str, value: object, allowed: str, fix: str) -> SpecError:
-    fault = Fault(field=field, value=repr(value)[:80], allowed=allowed, fix=fix)
-    return SpecError(f"{fault}", faults=(fault,))
+        raise refused("config", text[:40], "YAML", str(error).splitlines()[0]) from error
 
 
 def _camel(value: Any) -> Any:
@@ -134,21 +125,13 @@ def _pools(given: Any, faults: FaultCollector) -> list[dict[str, Any]]:
         given = [given]
     pools = [pool for pool in given or () if pool]
     if not pools or not all(isinstance(pool, dict) and "containerSpec" in pool for pool in pools):
-        faults.add(
-            "workerPoolSpecs",
-            given,
-            "pools with a containerSpec",
-            "a list of pools; Python packages are not read",
-        )
+        fix = "a list of pools; Python packages are not read"
+        faults.add("workerPoolSpecs", given, "pools with a containerSpec", fix)
         return []
     alike = {json.dumps({**pool, "replicaCount": 0}, sort_keys=True) for pool in pools}
     if len(alike) > 1 or len(pools) > 2:
-        faults.add(
-            "workerPoolSpecs",
-            len(pools),
-            "a chief and workers that are alike",
-            "VertexAI(reduction_server=...)",
-        )
+        fix = "VertexAI(reduction_server=...)"
+        faults.add("workerPoolSpecs", len(pools), "a chief and workers that are alike", fix)
     return pools
 
 
@@ -173,16 +156,11 @@ def _read_container(pool: Mapping[str, Any], fields: dict[str, Any], faults: Fau
     fields["image"] = container.pop("imageUri", None)
     fields["env"] = {row["name"]: str(row.get("value", "")) for row in container.pop("env", ())}
     if command[:2] == ["python3", "-c"] and "gputrain" in command[2]:
-        faults.add(
-            "containerSpec", "gputrain", "a file of your own", "keep the spec that it was written from"
-        )
+        fix = "keep the spec that it was written from"
+        faults.add("containerSpec", "gputrain", "a file of your own", fix)
     elif not command:
-        faults.add(
-            "containerSpec.command",
-            None,
-            "the program and its arguments",
-            "name what the image starts by itself",
-        )
+        fix = "name what the image starts by itself"
+        faults.add("containerSpec.command", None, "the program and its arguments", fix)
     fields["command"] = command
     _unknown(container, "containerSpec.", faults)
 

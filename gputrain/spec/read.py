@@ -15,6 +15,7 @@ from gputrain.catalog import ProvisioningModel
 from gputrain.fields import (
     FaultCollector,
     Field,
+    instance,
     is_text,
     many,
     matching,
@@ -26,7 +27,6 @@ from gputrain.fields import (
     texts,
     whole,
     words,
-    yes_or_no,
 )
 from gputrain.secrets import HIDDEN
 from gputrain.spec.durations import parse_duration
@@ -76,10 +76,7 @@ def _function(value: Any) -> Callable[[], object]:
     return value  # type: ignore[no-any-return]  # callable() narrows no further
 
 
-def _ladder(value: Any) -> tuple[ProvisioningModel, ...]:
-    return () if value is None else many(one_of(ProvisioningModel), or_one=True)(value)
-
-
+_models = many(one_of(ProvisioningModel), or_one=True)
 _PATH = Field(path, "a path", "give a path, or leave it out; a place in a bucket as text: 'gs://...'")
 _DURATION = Field(
     parse_duration, "a positive duration", "write '90m', '12h', '1d', '1h30m', or give a timedelta"
@@ -101,7 +98,10 @@ _ROWS = {
     "num_nodes": Field(whole(1, 1000), "a whole number from 1 to 1000", "num_nodes=2", is_needed=True),
     "nproc_per_node": Field(whole(1, 64), "a whole number from 1 to 64", "leave it out for one rank a GPU"),
     "provisioning_model": Field(
-        _ladder, words(ProvisioningModel), "provisioning_model=['spot', 'flex-start']", is_needed=True
+        lambda value: _models(value or ()),
+        words(ProvisioningModel),
+        "provisioning_model=['spot', 'flex-start']",
+        is_needed=True,
     ),
     "reservation": Field(named(), "the name of a reservation", "see `gcloud compute reservations list`"),
     "machine_type": Field(
@@ -115,7 +115,7 @@ _ROWS = {
     "source_dir": _PATH,
     "checkpoint_dir": _PATH,
     "output_dir": _PATH,
-    "keep_outputs": Field(yes_or_no, "True or False", "keep_outputs=True", is_needed=True),
+    "keep_outputs": Field(instance(bool), "True or False", "keep_outputs=True", is_needed=True),
     "requirements": Field(
         _requirements,
         "a list of pip requirements or the path of a .txt file",
@@ -158,99 +158,68 @@ def read_mapping(field: str, value: Any, faults: FaultCollector) -> Mapping[str,
 
 def _check_env(name: Any, value: Any, faults: FaultCollector) -> None:
     field = f"env[{name!r}]"
-    known = isinstance(name, str) and bool(ENV_NAME.fullmatch(name))
-    faults.check(known, field, name, "the name of an environment variable", "letters, digits and _")
-    faults.check(
-        not (known and name.startswith("GPUTRAIN_")),
-        field,
-        name,
-        "GPUTRAIN_ names are gputrain's own",
-        "rename it",
-    )
+    is_known = _check_variable(field, name, faults)
+    is_ours = is_known and name.startswith("GPUTRAIN_")
+    faults.check(not is_ours, field, name, "GPUTRAIN_ names are gputrain's own", "rename it")
     fix = f"env={{{name!r}: {str(value)!r}}}" if isinstance(value, (int, float)) else "give text"
     faults.check(is_text(value), field, value, "text, without NUL", fix)
 
 
 def _check_secret(name: Any, value: Any, faults: FaultCollector) -> None:
     field = f"secrets[{name!r}]"
-    faults.check(
-        isinstance(name, str) and bool(ENV_NAME.fullmatch(name)),
-        field,
-        name,
-        "the name of an environment variable",
-        "letters, digits and _",
-    )
+    _check_variable(field, name, faults)
     if not (isinstance(value, str) and SECRET.fullmatch(value)):
         # Whatever was given here may be the secret itself: it is never shown.
         fix = "store it in Secret Manager and give secret://projects/P/secrets/S/versions/V"
         faults.add(field, HIDDEN, "a reference, never the secret itself", fix)
 
 
+def _check_variable(field: str, name: Any, faults: FaultCollector) -> bool:
+    is_one = isinstance(name, str) and bool(ENV_NAME.fullmatch(name))
+    faults.check(is_one, field, name, "the name of an environment variable", "letters, digits and _")
+    return is_one
+
+
 def _check_label(name: Any, value: Any, faults: FaultCollector) -> None:
-    field = f"labels[{name!r}]"
+    field, fix = f"labels[{name!r}]", "labels={'team': 'nlp'}"
     key_ok = is_text(name) and bool(name.strip())
-    faults.check(key_ok, field, name, "a key as text", "labels={'team': 'nlp'}")
-    reserved = key_ok and name.startswith(RESERVED_LABEL)
-    faults.check(
-        not reserved, field, name, f"labels that start with {RESERVED_LABEL} are gputrain's own", "rename it"
-    )
-    faults.check(is_text(value), field, value, "a value as text", "labels={'team': 'nlp'}")
+    faults.check(key_ok, field, name, "a key as text", fix)
+    ours = f"labels that start with {RESERVED_LABEL} are gputrain's own"
+    faults.check(not (key_ok and name.startswith(RESERVED_LABEL)), field, name, ours, "rename it")
+    faults.check(is_text(value), field, value, "a value as text", fix)
 
 
 def check_entry(result: dict[str, Any], given: Mapping[str, Any], faults: FaultCollector) -> None:
     """Exactly one entry; the launcher that suits it where none is named."""
     kinds = [kind.value for kind in EntryKind if given[kind.value] is not None]
-    names = ", ".join(kind.value for kind in EntryKind)
+    allowed = f"exactly one of {', '.join(kind.value for kind in EntryKind)}"
     if not kinds:
-        faults.add("entry", None, f"exactly one of {names}", "script='train.py'")
+        faults.add("entry", None, allowed, "script='train.py'")
     elif len(kinds) > 1:
-        faults.add(
-            "entry", ", ".join(kinds), f"exactly one of {names}", f"keep {kinds[0]} and drop the others"
-        )
+        faults.add("entry", ", ".join(kinds), allowed, f"keep {kinds[0]} and drop the others")
     if "command" in kinds and given["args"]:
-        faults.add(
-            "args", given["args"], "a command carries its own arguments", "put them into command=[...]"
-        )
+        fix = "put them into command=[...]"
+        faults.add("args", given["args"], "a command carries its own arguments", fix)
     if result["launcher"] is None:
         result["launcher"] = Launcher.NONE if kinds == ["command"] else Launcher.TORCHRUN_ENV
 
 
 def check_together(result: dict[str, Any], faults: FaultCollector) -> None:
     """What no field can say alone."""
-    models = result["provisioning_model"] or ()
-    bound = ProvisioningModel.RESERVATION_BOUND in models
-    faults.check(
-        not bound or result["reservation"] is not None,
-        "reservation",
-        None,
-        "reservation-bound needs a reservation",
-        "reservation='my-reservation'",
-    )
-    least, nodes = result["min_nodes"], result["num_nodes"]
-    is_elastic = isinstance(least, int) and isinstance(nodes, int)
-    faults.check(
-        not is_elastic or least <= nodes,
-        "min_nodes",
-        least,
-        f"at most num_nodes={nodes}",
-        f"min_nodes={nodes}, or leave it out",
-    )
-    faults.check(
-        not is_elastic or bool(result["max_restarts"]),
-        "max_restarts",
-        result["max_restarts"],
-        "a job goes on with fewer nodes by starting again",
-        "max_restarts=10",
-    )
+    is_bound = ProvisioningModel.RESERVATION_BOUND in (result["provisioning_model"] or ())
+    if is_bound and result["reservation"] is None:
+        fix = "reservation='my-reservation'"
+        faults.add("reservation", None, "reservation-bound needs a reservation", fix)
+    least, nodes, restarts = result["min_nodes"], result["num_nodes"], result["max_restarts"]
+    if isinstance(least, int) and isinstance(nodes, int):
+        fix = f"min_nodes={nodes}, or leave it out"
+        faults.check(least <= nodes, "min_nodes", least, f"at most num_nodes={nodes}", fix)
+        allowed = "a job goes on with fewer nodes by starting again"
+        faults.check(bool(restarts), "max_restarts", restarts, allowed, "max_restarts=10")
     both = sorted(set(result["env"]) & set(result["secrets"]), key=str)
-    faults.check(
-        not both, "secrets", both, "a variable is in env or in secrets, not in both", "keep it in secrets"
-    )
+    if both:
+        faults.add("secrets", both, "a variable is in env or in secrets, not in both", "keep it in secrets")
     run = result["max_run_duration"]
-    faults.check(
-        not isinstance(run, timedelta) or run <= timedelta(days=28),
-        "max_run_duration",
-        run,
-        "at most 28 days",
-        "split the work and resume from the checkpoint",
-    )
+    if isinstance(run, timedelta) and run > timedelta(days=28):
+        fix = "split the work and resume from the checkpoint"
+        faults.add("max_run_duration", run, "at most 28 days", fix)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from gputrain.catalog import ProvisioningModel
-from gputrain.fields import FaultCollector
+from gputrain.fields import FaultCollector, refused
 from gputrain.secrets import HIDDEN, looks_secret, redact
 from gputrain.spec import read
 from gputrain.spec.durations import format_duration
@@ -173,11 +173,8 @@ class TrainingSpec:
         """
         fields = self._fields()
         if self.function is not None:
-            faults = FaultCollector("the spec")
-            faults.add(
-                "function", self.title, "a function cannot be written as JSON", "put it in a script or module"
-            )
-            faults.raise_if_any()
+            fix = "put it in a script or module"
+            raise refused("function", self.title, "a function cannot be written as JSON", fix)
         plain = {name: _plain(value) for name, value in fields.items()}
         return {name: value for name, value in plain.items() if value not in (None, False, [], {})}
 

@@ -184,7 +184,7 @@ def read_rules(lines: Iterable[str], base: str = "", *, name: str = "") -> Itera
         pattern = re.compile(text if "/" in glob else f"(?:.*/)?{text}", re.DOTALL)
         yield IgnoreRule(
             base=base, pattern=pattern, takes_back=takes_back, only_folders=only_folders,
-            told_by=_as_written(f"{base}{name}: {line}"),
+            told_by=f"{base}{name}: {line}".encode("latin-1").decode("utf-8", "replace"),
         )  # fmt: skip
 
 
@@ -198,10 +198,6 @@ def _without_blanks(line: str) -> str:
 def _as_git_reads(text: str) -> str:
     """Every byte a letter: to git, ``?`` is one byte."""
     return os.fsencode(text).decode("latin-1")
-
-
-def _as_written(letters: str) -> str:
-    return letters.encode("latin-1").decode("utf-8", "replace")
 
 
 NEVER = "never travels"

@@ -51,7 +51,7 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
     folder = folder_of(spec)
     if not os.path.isdir(folder):
         fix = f"check the path; it starts at {os.getcwd()}"
-        _refuse(_fault("source_dir", folder, "a folder that exists", fix))
+        _refuse("source_dir", folder, "a folder that exists", fix)
     if not installed:
         _check_modest(folder)
     _check_requirements(spec, folder)
@@ -101,7 +101,7 @@ def _check_modest(folder: str) -> None:
     if os.path.commonpath([home, inside]) == inside:
         what = "/" if inside == os.sep else "a home directory" if inside == home else "folders of others"
         fix = "put the code into a folder of its own and name that: source_dir='my-project'"
-        _refuse(_fault("source_dir", folder, f"a folder of code, not {what}: all in it would be sent", fix))
+        _refuse("source_dir", folder, f"a folder of code, not {what}: all in it would be sent", fix)
 
 
 def _check_requirements(spec: TrainingSpec, folder: str) -> None:
@@ -110,10 +110,10 @@ def _check_requirements(spec: TrainingSpec, folder: str) -> None:
         return
     path = os.path.join(folder, spec.requirements[1])
     if not os.path.isfile(path):
-        _refuse(_fault("requirements", path, "a file that exists", _near(path)))
+        _refuse("requirements", path, "a file that exists", _near(path))
     if os.path.relpath(path, folder).split(os.sep)[0] == os.pardir:
         fix = "put it there, or list the requirements themselves"
-        _refuse(_fault("requirements", path, f"a file inside {folder}", fix))
+        _refuse("requirements", path, f"a file inside {folder}", fix)
 
 
 def _script(spec: TrainingSpec, folder: str) -> CodeSource:
@@ -122,15 +122,11 @@ def _script(spec: TrainingSpec, folder: str) -> CodeSource:
     inside = os.path.relpath(path, folder)
     if not os.path.isfile(path):
         what = "a folder" if os.path.isdir(path) else "not there"
-        _refuse(_fault("script", path, f"a Python file that exists (it is {what})", _near(path)))
+        _refuse("script", path, f"a Python file that exists (it is {what})", _near(path))
     if inside.split(os.sep)[0] == os.pardir:
-        _refuse(
-            _fault("script", path, f"a file inside source_dir, {folder}", "name a source_dir that holds it")
-        )
+        _refuse("script", path, f"a file inside source_dir, {folder}", "name a source_dir that holds it")
     if not inside.endswith(".py"):
-        _refuse(
-            _fault("script", path, "a file whose name ends in .py", "command=[...] runs any other program")
-        )
+        _refuse("script", path, "a file whose name ends in .py", "command=[...] runs any other program")
     _check_python(path)
     return CodeSource(folder=folder, argv=(inside, *spec.args))
 
@@ -146,7 +142,7 @@ def _check_python(path: str) -> None:
         release = ".".join(map(str, sys.version_info[:2]))
         allowed = f"Python (line {line}: {getattr(error, 'msg', error)})"
         fix = f"mend it, or let command=[...] run what is written for a newer Python than {release}"
-        _refuse(_fault("script", path, allowed, fix))
+        _refuse("script", path, allowed, fix)
     except (MemoryError, RecursionError):  # deeper than the parser goes: whoever runs it will tell
         return
 
@@ -155,7 +151,7 @@ def _module(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
     assert spec.module is not None
     if not _is_module(spec.module, folder, installed):
         fix = "name the source_dir that holds it, and check its spelling"
-        _refuse(_fault("module", spec.module, f"a module that `python -m` finds in {folder}", fix))
+        _refuse("module", spec.module, f"a module that `python -m` finds in {folder}", fix)
     return CodeSource(folder=folder, argv=("-m", spec.module, *spec.args))
 
 
@@ -194,7 +190,7 @@ def _command(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
     here = os.path.join(folder, program) if os.sep in program else program
     if installed and shutil.which(here, path=search) is None:
         fix = "check the name; give a path, or put its folder on PATH"
-        _refuse(_fault("command", program, "a program that can be run here", fix))
+        _refuse("command", program, "a program that can be run here", fix)
     return CodeSource(folder=folder, argv=spec.command)
 
 
@@ -217,11 +213,6 @@ def _near(path: str) -> str:
     return f"did you mean {near[0]}?" if near else f"check the path; {folder} holds nothing of a similar name"
 
 
-def _fault(field: str, value: str, allowed: str, fix: str) -> Fault:
-    return Fault(field=field, value=repr(value), allowed=allowed, fix=fix)
-
-
-def _refuse(*faults: Fault) -> None:
-    text = "\n".join(f"  {fault}" for fault in faults)
-    what = f"the spec has {len(faults)} fault{'s' if len(faults) > 1 else ''}:\n{text}"
-    raise SpecError(what, faults=faults)
+def _refuse(field: str, value: str, allowed: str, fix: str) -> None:
+    fault = Fault(field=field, value=repr(value), allowed=allowed, fix=fix)
+    raise SpecError(f"the spec has 1 fault:\n  {fault}", faults=(fault,))

@@ -16,13 +16,12 @@ from urllib.parse import urlsplit
 import attrs
 
 from gputrain.errors import (
-    Fault,
     PermissionDeniedError,
     ProviderError,
     RequestError,
-    SpecError,
     TransientError,
 )
+from gputrain.fields import refused
 from gputrain.gcp import Access, Api, MissingError, Objects, PreconditionError, StoredInfo
 from gputrain.retry import ONCE, READ, WRITE, Policy
 
@@ -53,11 +52,7 @@ class BucketPrefix:
         """
         found = _URI.fullmatch(uri) if isinstance(uri, str) else None
         if found is None or ".." in (found[2] or "").split("/"):
-            fault = Fault(
-                field="bucket", value=repr(uri), allowed="gs://bucket or gs://bucket/prefix",
-                fix="bucket='gs://my-bucket'",
-            )  # fmt: skip
-            raise SpecError(f"{fault}", faults=(fault,))
+            raise refused("bucket", uri, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'")
         prefix = (found[2] or "").strip("/")
         return cls(name=found[1], prefix=f"{prefix}/" if prefix else "")
 

@@ -11,7 +11,7 @@ from gputrain.backends.base import Backend, Preflights, TellsQuotas
 from gputrain.catalog import ProvisioningModel
 from gputrain.fields import FaultCollector, Field
 from gputrain.planning import Candidate, Supply, Wanted, candidates
-from gputrain.planning.rules import unknown_gpu
+from gputrain.planning.offers import unknown_gpu
 from gputrain.preflight import Check, Checks, Finding
 from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, TrainingSpec

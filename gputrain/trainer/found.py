@@ -15,8 +15,7 @@ from gputrain.backends.base import Backend
 from gputrain.errors import Fault, GputrainError, SpecError
 from gputrain.job import Job
 from gputrain.job.events import Changes, JobEvent, Listener
-from gputrain.job.watch import Watching
-from gputrain.job.watcher import WATCHER
+from gputrain.job.watcher import WATCHER, Watching
 from gputrain.lifecycle import State
 from gputrain.tables import Shown, Table
 from gputrain.trainer.road import by_name

@@ -18,7 +18,7 @@ from gputrain import causes
 from gputrain.backends.base import Backend, JobRef, Request, Tidies
 from gputrain.causes import Blame
 from gputrain.errors import RequestError, Scope
-from gputrain.job.going import Step
+from gputrain.job.asked import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
 from gputrain.planning.ladder import FIRST_REST, LONGEST_REST, Try

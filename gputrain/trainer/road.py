@@ -14,8 +14,7 @@ from gputrain.backends import registry
 from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Start
 from gputrain.errors import Fault, SpecError
 from gputrain.job import Job
-from gputrain.job.watch import pausing
-from gputrain.job.watcher import StopEvent
+from gputrain.job.watcher import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
 from gputrain.records import Board
 from gputrain.spans import span

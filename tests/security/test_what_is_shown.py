@@ -19,8 +19,7 @@ from gputrain import view
 from gputrain.backends.base import JobRef, LogLine
 from gputrain.cli import screen
 from gputrain.errors import Fault, GputrainError, JobFailedError, SpecError
-from gputrain.experiments.comparison import Comparison
-from gputrain.experiments.page import page, rows_of, whole
+from gputrain.experiments.comparison import Comparison, page, rows_of, whole
 from gputrain.experiments.plot import Curve, Plot
 from gputrain.gcp.answer import answer_of_json
 from gputrain.job.result import ended, told
@@ -28,7 +27,7 @@ from gputrain.lifecycle import Failure, Observation, State
 from gputrain.metrics import Metrics
 from gputrain.preflight.checks import Check, Checks, Finding
 from gputrain.tables import Table
-from gputrain.view.notebook import cause
+from gputrain.view import cause
 
 KNOWN = (
     "\x1b]52;c;Y2FuYXJ5\x07", "\x1b]0;title\x07", "\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\",
@@ -279,6 +278,6 @@ def drawn(text, monkeypatch):
 
 
 def test_there_is_one_way_into_a_page():
-    source = Path(view.__file__).parents[1]
+    source = Path(view.__file__).parent
     texts = {path.name: path.read_text() for path in source.rglob("*.py")}
     assert [name for name, text in texts.items() if "html.escape" in text] == ["terminal.py"]

@@ -11,7 +11,7 @@ from gputrain import SpecError, view
 from gputrain.backends.base import LogLine
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics, Reports
-from gputrain.view.notebook import Cell, CellPage, Notebook
+from gputrain.view import Cell, CellPage, Notebook
 
 LINES = [
     LogLine(message="loading", rank=0),

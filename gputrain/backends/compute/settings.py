@@ -44,7 +44,7 @@ _NAME = matching(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def _switch(fix: str) -> Field:
-    return Field(fields.yes_or_no, "True or False", fix, is_needed=True)
+    return Field(fields.instance(bool), "True or False", fix, is_needed=True)
 
 
 ROWS = {
