@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qs, quote, urlsplit
 
 
 @dataclass(kw_only=True)
@@ -21,6 +22,7 @@ class Request:
     """``/_emulator/as/TOKEN`` where the client was given an address that holds its token."""
 
 
+OVERRIDES = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 BEARER = re.compile(r"(/_emulator/as/([A-Za-z0-9_-]+))(/.*)")
 """An address for clients that send no token of their own: the path, the token, the path that is meant."""
 
@@ -35,6 +37,32 @@ def unwrapped(request: Request) -> Request:
     if not headers.get("authorization"):
         headers["authorization"] = f"Bearer {token}"
     return Request(verb=request.verb, target=target, headers=headers, body=request.body, prefix=prefix)
+
+
+def as_meant(request: Request) -> Request:
+    """The plain request that Google's other ways of saying it stand for, `unwrapped` too.
+
+    A verb in a header, with the query in the body, is how googleapiclient sends a GET of more than 2,048
+    characters; a selection may be in a header and a token in the query (Google's system parameters).
+    """
+    request = unwrapped(request)
+    headers = request.headers
+    wanted = headers.get("x-http-method-override", "").upper()
+    if request.verb == "POST" and wanted in OVERRIDES:
+        request = replace(request, verb=wanted)
+        if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+            request = replace(request, target=_with(request.target, request.body.decode("latin-1")), body=b"")
+    mask = headers.get("x-goog-fieldmask")
+    if mask and "fields=" not in request.target:
+        request = replace(request, target=_with(request.target, f"fields={quote(mask)}"))
+    if "access_token=" in request.target and not headers.get("authorization"):
+        given = parse_qs(urlsplit(request.target).query).get("access_token", [""])[-1]
+        request = replace(request, headers={**headers, "authorization": f"Bearer {given}" if given else ""})
+    return request
+
+
+def _with(target: str, query: str) -> str:
+    return f"{target}{'&' if '?' in target else '?'}{query}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from gputrain_emulator import admin, batch, frames
 from gputrain_emulator.call import Reply
 from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome
 from gputrain_emulator.errors import ApiError, Style
-from gputrain_emulator.exchanges import Request, unwrapped
+from gputrain_emulator.exchanges import Request, as_meant, unwrapped
 from gputrain_emulator.faults import Double, Trickle, Truncate
 from gputrain_emulator.routes import MAX_JSON_BODY
 
@@ -126,7 +126,7 @@ class Handler(BaseHTTPRequestHandler):
             # Before any route: a page on the web may send a POST to this machine without asking first.
             error = ApiError(403, "Requests of web pages are not answered here.")
             return Outcome(reply=Reply(status=403, body=error.encoded(Style.PLATFORM)))
-        request = unwrapped(request)
+        request = as_meant(request)
         path = request.target.partition("?")[0]
         if path.startswith("/_emulator/"):
             return Outcome(reply=admin.answer(self.server.dispatcher, request))

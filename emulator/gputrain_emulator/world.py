@@ -6,6 +6,7 @@ import base64
 import binascii
 import itertools
 import json
+import re
 import secrets
 import zlib
 from dataclasses import dataclass, field
@@ -176,7 +177,12 @@ class World:
         return str(10**18 * 4 + (serial * 2654435761 % 2**40) * 10**5 + serial)
 
     def add_project(self, name: str, number: str = "") -> Project:
-        """A project with all APIs on; its number follows from its id unless given."""
+        """A project with all APIs on; its number follows from its id unless given.
+
+        Raises ValueError for what can be no project's id.
+        """
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", name):
+            raise ValueError(f"no project has such an id: {name!r:.100}")
         number = number or str(10**11 + zlib.crc32(name.encode()) * 7 % (9 * 10**11))
         project = self.projects[name] = Project(id=name, number=number)
         return project

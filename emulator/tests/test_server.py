@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import requests
@@ -307,6 +308,38 @@ def test_a_fault_of_our_own_is_told(cloud: Cloud) -> None:
     assert requests.get(f"{cloud.endpoints.url}{ZONES}", timeout=10).status_code == 500
     assert [type(error) for error in told] == [KeyError]
     cloud.dispatcher.failures.clear()
+
+
+def test_a_get_that_is_longer_than_a_line_may_be_comes_as_a_post(cloud: Cloud) -> None:
+    query = f"filter=name = us-central1-a&key={'x' * 3000}"
+    heads = {"X-HTTP-Method-Override": "GET", "Content-Type": "application/x-www-form-urlencoded"}
+    url = f"{cloud.endpoints.url}{ZONES}"
+    reply = requests.post(f"{url}?fields=items(name)", data=query, headers=heads, timeout=60)
+    assert reply.json() == {"items": [{"name": "us-central1-a"}]}
+    assert requests.post(url, headers={"X-HTTP-Method-Override": "BREW"}, timeout=60).status_code == 405
+
+
+@pytest.mark.parametrize("place", ["fields", "X-Goog-FieldMask"])
+def test_a_selection_counts_wherever_it_is_said(cloud: Cloud, place: str) -> None:
+    url, said = f"{cloud.endpoints.url}{ZONES}/us-central1-a", {place: "name"}
+    reply = requests.get(
+        url, **({"headers": said} if place.startswith("X") else {"params": said}), timeout=60
+    )
+    assert reply.json() == {"name": "us-central1-a"}
+
+
+def test_a_token_in_the_query_counts_as_one_in_a_header(cloud: Cloud) -> None:
+    cloud.caller("nobody@example.com", set())
+    token = cloud.world.callers.issue(cloud.world.callers.by_email["nobody@example.com"])
+    url = f"{cloud.endpoints.url}{ZONES}/us-central1-a?access_token="
+    assert requests.get(f"{url}{token}", timeout=60).status_code == 403
+    assert requests.get(f"{url}nonsense", timeout=60).status_code == 401
+
+
+@pytest.mark.parametrize("project", ["", "a/b", "My Project", 7])
+def test_what_can_be_no_projects_id_is_refused(project: Any) -> None:
+    with pytest.raises(ValueError, match="no project has such an id"):
+        gputrain_emulator.start(project=project)
 
 
 def test_a_port_that_is_taken_is_named(cloud: Cloud) -> None:
