@@ -25,6 +25,9 @@ Handler = Callable[["Call"], Any]
 _STYLES = {"compute": Style.COMPUTE, "storage": Style.STORAGE}
 """How what Google alone serves is refused; the others write google.rpc.Status."""
 
+LAST = frozenset({"//"})
+"""The mark of a path that is looked for when there is no other, Google's alone included."""
+
 MAX_JSON_BODY = 10 << 20
 """Larger JSON requests are refused with 413 (Google's API front end: 10 MB, unverified)."""
 
@@ -193,7 +196,7 @@ class Routes:
         except ApiError:
             id_ = unserved.method_id(verb, path)
             if not id_:
-                raise
+                return self.find(verb, path, LAST)
         service = id_.partition(".")[0]
         style = _STYLES.get(service, Style.PLATFORM)
         return Method(id=id_, service=service, style=style, verb=verb, template=path), {}

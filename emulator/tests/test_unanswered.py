@@ -82,6 +82,17 @@ def test_known_methods_say_501_and_unknown_ones_404(cloud: Cloud, verb: str, pat
     assert verb == "HEAD" or reply.json()["error"]["code"] == status
 
 
+@pytest.mark.parametrize("verb", ["GET", "PUT", "DELETE", "POST"])
+@pytest.mark.parametrize("path", ["my-bucket", "my-bucket/", "my-bucket/a", "my-bucket/a/b.txt"])
+def test_an_address_of_the_xml_api_is_a_501_where_its_bucket_is(cloud: Cloud, verb: str, path: str) -> None:
+    url = f"{cloud.endpoints.url}/{path}"
+    assert requests.request(verb, url, timeout=60).status_code == 404
+    cloud.add_bucket("my-bucket")
+    refused = requests.request(verb, url, timeout=60)
+    assert refused.status_code == 501
+    assert f"storage.xml.{verb.lower()}" in refused.text
+
+
 @pytest.mark.parametrize(
     "rpc", ["google.pubsub.v1.Publisher/CreateTopic", "google.cloud.aiplatform.v1.JobService/CreateNasJob"]
 )

@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 
 from gputrain_emulator.call import Call, Reply
 from gputrain_emulator.errors import ApiError
+from gputrain_emulator.routes import LAST
 from gputrain_emulator.storage import lifecycle
 from gputrain_emulator.storage.copy_service import forbid_overwrite
 from gputrain_emulator.storage.encryption import check_key_of, key_sha256
@@ -140,6 +141,19 @@ def signed(_: Call) -> Reply:
 for _verb in ("GET", "PUT", "POST", "DELETE"):
     for _mark in sorted(_SIGNATURES):
         _serves(_verb, "storage.xml.signedUrl", frozenset({_mark}))(signed)
+
+
+def unserved(call: Call) -> Reply:
+    """501 by name for an address of the XML API: only a bucket's name tells such a path from any other."""
+    if all(bucket.name != call.params["bucket"] for bucket in call.world.part(Storage).buckets.all()):
+        raise ApiError(404, f"The requested URL {call.path[:200]} was not found on this server.")
+    return _refused(ApiError.unimplemented(call.method.id))
+
+
+for _verb in ("GET", "PUT", "POST", "DELETE"):
+    for _template, _what in ((_OBJECT, "Object"), ("/{bucket}", "Bucket")):
+        _id = f"storage.xml.{_verb.lower()}{_what}"
+        SERVICE.route(_verb, _template, _id, permission="-", marks=LAST)(unserved)
 
 
 def _upload(call: Call) -> MultipartUpload:
