@@ -5,6 +5,7 @@ python benchmarks/experiments.py kills    a driver that is killed a hundred time
 """
 
 import contextlib
+import importlib.util
 import json
 import os
 import queue
@@ -213,7 +214,9 @@ def two_workers(trainer: gputrain.Trainer, script: Path) -> float:
 
 
 def cell() -> Iterator[Measure]:
-    """A notebook's cell of a long run."""
+    """A notebook's cell of a long run; none where there are no notebooks."""
+    if importlib.util.find_spec("IPython") is None:
+        return
     from gputrain.view.notebook import Notebook
 
     reports = Reports()

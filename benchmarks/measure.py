@@ -36,6 +36,12 @@ class Measure:
             return "held"
         return "NOT HELD" if self.low is None or self.low > self.target else "open"
 
+    def widened(self, times: float) -> Measure:
+        """The same, as far down as it would be on a machine that is not so many times slowed by others."""
+        if self.low is None or self.unit not in ("s", "ms", "%"):
+            return self
+        return attrs.evolve(self, low=self.low / times)
+
 
 @attrs.frozen(kw_only=True)
 class Spread:
@@ -135,6 +141,14 @@ def timed_s(call: Callable[[], object], *, times: int = 1) -> float:
     for _ in range(times):
         call()
     return (time.perf_counter() - begin) / times
+
+
+def slowed(seconds: float = 0.1) -> float:
+    """How many times longer than on a machine of one's own something takes just now."""
+    wall, spent = time.perf_counter(), time.thread_time()
+    while time.thread_time() < spent + seconds:
+        pass
+    return max(1.0, (time.perf_counter() - wall) / seconds)
 
 
 def peak_mib() -> float:

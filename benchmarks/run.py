@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from measure import Measure
+from measure import Measure, slowed
 from rich.console import Console
 from rich.table import Table
 
@@ -45,8 +45,11 @@ def measured(name: str) -> Iterator[Measure]:
 
 def one(name: str) -> None:
     """Measure in this process, and tell each figure as it comes."""
+    before = slowed()
     for figure in importlib.import_module(name).measure():
-        print(json.dumps(attrs.asdict(figure)), flush=True)
+        after = slowed()
+        print(json.dumps(attrs.asdict(figure.widened(max(before, after)))), flush=True)
+        before = after
 
 
 def cells(figure: Measure, last: Any) -> tuple[str, ...]:
@@ -67,10 +70,10 @@ def _short(value: float | None) -> str:
 def table(found: Mapping[str, Sequence[Measure]], last: Mapping[str, Any]) -> Table:
     """All figures, 80 columns wide."""
     shown = Table(title="Numbers we hold ourselves to", box=None, pad_edge=False, width=80)
-    shown.add_column("what", min_width=34)
+    shown.add_column("what", min_width=30)
     for column in ("today", "spread", "at most", last.get("release", "last")):
         shown.add_column(column, justify="right", no_wrap=True)
-    shown.add_column("", no_wrap=True)
+    shown.add_column("", no_wrap=True, min_width=8)
     for name, figures in found.items():
         shown.add_row(f"[bold]{name}[/]")
         for figure in figures:

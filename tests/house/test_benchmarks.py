@@ -38,6 +38,14 @@ def test_a_time_is_missed_only_where_even_the_least_is_above_the_target(measure)
     assert measure.Measure(what="calls", value=7, target=6, unit="").verdict == "NOT HELD"
 
 
+def test_load_widens_the_spread_of_a_time_and_of_no_count(measure):
+    late = measure.Spread.of_times([0.2, 0.4, 0.5, 0.6, 0.7]).measure("x", target=0.1, unit="s")
+    assert late.widened(1.0).verdict == "NOT HELD"
+    assert late.widened(4.0).verdict == "open"
+    calls = measure.Measure(what="calls", value=7, target=6, unit="")
+    assert calls.widened(4.0) == calls
+
+
 def test_each_run_takes_turns_in_being_first(measure):
     order = []
     runs = {name: lambda name=name: order.append(name) or 1.0 for name in "ab"}
