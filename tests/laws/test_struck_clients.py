@@ -67,9 +67,12 @@ class InTheCloud:
             for vm in self.cloud.compute.vms.values()
             if vm.resource["labels"].get("gputrain-job") == job_id and vm.status != "STOPPING"
         ]
-        jobs = [job.id for job in self.cloud.vertex.jobs.values() if job.life.ended is None]
-        of = [one for one in jobs if self.cloud.vertex.jobs[one].document["displayName"] == job_id]
-        return [*vms, *of]
+        jobs = [
+            job.id
+            for job in self.cloud.vertex.jobs.values()
+            if job.document["displayName"] == job_id and job.life.ended is None and not _goes(job)
+        ]
+        return [*vms, *jobs]
 
     def rest(self):
         self.cloud.clock.advance(60.0)
@@ -78,6 +81,11 @@ class InTheCloud:
         self.clients.close()
         self.cloud.close()
         assert not self.cloud.dispatcher.failures
+
+
+def _goes(job):
+    """Whether it was withdrawn or cancelled, and is on its way out."""
+    return job.life.state.name == "CANCELLING"
 
 
 class Here:
