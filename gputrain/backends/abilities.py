@@ -101,6 +101,15 @@ class KeepsRecords(Protocol):
 
 
 @runtime_checkable
+class FindsTheEnd(Protocol):
+    """Its logs can be read from near their end."""
+
+    @abstractmethod
+    def cursor_near_end(self, ref: JobRef, lines: int) -> str:
+        """A cursor for `logs` after which about so many lines are left; empty: all of them. A guess."""
+
+
+@runtime_checkable
 class BuildsImages(Protocol):
     """Its jobs run in containers, and the project has a place for images of its own."""
 
@@ -114,6 +123,7 @@ ABILITIES: tuple[type, ...] = (
     Attaches,
     BuildsImages,
     Completes,
+    FindsTheEnd,
     SendsCode,
     KeepsRecords,
     Tidies,

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import attrs
 
 from gputrain import view
+from gputrain.backends.abilities import FindsTheEnd
 from gputrain.backends.base import Backend, JobRef, LogLine
 from gputrain.errors import GputrainError, RequestError
 from gputrain.fields import refused
@@ -24,6 +25,9 @@ from gputrain.job.result import silent_for
 from gputrain.job.watcher import StopEvent
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
+
+FARTHER, MOST_NEAR = 16, 1 << 17
+"""How much farther back the next look for the last lines begins; beyond so many lines, at the beginning."""
 
 MetricsWord = Literal["script", "gpu"]
 
@@ -88,11 +92,23 @@ class LogReading(Facts):
             since=self.now() - since if isinstance(since, timedelta) else since,
             grep=None if grep is None else pattern(grep),
         )
-        reader = LogReader()
         if tail is None:
-            return wanted.of(self._lines(reader, follow, stop))
-        so_far = last_of(wanted.of(self._lines(reader, follow=False)), tail)
-        return chain(so_far, wanted.of(self._lines(reader, follow, stop))) if follow else so_far
+            return wanted.of(self._lines(LogReader(), follow, stop))
+        reader, so_far = self._last(wanted, tail)
+        return chain(so_far, wanted.of(self._lines(reader, follow, stop))) if follow else iter(so_far)
+
+    def _last(self, wanted: LineFilter, count: int) -> tuple[LogReader, Iterable[LogLine]]:
+        """The last lines that are wanted, read from the end as far back as it takes, and who read them."""
+        near = max(count, 1)
+        while True:
+            cursor = ""
+            if isinstance(self._backend, FindsTheEnd) and near < MOST_NEAR:
+                cursor = self._backend.cursor_near_end(self.ref, near)
+            reader = LogReader(self.ref, cursor)
+            found = deque(wanted.of(self._lines(reader, follow=False)), maxlen=max(0, count))
+            if len(found) >= count or not cursor:
+                return reader, found
+            near *= FARTHER
 
     def _lines(self, reader: LogReader, follow: bool, stop: StopEvent | None = None) -> Iterator[LogLine]:
         while True:
@@ -169,9 +185,9 @@ Page = tuple[LogLine, ...]
 class LogReader:
     """One reader of one job's log, wherever the job goes on: each line once, oldest first."""
 
-    def __init__(self) -> None:
-        self._ref: JobRef | None = None
-        self._cursor = ""
+    def __init__(self, ref: JobRef | None = None, cursor: str = "") -> None:
+        self._ref = ref
+        self._cursor = cursor
 
     def pages(self, backend: Backend, ref: JobRef) -> Iterator[Page]:
         """What came since the last call, a bounded page at a time."""
@@ -214,8 +230,3 @@ def pattern(text: str) -> re.Pattern[str]:
     except re.error as error:
         fix = "escape it: job.logs(grep=re.escape(text))"
         raise RequestError(f"grep={text!r} is no regular expression", why=str(error), fix=fix) from error
-
-
-def last_of(lines: Iterable[LogLine], count: int) -> Iterator[LogLine]:
-    """The last lines, with no more of them in memory than are asked for."""
-    return iter(deque(lines, maxlen=max(0, count)))

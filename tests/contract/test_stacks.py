@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from gputrain.backends.abilities import FindsTheEnd
 from gputrain.backends.results import AsksForStacks
 from gputrain.gauges import MachineUse
 from gputrain.job.stacks import ask
@@ -91,3 +92,16 @@ def test_what_the_machines_do_is_told_beside_the_log(asking, script):
     if asking.backend.name == "compute":  # the others' replicas are processes without GPUs
         assert told.metrics.last["node1.gpu_celsius"] == 35
         assert told.share == 0.0
+
+
+def test_the_last_lines_are_read_from_near_the_end(road, script):
+    if not isinstance(road.backend, FindsTheEnd):
+        pytest.skip("its log is read from the beginning")
+    words = "for n in range(3000): print('line', n, flush=True)"
+    ref = road.submit(TrainingSpec(script=script(words)))
+    road.end(ref)
+    cursor = road.backend.cursor_near_end(ref, 20)
+    last = road.backend.logs(ref, cursor).lines
+    assert 20 <= len(last) <= 200
+    assert last == tuple(road.lines(ref)[-len(last) :])
+    assert road.backend.cursor_near_end(ref, 10**6) == ""

@@ -4,7 +4,7 @@ import pytest
 
 from gputrain import Local, RequestError, Trainer
 from gputrain.backends.base import JobRef, LogLine, LogPage
-from gputrain.job.reading import LineFilter, LogReader, last_of
+from gputrain.job.reading import LineFilter, LogReader
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 SPEAKS = """
@@ -65,10 +65,6 @@ def test_a_line_without_a_time_goes_with_the_one_before_it():
     assert messages(LineFilter(since=NOON).of(lines)) == ["late", "  of the late one"]
 
 
-def test_no_more_lines_are_kept_than_are_asked_for():
-    assert messages(last_of((LogLine(message=str(n)) for n in range(100)), 2)) == ["98", "99"]
-
-
 class Endless:
     """A platform whose log never ends, of which a page is read at a time."""
 
@@ -96,3 +92,28 @@ def test_a_reader_starts_anew_where_the_job_went_on_under_another_name():
     for name in ("a", "b"):
         ref = JobRef(backend="x", project="p", place="z", name=name)
         assert messages(next(reader.pages(backend, ref))) == [f"{name} 0"]
+
+
+LONG = """
+import os, sys
+for step in range(20_000):
+    print(f"step {step} of a long run, with some words behind it")
+if os.environ["RANK"] == "1":
+    print("rare")
+"""
+
+
+def test_the_last_lines_of_a_long_log_are_read_from_its_end(tmp_path, monkeypatch):
+    script = tmp_path / "long.py"
+    script.write_text(LONG)
+    job = Trainer(Local(gpus=0, root=str(tmp_path / "jobs"))).submit(str(script), nproc_per_node=2)
+    job.wait(60)
+    whole = list(job.logs())
+    pages, read = [], Local.logs
+    monkeypatch.setattr(Local, "logs", lambda *words: pages.append(read(*words)) or pages[-1])
+    assert list(job.logs(tail=5)) == whole[-5:]
+    assert sum(len(page.lines) for page in pages) < 200
+    assert messages(job.logs(tail=2, rank=0)) == [line.message for line in whole if line.rank == 0][-2:]
+    assert messages(job.logs(tail=3, grep="^rare$")) == ["rare"]
+    assert list(job.logs(tail=10**9)) == whole
+    assert list(job.logs(tail=0)) == []

@@ -164,6 +164,10 @@ class Local(Backend, AsksForStacks):
         if not states.is_over(path):
             start.ask_to_stop(path)
 
+    def cursor_near_end(self, ref: JobRef, lines: int) -> str:
+        """As of `FindsTheEnd`, by the lines' usual length. Raises as `observe`."""
+        return states.near_end(_folder_of(ref), lines)
+
     def ask_for_stacks(self, ref: JobRef, nonce: str) -> None:
         """Leave the question where the agents look. Raises as `observe`."""
         states.ask_for_stacks(_folder_of(ref), nonce)

@@ -37,6 +37,8 @@ _KILLED = "its supervisor ended without a word: it was killed, or this machine w
 _UNSTARTED = "its creator ended before it could start it; submit it again under the same name"
 
 
+_USUAL_BYTES = 160
+"""Of a line: a guess, from which the last ones are looked for."""
 CHUNK_BYTES = 1 << 18
 """How much of a node's log one page reads at most: a page stays small, however much a rank writes."""
 _SETTLES_S = 0.02
@@ -204,6 +206,32 @@ def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
     for entry in page:
         offsets[entry.node_rank] = entry.end
     return LogPage(lines=tuple(entry.line for entry in page), cursor=",".join(map(str, offsets)))
+
+
+def near_end(path: str, lines: int) -> str:
+    """The cursor after which about so many lines of each node are left, of all nodes after one moment."""
+    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
+    tails = [_near_end(path, rank, lines) for rank in range(len(order.get("nodes", ())))]
+    cut = [entries[0].moment for offset, entries in tails if offset and entries]
+    since = max(cut, default=0.0)
+    offsets = [
+        max([offset, *(one.end for one in entries if one.moment <= since)]) for offset, entries in tails
+    ]
+    return ",".join(map(str, offsets)) if cut else ""
+
+
+def _near_end(path: str, node_rank: int, lines: int) -> tuple[int, list[_Entry]]:
+    """Where the last lines of a node's log begin, and those lines."""
+    try:
+        with open(os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank)), "rb") as file:
+            offset = max(0, file.seek(0, os.SEEK_END) - lines * _USUAL_BYTES)
+            file.seek(offset)
+            offset += len(file.readline()) if offset else 0
+            data = file.read()
+    except FileNotFoundError:
+        return 0, []
+    found = list(_entries(data[: data.rfind(b"\n") + 1], node_rank, offset))
+    return (offset, found) if found or not offset else _near_end(path, node_rank, 8 * lines)
 
 
 def _offsets(cursor: str, nodes: int) -> list[int]:

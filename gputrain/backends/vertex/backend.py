@@ -229,6 +229,10 @@ class VertexAI(GoogleBackend[VertexSettings]):
             return LogPage(lines=(), cursor=cursor)
         return logs.read(self._access, seen, cursor)
 
+    def cursor_near_end(self, ref: JobRef, lines: int) -> str:
+        """As of `FindsTheEnd`, by the times of the last lines. Raises as `observe`."""
+        return logs.near_end(self._access, self._look(ref), lines)
+
     def cancel(self, ref: JobRef) -> None:
         """Ask every job of the id to stop, wherever it is; nobody starts it again. Raises as `observe`.
 

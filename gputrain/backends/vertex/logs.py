@@ -63,6 +63,15 @@ def read(access: Access, seen: SeenJob, cursor: str) -> LogPage:
     return LogPage(lines=tuple(map(_line, fresh)), cursor=_write_cursor(start, known, token, reached))
 
 
+def near_end(access: Access, seen: SeenJob, lines: int) -> str:
+    """The cursor from the last so many lines on; empty where one answer cannot hold so many."""
+    if lines > PAGE_SIZE:
+        return ""
+    entries = _entries(access, _filter(seen), "timestamp desc", lines, "").get("entries") or []
+    since = moment_of(entries[-1].get("timestamp")) if len(entries) >= lines else None
+    return "" if since is None else json.dumps({"since": since.isoformat(), "known": {}, "page": ""})
+
+
 def results(access: Access, seen: SeenJob) -> list[Mapping[str, Any]]:
     """The result documents that the node agents of the last attempt wrote as their last lines."""
     wanted = f"{_filter(seen)} AND (textPayload:{_MARKER} OR jsonPayload.message:{_MARKER})"

@@ -149,3 +149,24 @@ def test_however_a_log_grows_each_line_is_read_once_and_in_order(tmp_path_factor
         assert [one.message for one in found if one.node_rank == n] == [
             f"{n}-{i}" for i in range(len(moments))
         ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    nodes=st.lists(
+        st.lists(st.tuples(st.integers(1, 9), st.integers(0, 900)), max_size=30), min_size=1, max_size=3
+    ),
+    count=st.integers(1, 12),
+)
+def test_what_is_read_from_near_the_end_are_the_last_lines_of_all_nodes(tmp_path_factory, nodes, count):
+    logs, number = [], 0
+    for node_rank, told in enumerate(nodes):
+        moment, lines = 0, []
+        for step, size in told:
+            moment, number = moment + step, number + 1
+            lines.append(line(moment, f"{number} " + "x" * size, rank=node_rank))
+        logs.append(lines)
+    path = job(tmp_path_factory.mktemp("job"), *logs)
+    whole, cursor = messages(path), states.near_end(path, count)
+    found = [one.message for one in states.read_logs(path, cursor, is_over=True).lines]
+    assert found == whole[len(whole) - len(found) :]
