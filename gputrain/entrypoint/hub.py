@@ -76,7 +76,9 @@ class Hub:
     def send(self, message: Message, now: float) -> None:
         """Take a message of node 0 itself."""
         if message["type"] == "hello":
-            refusal = self.gang.hello({**message, **self._identity}, self._options.local_addr or "127.0.0.1")
+            refusal = self.gang.hello(
+                {**message, **self._identity}, self._options.local_addr or wire.loopback()
+            )
             assert refusal is None, refusal
         else:
             self._take(0, message, now)

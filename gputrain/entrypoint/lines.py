@@ -31,8 +31,12 @@ class Lines:
 
     def feed(self, data: bytes, now: float) -> List[bytes]:
         """The lines that are complete now, without their ends."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        lines = [piece for line in whole for piece in _pieces(_as_shown(line))]
+        told = self._rest + data
+        *whole, self._rest = told.split(b"\n")
+        if b"\r" in told or max(map(len, whole), default=0) > LIMIT:
+            lines = [piece for line in whole for piece in _pieces(_as_shown(line))]
+        else:  # most output by far: nothing is redrawn, and no line is too long
+            lines = [b"" if line.isspace() else line for line in whole]
         if b"\r" in self._rest[:-1]:
             lines += self._progress(now)
         while len(self._rest) > LIMIT:
@@ -94,7 +98,7 @@ class Severity:
 
     def of(self, line: bytes) -> str:
         """The severity of the stream's next line."""
-        line = _RANK_PREFIX.sub(b"", line)
+        line = _RANK_PREFIX.sub(b"", line) if line.startswith(b"[rank") else line
         if line.startswith(_TRACEBACK):
             self._in_traceback = True
             return "ERROR"
@@ -109,15 +113,14 @@ def as_text(line: bytes, rank: int) -> bytes:
     return line if line.startswith(b"{") else b"[%d] %s" % (rank, line)
 
 
-def as_json(line: bytes, rank: int, severity: str) -> bytes:
+def as_json(line: bytes, rank: int, severity: str, at: str) -> bytes:
     """A rank's line as one JSON object; a structured line of the rank's own keeps its fields."""
     entry = _structured(line)
-    if entry is None:
-        message = line.decode("utf-8", "backslashreplace")
-        entry = {"severity": severity, "message": message, "rank": rank, "time": timestamp(time.time())}
-    else:
-        entry["rank"] = rank
-    return json.dumps(entry).encode()
+    if entry is None:  # put together by hand, as there are some hundred thousand a second
+        message = json.dumps(line.decode("utf-8", "backslashreplace"))
+        whole = f'{{"severity": "{severity}", "message": {message}, "rank": {rank}, "time": "{at}"}}'
+        return whole.encode("ascii")
+    return json.dumps({**entry, "rank": rank}).encode()
 
 
 def _structured(line: bytes) -> Optional[Dict[str, Any]]:

@@ -173,7 +173,8 @@ class Pump:
         )
         self._log(rank, lines)
         if self._is_json:
-            shown = [as_json(line, rank, stream.severity.of(line)) for line in lines]
+            now = timestamp(time.time())
+            shown = [as_json(line, rank, stream.severity.of(line), now) for line in lines]
         else:
             shown = [as_text(line, rank) for line in lines]
         self._put(b"\n".join(shown) + b"\n")

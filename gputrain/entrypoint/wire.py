@@ -142,6 +142,14 @@ def dial(host: str, port: int, source: str, patience: float) -> Link:
     return Link(socket.create_connection((host, port), timeout=patience, source_address=bound))
 
 
+def loopback() -> str:
+    """This machine's address for itself: IPv4's, or IPv6's where it has no other."""
+    with socket.socket() as probe, contextlib.suppress(OSError):
+        probe.bind(("127.0.0.1", 0))
+        return "127.0.0.1"
+    return "::1"
+
+
 def free_port(address: str) -> int:
     """A port that nobody uses at this address, outside the range that outgoing connections draw from."""
     span = _LAST_PORT - _FIRST_PORT

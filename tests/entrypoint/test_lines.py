@@ -6,6 +6,8 @@ from hypothesis import given, strategies as st
 
 from gputrain.entrypoint.lines import LIMIT, Lines, Severity, as_json, as_text
 
+NOW = "2026-11-22T12:00:00.000000Z"
+
 
 def fed(*chunks, step_s=0.0):
     lines = Lines()
@@ -27,7 +29,7 @@ def test_lines_come_out_as_they_went_in_however_they_are_cut(lines, size):
 def test_no_bytes_make_it_fail(data, size):
     for line in fed(*[data[start : start + size] for start in range(0, len(data), size)]):
         assert b"\n" not in line
-        json.loads(as_json(line, 0, "INFO"))
+        json.loads(as_json(line, 0, "INFO", NOW))
 
 
 def test_a_last_line_without_an_end_is_not_lost():
@@ -74,20 +76,20 @@ def test_json_lines_keep_their_first_column():
 
 
 def test_a_line_becomes_one_json_object():
-    entry = json.loads(as_json(b"a\xff\x00\xe2\x80\xa8b", 2, "INFO"))
+    entry = json.loads(as_json(b"a\xff\x00\xe2\x80\xa8b", 2, "INFO", NOW))
     assert entry["message"] == "a\\xff\x00\u2028b"
     assert (entry["rank"], entry["severity"]) == (2, "INFO")
     assert entry["time"].endswith("Z")
 
 
 def test_a_structured_line_keeps_its_fields_and_gains_the_rank():
-    entry = json.loads(as_json(b'{"message": "m", "severity": "ERROR", "x": [1]}', 2, "INFO"))
+    entry = json.loads(as_json(b'{"message": "m", "severity": "ERROR", "x": [1]}', 2, "INFO", NOW))
     assert entry == {"message": "m", "severity": "ERROR", "x": [1], "rank": 2}
 
 
 def test_json_without_a_message_is_text():
-    assert json.loads(as_json(b'{"loss": 1}', 2, "INFO"))["message"] == '{"loss": 1}'
-    assert json.loads(as_json(b'{"loss"', 2, "INFO"))["message"] == '{"loss"'
+    assert json.loads(as_json(b'{"loss": 1}', 2, "INFO", NOW))["message"] == '{"loss": 1}'
+    assert json.loads(as_json(b'{"loss"', 2, "INFO", NOW))["message"] == '{"loss"'
 
 
 def test_stderr_warns_and_only_a_traceback_is_an_error():
