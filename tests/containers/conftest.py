@@ -12,6 +12,7 @@ import pytest
 
 import gputrain_emulator
 from gputrain import ComputeEngine
+from gputrain_emulator.compute import networks
 from gputrain_emulator.live import LiveMode
 from gputrain_emulator.live.podman import why_no_engine
 from gputrain_emulator.storage import Storage
@@ -81,6 +82,7 @@ def cloud(images):
         running.endpoints.registry = f"http://{door.address}"
         running.attach(LiveMode(running.world, hosts={HOST: door.address}, in_images=packages()))
         running.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        networks.add_nat(running.compute, "my-project", "us-central1")  # docker comes from beyond Google
         quick = running.compute.settings
         quick.provision_s = quick.staging_s = quick.delete_s = quick.quick_s = quick.rollback_s = 0.1
         yield running

@@ -49,7 +49,11 @@ def digests_sent(cloud, creates, submit):
     ("kind", "where", "creates"),
     [
         (VertexAI, {"region": "us-central1"}, "aiplatform.customJobs.create"),
-        (ComputeEngine, {"regions": ["us-central1"]}, "compute.instances.bulkInsert"),
+        (
+            ComputeEngine,
+            {"regions": ["us-central1"], "check_network": False},
+            "compute.instances.bulkInsert",
+        ),
     ],
     ids=["vertex", "compute"],
 )

@@ -52,7 +52,7 @@ CASES = {
         {"gpu": "H200:8", "num_nodes": 2, "provisioning_model": "spot"},
     ),
     "arm64": (
-        {"placement_policy": "together", "gpu_subnetworks": GPU_NETS[:5]},
+        {"placement_policy": "together", "gpu_subnetworks": GPU_NETS[:5], "check_network": False},
         {"gpu": "GB200:4", "num_nodes": 2, "reservation": "mine", "image": IMAGE},
     ),
     "tcpx-placed": (
