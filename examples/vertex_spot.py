@@ -34,7 +34,7 @@ with gputrain_emulator.start(wall_clock=True) as cloud:
     cloud.attach(LiveMode(cloud.world, allow_unconfined=True))
     storage, vertex = cloud.world.part(Storage), cloud.world.part(Vertex)
     storage.add_bucket("my-bucket", location="us-central1")
-    vertex.settings = replace(vertex.settings, provision_s=0.2, start_s=0.1)
+    vertex.settings = replace(vertex.settings, provision_s=0.2)
     reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
     trainer = Trainer(VertexAI("my-project", "us-central1", bucket="gs://my-bucket", **reach))
 

@@ -21,7 +21,7 @@ def small_cloud() -> gputrain_emulator.Cloud:
     cloud.attach(LiveMode(cloud.world, allow_unconfined=True))
     cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
     vertex = cloud.world.part(Vertex)
-    vertex.settings = replace(vertex.settings, provision_s=0.5, start_s=0.1)
+    vertex.settings = replace(vertex.settings, provision_s=0.5)
     return cloud
 
 

@@ -107,12 +107,15 @@ class JobEnds:
         return end
 
     def _documents(self, seen: SeenJob) -> tuple[list[Mapping[str, Any]], str]:
-        """The agents' result documents, and why there are none."""
-        if seen.started_at is None:
+        """The agents' result documents, and why there are none.
+
+        The code of a failed job may have run though it was never RUNNING: it ended before that was told.
+        """
+        if seen.started_at is None and state_of(seen) is not State.FAILED:
             return [], ""
         try:
             documents = [read_result(one) for one in logs.results(self._access, seen)]
-            empty = not documents and logs.are_empty(self._access, seen)
+            empty = seen.started_at and not documents and logs.are_empty(self._access, seen)
         except AccessError as error:
             return [], f"its logs could not be read: {error.what}. {error.fix}"
         return documents, NO_LOGS if empty else ""

@@ -170,3 +170,15 @@ def test_a_secret_that_is_not_there_is_named_and_nothing_runs(cloud, script):
         job.result(timeout=60)
     assert any("secrets/none/versions/1:access" in line.message for line in job.logs())
     assert not said(job, "rank")
+
+
+def test_a_job_that_fails_in_its_first_seconds_tells_rank_and_traceback_at_once(cloud, tmp_path):
+    service = cloud.world.part(Vertex)
+    usual = type(service.settings)()  # the code runs for a while before the job is told to be RUNNING
+    service.settings = replace(usual, provision_s=0.2, error_delay_s=3600.0)  # who waits for Google's reason
+    (tmp_path / "broken.py").write_text("import nosuchmodule\n")
+    job = Trainer(make(cloud)).submit(str(tmp_path / "broken.py"), gpu="L4:2")
+    assert job.wait() is State.FAILED
+    assert job.started_at is None
+    assert job.failure.rank in (0, 1)
+    assert "ModuleNotFoundError: No module named 'nosuchmodule'" in job.failure.traceback
