@@ -12,7 +12,7 @@ import attrs
 from gputrain import catalog
 from gputrain.backends.base import Backend, Bundle, JobRef
 from gputrain.backends.results import MOST_BYTES, AsksForStacks, node_of, read_standings
-from gputrain.catalog import Service, Shape
+from gputrain.catalog import ANY_RESERVATION, Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import Field, matching
@@ -244,7 +244,7 @@ def _shape_of(gpu: str | None, count: Any, machine_type: str, service: Service) 
 
 def reservation_questions(access: Access, wanted: Sequence[Candidate]) -> dict[str, Callable[[], Any]]:
     """What to ask about the reservations that candidates name, for `Access.looks`."""
-    names = dict.fromkeys(one.reservation for one in wanted if one.reservation)
+    names = dict.fromkeys(one.reservation for one in wanted if one.reservation not in (None, ANY_RESERVATION))
     return {
         _reserved(name): lambda name=name: reservations.read(access, name)  # type: ignore[misc]
         for name in names
@@ -253,7 +253,7 @@ def reservation_questions(access: Access, wanted: Sequence[Candidate]) -> dict[s
 
 def in_reservation(one: Candidate, shape: Shape, zone: str, found: Mapping[str, Found]) -> tuple[str, str]:
     """Why the reservation named does not carry the job in a zone, and what is not known of it."""
-    if not one.reservation:
+    if one.reservation in (None, ANY_RESERVATION):
         return "", ""
     told = found[_reserved(one.reservation)]
     if told.value is None:

@@ -14,6 +14,7 @@ from the tables built in, or from the user's own newer ones (`gputrain.refresh`)
 """
 
 from .families import (
+    ANY_RESERVATION as ANY_RESERVATION,
     FLEX_START_LONGEST_RUN_S as FLEX_START_LONGEST_RUN_S,
     CompactPlacement as CompactPlacement,
     Confidence as Confidence,

@@ -28,6 +28,10 @@ class Service(Word):
     """Vertex AI custom training jobs (in 2026 also "Gemini Enterprise Agent Platform" training)."""
 
 
+ANY_RESERVATION = "any"
+"""In the place of a reservation's name: whichever is open to all."""
+
+
 class ProvisioningModel(Word):
     """How a machine is bought.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,12 @@ from gputrain.gcp.api import Access
 from gputrain.gcp.forms import mapping, mappings, whole_number
 from gputrain.gcp.labels import filter_text
 from gputrain.gcp.places import aggregated
+
+_NAME = re.compile(
+    r"(?:projects/(?P<project>[^/]+)/(?:zones/(?P<zone>[^/]+)/)?reservations/)?(?P<short>[^/]+)"
+    r"(?P<block>/reservationBlocks/[^/]+(?:/reservationSubBlocks/[^/]+)?)?"
+)
+"""A reservation as people name it: by its name, or in full; of A4 and A3 Ultra a block of it too."""
 
 _FIELDS = (
     "name,status,specificReservationRequired,"
@@ -67,8 +74,9 @@ def judged(
     why = here[0].why_not(machine_type, accelerator, machines)
     if why:
         return f"reservation {name}: {why}", ""
-    unkept = "" if here[0].is_specific else f"reservation {name} is open to any VM of its shape"
-    return "", unkept
+    if not here[0].is_specific:  # Google: "can not be targeted as specificReservationRequired is not set"
+        return f"reservation {name} is open to any VM: it cannot be named, reservation='any' takes it", ""
+    return "", ""
 
 
 def project_of(name: str, default: str) -> str:
@@ -77,8 +85,22 @@ def project_of(name: str, default: str) -> str:
     >>> project_of("projects/p/zones/z/reservations/r", "mine"), project_of("r", "mine")
     ('p', 'mine')
     """
-    parts = name.split("/")
-    return parts[1] if len(parts) > 1 and parts[0] == "projects" else default
+    found = _NAME.fullmatch(name)
+    return (found["project"] if found else None) or default
+
+
+def in_a_vm(name: str) -> str:
+    """A reservation as Compute Engine's ``reservationAffinity`` takes it, which has no zone in it.
+
+    >>> in_a_vm("projects/p/zones/z/reservations/r/reservationBlocks/b"), in_a_vm("r")
+    ('projects/p/reservations/r/reservationBlocks/b', 'r')
+
+    Source: compute v1, ReservationAffinity.values, and "Consume a reserved instance", read 2026-11-22.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None or not found["project"]:
+        return name
+    return f"projects/{found['project']}/reservations/{found['short']}{found['block'] or ''}"
 
 
 def read(access: Access, name: str) -> tuple[Reservation, ...] | None:
@@ -87,11 +109,12 @@ def read(access: Access, name: str) -> tuple[Reservation, ...] | None:
     Raises:
         AccessError, TransientError, ...: as Compute Engine answers.
     """
-    short, project = name.rpartition("/")[2], project_of(name, access.project)
+    parts = _NAME.fullmatch(name)
+    short, project = parts["short"] if parts else name, project_of(name, access.project)
     found = aggregated(
         access, "reservations", fields=_FIELDS, wanted=f"name = {filter_text(short)}", project=project
     )
-    zone = name.split("/")[3] if name.count("/zones/") else ""
+    zone = (parts["zone"] if parts else "") or ""
     listed = tuple(
         _reservation(place, one)
         for place, many in found.items.items()

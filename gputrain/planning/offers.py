@@ -8,7 +8,7 @@ from fractions import Fraction
 import attrs
 
 from gputrain import catalog
-from gputrain.catalog import Price, ProvisioningModel, Stage
+from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Stage
 from gputrain.errors import UnknownGpuError
 from gputrain.quota import Reading, Verdict
 from gputrain.spec import GpuRequest, TrainingSpec
@@ -108,7 +108,7 @@ def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:
     """The provisioning models to try, in order: the user's, or ``standard`` where none is named."""
     if spec.provisioning_model:
         return spec.provisioning_model
-    if spec.reservation:
+    if spec.reservation not in (None, ANY_RESERVATION):
         return (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
     return (ProvisioningModel.STANDARD,)
 
@@ -161,7 +161,7 @@ def _reasons(spec: TrainingSpec, offer: Offer, model: Model) -> Iterator[Reason]
         why = f"it is sold only as {_models(sold)}; you allow {_models(allowed)}"
         is_asked_for = not set(allowed) & set(sold)
         yield Reason(subject_of(offer, None), why, f"provisioning_model={_models(sold)}", is_asked_for)
-    if model is ProvisioningModel.RESERVATION_BOUND and not spec.reservation:
+    if model is ProvisioningModel.RESERVATION_BOUND and spec.reservation in (None, ANY_RESERVATION):
         fix = "reservation='my-reservation'"
         yield Reason(subject, "reservation-bound needs a reservation", fix, asked_for=False)
     if is_unnamed and (spec.nproc_per_node or 1) > offer.gpu_count:

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.catalog import ProvisioningModel
+from gputrain.catalog import ANY_RESERVATION, ProvisioningModel
 from gputrain.fields import FaultCollector, refused
 
 STRATEGIES: Mapping[ProvisioningModel, str] = MappingProxyType(
@@ -145,6 +145,8 @@ def _read_machine(machine: dict[str, Any], fields: dict[str, Any], faults: Fault
         fields["gpu"] = f"{shapes[0].gpu.kind}:{shapes[0].gpu_count}" if len(shapes) == 1 else None
     else:
         fields["gpu"] = f"{gpu}:{count or 1}"
+    if affinity.get("reservationAffinityType") == "ANY_RESERVATION":
+        fields["reservation"] = ANY_RESERVATION
     if affinity.get("values"):
         fields["reservation"] = affinity["values"][0]
     _unknown(machine, "machineSpec.", faults)

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.catalog import ProvisioningModel
+from gputrain.catalog import ANY_RESERVATION, ProvisioningModel
 from gputrain.fields import (
     FaultCollector,
     Field,
@@ -103,7 +103,9 @@ _ROWS = {
         "provisioning_model=['spot', 'flex-start']",
         is_needed=True,
     ),
-    "reservation": Field(named(), "the name of a reservation", "see `gcloud compute reservations list`"),
+    "reservation": Field(
+        named(), "the name of a reservation, or any", "see `gcloud compute reservations list`"
+    ),
     "machine_type": Field(
         named("(?=.{1,100}$){word}"), "the name of a machine type", "machine_type='a3-highgpu-8g'"
     ),
@@ -207,7 +209,7 @@ def check_entry(result: dict[str, Any], given: Mapping[str, Any], faults: FaultC
 def check_together(result: dict[str, Any], faults: FaultCollector) -> None:
     """What no field can say alone."""
     is_bound = ProvisioningModel.RESERVATION_BOUND in (result["provisioning_model"] or ())
-    if is_bound and result["reservation"] is None:
+    if is_bound and result["reservation"] in (None, ANY_RESERVATION):
         fix = "reservation='my-reservation'"
         faults.add("reservation", None, "reservation-bound needs a reservation", fix)
     least, nodes, restarts = result["min_nodes"], result["num_nodes"], result["max_restarts"]

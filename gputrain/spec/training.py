@@ -54,7 +54,9 @@ class TrainingSpec:
         nproc_per_node: ranks on each machine; one per GPU unless said.
         provisioning_model: ``standard``, ``spot``, ``flex-start`` or ``reservation-bound``, or a list
             in order of preference.
-        reservation: name of the reservation to use.
+        reservation: the reservation to use: its name, its full name
+            (``projects/P/zones/Z/reservations/R``, of A4 and A3 Ultra ``.../reservationBlocks/B``), or
+            ``any``: one that is open to any VM, where there is one.
         machine_type: Google's machine type, where the GPU and count leave a choice.
         image: container image to run in, best by digest; or an `Image` or a Dockerfile's path, to be built.
         env: environment of the ranks. Never secrets: those go by reference in ``secrets``.

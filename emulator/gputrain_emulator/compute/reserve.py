@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gputrain_emulator.compute import refusals
 from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.state import Compute, Vm
 
+_NAME = re.compile(r"(?:projects/[^/]+/reservations/)?([^/]+)(?:/reservationBlocks/.*)?")
 NAME_KEY = "compute.googleapis.com/reservation-name"
 
 
@@ -49,7 +51,7 @@ def choose(compute: Compute, vm: Vm, affinity: dict[str, Any]) -> None:
     """Settle which reservation ``vm`` uses, from its reservationAffinity."""
     kind = affinity.get("consumeReservationType", "ANY_RESERVATION")
     if kind == "SPECIFIC_RESERVATION":
-        name = str((affinity.get("values") or [""])[0]).rpartition("/")[2]
+        name = _NAME.sub(r"\1", str((affinity.get("values") or [""])[0]))
         vm.reservation = f"{vm.scope}/reservations/{name}"
     elif kind == "ANY_RESERVATION" and vm.model == "STANDARD":
         prefix = f"{vm.scope}/reservations/"
@@ -80,6 +82,13 @@ def _reservation_error(compute: Compute, vm: Vm) -> OperationError | None:
         return refusals.operation_error(
             "CONDITION_NOT_MET", f"Specified reservation '{name}' does not exist.", http_status=412
         )
+    affinity = vm.resource.get("reservationAffinity", {})
+    is_named = affinity.get("consumeReservationType") == "SPECIFIC_RESERVATION"
+    if is_named and not document.get("specificReservationRequired"):
+        sentence = (
+            f"Specified reservation '{name}' can not be targeted as specificReservationRequired is not set."
+        )
+        return refusals.operation_error("CONDITION_NOT_MET", sentence, http_status=400)
     if document.get("status") != "READY":
         sentence = (
             f"Cannot insert instance to a reservation with status: {document.get('status')}, as it "

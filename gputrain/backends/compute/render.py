@@ -18,10 +18,10 @@ from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, JobObject
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import RESERVATION_KEY, shape_of
 from gputrain.backends.results import of_agents, of_code
-from gputrain.catalog import CompactPlacement, ProvisioningModel, Service, Shape
+from gputrain.catalog import ANY_RESERVATION, CompactPlacement, ProvisioningModel, Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
-from gputrain.gcp import LABEL_GANG, our_labels
+from gputrain.gcp import LABEL_GANG, our_labels, reservations
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
@@ -211,12 +211,14 @@ def _boot_disk(spec: TrainingSpec, shape: Shape, job_id: str, settings: ComputeS
 
 def _reservation(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
     takes = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
-    if spec.reservation is None or candidate.provisioning_model not in takes:
+    if candidate.provisioning_model not in takes:
         return {"consumeReservationType": "NO_RESERVATION"}
+    if spec.reservation in (None, ANY_RESERVATION):  # one that is open bills, whether somebody uses it or not
+        return {"consumeReservationType": "ANY_RESERVATION"}
     return {
         "consumeReservationType": "SPECIFIC_RESERVATION",
         "key": RESERVATION_KEY,
-        "values": [spec.reservation],
+        "values": [reservations.in_a_vm(spec.reservation)],
     }
 
 

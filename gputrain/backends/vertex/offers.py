@@ -17,7 +17,7 @@ from gputrain.backends.google import (
     in_reservation,
     shape_of,
 )
-from gputrain.catalog import Price, ProvisioningModel, Service, Shape
+from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Service, Shape
 from gputrain.catalog.places import listed_in
 from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Fact, Limit, Offer, Supply
@@ -26,7 +26,9 @@ from gputrain.quota.book import Book
 NAME = "vertex"
 MOST_RESTARTS = 6
 FLEX_START_MOST = timedelta(days=7)
-_RESERVATION = re.compile(r"projects/[^/]+/zones/[^/]+/reservations/[^/]+")
+_RESERVATION = re.compile(
+    rf"{ANY_RESERVATION}|projects/[^/]+/zones/[^/]+/reservations/[^/]+(/reservationBlocks/[^/]+)?"
+)
 _ENV_MOST = 80
 """100 variables are allowed (aiplatform v1 protos); the rest is for our own and Google's."""
 

@@ -15,7 +15,7 @@ from gputrain.backends.google import RESERVATION_KEY, shape_of
 from gputrain.backends.results import of_agents, of_code
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import LABEL_REGION
-from gputrain.catalog import ProvisioningModel, Service, Shape, image_faults
+from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape, image_faults
 from gputrain.catalog.images import release
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
@@ -129,7 +129,9 @@ def _machine(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
         "acceleratorCount": int(shape.gpu_count),
     }
     reserves = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
-    if spec.reservation is not None and candidate.provisioning_model in reserves:
+    if spec.reservation == ANY_RESERVATION and candidate.provisioning_model in reserves:
+        machine["reservationAffinity"] = {"reservationAffinityType": "ANY_RESERVATION"}
+    elif spec.reservation is not None and candidate.provisioning_model in reserves:
         machine["reservationAffinity"] = {
             "reservationAffinityType": "SPECIFIC_RESERVATION",
             "key": RESERVATION_KEY,

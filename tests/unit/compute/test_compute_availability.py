@@ -36,7 +36,7 @@ def methods(cloud):
     return sorted(one.method for one in cloud.requests)
 
 
-def reserve(cloud, name, *, count=2, machine="g2-standard-4", zone=ZONE, **more):
+def reserve(cloud, name, *, is_specific=True, count=2, machine="g2-standard-4", zone=ZONE, **more):
     """A reservation, made by Google's own client."""
     from google.cloud import compute_v1
 
@@ -47,7 +47,7 @@ def reserve(cloud, name, *, count=2, machine="g2-standard-4", zone=ZONE, **more)
         zone=zone,
         reservation_resource={
             "name": name,
-            "specific_reservation_required": True,
+            "specific_reservation_required": is_specific,
             "specific_reservation": {"count": count, "instance_properties": properties},
         },
     )
@@ -167,6 +167,13 @@ def test_a_reservation_that_does_not_carry_the_job_rules_the_place_out(
     reserve(cloud, "mine", **kept)
     found = facts(backend, code, **{"reservation": "mine", **L4, **asked})
     assert why in found[ZONE].absent_why
+
+
+def test_an_open_reservation_cannot_be_named_and_is_no_obstacle_to_any(cloud, backend, code):
+    reserve(cloud, "open", is_specific=False)
+    why = facts(backend, code, reservation="open", **L4)[ZONE].absent_why
+    assert "reservation='any' takes it" in why
+    assert facts(backend, code, reservation="any", **L4)[ZONE].absent_why == ""
 
 
 def test_an_attached_gpu_must_be_in_the_reservation(cloud, backend, code):

@@ -315,15 +315,15 @@ def test_a_list_that_lags_makes_no_second_gang(cloud, make, code):
     assert len(made(cloud)) == 2
 
 
-def reserve(cloud, name, count):
-    """A reservation that only VMs which name it may use, made by Google's own client."""
+def reserve(cloud, name, count, *, is_specific=True):
+    """A reservation, made by Google's own client; a specific one is for VMs that name it."""
     from google.cloud import compute_v1
 
     options = {"credentials": cloud.credentials, "client_options": cloud.client_options}
     properties = {"machine_type": "g2-standard-4"}
     resource = {
         "name": name,
-        "specific_reservation_required": True,
+        "specific_reservation_required": is_specific,
         "specific_reservation": {"count": count, "instance_properties": properties},
     }
     asked = {"project": "my-project", "zone": "us-central1-a", "reservation_resource": resource}
@@ -339,6 +339,13 @@ def test_a_specific_reservation_gives_what_the_zone_has_not(cloud, make, code):
     ref = Road(backend).submit(wanted, job_id="bert-1")
     assert {vm.reservation.rpartition("/")[2] for vm in cloud.compute.vms.values()} == {"mine"}
     assert ref.place == "us-central1-a~my-bucket"
+
+
+def test_an_open_reservation_is_used_by_whoever_asks_for_machines(cloud, make, code):
+    reserve(cloud, "open", 2, is_specific=False)
+    cloud.stock("us-central1-a", "g2-standard-4", 0)
+    Road(make()).submit(spec(code, provisioning_model="standard"), job_id="bert-1")
+    assert {vm.reservation.rpartition("/")[2] for vm in cloud.compute.vms.values()} == {"open"}
 
 
 def test_a_reservation_that_is_too_small_gives_no_half_gang(cloud, road, code):

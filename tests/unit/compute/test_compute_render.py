@@ -339,3 +339,31 @@ def test_what_flex_start_cannot_give_is_refused_and_the_other_models_are_not(mod
     told = [one for one in wanted.refusals if one.asked_for and why in one.why]
     assert told
     assert all(one.fix for one in told)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mine", "mine"),
+        ("projects/p/zones/us-central1-a/reservations/r", "projects/p/reservations/r"),
+        ("projects/p/reservations/r", "projects/p/reservations/r"),
+        (
+            "projects/p/zones/us-central1-a/reservations/r/reservationBlocks/b",
+            "projects/p/reservations/r/reservationBlocks/b",
+        ),
+    ],
+)
+def test_a_reservation_is_named_as_compute_engine_documents_it(name, value):
+    fields = {"gpu": "H200:8", "reservation": name, "provisioning_model": "reservation-bound"}
+    affinity = rendered({}, fields)["properties"]["reservationAffinity"]
+    assert (affinity["consumeReservationType"], affinity["values"]) == ("SPECIFIC_RESERVATION", [value])
+
+
+def test_a_standard_job_takes_an_open_reservation_and_a_spot_one_does_not():
+    for fields, kind in (
+        ({}, "ANY_RESERVATION"),
+        ({"reservation": "any"}, "ANY_RESERVATION"),
+        ({"provisioning_model": "spot"}, "NO_RESERVATION"),
+    ):
+        affinity = rendered({}, {"gpu": "L4:1", **fields})["properties"]["reservationAffinity"]
+        assert affinity == {"consumeReservationType": kind}
