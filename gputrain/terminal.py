@@ -37,8 +37,8 @@ def safe(text: str, *, colour: bool = False) -> str:
 def safe_html(text: str) -> str:
     """The same text as part of a page, of an attribute, or of a picture, between double quotes or none.
 
-    >>> safe_html('<b title="x">\x07')
-    '&lt;b title=&quot;x&quot;&gt;\\x07'
+    >>> safe_html('<b title="x">\\x07')
+    '&lt;b title=&quot;x&quot;&gt;\\\\x07'
     """
     return html.escape(safe(text))
 
