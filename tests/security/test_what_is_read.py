@@ -4,9 +4,10 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import gputrain_emulator
+from gputrain import Local
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.names import JobObjects
 from gputrain.errors import GputrainError
@@ -159,3 +160,42 @@ def test_no_line_of_a_log_is_too_strange_for_metrics(values):
     metrics = Metrics.read(f"GPUTRAIN_METRIC {value}" for value in values)
     str(metrics.table)
     assert "<script" not in metrics._repr_mimebundle_()["text/html"]
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """A job of this machine that has ended, and its folder."""
+    where = tmp_path_factory.mktemp("local")
+    (where / "train.py").write_text("print('hello')\n")
+    job = Trainer(Local(gpus=0, root=where / "jobs")).submit(str(where / "train.py"), max_run_duration="5m")
+    job.wait(progress="none")
+    return job.uri, where / "jobs" / job.id
+
+
+NO_LISTS = [
+    b'{"schema": 1, "nodes": %s}' % one for one in (b"true", b"3", b'"ab"', b"{}", b"null", b"[1, []]")
+]
+FILES = ("order.json", "state.json", "node-0.log", "attempt-0/result-0.json", "token")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(FILES), st.one_of(DOCUMENTS, st.sampled_from(NO_LISTS)))
+@example(FILES[0], NO_LISTS[0])
+def test_nothing_in_the_folder_of_a_local_job_ends_whoever_looks(local, file, content):
+    uri, folder = local
+    kept = (folder / file).read_bytes()
+    (folder / file).write_bytes(content)
+    try:
+        job = attach(uri)
+        for look in (
+            job.refresh,
+            lambda: list(job.logs(tail=2)),
+            lambda: list(job.logs()),
+            job.metrics,
+            job.to_dict,
+        ):
+            with contextlib.suppress(GputrainError):
+                look()
+        assert {one.id for one in Trainer(Local(gpus=0, root=folder.parent)).jobs()} <= {job.id}
+    finally:
+        (folder / file).write_bytes(kept)

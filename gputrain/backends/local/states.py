@@ -161,10 +161,7 @@ def _without_document(path: str, told: Status) -> Failure:
 
 def _results(path: str, told: Status) -> list[Document]:
     attempt = os.path.join(path, folder.ATTEMPT.format(attempt=told.attempt))
-    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
-    nodes = order.get("nodes")
-    count = min(len(nodes), _MOST_NODES) if isinstance(nodes, list) else 0
-    names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(count)]
+    names = [contract.RESULT_FILE.format(node_rank=rank) for rank in range(_node_count(path))]
     found = (folder.read_json(os.path.join(attempt, name)) for name in names)
     return [read_result(document) for document in found if document is not None]
 
@@ -195,8 +192,7 @@ def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
         cursor: of the page before; empty: the beginning.
         is_over: the job writes no more, so the last lines need not wait for their peers.
     """
-    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
-    offsets = _offsets(cursor, len(order.get("nodes", ())))
+    offsets = _offsets(cursor, _node_count(path))
     settled = float("inf") if is_over else time.time() - _SETTLES_S
     tails = [_tail(path, node_rank, offset, is_over) for node_rank, offset in enumerate(offsets)]
     # Beyond the last line read of a node that has more, another node's lines would come too early.
@@ -210,8 +206,7 @@ def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
 
 def near_end(path: str, lines: int) -> str:
     """The cursor after which about so many lines of each node are left, of all nodes after one moment."""
-    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
-    tails = [_near_end(path, rank, lines) for rank in range(len(order.get("nodes", ())))]
+    tails = [_near_end(path, rank, lines) for rank in range(_node_count(path))]
     cut = [entries[0].moment for offset, entries in tails if offset and entries]
     since = max(cut, default=0.0)
     offsets = [
@@ -232,6 +227,11 @@ def _near_end(path: str, node_rank: int, lines: int) -> tuple[int, list[_Entry]]
         return 0, []
     found = list(_entries(data[: data.rfind(b"\n") + 1], node_rank, offset))
     return (offset, found) if found or not offset else _near_end(path, node_rank, 8 * lines)
+
+
+def _node_count(path: str) -> int:
+    nodes = (folder.read_json(os.path.join(path, folder.ORDER)) or {}).get("nodes")
+    return min(len(nodes), _MOST_NODES) if isinstance(nodes, list) else 0
 
 
 def _offsets(cursor: str, nodes: int) -> list[int]:
