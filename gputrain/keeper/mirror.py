@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .cloud import CallFailed
 from .store import Changed, Item, Store
-from .whole import Wholeness, is_written
+from .whole import MARKER, STEP, Wholeness, is_under_way, is_written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,12 +35,14 @@ LIST_EVERY_S = 20.0
 """How often the bucket is listed: three times a minute, which costs about 2 cents a day for a folder and node
 ($0.05 for 10,000 operations of class A). Source: cloud.google.com/storage/pricing, read 2026-11-22."""
 
+AWAITED_S = 1.0
+"""The same while a checkpoint is under way: rank 0 waits to see the files of all ranks before it marks it."""
+
 SMALL = 1 << 20
 """Bytes of what comes down from any node while the job runs: it may be a word to the others."""
 
 AFTER_FAULT_S = 5.0
 THREADS = 8
-MARKER = "COMPLETE"
 DRAFTS = (".tmp", ".part")
 DRAFT = ".gputrain-mirror-%d.part"
 """An object on its way into a folder; a name of its own, as the object's may be as long as a name can be."""
@@ -78,10 +80,12 @@ class Mirror:
 
     def round(self, is_last: bool = False) -> None:
         """Make both alike once; at last nothing more comes down."""
-        if not is_last and time.monotonic() >= self._listed_at + LIST_EVERY_S:
-            self.list()
-            self.take(self.files())
         here = self.files()
+        every_s = AWAITED_S if is_under_way(here) else LIST_EVERY_S
+        if not is_last and time.monotonic() >= self._listed_at + every_s:
+            self.list()
+            self.take(here)
+            here = self.files()
         if self.node == 0:
             self.drop(here)
         self.send_all(here, is_last)
@@ -102,8 +106,12 @@ class Mirror:
             for path, item in self.there.items()
             if (path in same or path not in here)
             and (path not in self.alike or item.generation != self.alike[path][1])
-            and (item.node in ("", "0", str(self.node)) or item.size <= SMALL)
+            and (item.node in ("", "0", str(self.node)) or item.size <= SMALL or self.sees_to(path))
         )
+
+    def sees_to(self, path: str) -> bool:
+        """Whether this is where a step is marked once its files are there, and not before."""
+        return self.node == 0 and STEP.search(path) is not None
 
     def drop(self, here: Dict[str, Any]) -> None:
         """Remove from the bucket what was removed here; with a folder, all that lies in it there."""

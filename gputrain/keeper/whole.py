@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import signal
 import time
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 SETTLE_S = 5.0
 """How long a file is left alone after it was closed. A process that is killed closes its files before the
 agent hears of its end: one with much memory, and GPUs, may take seconds for that."""
+
+STEP = re.compile(r"(?:^|/)step-\d{12}/")
+"""Below a step of `gputrain.ddp`: its marker vouches for size and hash of each file, and ranks wait for it."""
+
+MARKER = "COMPLETE"
+UNDER_WAY_S = 60.0
+"""How long after its last file a step without a marker is taken for one that is under way."""
 
 TICK_S = 0.1
 """How much later than the signal a process that does not handle it may seem to have written."""
@@ -45,6 +53,8 @@ class Wholeness:
         if is_written(full):
             self._closed.pop(path, None)
             return False
+        if STEP.search(path):
+            return True
         now = time.time()
         known, since = self._closed.get(path, (None, now))
         if known != stamp:
@@ -59,6 +69,17 @@ class Wholeness:
         with contextlib.suppress(OSError, ValueError), open(self._killed) as file:
             return max(float(line) for line in file)
         return 0.0
+
+
+def is_under_way(here: Dict[str, Any]) -> bool:
+    """Whether a step is being saved: of the files here it has some of late, and no marker."""
+    newest: Dict[str, float] = {}
+    for path, stamp in here.items():
+        if STEP.search(path):
+            step = os.path.dirname(path)
+            newest[step] = max(newest.get(step, 0.0), stamp[2] / 1e9)
+    since = time.time() - UNDER_WAY_S
+    return any(at > since and step + "/" + MARKER not in here for step, at in newest.items())
 
 
 def is_written(full: str) -> bool:

@@ -1,13 +1,14 @@
 """A folder and its place in a bucket, when either holds what the other cannot."""
 
 import os
+import time
 
 import pytest
 
 import gputrain_emulator
-from gputrain.keeper.mirror import Mirror
+from gputrain.keeper.mirror import AWAITED_S, Mirror
 from gputrain.keeper.store import Store
-from gputrain.keeper.whole import Wholeness
+from gputrain.keeper.whole import UNDER_WAY_S, Wholeness
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
 from gputrain_emulator.storage import Storage
 
@@ -24,14 +25,13 @@ def mirror(tmp_path, monkeypatch):
         server = MetadataServer(Metadata(read=lambda: {"instance": {}}, accounts={"vm@p": account}))
         monkeypatch.setenv("GCE_METADATA_HOST", server.host)
 
-        def make(content):
-            (tmp_path / "folder").mkdir()
-            store = Store(cloud.endpoints.storage, "my-bucket", "ckpt/", 0)
+        def make(content, node=0):
+            folder = tmp_path / ("folder" if node == 0 else f"folder-{node}")
+            folder.mkdir()
+            store = Store(cloud.endpoints.storage, "my-bucket", "ckpt/", node)
             for name, data in content.items():
                 store.put(f"ckpt/{name}", data)
-            return Mirror(
-                store, str(tmp_path / "folder"), 0, Wholeness(str(tmp_path / "killed"), is_strict=True)
-            )
+            return Mirror(store, str(folder), node, Wholeness(str(tmp_path / "killed"), is_strict=True))
 
         yield make
         server.close()
@@ -102,3 +102,42 @@ def test_a_file_of_any_name_keeps_no_other_file_from_the_bucket(mirror, tmp_path
         assert told(capsys).count("cannot be an object") == 1
     else:
         assert os.fsdecode(name) in sent
+
+
+STEP = "step-000000000004"
+
+
+def test_the_node_that_marks_a_step_sees_the_shards_of_all_at_its_next_look(mirror, tmp_path):
+    first, second = mirror({}), mirror({}, node=1)
+    for made in (first, second):
+        made.fill()
+        os.makedirs(os.path.join(made.folder, STEP))
+    shard = os.urandom(2 << 20)
+    (tmp_path / "folder" / STEP / "rank-0.pt").write_bytes(b"0")
+    (tmp_path / "folder-1" / STEP / "rank-1.pt").write_bytes(shard)
+    second.round()
+    time.sleep(AWAITED_S)
+    first.round()
+    assert (tmp_path / "folder" / STEP / "rank-1.pt").read_bytes() == shard
+    (tmp_path / "folder" / STEP / "COMPLETE").write_bytes(b"{}")
+    first.round()
+    time.sleep(AWAITED_S)
+    second.round()
+    assert (tmp_path / "folder-1" / STEP / "COMPLETE").exists()
+
+
+def test_a_bucket_is_listed_seldom_while_no_step_is_under_way(mirror, tmp_path):
+    made = mirror({})
+    made.fill()
+    os.makedirs(os.path.join(made.folder, STEP))
+    for name in ("rank-0.pt", "COMPLETE", "../plain.pt"):
+        (tmp_path / "folder" / STEP / name).write_bytes(b"0")
+    listed = made._listed_at
+    time.sleep(AWAITED_S)
+    made.round()
+    assert made._listed_at == listed
+    os.unlink(tmp_path / "folder" / STEP / "COMPLETE")
+    old = time.time() - UNDER_WAY_S
+    os.utime(tmp_path / "folder" / STEP / "rank-0.pt", (old, old))
+    made.round()
+    assert made._listed_at == listed
