@@ -23,7 +23,7 @@ SETTLE_S = 5.0
 agent hears of its end: one with much memory, and GPUs, may take seconds for that."""
 
 STEP = re.compile(r"(?:^|/)step-\d{12}/")
-"""Below a step of `gputrain.ddp`: its marker vouches for size and hash of each file, and ranks wait for it."""
+"""Below a step of `gputrain.ddp`: its marker vouches for all files of it, and the ranks wait for it."""
 
 MARKER = "COMPLETE"
 UNDER_WAY_S = 60.0

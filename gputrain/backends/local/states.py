@@ -210,7 +210,7 @@ def near_end(path: str, lines: int) -> str:
     cut = [entries[0].moment for offset, entries in tails if offset and entries]
     since = max(cut, default=0.0)
     offsets = [
-        max([offset, *(one.end for one in entries if one.moment <= since)]) for offset, entries in tails
+        max([offset, *(one.end for one in entries if one.moment < since)]) for offset, entries in tails
     ]
     return ",".join(map(str, offsets)) if cut else ""
 
