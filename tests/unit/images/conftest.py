@@ -1,5 +1,7 @@
 """A cloud with the APIs of images switched on, and trainers on it that wait by moving its clock."""
 
+from functools import partial
+
 import pytest
 
 import gputrain_emulator
@@ -18,7 +20,7 @@ def cloud():
         assert not running.dispatcher.failures
 
 
-@pytest.fixture(params=[VertexAI, ComputeEngine])
+@pytest.fixture(params=[VertexAI, partial(ComputeEngine, external_ip=True)], ids=["vertex", "compute"])
 def backend(cloud, request):
     return request.param(
         "my-project", regions=[REGION], bucket="gs://my-bucket", endpoints=cloud.endpoints,
