@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,7 +121,7 @@ def test_a_bucket_without_soft_delete_keeps_no_bytes(cloud: Cloud, storage_clien
     with pytest.raises(BadRequest):
         list(made.list_blobs(soft_deleted=True))
     made.blob("a").delete()
-    assert list(Path(cloud.world.part(Storage)._kept.name).iterdir()) == []
+    assert list(cloud.world.part(Storage)._kept.path.iterdir()) == []
 
 
 def test_a_retention_policy_keeps_objects_for_its_period(cloud: Cloud, bucket: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,7 +143,7 @@ def test_a_finished_upload_keeps_no_bytes_of_its_own(cloud: Cloud) -> None:
     for _ in range(3):
         sessions.append(requests.post(path, timeout=10).headers["Location"])
         assert requests.put(sessions[-1], data=b"x" * 1000, timeout=10).status_code == 200
-    assert len(list(Path(found._kept.name).iterdir())) == 1
+    assert len(list(found._kept.path.iterdir())) == 1
     assert requests.put(sessions[0], data=b"", headers={"Content-Range": "bytes */1000"}, timeout=10).ok
     cloud.clock.advance(7 * DAY + 1)
     assert requests.put(sessions[0], data=b"", timeout=10).status_code == 404

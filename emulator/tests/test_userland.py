@@ -96,9 +96,9 @@ def test_a_script_and_a_unit_live_to_see_the_same(booted: Booted, userland: str)
     client = boot(cloud, "vm-1", STORY)
     assert says(cloud, "vm-1", "unit up")
     assert says(cloud, "vm-1", "script up")
-    printed = serial(cloud, "vm-1")
-    assert "startup-script: whole" in printed
-    assert 'error while communicating with "startup-script" script: bufio.Scanner: token too long' in printed
+    assert says(cloud, "vm-1", "startup-script: whole")
+    broken = 'error while communicating with "startup-script" script: bufio.Scanner: token too long'
+    assert says(cloud, "vm-1", broken)
     names: dict[str, Any] = {
         "project": cloud.project,
         "zone": ZONE,
