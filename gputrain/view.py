@@ -176,8 +176,10 @@ class Terminal(View):
         self._live.update(text)
 
     def close(self) -> None:
-        """Leave the last state standing."""
+        """Leave the last state standing, and the line ended."""
         self._live.stop()
+        if not self._console.is_terminal:  # there it ends the line itself
+            self._console.line()
 
 
 LINES = 20

@@ -124,3 +124,10 @@ def test_a_cell_of_a_hundred_thousand_reports_is_small_and_soon_drawn(monkeypatc
     shown = Notebook()
     shown.status(attrs.evolve(snapshot(State.SUCCEEDED), metrics=reports.metrics))
     assert len(shell.pages[-1].html) < 60_000
+
+
+def test_the_last_line_of_progress_ends_before_what_comes_next(capsys):
+    shown = view.Terminal()
+    shown.status(snapshot(State.SUCCEEDED))
+    shown.close()
+    assert capsys.readouterr().err.endswith("\n")
