@@ -113,7 +113,8 @@ class GpuWatch:
             self._uuids[told[_UUID]] = len(self._uuids)
             self._buses.append(told.get(_BUS, "").lower())
         number = self._uuids[told[_UUID]]
-        sample = {name: value for field, name in FIELDS.items() if (value := _number(told.get(field))) >= 0}
+        numbers = {name: _number(told.get(field)) for field, name in FIELDS.items()}
+        sample = {name: value for name, value in numbers.items() if value >= 0}
         reasons = told.get(_REASONS) or told.get(_OLD_REASONS) or ""
         with contextlib.suppress(ValueError):
             sample["throttled"] = float(bool(int(reasons, 16) & _THROTTLED))

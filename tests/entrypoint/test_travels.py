@@ -26,7 +26,8 @@ SOURCES = [
 STAYS = {PACKAGE / "entrypoint" / "zipapp.py"} | {
     path
     for path in SOURCES
-    if path.parent.name == "keeper" and path.stem not in ("__init__", "cloud", "packages", "prelude")
+    if path.parent.name == "keeper"
+    and path.stem not in ("__init__", "cloud", "errand", "packages", "prelude")
 }
 """What does not travel with every job's code: what makes the archive, and what runs before it."""
 PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
@@ -54,8 +55,8 @@ def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
 
 
 def test_the_zipapp_stays_small(pyz):
-    """It travels with the code of every job; a tenth of a second at 10 Mbit/s."""
-    assert pyz.stat().st_size < 125_000
+    """It travels with the code of every job; about a tenth of a second at 10 Mbit/s."""
+    assert pyz.stat().st_size < 130_000
 
 
 def test_what_travels_is_what_lies_here(pyz):
