@@ -90,7 +90,7 @@ def test_vertex_receives_what_the_plan_showed(cloud, planned, case, transport):
 
 @pytest.mark.parametrize("case", COMPUTE)
 def test_compute_engine_receives_what_the_plan_showed(cloud, planned, case):
-    job = planned(ComputeEngine, COMPUTE[case], regions=[REGION], gpu_subnetworks=GPU_NETS)
+    job = planned(ComputeEngine, COMPUTE[case], regions=[REGION], gpu_subnetworks=GPU_NETS, external_ip=True)
     shown, first, sent = shown_and_sent(
         cloud, job, {"compute.instances.bulkInsert", "compute.instances.insert"}
     )
