@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
-from functools import cached_property
 from typing import Protocol
 
 import attrs
@@ -27,49 +26,67 @@ _OUTCOMES = {one.value: one for one in Outcome}
 _SAID = {"": "accepted", MADE: "made there"}
 
 
+@attrs.frozen
+class _Known:
+    """What a record says, read; nothing where there is none."""
+
+    spec: TrainingSpec | None = None
+    attempts: Ledger = attrs.field(factory=Ledger)
+    created_at: datetime | None = None
+
+
 class AskedFor:
     """What one job's record says, read when it is first wanted; nothing where there is none to read."""
 
     def __init__(self, read: Callable[[], Record | None]) -> None:
         self._read = read
+        self._known: _Known | None = None
 
-    @cached_property
-    def _record(self) -> Record | None:
-        try:
-            return self._read()
-        except (AccessError, RequestError, RecordError) as error:  # whoever may watch need not read records
-            log.info("the record of a job could not be read: %s", error.what)
-            return None
-
-    @cached_property
+    @property
     def spec(self) -> TrainingSpec | None:
         """As the record has it."""
-        try:
-            return None if self._record is None else self._record.training_spec
-        except SpecError:  # of a release that is newer
-            return None
+        return self._all.spec
 
-    @cached_property
+    @property
     def candidate(self) -> Candidate | None:
         """Where it was asked for last."""
         ledger = self.attempts
         return ledger[-1].candidate if ledger and ledger[-1].outcome is Outcome.ACCEPTED else None
 
-    @cached_property
+    @property
     def attempts(self) -> Ledger:
         """Every place that was asked."""
-        if self._record is None or self.spec is None:
-            return Ledger()
-        try:
-            return ledger_of(self._record, self.spec)
-        except ValueError:  # words of a release that is newer
-            return Ledger()
+        return self._all.attempts
 
-    @cached_property
+    @property
     def created_at(self) -> datetime | None:
         """When it was first written down."""
-        at = 0.0 if self._record is None else self._record.created_at
-        return moment(at) if at else None
+        return self._all.created_at
+
+    @property
+    def _all(self) -> _Known:
+        # no cached property: before Python 3.12 its lock is the class's, and all jobs would wait for one
+        if self._known is None:
+            self._known = self._look()
+        return self._known
+
+    def _look(self) -> _Known:
+        try:
+            record = self._read()
+        except (AccessError, RequestError, RecordError) as error:  # whoever may watch need not read records
+            log.info("the record of a job could not be read: %s", error.what)
+            return _Known()
+        if record is None:
+            return _Known()
+        at = moment(record.created_at) if record.created_at else None
+        try:
+            spec = record.training_spec
+        except SpecError:  # of a release that is newer
+            return _Known(created_at=at)
+        try:
+            return _Known(spec, ledger_of(record, spec) if spec is not None else Ledger(), at)
+        except ValueError:  # words of a release that is newer
+            return _Known(spec, created_at=at)
 
 
 def candidate_of(ask: Ask, spec: TrainingSpec) -> Candidate:
