@@ -15,8 +15,8 @@ from gputrain import Trainer
 from gputrain.backends.base import JobRef, Start
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import EVERY_S, Calls
-from gputrain.backends.compute.names import JobObjects, JobPlace, ref_of
-from gputrain.gcp import Access, Objects
+from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, JobObjects, JobPlace, home_of, ref_of
+from gputrain.gcp import LABEL_GANG, Access, Objects, our_labels
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.records import Ask, BucketBoard, Code, Record, Way
@@ -25,7 +25,6 @@ from gputrain.staging.upload import BucketPrefix
 from gputrain_emulator.storage import Storage
 
 ZONE = "us-central1-a"
-NONCE = "0123456789ab"
 VMS = 1000
 THREADS = 4
 
@@ -131,7 +130,7 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
         "count": str(VMS),
         "instanceProperties": {
             "machineType": "g2-standard-4",
-            "labels": {"gputrain-job": "job", "gputrain-gang": NONCE},  # one ask labels all its VMs alike
+            "labels": {},  # one ask would label all its VMs alike
             "scheduling": {"onHostMaintenance": "TERMINATE"},
             "disks": [{"boot": True, "autoDelete": True, "initializeParams": disk}],
             "networkInterfaces": [{"network": "global/networks/default"}],
@@ -141,9 +140,13 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
     operation = calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
     cloud.clock.advance(60)
     calls.end_of(ZONE, operation)
-    for vm in cloud.compute.vms.values():
-        vm.resource["labels"]["gputrain-job"] = vm.name.removesuffix("-0-0")
     home = BucketPrefix.parse("gs://my-bucket")
+    nonces = {}
+    for vm in cloud.compute.vms.values():
+        job = vm.name.removesuffix("-0-0")
+        nonces[job] = uuid.uuid4().hex[:12]
+        ours = {LABEL_ATTEMPT: "0", LABEL_GANG: nonces[job], LABEL_HOME: home_of("my-project", home)}
+        vm.resource["labels"] = {**our_labels(job, {}), **ours}
     board = BucketBoard(access, home)
     place = JobPlace(zone=ZONE, bucket=home)
     way = Way(
@@ -154,7 +157,7 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
     url = f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o"
     for job in jobs:
         name = f"{job}-0-0"
-        ask = Ask(way=way, attempt=0, names=(name,), nonce=NONCE)
+        ask = Ask(way=way, attempt=0, names=(name,), nonce=nonces[job])
         told = {"script": "train.py", "gpu": "L4:1"}
         board.write(Record(job_id=job, home=board.name, spec=told, code=code, asks=(ask,)))
         params = {"uploadType": "media", "name": JobObjects(bucket=home, job_id=job).status(0, 0)}
@@ -178,7 +181,16 @@ def watched() -> tuple[float, float, float]:
                 list(pool.map(backend.observe, refs))
         minute = cloud.requests[before:]
         looks = sum("pageToken" not in one.query for one in minute)
-        return float(len(minute)), len(minute) / looks, sum(len(one.reply) for one in minute) / looks / 1024
+        pages = len(minute) // looks
+        told = [_travelled(cloud, backend, one) for one in minute[-pages:]]
+        return float(len(minute)), pages, sum(told) / 1024
+
+
+def _travelled(cloud: gputrain_emulator.Cloud, backend: ComputeEngine, seen: Any) -> int:
+    """Bytes that an answer is on the wire, asked for as it was."""
+    url = f"{cloud.endpoints.compute}{seen.path}"
+    with backend._access._session().get(url, params=seen.query, stream=True) as reply:
+        return len(reply.raw.read(decode_content=False))
 
 
 def measure() -> Iterator[Measure]:
@@ -195,5 +207,5 @@ def measure() -> Iterator[Measure]:
     what = f"requests a minute, 1,000 VMs watched by {THREADS} threads"
     yield Measure(what=what, value=requests, target=60, unit="")
     yield Measure(what="list calls of a look at 1,000 VMs", value=lists, target=2, unit="")
-    note = "a VM's name, number and state, and the two labels that say whose ask it is"
+    note = "on the wire, packed: a VM's name, number, state and labels, which say whose ask it is"
     yield Measure(what="bytes of a look at 1,000 VMs", value=kilobytes, target=100, unit="KB", note=note)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gzip
 import re
 import socket
 import threading
 import time
 import zlib
+from dataclasses import replace
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,6 +26,9 @@ from gputrain_emulator.routes import MAX_JSON_BODY
 
 IDLE_S = 75.0
 """A connection that says nothing for this long is closed."""
+
+PACKED_FROM = 1024
+"""Bytes from which a document travels packed; a shorter one fits one packet of the network as it is."""
 
 
 class Server(ThreadingHTTPServer):
@@ -200,6 +205,9 @@ class Handler(BaseHTTPRequestHandler):
     def _send(self, reply: Reply, outcome: Outcome | None = None) -> None:
         body = reply.body if isinstance(reply.body, bytes) else b""
         wire = outcome.wire if outcome else ()
+        if len(body) >= PACKED_FROM and self._takes_packed(reply):
+            body = gzip.compress(body, 1)
+            reply = replace(reply, headers={**reply.headers, "Content-Encoding": "gzip"})
         if any(isinstance(fault, Double) for fault in wire):
             body *= 2
         self.wfile.write(self._head(reply, len(body)))
@@ -213,6 +221,16 @@ class Handler(BaseHTTPRequestHandler):
                 self._trickle(body, fault.seconds)
                 body = b""
         self.wfile.write(body)
+
+    def _takes_packed(self, reply: Reply) -> bool:
+        """Whether a reply is a document, not an object's bytes, and its reader says gzip twice.
+
+        Source: cloud.google.com/compute/docs/api/how-tos/performance, read 2026-11-22.
+        """
+        if reply.content_type != Reply.content_type or "X-Goog-Hash" in reply.headers:
+            return False
+        words = (self.headers.get("Accept-Encoding", ""), self.headers.get("User-Agent", ""))
+        return all("gzip" in word for word in words)
 
     def _head(self, reply: Reply, length: int) -> bytes:
         """Status line and headers, in one piece: header by header costs a tenth of a small answer."""

@@ -44,6 +44,19 @@ def goes_on(cloud: Cloud) -> bool:
     return requests.get(f"{cloud.endpoints.url}{ZONES}/us-central1-a", timeout=10).json()["status"] == "UP"
 
 
+@pytest.mark.parametrize(("agent", "accepts"), [("mine", "gzip"), ("mine (gzip)", "identity")])
+def test_a_document_travels_packed_only_for_who_says_gzip_twice(
+    cloud: Cloud, agent: str, accepts: str
+) -> None:
+    url = f"{cloud.endpoints.url}{ZONES}/us-central1-a/machineTypes"
+    plain = requests.get(url, headers={"User-Agent": agent, "Accept-Encoding": accepts}, timeout=10)
+    both = requests.get(url, headers={"User-Agent": "x (gzip)", "Accept-Encoding": "gzip"}, timeout=10)
+    assert "Content-Encoding" not in plain.headers
+    assert both.headers["Content-Encoding"] == "gzip"
+    assert int(both.headers["Content-Length"]) < int(plain.headers["Content-Length"]) / 3
+    assert both.json() == plain.json()
+
+
 GARBAGE = {
     "random bytes": os.urandom(4096) + b"\r\n\r\n",
     "a TLS hello": bytes.fromhex("160301020001000001fc0303") + bytes(500),

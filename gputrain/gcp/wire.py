@@ -87,6 +87,7 @@ def new_session(credentials: Any) -> Any:
     from google.auth.transport.requests import AuthorizedSession
 
     session = AuthorizedSession(credentials, auth_request=token_request())
+    session.headers["User-Agent"] = "gputrain (gzip)"  # Google packs for those who say it here too
     guard(session)
     return session
 

@@ -1,5 +1,6 @@
 """One value to reach Google by: tokens, policies, guarded bodies, pages, and an end in time."""
 
+import gzip
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -122,6 +123,24 @@ def test_a_connection_whose_answer_came_in_time_is_used_again_with_its_own_time(
     time.sleep(0.4)
     access.get(server.url, action="look", policy=ONCE)
     assert len(server.connections) == 1
+
+
+def test_google_is_told_by_both_words_that_an_answer_may_be_packed(serve):
+    said = []
+
+    def packed(request):
+        said.append((request.headers["Accept-Encoding"], request.headers["User-Agent"]))
+        return 200, gzip.compress(b'{"name": "a"}'), {"Content-Encoding": "gzip"}
+
+    server = serve(packed)
+    assert Access(project="p", credentials=Token()).get(server.url, action="look") == {"name": "a"}
+    assert all("gzip" in word for word in said[0])
+
+
+def test_a_packed_answer_that_is_damaged_is_unclear(serve):
+    server = serve(lambda _: (200, gzip.compress(b'{"name": "a"}')[:-9] + b"!", {"Content-Encoding": "gzip"}))
+    with pytest.raises(UnclearError):
+        Access(project="p", credentials=Token()).get(server.url, action="look", policy=ONCE)
 
 
 def test_an_answer_that_is_too_large_is_not_taken_into_memory(serve):
