@@ -228,3 +228,26 @@ def test_a_project_its_apis_and_its_accounts_are_described(cloud: Cloud, gcloud:
     account = f"train@{cloud.project}.iam.gserviceaccount.com"
     said = gcloud("iam", "service-accounts", "describe", account, "--format=value(email)")
     assert said.split() == [account]
+
+
+def test_a_resize_request_is_made_watched_and_cancelled(cloud: Cloud, gcloud: Gcloud) -> None:
+    cloud.stock("us-central1-a", "n1-standard-4", 0)
+    gcloud(
+        "compute", "instance-templates", "create", "t", "--machine-type=n1-standard-4",
+        "--image-family=debian-12", "--image-project=debian-cloud", "--no-scopes", "--no-service-account",
+    )  # fmt: skip
+    managed = ("compute", "instance-groups", "managed")
+    gcloud(
+        *managed, "create", "gang", "--template=t", "--size=0", "--default-action-on-vm-failure=do-nothing"
+    )
+    requests = (*managed, "resize-requests")
+    asked = ("--resize-request=r", "--resize-by=2", "--requested-run-duration=1h")
+    gcloud(*requests, "create", "gang", *asked)
+    cloud.clock.advance(60)
+    waiting = read(gcloud, *requests, "describe", "gang", "--resize-request=r")
+    assert (waiting["state"], waiting["resizeBy"]) == ("ACCEPTED", 2)
+    assert [one["name"] for one in read(gcloud, *requests, "list", "gang")] == ["r"]
+    gcloud(*requests, "cancel", "gang", "--resize-requests=r")
+    assert read(gcloud, *requests, "describe", "gang", "--resize-request=r")["state"] == "CANCELLED"
+    gcloud(*requests, "delete", "gang", "--resize-requests=r")
+    assert read(gcloud, *requests, "list", "gang") == []

@@ -6,7 +6,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import compute_v1
 
-from emulator.tests.compute import ZONE, Clients, P, boot_disk, gang, vm
+from emulator.tests.compute import ZONE, Clients, P, gang, vm
 from gputrain_emulator import Cloud, facts
 
 REGION = "us-central1"
@@ -214,54 +214,3 @@ def test_a_machine_that_nobody_knows_is_listed_and_cannot_be_made(cloud: Cloud, 
         cloud.offer("a8-highgpu-8g", ZONE)
     with pytest.raises(LookupError):
         cloud.offer(new, "mars-north1-a")
-
-
-def resize(clients: Clients, name: str, count: int) -> compute_v1.Operation:
-    wanted = compute_v1.InstanceGroupManagerResizeRequest(
-        name=name, resize_by=count, requested_run_duration=compute_v1.Duration(seconds=3600)
-    )
-    return clients.of("InstanceGroupManagerResizeRequests").insert_unary(
-        project=P,
-        zone=ZONE,
-        instance_group_manager="gang",
-        instance_group_manager_resize_request_resource=wanted,
-    )
-
-
-def test_a_resize_request_waits_until_there_is_room_for_all(cloud: Cloud, clients: Clients) -> None:
-    scheduling = compute_v1.Scheduling(provisioning_model="FLEX_START", on_host_maintenance="TERMINATE")
-    properties = compute_v1.InstanceProperties(
-        machine_type="a3-highgpu-8g", scheduling=scheduling, disks=[boot_disk()],
-        network_interfaces=[compute_v1.NetworkInterface(network="global/networks/default")],
-        reservation_affinity=compute_v1.ReservationAffinity(consume_reservation_type="NO_RESERVATION"),
-    )  # fmt: skip
-    template = compute_v1.InstanceTemplate(name="t", properties=properties)
-    clients.of("InstanceTemplates").insert_unary(project=P, instance_template_resource=template)
-    group = compute_v1.InstanceGroupManager(
-        name="gang",
-        base_instance_name="g",
-        target_size=0,
-        instance_template=f"projects/{P}/global/instanceTemplates/t",
-    )
-    clients.of("InstanceGroupManagers").insert_unary(
-        project=P, zone=ZONE, instance_group_manager_resource=group
-    )
-    cloud.stock(ZONE, "a3-highgpu-8g", 1)
-    resize(clients, "r", 2)
-    requests = clients.of("InstanceGroupManagerResizeRequests")
-
-    def read() -> compute_v1.InstanceGroupManagerResizeRequest:
-        return requests.get(project=P, zone=ZONE, instance_group_manager="gang", resize_request="r")
-
-    cloud.clock.advance(60)
-    waiting = read()
-    assert waiting.state == "ACCEPTED"
-    assert waiting.status.last_attempt.error.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
-    assert clients.names() == []
-    cloud.stock(ZONE, "a3-highgpu-8g", 2)
-    cloud.clock.advance(60)
-    assert read().state == "SUCCEEDED"
-    assert clients.names(filter="status = RUNNING") == ["g-r-0", "g-r-1"]
-    clients.of("InstanceGroupManagers").delete_unary(project=P, zone=ZONE, instance_group_manager="gang")
-    cloud.clock.advance(60)
-    assert clients.names() == []

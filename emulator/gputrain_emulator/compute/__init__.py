@@ -14,6 +14,7 @@ from gputrain_emulator.compute import (
     operations,
     places,
     reservations,
+    resizing,
     templates,
 )
 from gputrain_emulator.compute.service import COMPUTE
@@ -35,5 +36,6 @@ __all__ = [
     "operations",
     "places",
     "reservations",
+    "resizing",
     "templates",
 ]

@@ -74,9 +74,17 @@ def _is_seen(call: Call, document: Json) -> bool:
 
 
 def register(
-    collection: str, kind: str, parameter: str, *, at_delete: Callable[[Call, Json], None] | None = None
+    collection: str,
+    kind: str,
+    parameter: str,
+    *,
+    at_delete: Callable[[Call, Json], None] | None = None,
+    user_of: Callable[[Call, Json], str] = lambda _call, document: (document.get("users") or [""])[0],
 ) -> None:
-    """get, list and delete of ``collection``, whose items are called ``kind``, and ``parameter`` in paths."""
+    """get, list and delete of ``collection``, whose items are called ``kind``, and ``parameter`` in paths.
+
+    ``user_of`` names what uses an item, so that it cannot be deleted.
+    """
 
     @COMPUTE.method(f"compute.{collection}.get", pool="compute.reads")
     def get(call: Call) -> Json:
@@ -95,8 +103,9 @@ def register(
     @mutation(f"compute.{collection}.delete")
     def delete(call: Call) -> Operation:
         path, document = find(call, collection, parameter)
-        if document.get("users"):
-            raise refusals.in_use(path, document["users"][0])
+        user = user_of(call, document)
+        if user:
+            raise refusals.in_use(path, user)
         operation = begin(call, "delete", path, document["id"])
         del call.world.part(Compute).resources[collection][path]
         if at_delete is not None:

@@ -53,6 +53,9 @@ class Settings:
     """Whether ``maxRunDuration`` with DELETE also deletes a VM that is already stopped (unverified)."""
     flex_poll_s: float = 30.0
     """How often a queued flex-start VM looks for capacity."""
+    flex_false_starts: bool = False
+    """Make those VMs of a resize request that there is room for, and remove them after ``flex_poll_s``, while
+    there is none for all (a guide quotes Google's page as saying that this may happen)."""
     default_request_valid_s: float = 0.0
     """Queueing time of a flex-start VM that names none."""
 

@@ -16,6 +16,7 @@ from gputrain_emulator.world import World
 
 if TYPE_CHECKING:
     from gputrain_emulator.compute.operations import Operation
+    from gputrain_emulator.compute.queued import Queued
     from gputrain_emulator.compute.refusals import OperationError
 
 SERIAL_RING = 1 << 20
@@ -158,6 +159,8 @@ class Compute:
         """Machine types besides those of the tables."""
         self.resources: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         """By collection (``disks``, ``resourcePolicies``, ...): documents by relative name."""
+        self.queued: dict[str, Queued] = {}
+        """Resize requests that wait or are being served, by relative name."""
         self.addresses: Counter[str] = Counter()
         """How many addresses were given out, by subnetwork; "" for external ones."""
         self.catalog = Pages()

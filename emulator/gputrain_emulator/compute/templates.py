@@ -16,7 +16,15 @@ from gputrain_emulator.errors import ApiError
 Json = dict[str, Any]
 AT = "resource.properties"
 
-documents.register("instanceTemplates", "instanceTemplate", "instance_template")
+
+def _group_of(call: Call, template: Json) -> str:
+    """A group that makes its VMs by the template; such a template cannot be deleted."""
+    groups = call.world.part(Compute).resources["instanceGroupManagers"].values()
+    users = (str(one["selfLink"]) for one in groups if one["instanceTemplate"] == template["selfLink"])
+    return next(users, "")
+
+
+documents.register("instanceTemplates", "instanceTemplate", "instance_template", user_of=_group_of)
 
 
 @mutation("compute.instanceTemplates.insert", permission="compute.instanceTemplates.create")

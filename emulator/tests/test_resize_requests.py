@@ -1,0 +1,268 @@
+"""Managed instance groups and resize requests, through Google's own client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google.api_core import exceptions
+from google.cloud import compute_v1
+
+from emulator.tests.compute import ZONE, Clients, P, boot_disk
+from gputrain_emulator import Cloud
+
+MACHINE = "a3-highgpu-8g"
+NAMES = ["train-0-0", "train-0-1"]
+
+
+class Queue:
+    """A group of one template, and what is asked of it."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud, self.clients = cloud, Clients(cloud)
+        self.groups = self.clients.of("InstanceGroupManagers")
+        self.templates = self.clients.of("InstanceTemplates")
+        self.requests = self.clients.of("InstanceGroupManagerResizeRequests")
+
+    def template(self, **scheduling: Any) -> None:
+        wanted = {
+            "provisioning_model": "FLEX_START", "on_host_maintenance": "TERMINATE",
+            "max_run_duration": compute_v1.Duration(seconds=3600), "instance_termination_action": "DELETE",
+            **scheduling,
+        }  # fmt: skip
+        properties = compute_v1.InstanceProperties(
+            machine_type=MACHINE, scheduling=compute_v1.Scheduling(**wanted), disks=[boot_disk()],
+            network_interfaces=[compute_v1.NetworkInterface(network="global/networks/default")],
+            reservation_affinity=compute_v1.ReservationAffinity(consume_reservation_type="NO_RESERVATION"),
+        )  # fmt: skip
+        resource = compute_v1.InstanceTemplate(name="t", properties=properties)
+        self.templates.insert_unary(project=P, instance_template_resource=resource)
+
+    def group(self, action: str = "DO_NOTHING") -> None:
+        resource = compute_v1.InstanceGroupManager(
+            name="gang", base_instance_name="g", target_size=0,
+            versions=[compute_v1.InstanceGroupManagerVersion(instance_template="global/instanceTemplates/t")],
+            instance_lifecycle_policy=compute_v1.InstanceGroupManagerInstanceLifecyclePolicy(
+                default_action_on_failure=action
+            ),
+        )  # fmt: skip
+        self.groups.insert_unary(project=P, zone=ZONE, instance_group_manager_resource=resource)
+
+    def ask(self, run_s: int = 3600, **wanted: Any) -> None:
+        resource = compute_v1.InstanceGroupManagerResizeRequest(
+            name="r", requested_run_duration=compute_v1.Duration(seconds=run_s), **wanted
+        )
+        self.requests.insert_unary(
+            project=P, zone=ZONE, instance_group_manager="gang",
+            instance_group_manager_resize_request_resource=resource,
+        )  # fmt: skip
+
+    def named(self) -> None:
+        self.ask(instances=[compute_v1.PerInstanceConfig(name=name) for name in NAMES])
+
+    def read(self) -> compute_v1.InstanceGroupManagerResizeRequest:
+        return self.requests.get(project=P, zone=ZONE, instance_group_manager="gang", resize_request="r")
+
+    def cancel(self) -> None:
+        asked = {"instance_group_manager": "gang", "resize_request": "r"}
+        self.requests.cancel_unary(project=P, zone=ZONE, **asked)
+
+    def size(self) -> int:
+        return int(self.groups.get(project=P, zone=ZONE, instance_group_manager="gang").target_size)
+
+    def delete(self) -> compute_v1.Operation:
+        return self.groups.delete_unary(project=P, zone=ZONE, instance_group_manager="gang")
+
+    def stock(self, count: int) -> None:
+        self.cloud.stock(ZONE, MACHINE, count)
+
+
+@pytest.fixture
+def queue(cloud: Cloud) -> Queue:
+    return Queue(cloud)
+
+
+@pytest.fixture
+def gang(queue: Queue) -> Queue:
+    """An empty group of flex-start VMs."""
+    queue.template()
+    queue.group()
+    queue.cloud.clock.advance(5)
+    return queue
+
+
+def test_a_request_waits_until_there_is_room_for_all_and_numbers_its_vms(gang: Queue) -> None:
+    gang.stock(1)
+    gang.ask(resize_by=2)
+    gang.cloud.clock.advance(60)
+    waiting = gang.read()
+    assert waiting.state == "ACCEPTED"
+    assert waiting.status.last_attempt.error.errors[0].code == "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
+    assert (gang.clients.names(), gang.size()) == ([], 2)
+    gang.stock(2)
+    gang.cloud.clock.advance(60)
+    assert gang.read().state == "SUCCEEDED"
+    assert gang.clients.names(filter="status = RUNNING") == ["g-r-0", "g-r-1"]
+
+
+def test_vms_bear_the_names_that_were_asked_for_and_who_made_them(gang: Queue) -> None:
+    gang.named()
+    gang.cloud.clock.advance(60)
+    assert gang.clients.names(filter="status = RUNNING") == NAMES
+    vm = gang.clients.instances.get(project=P, zone=ZONE, instance=NAMES[0])
+    told = {item.key: item.value for item in vm.metadata.items}
+    assert told["created-by"].endswith(f"/zones/{ZONE}/instanceGroupManagers/gang")
+    assert vm.scheduling.provisioning_model == "FLEX_START"
+    operations = gang.clients.zone_operations.list(project=P, zone=ZONE)
+    (made,) = [
+        one
+        for one in operations
+        if one.target_link.endswith(f"/instances/{NAMES[0]}") and one.operation_type == "insert"
+    ]
+    assert made.user.endswith("@cloudservices.gserviceaccount.com")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda q: q.ask(resize_by=2, instances=[compute_v1.PerInstanceConfig(name="a")]), "Only one of"),
+        (lambda q: q.ask(), "Must be between 1 and 1000"),
+        (lambda q: q.ask(resize_by=1, run_s=599), "Must be between 600 and 604800"),
+        (lambda q: q.ask(instances=[compute_v1.PerInstanceConfig(name="a")] * 2), "must be unique"),
+        (lambda q: q.ask(instances=[compute_v1.PerInstanceConfig(name="A_b")]), "Must be a match of regex"),
+    ],
+)
+def test_what_no_request_may_say(gang: Queue, spoil: Callable[[Queue], None], words: str) -> None:
+    with pytest.raises(exceptions.BadRequest, match=words):
+        spoil(gang)
+
+
+def test_flex_start_needs_a_group_that_repairs_nothing(queue: Queue) -> None:
+    queue.template()
+    queue.group("REPAIR")
+    with pytest.raises(exceptions.BadRequest, match="DO_NOTHING"):
+        queue.ask(resize_by=1)
+
+
+def test_spot_vms_are_not_queued(queue: Queue) -> None:
+    queue.template(provisioning_model="SPOT")
+    queue.group()
+    with pytest.raises(exceptions.BadRequest, match="Spot"):
+        queue.ask(resize_by=1)
+
+
+def test_a_name_is_asked_for_once(gang: Queue) -> None:
+    gang.stock(0)
+    gang.named()
+    with pytest.raises(exceptions.Conflict):
+        gang.named()
+
+
+def test_a_cancelled_request_makes_nothing_when_room_comes(gang: Queue) -> None:
+    gang.stock(0)
+    gang.named()
+    with pytest.raises(exceptions.BadRequest, match="not ready"):  # CREATING: neither cancelled nor deleted
+        gang.cancel()
+    gang.cloud.clock.advance(60)
+    gang.cancel()
+    assert (gang.read().state, gang.size()) == ("CANCELLED", 0)
+    gang.stock(2)
+    gang.cloud.clock.advance(600)
+    assert (gang.read().state, gang.clients.names()) == ("CANCELLED", [])
+    with pytest.raises(exceptions.PreconditionFailed, match="final state"):
+        gang.cancel()
+
+
+def test_a_request_that_is_being_served_cannot_be_cancelled(gang: Queue) -> None:
+    gang.named()
+    gang.cloud.clock.advance(5)
+    assert gang.read().state == "ACCEPTED"
+    with pytest.raises(exceptions.PreconditionFailed):
+        gang.cancel()
+
+
+def test_a_vm_that_cannot_be_made_takes_the_others_with_it(gang: Queue) -> None:
+    gang.cloud.compute.settings.provision_s = 60.0
+    gang.named()
+    gang.cloud.clock.advance(5)
+    vm = gang.cloud.compute.find_vm(NAMES[1])
+    gang.cloud.host_error(NAMES[1])
+    assert vm.status != "RUNNING"
+    gang.cloud.clock.advance(300)
+    failed = gang.read()
+    assert (failed.state, bool(failed.status.error.errors)) == ("FAILED", True)
+    assert (gang.clients.names(filter="status = RUNNING"), gang.size()) == ([], 0)
+
+
+def test_a_short_quota_waits_as_a_short_stock_does(gang: Queue) -> None:
+    gang.cloud.quota("PREEMPTIBLE_NVIDIA_H100_GPUS", 8, region="us-central1")
+    gang.named()
+    gang.cloud.clock.advance(120)
+    waiting = gang.read()
+    assert (waiting.state, gang.clients.names()) == ("ACCEPTED", [])
+    assert waiting.status.last_attempt.error.errors[0].code == "QUOTA_EXCEEDED"
+
+
+def test_a_deleted_group_takes_its_requests_and_vms_with_it(gang: Queue) -> None:
+    gang.named()
+    gang.cloud.clock.advance(60)
+    with pytest.raises(exceptions.BadRequest, match="already being used"):
+        gang.templates.delete_unary(project=P, instance_template="t")
+    operation = gang.delete()
+    gang.cloud.clock.advance(5)
+    assert gang.size() == 2, "it is there until its VMs are gone"
+    gang.cloud.clock.advance(300)
+    assert gang.clients.wait(operation).status == compute_v1.Operation.Status.DONE
+    assert gang.clients.names() == []
+    with pytest.raises(exceptions.NotFound):
+        gang.size()
+    gang.templates.delete_unary(project=P, instance_template="t")
+
+
+def test_a_group_that_is_deleted_while_its_request_waits_makes_nothing(gang: Queue) -> None:
+    gang.stock(0)
+    gang.named()
+    gang.cloud.clock.advance(60)
+    gang.delete()
+    gang.stock(2)
+    gang.cloud.clock.advance(300)
+    assert gang.clients.names() == []
+
+
+def test_a_vm_that_deletes_itself_is_not_made_again(gang: Queue) -> None:
+    gang.named()
+    gang.cloud.clock.advance(60)
+    gang.clients.instances.delete_unary(project=P, zone=ZONE, instance=NAMES[0])
+    gang.cloud.clock.advance(3000)
+    assert gang.clients.names() == NAMES[1:]
+
+
+def test_a_name_that_somebody_has_taken_fails_the_request(gang: Queue) -> None:
+    gang.stock(0)
+    gang.named()
+    gang.cloud.clock.advance(60)
+    gang.stock(3)
+    gang.clients.insert(compute_v1.Instance(
+        name=NAMES[1], machine_type=f"zones/{ZONE}/machineTypes/n1-standard-4", disks=[boot_disk()],
+        network_interfaces=[compute_v1.NetworkInterface(network="global/networks/default")],
+    ))  # fmt: skip
+    gang.cloud.clock.advance(120)
+    assert gang.read().status.error.errors[0].code == "RESOURCE_ALREADY_EXISTS"
+    assert gang.clients.names() == NAMES[1:]
+
+
+def test_vms_may_come_and_go_before_there_is_room_for_all(gang: Queue) -> None:
+    gang.cloud.compute.settings.flex_false_starts = True
+    gang.stock(1)
+    gang.named()
+    seen = set()
+    for _ in range(60):
+        gang.cloud.clock.advance(5)
+        seen.add(tuple(gang.clients.names(filter="status = RUNNING")))
+        assert gang.read().state == "ACCEPTED"
+    assert seen == {(NAMES[0],), ()}
+    gang.stock(2)
+    gang.cloud.clock.advance(600)
+    assert gang.read().state == "SUCCEEDED"
+    assert gang.clients.names(filter="status = RUNNING") == NAMES
