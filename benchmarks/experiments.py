@@ -54,8 +54,9 @@ everywhere = Endpoints(**{api.value: url for api in Api if api is not Api.AIPLAT
 trainer = gputrain.Trainer(gputrain.VertexAI(
     "my-project", "us-central1", bucket="gs://my-bucket", endpoints=everywhere,
     credentials=Credentials(sys.argv[4])))
-trainer.map(script, [{"n": -1}], name="warm", gpu="L4:1", max_parallel=1)
-time.sleep(3)
+if watched_s:  # one that will be killed begins at once
+    trainer.map(script, [{"n": -1}], name="warm", gpu="L4:1", max_parallel=1)
+    time.sleep(3)
 before, began = rss(), time.monotonic()
 scan = trainer.map(script, gputrain.grid(n=range(COUNT)), name="many", gpu="L4:1", max_parallel=COUNT)
 threads = 0
@@ -217,7 +218,7 @@ def cell() -> Iterator[Measure]:
     """A notebook's cell of a long run; none where there are no notebooks."""
     if importlib.util.find_spec("IPython") is None:
         return
-    from gputrain.view.notebook import Notebook
+    from gputrain.view import Notebook
 
     reports = Reports()
     reports.add(f'GPUTRAIN_METRIC {{"step": {n}, "loss": {1 / (n + 1)}, "lr": 0.1}}' for n in range(REPORTS))

@@ -2,6 +2,7 @@
 
 from gputrain.experiments.book import grid
 from gputrain.experiments.comparison import Comparison, compare
-from gputrain.experiments.experiment import Experiment, PointOutcome
+from gputrain.experiments.experiment import Experiment
+from gputrain.experiments.outcome import PointOutcome
 
 __all__ = ["Comparison", "Experiment", "PointOutcome", "compare", "grid"]

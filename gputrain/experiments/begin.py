@@ -23,6 +23,7 @@ from gputrain.experiments.book import (
     read_points,
 )
 from gputrain.experiments.experiment import Experiment, Submits
+from gputrain.experiments.outcome import never_began
 from gputrain.fields import FaultCollector, matching, number
 from gputrain.planning import Candidate
 from gputrain.records import Board
@@ -68,6 +69,7 @@ def begun(
     """
     points = read_points(over)
     _check(name, max_parallel, max_cost)
+    base = base.replace(name=None)  # its jobs are found by the experiment's
     is_function = base.function is not None
     share = None if max_cost is None else round(max_cost / len(points), 6)
     if is_function and base.args[:1] == (ARGUMENTS,):  # of a partial function: what all points share
@@ -91,14 +93,14 @@ def begun(
     return Experiment(trainer, board, book, base, most)
 
 
-def resumed(trainer: Plans, board: Board, name: str, base: TrainingSpec | None = None) -> Experiment:
+def resumed(trainer: Plans, board: Board, name: str) -> Experiment:
     """The experiment of that name as it was begun; what is missing is submitted, where its code is here.
 
     Raises:
         JobLostError: there is none.
     """
     book = opened(board, name)
-    spec = base or TrainingSpec.from_dict(dict(book.spec))
+    spec = TrainingSpec.from_dict(dict(book.spec)).replace(name=None)  # of a function, its record has one
     trainer_of = _OnlyWatches(trainer, name) if book.is_function else trainer
     most = book.max_parallel or MOST_UNKNOWN
     if not book.is_function and book.max_parallel is None:
@@ -114,13 +116,14 @@ class _OnlyWatches:
     name: str
 
     def submit(self, entry: TrainingSpec, *, idempotency_key: str | None = None, **_: Any) -> Any:
-        """The job of that key. RequestError: there is none, and the function is not here."""
+        """The job of that key. RequestError: there is none that began, and the function is not here."""
         for job in self.jobs(name=make_job_id(entry, idempotency_key)):
-            return job
+            if not never_began(job):
+                return job
         raise RequestError(
             f"the function {entry.title} of the experiment {self.name} is not here",
             why="only its jobs can be found by the name alone",
-            fix="run the script with its trainer.map(...) again: it submits what is missing",
+            fix="run the script with its trainer.map(...) again: it submits what is missing, once",
         )
 
     def jobs(self, *, name: str = "") -> Iterable[Any]:

@@ -85,9 +85,9 @@ def canonical(point: Point) -> str:
     return json.dumps(point, sort_keys=True, default=repr)
 
 
-def key_of(name: str, point: Point) -> str:
-    """The idempotency key of a point: drawn from the experiment's name and the point, and nothing else."""
-    return f"{name} {canonical(point)}"
+def key_of(name: str, point: Point, retries: int = 0) -> str:
+    """The idempotency key of a point: drawn from the experiment's name, the point, and its retries alone."""
+    return f"{name} {canonical(point)}" + (f" again {retries}" if retries else "")
 
 
 def words(point: Point) -> str:
@@ -129,6 +129,15 @@ TRIES = 5
 
 
 @attrs.frozen(kw_only=True)
+class Retried:
+    """What came before the job that counts for a point."""
+
+    times: int = 0
+    used_usd: float = 0.0
+    """US dollars that its earlier jobs have used of the point's share."""
+
+
+@attrs.frozen(kw_only=True)
 class ExperimentRecord:
     """What was asked for under one name."""
 
@@ -142,6 +151,12 @@ class ExperimentRecord:
     max_parallel: int | None = None
     share_usd: float | None = None
     """US dollars that each point may use; None: no limit on them all was given."""
+    retried: Mapping[str, Retried] = attrs.field(factory=dict)
+    """By the point's canonical text: those that were asked for again after a failure."""
+
+    def retries(self, point: Point) -> Retried:
+        """How often a point was asked for again."""
+        return self.retried.get(canonical(point), Retried())
 
     def written(self) -> bytes:
         """The book as it lies on a board."""
@@ -154,6 +169,7 @@ def read_book(name: str, content: bytes) -> ExperimentRecord:
         fields = json.loads(content)
         if fields.pop("schema") != SCHEMA or fields["name"] != name:
             raise ValueError("it is that of another experiment, or of a newer release")
+        fields["retried"] = {text: Retried(**one) for text, one in fields.get("retried", {}).items()}
         book = ExperimentRecord(**fields)
         args = tuple(tuple(map(str, one)) for one in book.args)
         if len(args) != len(book.points) or not all(isinstance(one, dict) for one in book.points):
@@ -188,7 +204,32 @@ def kept(board: Board, asked: ExperimentRecord) -> ExperimentRecord:
         except OvertakenError:  # somebody runs the same script
             continue
         return book
-    raise RequestError(f"others write the experiment {asked.name} again and again", fix="run it once")
+    raise _too_many(asked.name)
+
+
+def _too_many(name: str) -> RequestError:
+    return RequestError(f"others write the experiment {name} again and again", fix="run it once")
+
+
+def again(board: Board, name: str, failed: Mapping[str, Retried]) -> ExperimentRecord:
+    """Write down that points are to be asked for once more; what another process has written before holds.
+
+    Args:
+        failed: what is to be written, by a point's canonical text.
+    """
+    for _ in range(TRIES):
+        found = board.note(name)
+        book = opened(board, name) if found is None else read_book(name, found.content)
+        new = {key: one for key, one in failed.items() if one.times > book.retried.get(key, Retried()).times}
+        if found is None or not new:
+            return book
+        book = attrs.evolve(book, retried={**book.retried, **new})
+        try:
+            board.keep(name, book.written(), found.generation)
+        except OvertakenError:  # somebody asks for the same
+            continue
+        return book
+    raise _too_many(name)
 
 
 def cancel(board: Board, name: str) -> None:

@@ -61,9 +61,24 @@ class Driver:
         for number, job in there.items():
             if number not in pending:
                 self._watch(number, job)
-        self._thread = threading.Thread(target=self._run, name="gputrain submits points", daemon=True)
-        if self._pending:
-            self._thread.start()
+        self._thread: threading.Thread | None = None
+        self._start()
+
+    def _start(self) -> None:
+        with self._changed:
+            if self._pending and self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="gputrain submits points", daemon=True)
+                self._thread.start()
+
+    def again(self, numbers: Sequence[int]) -> None:
+        """Submit these points anew, after all that are pending."""
+        with self._changed:
+            for number in numbers:
+                self.jobs.pop(number, None)
+                self.errors.pop(number, None)
+            self._pending.extend(numbers)
+            self._changed.notify_all()
+        self._start()
 
     @property
     def pending(self) -> Sequence[int]:
@@ -81,8 +96,9 @@ class Driver:
 
     def join(self) -> None:
         """Wait until the point that is being submitted has its job, or has none."""
-        if self._thread.is_alive():
-            self._thread.join()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def drop_pending(self, why: GputrainError) -> None:
         """Give up the points that are not submitted."""
@@ -99,6 +115,7 @@ class Driver:
                 while self._pending and len(self._living) >= self._most and not self.stop.is_set():
                     self._changed.wait()
                 if not self._pending or self.stop.is_set():
+                    self._thread = None
                     return
                 number = self._pending.popleft()
             try:

@@ -11,22 +11,32 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
-import attrs
-
-from gputrain import causes
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
-from gputrain.experiments.book import ExperimentRecord, Point, cancel, is_cancelled, key_of
+from gputrain.experiments.book import (
+    ExperimentRecord,
+    Point,
+    Retried,
+    again,
+    cancel,
+    canonical,
+    is_cancelled,
+    key_of,
+    only,
+)
 from gputrain.experiments.comparison import READERS, Comparison, LiveTable, whole
 from gputrain.experiments.driver import Driver
-from gputrain.job import Job, Result
+from gputrain.experiments.outcome import PointOutcome, cancelled, never_began
+from gputrain.job import Job
 from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
 from gputrain.lifecycle import State
 from gputrain.records import Board
 from gputrain.spec import TrainingSpec
+from gputrain.spec.durations import seconds_of
 from gputrain.spec.entry import make_job_id
-from gputrain.tables import Shown
 from gputrain.view import ProgressWord, in_notebook
 
+LEAST_USD = 1e-6
+_FAILED = (State.FAILED, State.EXPIRED)
 _CANCELLED = "it was not submitted: the experiment was cancelled"
 
 
@@ -38,26 +48,6 @@ class Submits(Protocol):
     ) -> Job: ...
 
     def jobs(self, *, name: str = "") -> Iterable[Job]: ...
-
-
-@attrs.frozen(kw_only=True)
-class PointOutcome(Shown):
-    """How one point ended."""
-
-    point: Point
-    job: Job | None
-    """None: it could not be submitted."""
-    error: GputrainError | None
-    """Why there is no result; None where there is one."""
-    value: Result | None = attrs.field(repr=False)
-
-    @property
-    def result(self) -> Result:
-        """The result. Raises the error, where there is one."""
-        if self.error is not None:
-            raise self.error
-        assert self.value is not None
-        return self.value
 
 
 class Experiment(Comparison):
@@ -80,27 +70,39 @@ class Experiment(Comparison):
         self._board = board
         self._over: list[int] = []
         self._changed = threading.Condition()
-        limit = base.max_cost if book.share_usd is None else book.share_usd
-        self._specs = [base.replace(args=(*base.args, *args), max_cost=limit) for args in book.args]
-        keys = [key_of(book.name, point) for point in book.points]
-        ids = [make_job_id(spec, key) for spec, key in zip(self._specs, keys)]
+        self._book, self._base = book, base
+        self._asks = self._asked(book)
+        ids = [make_job_id(spec, key) for spec, key in self._asks]
         found = {job.id: job for job in trainer.jobs(name=book.name)}
         there = {number: found[one] for number, one in enumerate(ids) if one in found}
-        there = {number: job for number, job in there.items() if not _never_began(job)}
+        there = {number: job for number, job in there.items() if not never_began(job)}
         for number, job in there.items():
             job.point = self.points[number]
-        self._keys = keys
         # Whoever asked for a queued one may have died before it had more than a name: it would never begin.
         queued = [number for number, job in there.items() if job.state is State.QUEUED]
-        left = [number for number in range(len(keys)) if number not in there]
+        left = [number for number in range(len(ids)) if number not in there]
         self._driver = Driver(self._submitted, queued + left, there, most, self._ended)
         if is_cancelled(board, book.name):
             self._give_up()
 
+    def _asked(self, book: ExperimentRecord) -> list[tuple[TrainingSpec, str]]:
+        """The spec and the key of each point's newest job."""
+        asks = []
+        for point, args in zip(book.points, book.args):
+            before, limit = book.retries(point), self._base.max_cost
+            if (
+                book.share_usd is not None
+            ):  # where nothing is left of it, the plan says that it pays for nothing
+                limit = max(book.share_usd - before.used_usd, LEAST_USD)
+            spec = self._base.replace(args=(*self._base.args, *args), max_cost=limit)
+            asks.append((spec, key_of(book.name, point, before.times)))
+        return asks
+
     def _submitted(self, number: int, stop: threading.Event) -> Job:
         if is_cancelled(self._board, self.name):
             raise StoppedError(_CANCELLED)
-        job = self._trainer.submit(self._specs[number], idempotency_key=self._keys[number], stop=stop)
+        spec, key = self._asks[number]
+        job = self._trainer.submit(spec, idempotency_key=key, stop=stop)
         job.point = self.points[number]
         if is_cancelled(self._board, self.name):  # meanwhile, by whoever did not see this job
             job.cancel()
@@ -129,9 +131,13 @@ class Experiment(Comparison):
         return sum(known) if known else None
 
     def as_completed(
-        self, timeout: float | timedelta | None = None, *, stop: StopEvent | None = None
+        self, timeout: float | str | timedelta | None = None, *, stop: StopEvent | None = None
     ) -> Iterator[Job]:
         """Each job as it ends, those that have ended first. A point that got no job is in `results` only.
+
+        Args:
+            timeout: seconds, ``"2h"`` or a timedelta, after which to stop waiting.
+            stop: a `threading.Event` that ends the waiting.
 
         Raises:
             JobTimeoutError, StoppedError: the time passed, or ``stop`` was set; the jobs go on.
@@ -141,10 +147,9 @@ class Experiment(Comparison):
                 yield self._driver.jobs[number]
 
     def _as_ended(
-        self, timeout: float | timedelta | None, stop: StopEvent | None, live: LiveTable | None = None
+        self, timeout: float | str | timedelta | None, stop: StopEvent | None, live: LiveTable | None = None
     ) -> Iterator[int]:
-        limit_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        until = None if limit_s is None else time.monotonic() + limit_s
+        until = None if timeout is None else time.monotonic() + seconds_of(timeout)
         for told in range(len(self.points)):
             while len(self._over) <= told:
                 with self._changed:
@@ -161,7 +166,7 @@ class Experiment(Comparison):
 
     def wait(
         self,
-        timeout: float | timedelta | None = None,
+        timeout: float | str | timedelta | None = None,
         *,
         progress: ProgressWord | None = None,
         stop: StopEvent | None = None,
@@ -184,7 +189,7 @@ class Experiment(Comparison):
         return self
 
     def results(
-        self, timeout: float | timedelta | None = None, *, stop: StopEvent | None = None
+        self, timeout: float | str | timedelta | None = None, *, stop: StopEvent | None = None
     ) -> tuple[PointOutcome, ...]:
         """How each point ended, in the order of the points, once all have. Raises as `as_completed`."""
         self.wait(timeout, progress="none", stop=stop)
@@ -198,6 +203,30 @@ class Experiment(Comparison):
             except GputrainError as why:
                 error = why
         return PointOutcome(point=point, job=job, error=error, value=value)
+
+    def retry_failed(self) -> Experiment:
+        """Submit once more what failed, ran out of time or could not be submitted; this same experiment.
+
+        Each such point has a new job from now on, in every process that takes the experiment up. Its earlier
+        job stays among ``trainer.jobs()``, and what that has cost counts against the point's share of
+        ``max_cost``. A point that somebody cancelled is left.
+
+        Raises:
+            RequestError: the experiment was cancelled, or closed here.
+        """
+        if self._driver.stop.is_set() or is_cancelled(self._board, self.name):
+            raise RequestError(f"{self.name} submits nothing any more", fix="map it under another name")
+        bad = {n: job for n, (_, job) in enumerate(self.rows) if job is not None and job.state in _FAILED}
+        failed = {
+            canonical(self.points[n]): _after(self._book, self.points[n], job) for n, job in bad.items()
+        }
+        self._book = only(again(self._board, self.name, failed), self.points)
+        self._asks = self._asked(self._book)
+        anew = sorted({*bad, *self._driver.errors})
+        with self._changed:
+            self._over = [number for number in self._over if number not in anew]
+        self._driver.again(anew)
+        return self
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write one page with everything in it: points, failures, curves. It needs no other file."""
@@ -214,7 +243,7 @@ class Experiment(Comparison):
         self._driver.join()
         living = [job for job in self.jobs if not job.state.is_terminal]
         with ThreadPoolExecutor(max_workers=READERS) as pool:
-            errors = [one for one in pool.map(_cancelled, living) if one is not None]
+            errors = [one for one in pool.map(cancelled, living) if one is not None]
         if errors:
             raise errors[0]
 
@@ -242,13 +271,8 @@ class Experiment(Comparison):
         return f"<Experiment {self.name} {self.caption}>"
 
 
-def _never_began(job: Job) -> bool:
-    return job.failure is not None and job.failure.kind == causes.UNSTARTED.kind
-
-
-def _cancelled(job: Job) -> GputrainError | None:
-    try:
-        job.cancel()
-    except GputrainError as error:
-        return error
-    return None
+def _after(book: ExperimentRecord, point: Point, job: Job) -> Retried:
+    before = book.retries(point)
+    # a cost that nobody can tell may be the whole share: rather too little is spent than too much
+    used = job.cost_usd if job.cost_usd is not None else book.share_usd or 0.0
+    return Retried(times=before.times + 1, used_usd=before.used_usd + used)

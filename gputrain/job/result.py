@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Any
 
 import attrs
@@ -33,18 +32,26 @@ class Result:
     read: Callable[[], tuple[Metrics, float | None]] = attrs.field(repr=False, eq=False)
     """Reads what the script reported, and how busy the GPUs were."""
 
-    @cached_property
+    @property
     def metrics(self) -> Metrics:
         """What the script reported, read when it is first wanted."""
-        return self.read()[0]
+        return self._told[0]
 
-    @cached_property
+    @property
     def gpu_busy(self) -> float | None:
         """The share of the GPUs' time, while ranks ran, in which kernels ran: 0 to 1; None: no GPU was seen.
 
         Read as `metrics` is. What a GPU does in that time is another matter: one small kernel makes it busy.
         """
-        return self.read()[1]
+        return self._told[1]
+
+    @property
+    def _told(self) -> tuple[Metrics, float | None]:
+        # no cached property: before Python 3.12 its lock is the class's, and results are read over the wire
+        if "_once" not in self.__dict__:
+            self.__dict__["_once"] = self.read()
+        found: tuple[Metrics, float | None] = self.__dict__["_once"]
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {name: getattr(self, name) for name in attrs.fields_dict(Result) if name != "read"}

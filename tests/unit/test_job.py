@@ -2,11 +2,14 @@ import os
 import pickle
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from gputrain import JobError, JobTimeoutError, Local, RequestError, State, Trainer
 from gputrain.backends.base import JobRef
+from gputrain.job import Result
+from gputrain.metrics import Metrics
 
 WAITS = """
 import signal, sys, time
@@ -77,3 +80,26 @@ def test_a_name_survives_every_character():
     ref = JobRef(backend="local", project="a/b", place="/tmp/ü %2F", name="x-1")
     assert JobRef.parse(ref.uri) == ref
     assert pickle.loads(pickle.dumps(ref)) == ref
+
+
+def test_results_of_many_jobs_are_read_side_by_side():
+    both = threading.Barrier(2, timeout=30)
+
+    def read():
+        both.wait()  # comes back only when the other one is read, too
+        return Metrics(), 0.5
+
+    ends = [
+        Result(
+            uri=f"gputrain://local/{n}",
+            state=State.SUCCEEDED,
+            duration=None,
+            cost_usd=None,
+            attempt=0,
+            read=read,
+        )
+        for n in range(2)
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda one: one.gpu_busy, ends)) == [0.5, 0.5]
+    assert [one.gpu_busy for one in ends] == [0.5, 0.5]  # read once

@@ -34,7 +34,8 @@ spec = TrainingSpec(command=["python3", "t.py"], gpu=["H100:2", 2], provisioning
 Trainer(here).plan(spec.replace(max_run_duration=timedelta(1)), provisioning_model=ProvisioningModel.SPOT)
 Trainer(here).submit(Path("train.py"), source_dir=Path("."), max_wait_duration="2h").wait("90m")
 Trainer(here).run("train.py", idempotency_key="monday", progress="plain", max_cost=2)
-Trainer(mine)
+scan = Trainer(mine).map(Path("train.py"), [{"lr": 0.1}], name="scan", gpu="L4:1", num_nodes=2)
+scan.wait("2h").retry_failed()
 """
 BAD = {
     "Trainer('local')": "a name",
@@ -53,6 +54,9 @@ BAD = {
     "Trainer().submit('train.py', launcher='mpirun')": "another",
     "Trainer().quotas('L4:1', provisioning_model='on-demand')": "another",
     "Trainer().run('train.py', progress='loud')": "another",
+    "Trainer().map('train.py', [{'lr': 1}], name='scan', num_node=2)": "a misspelt field",
+    "Trainer().map('train.py', [{'lr': 1}], name='scan', launcher='mpirun')": "a word that is none",
+    "Trainer().map('train.py', [{'lr': 1}], name='scan').best('loss', mode='least')": "another",
 }
 
 

@@ -6,7 +6,6 @@ import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +63,7 @@ class Local(Backend, AsksForStacks):
         faults.raise_if_any()
         self._most = gpus
         self._root = Path(root).expanduser().absolute() if root is not None else _default_root()
+        self._found: Supply | None = None
 
     def __repr__(self) -> str:
         return f"Local(gpus={self._most}, root={str(self._root)!r})"
@@ -83,18 +83,16 @@ class Local(Backend, AsksForStacks):
         """``local``."""
         return offers.NAME
 
-    @cached_property
+    @property
     def _gpus(self) -> tuple[offers.LocalGpu, ...]:
         return () if self._most == 0 else offers.find_gpus()[: self._most]
 
     @property
     def supply(self) -> Supply:
         """CPU ranks, each kind and count of this machine's GPUs, and what it cannot honour."""
-        return self._supply
-
-    @cached_property
-    def _supply(self) -> Supply:
-        return offers.supply(self._gpus)
+        if self._found is None:  # looked for once; two threads that do so find the same
+            self._found = offers.supply(self._gpus)
+        return self._found
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """This machine is here: what it offers, it has. Jobs wait for GPUs that other jobs hold."""

@@ -237,6 +237,9 @@ def _abandoned(path: str) -> int | None:
     if lock is not None and os.path.lexists(os.path.join(path, folder.STATE)):  # started meanwhile, and over
         os.close(lock)
         return None
+    if lock is not None:  # its time to wait for GPUs begins now, not when a creator died
+        order = os.path.join(path, folder.ORDER)
+        folder.write_json(order, {**(folder.read_json(order) or {}), "created_at": folder.now()})
     return lock
 
 

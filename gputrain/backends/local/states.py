@@ -35,6 +35,9 @@ _MOST_NODES = 10_000
 
 _KILLED = "its supervisor ended without a word: it was killed, or this machine was restarted"
 _UNSTARTED = "its creator ended before it could start it; submit it again under the same name"
+UNSTARTED_S = 30.0
+"""How long a job whose creator is dead (it would hold the folder's lock) is taken for one that may begin:
+somebody who runs the same script again may be under way."""
 
 
 _USUAL_BYTES = 160
@@ -76,10 +79,10 @@ def is_starting(path: str) -> bool:
 
 
 def is_abandoned(path: str) -> bool:
-    """Whether the job's creator died before it could start it, and it may still be started."""
+    """Whether the job's creator died before it could start it: it may still be started, however late."""
     is_held = folder.is_held(path)
-    is_untold = not os.path.lexists(os.path.join(path, folder.STATE))
-    return not is_held and is_untold and _not_begun(path, is_held).state is State.QUEUED
+    words = (folder.STATE, folder.CANCEL)
+    return not is_held and not any(os.path.lexists(os.path.join(path, word)) for word in words)
 
 
 def _observation(
@@ -107,9 +110,9 @@ def _not_begun(path: str, is_held: bool) -> Observation:
     if os.path.exists(os.path.join(path, folder.CANCEL)):
         return Observation(state=State.CANCELLED, failure=Failure(kind=causes.CANCELLED.kind))
     order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
-    times = [order.get(name) for name in ("created_at", "max_wait_s")]
-    latest = sum(one for one in times if isinstance(one, (int, float)))
-    if folder.now() <= latest:
+    created_at = order.get("created_at")
+    age_s = folder.now() - created_at if isinstance(created_at, (int, float)) else UNSTARTED_S
+    if age_s < UNSTARTED_S:
         return Observation(state=State.QUEUED, detail=_UNSTARTED)
     failure = Failure(kind=causes.UNSTARTED.kind, message=_UNSTARTED)
     return Observation(state=causes.UNSTARTED.state, detail=_UNSTARTED, failure=failure)

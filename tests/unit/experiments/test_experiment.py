@@ -1,8 +1,11 @@
 """An experiment is many jobs as one thing: each point once, whoever is killed, the bad ones in place."""
 
 import functools
+import inspect
+import json
 import math
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -127,6 +130,21 @@ def test_a_function_gets_its_point_as_keyword_arguments(trainer):
     assert [one.result.metrics.last["loss"] for one in scan.results(timeout=120)] == [0.5, 0.25]
     assert trainer.run(functools.partial(losses, 0.5, seed=2)).metrics.last["loss"] == 2.5
     assert len({job.spec.args for job in scan.jobs}) == 2
+
+
+def test_the_jobs_of_a_function_are_found_by_the_name_of_their_experiment(trainer):
+    scan = trainer.map(losses, gputrain.grid(lr=[0.5, 0.25]), name="functions").wait(timeout="5m")
+    found = Trainer(Local(gpus=0)).experiment("functions")
+    assert [one.result.metrics.last["loss"] for one in found.results(timeout="5m")] == [0.5, 0.25]
+    assert found.jobs == scan.jobs
+
+
+def test_a_whole_spec_with_a_name_of_its_own_is_mapped_and_found_again(trainer, script):
+    spec = gputrain.TrainingSpec(script=script, name="mine")
+    scan = trainer.map(spec, gputrain.grid(lr=[0.5, 0.25]), name="named").wait(timeout="5m")
+    assert trainer.map(spec, gputrain.grid(lr=[0.5, 0.25]), name="named").wait(timeout="5m").jobs == scan.jobs
+    assert trainer.experiment("named").jobs == scan.jobs
+    assert len(trainer.jobs()) == 2
 
 
 def test_a_function_that_lacks_an_argument_is_refused_before_anything_runs(trainer):
@@ -260,6 +278,7 @@ def test_a_driver_killed_at_any_moment_and_run_again_makes_each_point_once(train
 
 ABORTED = """
 import os, sys, gputrain
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
 from gputrain.backends.local import start
 begun, dies_at = [], int(sys.argv[2])
 real = start._start_supervisor
@@ -274,13 +293,14 @@ def started(path, lock):
 
 start._start_supervisor = started
 trainer = gputrain.Trainer(gputrain.Local(gpus=0))
-trainer.map(sys.argv[1], gputrain.grid(lr=[0.1, 0.2, 0.3]), name="left", max_parallel=2).wait()
+entry = getattr(__import__("functions"), sys.argv[3]) if len(sys.argv) > 3 else sys.argv[1]
+trainer.map(entry, gputrain.grid(lr=[0.1, 0.2, 0.3]), name="left", max_parallel=2).wait()
 """
 
 
-def aborted(script, at):
+def aborted(script, at, *function):
     """A driver that is about to start that job of its points; it dies when it is told to."""
-    words = [sys.executable, "-c", ABORTED, script, str(at)]
+    words = [sys.executable, "-c", ABORTED, script, str(at), *function]
     driver = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert driver.stdout.readline() == "starts\n"
     return driver
@@ -302,6 +322,68 @@ def test_a_point_is_not_taken_for_begun_while_its_driver_may_still_die(trainer, 
         scan.wait(timeout=1)
     driver.communicate("die\n")
     assert [job.state for job in scan.wait(timeout=300).jobs] == ["succeeded"] * 3
+
+
+def left_for_long(trainer):
+    """The job that no creator has started, as if that had been long ago."""
+    job = next(job for job in trainer.jobs(name="left") if "creator ended" in job.detail)
+    order = pathlib.Path(os.environ["GPUTRAIN_HOME"], "jobs", job.id, "order.json")
+    order.write_text(json.dumps({**json.loads(order.read_text()), "created_at": 1.0, "max_wait_s": 60}))
+    return job
+
+
+def test_a_point_whose_driver_died_long_ago_is_submitted_again(trainer, script):
+    aborted(script, 2).communicate("die\n")
+    job = left_for_long(trainer)
+    assert job.wait(timeout=20) == "expired"
+    assert job.failure.kind == "unstarted"
+    scan = trainer.map(script, LEFT, name="left", max_parallel=1)
+    assert [job.state for job in scan.wait(timeout=300).jobs] == ["succeeded"] * 3
+    assert len(trainer.jobs(name="left")) == 3
+
+
+def test_of_a_function_what_never_began_is_told_by_the_name_alone(trainer, tmp_path):
+    (tmp_path / "functions.py").write_text(inspect.getsource(losses))
+    aborted(str(tmp_path / "any.py"), 2, "losses").communicate("die\n")
+    left_for_long(trainer)
+    outcomes = trainer.experiment("left").results(timeout="5m")
+    assert [one.error for one in outcomes][:1] == [None]
+    assert outcomes[0].job.point == {"lr": 0.1}
+    assert "run the script" in outcomes[1].error.fix
+
+
+def test_what_failed_is_submitted_once_more_and_what_ended_well_is_not(trainer, tmp_path):
+    path, broken = tmp_path / "flaky.py", tmp_path / "broken"
+    path.write_text(f"""
+import os, sys
+if sys.argv[2] != "0" and os.path.exists({str(broken)!r}):
+    raise OSError("the disk is away")
+""")
+    broken.touch()
+    points = gputrain.grid(n=range(3))
+    scan = trainer.map(str(path), points, name="flaky").wait(timeout="5m")
+    assert [job.state for job in scan.jobs] == ["succeeded", "failed", "failed"]
+    broken.unlink()
+    again = scan.retry_failed().wait(timeout="5m")
+    assert [job.state for job in again.jobs] == ["succeeded"] * 3
+    assert [job.point for job in again.jobs] == list(points)
+    elsewhere = Trainer(Local(gpus=0)).map(str(path), points, name="flaky").wait(timeout="5m")
+    assert elsewhere.jobs == again.jobs == trainer.experiment("flaky").wait(timeout="5m").jobs
+    assert len(trainer.jobs(name="flaky")) == 5
+    assert again.retry_failed().wait(timeout="5m").jobs == elsewhere.jobs
+    assert len(trainer.jobs(name="flaky")) == 5
+
+
+def test_two_who_submit_again_what_failed_do_so_once(trainer, script):
+    first = trainer.map(script, [{"lr": 3.0}], name="scan").wait(timeout="5m")
+    second = trainer.experiment("scan").wait(timeout="5m")
+    first.retry_failed()
+    second.retry_failed()
+    assert first.wait(timeout="5m").jobs == second.wait(timeout="5m").jobs
+    assert len(trainer.jobs(name="scan")) == 2
+    first.cancel()
+    with pytest.raises(RequestError, match="another name"):
+        second.retry_failed()
 
 
 def test_cancel_ends_a_point_whose_job_never_began_too(trainer, script):
