@@ -172,7 +172,7 @@ def _check_gpus(spec: TrainingSpec, supplies: Sequence[Supply]) -> None:
 
 
 def _refusal(supply: Supply, reason: Reason) -> Refusal:
-    return Refusal(backend=supply.backend, **attrs.asdict(reason))
+    return Refusal(backend=supply.backend, **attrs.asdict(reason, recurse=False))
 
 
 def _limits(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:

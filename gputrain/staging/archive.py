@@ -12,7 +12,8 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 import attrs
@@ -27,6 +28,7 @@ MAX_BYTES = 512 * 1024**2
 MAX_SEARCHED = 64 * 1024
 """Bytes of a file that may be one of keys; larger ones are code or data."""
 _NAMED = 10
+_END = bytes(2 * tarfile.BLOCKSIZE)
 
 
 @attrs.frozen(kw_only=True)
@@ -48,6 +50,7 @@ def pack(
     folder: str,
     *,
     made: Mapping[str, bytes] = MappingProxyType({}),
+    companions: Mapping[str, bytes] = MappingProxyType({}),
     max_bytes: int = MAX_BYTES,
 ) -> Archive:
     """Pack a folder, without what its ignore files name.
@@ -55,6 +58,7 @@ def pack(
     Args:
         folder: an existing folder.
         made: further files by their path in the archive; they win over files of the same path.
+        companions: the same of files that go with every folder: they are compressed once a process.
         max_bytes: refuse more content than this.
 
     Raises:
@@ -67,29 +71,45 @@ def pack(
     1
     """
     seen = survey(folder)
-    found = {one.path: one for one in seen.files if one.path not in made}
+    found = {one.path: one for one in seen.files if one.path not in {*made, *companions}}
     _check_size(seen, max_bytes)
-    buffer, secrets = io.BytesIO(), []
-    with (
-        gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
-    ):
+    secrets = []
+
+    def written(into: io.BufferedIOBase) -> None:
         for path in sorted({*found, *made}):
             content, is_program = (made[path], False) if path in made else _read(found[path].full)
             if path in found and not found[path].is_asked_for and (form := _secret_in(content)):
                 secrets.append((path, form))
-            tar.addfile(_entry(path, len(content), is_program), io.BytesIO(content))
+            _write(into, path, content, is_program)
+        into.write(_END)
+
+    data = _companions(tuple(companions.items())) + _gzipped(written)
     _check_secrets(seen.folder, secrets)
-    data = buffer.getvalue()
-    return Archive(data=data, sha256=hashlib.sha256(data).hexdigest(), files=len(found) + len(made))
+    files = len(found) + len(made) + len(companions)
+    return Archive(data=data, sha256=hashlib.sha256(data).hexdigest(), files=files)
 
 
-def _entry(path: str, size: int, is_program: bool) -> tarfile.TarInfo:
+@lru_cache(maxsize=1)
+def _companions(files: tuple[tuple[str, bytes], ...]) -> bytes:
+    """The archive's beginning. A gzip may have several parts, each compressed for itself (RFC 1952, 2.2)."""
+    return _gzipped(lambda into: [_write(into, path, content, False) for path, content in files])
+
+
+def _gzipped(write: Callable[[gzip.GzipFile], object]) -> bytes:
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as packed:
+        write(packed)
+    return buffer.getvalue()
+
+
+def _write(into: io.BufferedIOBase, path: str, content: bytes, is_program: bool) -> None:
     entry = tarfile.TarInfo(path)
-    entry.size = size
+    entry.size = len(content)
     entry.mode = 0o755 if is_program else 0o644
     entry.mtime = 0
-    return entry
+    into.write(entry.tobuf(tarfile.PAX_FORMAT))
+    into.write(content)
+    into.write(bytes(-len(content) % tarfile.BLOCKSIZE))
 
 
 def _read(full: str) -> tuple[bytes, bool]:

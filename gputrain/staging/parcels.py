@@ -44,7 +44,7 @@ def pack(access: Access, spec: TrainingSpec, bucket: BucketPrefix, home: str) ->
     source = resolve(spec, installed=False)
     check_bucket(access, bucket, home)
     made = {name: text.encode() for name, text in source.made_files.items()}
-    packed = archive.pack(source.folder, made={**made, **_companions()})
+    packed = archive.pack(source.folder, made=made, companions=_companions())
     location = bucket.uri("code", packed.name)
     return Parcel(location=location, sha256=packed.sha256, argv=source.argv, content=packed.data)
 
