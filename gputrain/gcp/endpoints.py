@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
 
@@ -99,6 +100,7 @@ def check_address(name: str, address: str) -> None:
     raise SpecError(str(fault), faults=(fault,))
 
 
+@lru_cache(maxsize=64)  # asked before each call, of the few addresses that there are
 def _is_closed(address: str) -> bool:
     try:
         found = Address.parse(address)

@@ -172,7 +172,13 @@ def _check_gpus(spec: TrainingSpec, supplies: Sequence[Supply]) -> None:
 
 
 def _refusal(supply: Supply, reason: Reason) -> Refusal:
-    return Refusal(backend=supply.backend, **attrs.asdict(reason, recurse=False))
+    return Refusal(
+        backend=supply.backend,
+        subject=reason.subject,
+        why=reason.why,
+        fix=reason.fix,
+        asked_for=reason.asked_for,
+    )
 
 
 def _limits(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:

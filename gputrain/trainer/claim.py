@@ -42,11 +42,14 @@ class Boards:
     def __init__(self, backends: Mapping[str, Backend]) -> None:
         self._backends = backends
         self._own = MemoryBoard()
+        self._recorders: dict[str, Recorder | None] = {}
 
     def recorder(self, backend: str) -> Recorder | None:
         """What a backend does for its records; None for one that keeps none, or is not here."""
-        found: object = self._backends.get(backend)
-        return found.recorder() if isinstance(found, KeepsRecords) else None
+        if backend not in self._recorders:  # to look a protocol over takes longer than all else here
+            found: object = self._backends.get(backend)
+            self._recorders[backend] = found.recorder() if isinstance(found, KeepsRecords) else None
+        return self._recorders[backend]
 
     def of(self, backend: str) -> Board | None:
         """Where a backend keeps records."""
