@@ -92,10 +92,15 @@ def pack(
 @lru_cache(maxsize=1)
 def _companions(files: tuple[tuple[str, bytes], ...]) -> bytes:
     """The archive's beginning. A gzip may have several parts, each compressed for itself (RFC 1952, 2.2)."""
-    return _gzipped(lambda into: [_write(into, path, content, False) for path, content in files])
+
+    def written(into: io.BufferedIOBase) -> None:
+        for path, content in files:
+            _write(into, path, content, False)
+
+    return _gzipped(written)
 
 
-def _gzipped(write: Callable[[gzip.GzipFile], object]) -> bytes:
+def _gzipped(write: Callable[[gzip.GzipFile], None]) -> bytes:
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as packed:
         write(packed)
