@@ -112,6 +112,7 @@ class Agent:
             "num_nodes": self._cluster.num_nodes,
             "port": options.master_port or 0,
             "versions": host.versions() if self._cluster.num_nodes > 1 else {},
+            "clock": time.time(),
         }
 
     def _tell(self, message: Message) -> None:

@@ -43,6 +43,7 @@ class Node:
         self.port: int = hello["port"]
         self.host: str = hello.get("host", "")
         self.versions: Dict[str, str] = hello.get("versions", {})
+        self.ahead_s: float = hello.get("ahead_s", 0.0)
         self.codes: Dict[int, int] = {}
         self.is_gone = False
         self.is_quiet = False
@@ -117,16 +118,6 @@ class Gang:
     def missing(self) -> List[str]:
         """The nodes that have not joined, as messages name them."""
         return [self._name_of(rank) for rank in range(self.num_nodes) if rank not in self._nodes]
-
-    def mismatches(self) -> List[str]:
-        """Differences between the nodes that often explain strange failures later."""
-        ours = self._nodes[0].versions
-        return [
-            f"{self._name_of(rank)} has {name} {version}, but node 0 has {ours.get(name)}"
-            for rank, node in sorted(self._nodes.items())
-            for name, version in sorted(node.versions.items())
-            if version != ours.get(name)
-        ]
 
     def start(self) -> None:
         """Tell every node its first rank and where node 0 is."""

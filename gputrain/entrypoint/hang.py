@@ -127,21 +127,29 @@ def _numbers(ranks: Sequence[int]) -> str:
 _LOOKS = 40
 """How many looks there are in a timeout: a hang is found this much later at most."""
 
+_LOOK_EVERY_S = 15.0
+"""How often is looked without a timeout, so that an end can tell how long the ranks had been silent."""
+
 
 class Silence:
-    """How long the node has been silent, and whether that is too long. Without a timeout, never."""
+    """How long the node has been silent, and whether that is too long. Without a timeout, never.
+
+    Only the steady clock counts: a machine's time may be set while the job runs, or be another's where the
+    folder is. So of the ranks' beat it matters when it changed, and not what it says.
+    """
 
     def __init__(self, timeout: Optional[float], pump: Pump) -> None:
-        self._timeout = timeout
+        self._timeout = float("inf") if timeout is None else timeout
+        self._every_s = _LOOK_EVERY_S if timeout is None else timeout / _LOOKS
         self._pump = pump
         self._is_quiet = False
         self._look_at = float("inf")
+        self._beat = self._beat_at = 0.0
 
     def begin(self) -> None:
         """The ranks have been started."""
         self._pump.heard_at = time.monotonic()
-        if self._timeout is not None:
-            self._look_at = self._pump.heard_at + self._timeout
+        self._look_at = self._pump.heard_at + self._every_s
 
     def deadline(self) -> float:
         """When `look` should be called at the latest."""
@@ -150,17 +158,20 @@ class Silence:
     def look(self, folder: str) -> Optional[bool]:
         """Whether the node has become quiet, or has spoken again; None where nothing has changed."""
         now = time.monotonic()
-        if self._timeout is None or now < self._look_at:
+        if now < self._look_at:
             return None
         silent_s = self.seconds(folder)
         was_quiet, self._is_quiet = self._is_quiet, silent_s >= self._timeout
         # Once quiet, the next word is waited for: other nodes may speak, and this one after them.
-        self._look_at = now + (self._timeout / _LOOKS if self._is_quiet else self._timeout - silent_s)
+        left_s = self._every_s if self._is_quiet else self._timeout - silent_s
+        self._look_at = now + min(self._every_s, left_s)
         return None if was_quiet is self._is_quiet else self._is_quiet
 
     def seconds(self, folder: str) -> float:
         """For how long no rank has said, reported or stepped anything."""
-        silent_s = time.monotonic() - self._pump.heard_at
+        now = time.monotonic()
         with contextlib.suppress(OSError):
-            silent_s = min(silent_s, time.time() - os.stat(os.path.join(folder, contract.BEAT_FILE)).st_mtime)
-        return max(0.0, silent_s)
+            beat = os.stat(os.path.join(folder, contract.BEAT_FILE)).st_mtime
+            if beat != self._beat:
+                self._beat, self._beat_at = beat, now
+        return max(0.0, now - max(self._pump.heard_at, self._beat_at))

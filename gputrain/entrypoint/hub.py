@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import selectors
 import socket
+import time
 
 from . import wire
-from .gang import Gang
+from .gang import Gang, Node
 from .messages import NONSENSE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional
+    from typing import Any, Callable, Dict, Iterator, List, Optional
 
     from .discovery import Cluster
     from .options import Options
@@ -32,6 +33,9 @@ STRANGERS = 256
 
 HELLO_LIMIT = 1 << 14
 """Bytes of the longest line that is read from a stranger."""
+
+CLOCKS_APART_S = 60.0
+"""How far apart two nodes' clocks may be without a word."""
 
 _NOTE_EVERY_S = 60.0
 
@@ -56,6 +60,7 @@ class Hub:
         join_by, hang_timeout = now + options.join_timeout, options.hang_timeout or 0.0
         self.gang = Gang(cluster.num_nodes, self._identity, cluster.name_of, join_by, hang_timeout)
         self._options = options
+        self._name_of = cluster.name_of
         self._selector = selector
         self._say = say
         self._links: Dict[int, wire.Link] = {}
@@ -108,8 +113,9 @@ class Hub:
         if self._links and not self._options.local_addr:
             node.addr = wire.plain(self._links[min(self._links)].local_addr)
         node.port = self._options.master_port or wire.free_port(node.addr)
-        for mismatch in self.gang.mismatches():
-            self._say(f"versions differ: {mismatch}", "WARNING")
+        for rank in sorted(self._links):
+            for difference in _differences(self._name_of(rank), self.gang.node(rank), node):
+                self._say(difference, "WARNING")
         self.gang.start()
 
     def _deliver(self) -> None:
@@ -160,7 +166,9 @@ class Hub:
 
     def _greet(self, stranger: Stranger, hello: Message, now: float) -> bool:
         link = stranger.link
-        refusal = self.gang.hello(hello, wire.plain(link.remote_addr))
+        clock = hello["clock"]  # two nodes' clocks are compared here alone, to tell of it
+        ahead_s = 0.0 if clock is None else clock - time.time()
+        refusal = self.gang.hello({**hello, "ahead_s": ahead_s}, wire.plain(link.remote_addr))
         challenges = stranger.challenge + hello["nonce"]
         proof = wire.proof(self._options.token, wire.HUB, challenges, hello)
         if refusal:
@@ -217,3 +225,16 @@ class Hub:
         self._strangers.remove(stranger)
         wire.unregister(self._selector, stranger.link.sock)
         stranger.link.close()
+
+
+def _differences(name: str, node: Node, first: Node) -> Iterator[str]:
+    """What differs between a node and node 0 that often explains strange failures later."""
+    for what, version in sorted(node.versions.items()):
+        if version != first.versions.get(what):
+            yield f"versions differ: {name} has {what} {version}, but node 0 has {first.versions.get(what)}"
+    if abs(node.ahead_s) > CLOCKS_APART_S:
+        way = "ahead of" if node.ahead_s > 0 else "behind"
+        yield (
+            f"clocks differ: {name} is {abs(node.ahead_s):.0f} s {way} node 0, and so are the times of "
+            "its lines and files; set both by NTP"
+        )

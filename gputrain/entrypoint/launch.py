@@ -191,9 +191,18 @@ def remove(folder: str) -> None:
         os.rmdir(folder)
 
 
-def error_folder() -> str:
-    """A new folder, for this user alone, in which ranks leave their error documents."""
-    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"gputrain-{os.getpid()}-{os.urandom(6).hex()}")  # noqa: S108
+def error_folder(results: str) -> str:
+    """A new folder, for this user alone, in which ranks leave their error documents.
+
+    In the job's own folder, where there is one: it goes with that, though the agent be killed.
+    """
+    name = f"gputrain-{os.getpid()}-{os.urandom(6).hex()}"
+    if results:
+        path = os.path.join(os.path.abspath(results), name)
+        with contextlib.suppress(OSError):
+            os.mkdir(path, 0o700)
+            return path
+    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)  # noqa: S108
     os.mkdir(path, 0o700)
     return path
 

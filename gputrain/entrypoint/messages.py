@@ -79,6 +79,13 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
+def _moment(value: Any) -> float:
+    """Seconds since 1970, of any clock."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e11:
+        raise ValueError
+    return float(value)
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError
@@ -180,6 +187,7 @@ FORMS: Dict[str, Dict[str, Take]] = {
         "addr": _address,
         "port": _count(0, MANY - 1),
         "versions": _words,
+        "clock": _or(None, _moment),
     },
     "welcome": {"proof": _word, "join_s": _seconds},
     "refused": {"proof": _word, "why": _prose},

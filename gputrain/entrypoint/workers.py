@@ -51,7 +51,7 @@ class Workers:
         """Start them; one that cannot be started has ended with the agent's own code for that."""
         options = self._options
         try:
-            self.folder = launch.error_folder()
+            self.folder = launch.error_folder(options.result_dir)
             environments = launch.environments(options, place, os.environ, self.folder)
         except (OSError, subprocess.SubprocessError) as error:
             for local_rank in range(place.nproc):

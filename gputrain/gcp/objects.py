@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 LARGEST_OBJECT = 1 << 30
-"""Bytes of an object that are taken into memory; a whole log is the largest that is asked for."""
+"""Bytes of an object that are taken into memory."""
+_PARTIAL, _BEYOND = 206, 416
+"""Statuses of a range: here it is, and: there are no such bytes."""
 _FIELDS = "name,generation,size,md5Hash,updated,timeCreated,metadata"
 _WRITTEN_BY = "gputrain-write"
 """Metadata that names the one write that made this generation: by it a lost answer is settled."""
@@ -118,6 +120,25 @@ class Objects:
             updated = info.updated
         return Stored(content=reply.content, generation=generation, updated=updated, seen_at=seen_at)
 
+    def part(self, name: str, first: int, most_bytes: int, *, policy: Policy = READ) -> bytes:
+        """So many bytes of an object from ``first`` on, fewer at its end; none where there is no object.
+
+        Raises:
+            AccessError, TransientError: as Cloud Storage answers.
+        """
+        try:
+            reply = self.access.reply(
+                "GET", self._url(name), action=f"read {self._uri(name)}", policy=policy,
+                params={"alt": "media"}, headers={"Range": f"bytes={first}-{first + most_bytes - 1}"},
+                most_bytes=LARGEST_OBJECT, accept=(_BEYOND,), check=self._is_part,
+            )  # fmt: skip
+        except MissingError:
+            return b""
+        if reply.status_code == _BEYOND:
+            return b""
+        from_there = reply.content if reply.status_code == _PARTIAL else reply.content[first:]
+        return from_there[:most_bytes]  # whoever is asked for a range may answer with the whole
+
     def stat(self, name: str, *, policy: Policy = READ) -> StoredInfo | None:
         """What is said of an object; None where there is none."""
         try:
@@ -198,6 +219,10 @@ class Objects:
             action=f"list {self._uri(prefix)}*", policy=policy, read=read,
             params={"prefix": prefix, "fields": f"items({_FIELDS}),nextPageToken"},
         )  # fmt: skip
+
+    def _is_part(self, reply: Reply) -> None:
+        if reply.status_code != _BEYOND:
+            self._is_media(reply)
 
     def _is_media(self, reply: Reply) -> None:
         """A page of a proxy's is no object of ours: only Cloud Storage names a generation."""

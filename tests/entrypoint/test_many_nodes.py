@@ -349,6 +349,24 @@ def test_nodes_of_different_versions_are_warned_about(cluster):
     assert first.wait().said("versions differ: node 1 has torch 1.2.3, but node 0 has"), first.out
 
 
+@pytest.mark.parametrize(("ahead_s", "told"), [(7200, "7200 s ahead of"), (-36000, "36000 s behind")])
+def test_a_node_whose_clock_is_hours_off_trains_and_is_named(cluster, ahead_s, told):
+    (cluster.folder / "other").mkdir()
+    (cluster.folder / "other" / "sitecustomize.py").write_text(
+        f"import time\nright = time.time\ntime.time = lambda: right() + {ahead_s}\n"
+    )
+    path = f"{cluster.folder / 'other'}:{Path(__file__).parents[2]}"
+    first = cluster.start(PEERS, "none", "0", "3", rank=0, nodes=2, flags=["--hang-timeout=60"])
+    second = cluster.start(
+        PEERS, "none", "0", "3", rank=1, nodes=2, flags=["--hang-timeout=60"], env={"PYTHONPATH": path}
+    )
+    assert [first.wait().code, second.wait().code] == [0, 0], first.out + second.out
+    assert len(first.said("clocks differ: node 1 is ")) == 1
+    said = first.said("clocks differ: node 1 is ")[0]
+    assert abs(float(said.split("node 1 is ")[1].split()[0]) - abs(ahead_s)) <= 2
+    assert told.split(" ", 1)[1] in said
+
+
 def test_replicas_of_vertex_ai_become_nodes(cluster):
     """With what Vertex sets there: pools, a reduction server, and RANK and WORLD_SIZE that count machines."""
     pools = {

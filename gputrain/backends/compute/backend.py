@@ -228,11 +228,21 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``; of many jobs by turns. Raises as `observe`."""
-        record, seen = self._glances.look(ref.name, lambda: self._recorder.known(ref))
-        is_over = seen.state is State.INTERRUPTED or (seen.state is not None and seen.state.is_terminal)
+        gang, is_over = self._writers(ref)
         if not is_over and not self._turns.take(ref.name):
             return LogPage(lines=(), cursor=cursor)
-        return self._logs.read(VmNames.of(record), cursor, is_over=is_over)
+        return self._logs.read(gang, cursor, is_over=is_over)
+
+    def cursor_near_end(self, ref: JobRef, lines: int) -> str:
+        """As of `FindsTheEnd`, by the lines' usual length. Raises as `observe`."""
+        gang, is_over = self._writers(ref)
+        return self._logs.near_end(gang, lines, is_over=is_over)
+
+    def _writers(self, ref: JobRef) -> tuple[VmNames, bool]:
+        """The VMs of the present attempt, and whether they write no more."""
+        record, seen = self._glances.look(ref.name, lambda: self._recorder.known(ref))
+        is_over = seen.state is State.INTERRUPTED or (seen.state is not None and seen.state.is_terminal)
+        return VmNames.of(record), is_over
 
     def cancel(self, ref: JobRef) -> None:
         """End the job: its ranks may save, then its VMs go; nobody starts it again. Raises as `observe`.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
 
 import attrs
 
@@ -23,6 +22,12 @@ from gputrain.staging.upload import BucketPrefix
 
 SETTLES_S = 1.0
 """How long a line may be under way from its stamp to the serial port, in which it is seen."""
+
+CHUNK_BYTES = 1 << 20
+"""How much of a node's log one page reads: a page stays small, however much a rank writes."""
+
+USUAL_BYTES = 160
+"""Of a line: a guess, from which the last ones are looked for."""
 
 _MARK = re.compile(r"gputrain:(\d+):(.*?)\r?\n")
 
@@ -40,9 +45,10 @@ class _Tail:
     """What one node wrote beyond the cursor."""
 
     lines: tuple[_Line, ...]
-    serial: int
+    serial: int = 0
     """Where to read its serial port on, once all lines are shown."""
     missed: int = 0
+    has_more: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -70,6 +76,8 @@ class Logs:
             else self._of_serial(gang, rank, serial, offset)
             for rank, (serial, offset) in enumerate(at)
         ]
+        # Beyond the last line read of a node that has more, another node's lines would come too early.
+        settled = min([settled, *(tail.lines[-1].moment for tail in tails if tail.has_more)])
         shown: list[tuple[float, int, _Line]] = []
         after = []
         for rank, tail in enumerate(tails):
@@ -88,39 +96,87 @@ class Logs:
             missed_bytes=sum(tail.missed for tail in tails if tail.lines),
         )
 
+    def near_end(self, gang: VmNames, lines: int, *, is_over: bool) -> str:
+        """A cursor for `read` after which about so many lines of each node are left, or all of a serial
+        port; empty where the present attempt is to be read from its beginning, or holds fewer."""
+        ranks = range(gang.most)
+        if is_over:
+            offsets = [self._near_end(self._log(gang, gang.attempt, rank), lines) for rank in ranks]
+        else:
+            offsets = [self._ports_begin(gang, rank) for rank in ranks]
+        return f"{gang.attempt}/" + ",".join(f"0.{offset}" for offset in offsets) if any(offsets) else ""
+
+    def _near_end(self, name: str, lines: int) -> int:
+        """Where the last lines of a log begin."""
+        stored = self.stored.stat(name)
+        offset = max(0, (stored.size if stored else 0) - lines * USUAL_BYTES)
+        return offset and offset + self.stored.part(name, offset, CHUNK_BYTES).find(b"\n") + 1
+
+    def _ports_begin(self, gang: VmNames, rank: int) -> int:
+        """Where in a node's log the first line begins that its serial port still has."""
+        found = _MARK.search(self._serial(gang, rank, 0)[0])
+        return 0 if found is None else int(found[1]) - _size(found[2])
+
+    def _log(self, gang: VmNames, attempt: int, rank: int) -> str:
+        return JobObjects(bucket=self.bucket, job_id=gang.job_id).log(attempt, rank)
+
     def _of_log(self, gang: VmNames, attempt: int, rank: int, offset: int) -> _Tail:
-        name = JobObjects(bucket=self.bucket, job_id=gang.job_id).log(attempt, rank)
-        stored = self.stored.read(name)
-        data = (stored.content if stored else b"")[offset:]
-        lines, moment = [], 0.0
+        name, size, data = self._log(gang, attempt, rank), CHUNK_BYTES, b""
+        while b"\n" not in data and len(data) == size - CHUNK_BYTES:
+            data += self.stored.part(name, offset + len(data), CHUNK_BYTES)
+            size += CHUNK_BYTES
+        has_more = b"\n" in data and len(data) == size - CHUNK_BYTES
+        data = data[: data.rfind(b"\n") + 1] if has_more else data
+        lines = _Stamped(self.now())
         for raw in lines_of(data):
             offset += len(raw)
-            line = read_line(raw.decode("utf-8", "backslashreplace").rstrip("\n"), rank)
-            moment = max(moment, _seconds(line.time))
-            lines.append(_Line(moment, offset, line))
-        return _Tail(tuple(lines), 0)
+            lines.add(offset, read_line(raw.decode("utf-8", "backslashreplace").rstrip("\n"), rank))
+        return _Tail(tuple(lines.found), has_more=has_more)
 
-    def _of_serial(self, gang: VmNames, rank: int, serial: int, offset: int) -> _Tail:
+    def _serial(self, gang: VmNames, rank: int, serial: int) -> tuple[str, int]:
+        """What a node's port has from there on, and where it goes on."""
         if rank >= len(gang.names):  # a node that the job goes on without
-            return _Tail((), serial)
+            return "", serial
         try:
             answer = self.calls.serial(gang.zone, gang.names[rank], serial)
         except MissingError:  # not there yet, or gone: its log object comes
-            return _Tail((), serial)
-        text = str(answer.get("contents", ""))
-        lines, moment, begin, missed = [], 0.0, offset, 0
+            return "", serial
+        return str(answer.get("contents", "")), int(answer.get("next", serial))
+
+    def _of_serial(self, gang: VmNames, rank: int, serial: int, offset: int) -> _Tail:
+        text, following = self._serial(gang, rank, serial)
+        lines, missed = _Stamped(self.now()), 0
         for found in _MARK.finditer(text):
             end = int(found[1])
-            if end <= begin:
+            if end <= offset:
                 continue
-            size = len(found[2].encode("utf-8", "surrogateescape")) + 1
-            missed += max(0, end - size - begin) if "\ufffd" not in found[2] else 0
-            line = read_line(found[2], rank)
-            moment, begin = max(moment, _seconds(line.time)), end
-            lines.append(_Line(moment, end, line))
+            missed += max(0, end - _size(found[2]) - offset) if "\ufffd" not in found[2] else 0
+            lines.add(end, read_line(found[2], rank))
+            offset = end
         is_whole = text.endswith("\n") or not text
-        following = int(answer.get("next", serial)) if is_whole else serial
-        return _Tail(tuple(lines), following, missed)
+        return _Tail(tuple(lines.found), following if is_whole else serial, missed)
+
+
+class _Stamped:
+    """Lines of one node with the moments by which they stand among those of other nodes.
+
+    A node's clock may be hours off, and a rank may stamp its lines itself: a stamp of the future must not
+    hold up the others, nor be waited for.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.found: list[_Line] = []
+        self._latest = now + SETTLES_S
+
+    def add(self, end: int, line: LogLine) -> None:
+        """The next line, which ends there."""
+        before = self.found[-1].moment if self.found else 0.0
+        stamp = line.time.timestamp() if line.time else 0.0
+        self.found.append(_Line(max(before, stamp) if stamp <= self._latest else before, end, line))
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape")) + 1
 
 
 def _read_cursor(cursor: str, nodes: int) -> tuple[int, list[tuple[int, int]]]:
@@ -129,7 +185,3 @@ def _read_cursor(cursor: str, nodes: int) -> tuple[int, list[tuple[int, int]]]:
     if found is None or len(pairs) != nodes:
         return 0, [(0, 0)] * nodes
     return int(found[1]), [(int(serial), int(offset)) for serial, offset in pairs]
-
-
-def _seconds(moment: datetime | None) -> float:
-    return moment.timestamp() if moment else 0.0

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 import attrs
@@ -63,7 +64,7 @@ def observe(path: str) -> Observation:
         return _observation(told, [], told.state, None)
     documents = _results(path, told)
     if not told.is_over:
-        return _abandoned(told, documents)
+        return attrs.evolve(_abandoned(told, documents), ended_at=_last_word(path))
     return _observation(told, documents, told.state, _failure(path, told, documents))
 
 
@@ -126,6 +127,13 @@ def _abandoned(told: Status, documents: list[Document]) -> Observation:
         return _observation(attrs.evolve(told, exit_code=contract.DONE), documents, State.SUCCEEDED, None)
     failure = first_cause(documents) or Failure(kind=causes.LOST.kind, message=_KILLED)
     return _observation(told, documents, State.FAILED, failure)
+
+
+def _last_word(path: str) -> datetime | None:
+    """When somebody of the job last wrote: no later than its end, which nobody saw."""
+    names = [folder.STATE, *(folder.NODE_LOG.format(node_rank=rank) for rank in range(_node_count(path)))]
+    written = [os.path.getmtime(name) for one in names if os.path.exists(name := os.path.join(path, one))]
+    return datetime.fromtimestamp(max(written), tz=timezone.utc) if written else None
 
 
 def _failure(path: str, told: Status, documents: list[Document]) -> Failure | None:

@@ -88,7 +88,10 @@ class ThisMachine:
             env[contract.TOKEN] = file.read()
         env[contract.ATTEMPT] = str(attempt)
         env[contract.RESULT_DIR] = env[contract.LOG_DIR] = results
-        if len(self._order["nodes"]) > 1:
+        nodes = len(self._order["nodes"])
+        if nodes > 1:
+            ranks = nodes * int(self._order["nodes"][0]["env"][contract.NPROC_PER_NODE])
+            env.setdefault("OMP_NUM_THREADS", str(max(1, host.cpu_count() // ranks)))  # one machine for all
             address = self._order["nodes"][0]["address"]
             env[contract.COORDINATOR] = f"{address}:{_free_port(address)}"
         return env

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from gputrain.backends.base import LogLine, LogPage
@@ -29,7 +29,13 @@ Source: 60 reads a minute for a project, by general knowledge, not re-read.
 """
 
 OVERLAP = timedelta(seconds=30)
-"""Entries arrive out of order: each look goes back so far and leaves out what it knows already."""
+"""Entries arrive out of order: each look goes back so far and leaves out what it knows already.
+
+By when they were received: a replica's clock may be off, and a rank may stamp its lines itself.
+"""
+
+CLOCKS_OFF = timedelta(days=1)
+"""How far back such a stamp may lie; Cloud Logging drops those that lie a day ahead."""
 
 _TASK = re.compile(r"workerpool([01])-(\d+)")
 
@@ -45,15 +51,16 @@ def read(access: Access, seen: SeenJob, cursor: str) -> LogPage:
     start = since or seen.created_at
     wanted = _filter(seen)
     if start is not None:
-        wanted += f' AND timestamp>="{start.isoformat()}"'
+        wanted += f' AND receiveTimestamp>="{start.isoformat()}"'
+        wanted += f' AND timestamp>="{(start - CLOCKS_OFF).isoformat()}"'  # by which they are found quickly
     fresh: list[Mapping[str, Any]] = []
     reached = ""
     for _ in range(MOST_PAGES):
         body = _entries(access, wanted, "timestamp asc", PAGE_SIZE, token)
         for entry in body.get("entries", ()):
-            reached = str(entry.get("timestamp", "")) or reached
+            reached = str(entry.get("timestamp") or reached)
             if (mark := _mark(entry)) not in known:
-                known[mark] = str(entry.get("timestamp", ""))
+                known[mark] = [reached, _received(entry)]
                 fresh.append(entry)
         token = str(body.get("nextPageToken", ""))
         if not token:
@@ -68,8 +75,10 @@ def near_end(access: Access, seen: SeenJob, lines: int) -> str:
     if lines > PAGE_SIZE:
         return ""
     entries = _entries(access, _filter(seen), "timestamp desc", lines, "").get("entries") or []
-    since = moment_of(entries[-1].get("timestamp")) if len(entries) >= lines else None
-    return "" if since is None else json.dumps({"since": since.isoformat(), "known": {}, "page": ""})
+    if len(entries) < lines:
+        return ""
+    since = min(_parse(_received(entry)) for entry in entries)
+    return json.dumps({"since": since.isoformat(), "known": {}, "page": ""})
 
 
 def results(access: Access, seen: SeenJob) -> list[Mapping[str, Any]]:
@@ -151,7 +160,11 @@ def _mark(entry: Mapping[str, Any]) -> str:
     return base64.b64encode(hashlib.sha256(told.encode()).digest()[:6]).decode()
 
 
-def _read_cursor(cursor: str) -> tuple[datetime | None, dict[str, str], str]:
+Known = list[str]
+"""When an entry was written, and when it was received."""
+
+
+def _read_cursor(cursor: str) -> tuple[datetime | None, dict[str, Known], str]:
     if not cursor:
         return None, {}, ""
     try:
@@ -163,16 +176,21 @@ def _read_cursor(cursor: str) -> tuple[datetime | None, dict[str, str], str]:
         raise SpecError(f"{fault}", faults=(fault,)) from error
 
 
-def _write_cursor(start: datetime | None, known: Mapping[str, str], token: str, reached: str) -> str:
+def _received(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("receiveTimestamp") or entry["timestamp"])
+
+
+def _write_cursor(start: datetime | None, known: Mapping[str, Known], token: str, reached: str) -> str:
     """Where to go on. Pages that are left keep their filter, so its start moves after they are read.
 
     Entries come in the order of time, so those long before the one that was reached come no more.
     """
-    newest = max(map(_parse, filter(None, known.values())), default=start)
+    newest = max((_parse(received) for _, received in known.values()), default=start)
     assert newest is not None
-    since = start if token and start is not None else max(newest - OVERLAP, start or newest - OVERLAP)
-    kept_from = _parse(reached) - OVERLAP if token and reached else since
-    kept = {mark: at for mark, at in known.items() if not at or _parse(at) >= kept_from}
+    recent = max(newest - OVERLAP, start or newest - OVERLAP)
+    late = _parse(reached) - OVERLAP if token and reached else datetime.max.replace(tzinfo=timezone.utc)
+    kept = {mark: at for mark, at in known.items() if _parse(at[1]) >= recent or _parse(at[0]) >= late}
+    since = start if token and start is not None else recent
     return json.dumps({"since": since.isoformat(), "known": kept, "page": token})
 
 

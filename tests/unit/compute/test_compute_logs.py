@@ -18,8 +18,8 @@ class Guest:
         self.cloud, self.road, self.rank = cloud, road, rank
         self.log = b""
 
-    def say(self, text, *, is_serial=True):
-        stamp = zulu_time(self.cloud.clock.now())
+    def say(self, text, *, is_serial=True, ahead_s=0):
+        stamp = zulu_time(self.cloud.clock.now() + ahead_s)
         line = json.dumps({"severity": "INFO", "message": text, "rank": self.rank, "time": stamp})
         self.log += line.encode() + b"\n"
         if is_serial:
@@ -97,6 +97,60 @@ def test_the_log_object_goes_on_where_the_port_ended(cloud, road, job):
     assert road.backend.logs(ref, after.cursor).lines == ()
     whole = [line.message for line in road.backend.logs(ref).lines]
     assert sorted(whole) == ["of the other node", "only in the object", "seen on the port"]
+
+
+@pytest.mark.parametrize("ahead_s", [7200, -7200])
+def test_a_node_whose_clock_is_hours_off_is_read_while_it_runs_and_holds_up_nobody(cloud, road, job, ahead_s):
+    ref, guests = job
+    said, cursor = [], ""
+    for number in range(10):
+        guests[0].say(f"right {number}")
+        guests[1].say(f"wrong {number}", ahead_s=ahead_s)
+        cloud.clock.advance(5)
+        page = road.backend.logs(ref, cursor)
+        said += [line.message for line in page.lines]
+        cursor = page.cursor
+        assert {f"right {number}", f"wrong {number}"} <= set(said)
+    assert len(said) == 20
+
+
+def ended(cloud, road, ref, guests):
+    for guest in guests:
+        guest.send()
+    road.backend.cancel(ref)
+    cloud.clock.advance(300)
+
+
+def pages(road, ref, cursor=""):
+    while (page := road.backend.logs(ref, cursor)).lines:
+        yield [line.message for line in page.lines]
+        cursor = page.cursor
+
+
+def test_a_log_that_is_large_comes_in_pages_that_are_small(cloud, road, job, monkeypatch):
+    monkeypatch.setattr("gputrain.backends.compute.logs.CHUNK_BYTES", 2000)
+    ref, guests = job
+    for number in range(300):
+        guests[number % 3 // 2].say(f"{number} " + "x" * (5000 if number == 150 else 10), is_serial=False)
+        cloud.clock.advance(0.1)
+    ended(cloud, road, ref, guests)
+    found = list(pages(road, ref))
+    assert max(map(len, found)) < 60
+    assert [int(line.split()[0]) for page in found for line in page] == list(range(300))
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_the_last_lines_are_found_without_the_first(cloud, road, job, is_over):
+    ref, guests = job
+    for number in range(900):
+        guests[0].say(f"{number} " + "x" * 2000)
+    cloud.clock.advance(5)
+    if is_over:
+        ended(cloud, road, ref, guests)
+    cursor = road.backend.cursor_near_end(ref, 20)
+    found = [int(line.split()[0]) for page in pages(road, ref, cursor) for line in page]
+    assert found[0] > 300
+    assert found == list(range(found[0], 900))
 
 
 @pytest.mark.parametrize("name", ["../up", "a/../../b", "", "a//b", "./a", "a/.", "x.part", "nul\0"])

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import datetime, timezone
 
 import pytest
 
@@ -59,6 +60,7 @@ def test_a_killed_supervisor_leaves_no_rank_and_the_job_has_failed(road, script)
     os.kill(one_of(ref, SUPERVISOR), signal.SIGKILL)
     seen = road.end(ref)
     assert (seen.state, seen.failure.kind) == (State.FAILED, "lost")
+    assert seen.started_at <= seen.ended_at <= datetime.now(timezone.utc)
     assert none_left(ref)
 
 

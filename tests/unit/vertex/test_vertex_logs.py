@@ -96,6 +96,27 @@ def test_a_line_that_arrives_late_is_included(job, say, cloud):
     assert [one.message for one in lines] == ["late"]
 
 
+@pytest.mark.parametrize("ahead_s", [7200, -7200])
+def test_a_line_whose_stamp_is_hours_off_is_shown_and_hides_no_other(job, say, cloud, vertex, ahead_s):
+    (only,) = vertex.jobs.values()
+    labels = {"job_id": only.id, "project_id": only.project.id, "task_name": "workerpool0-0"}
+    seen, cursor = [], ""
+    for number in range(8):
+        say(f"right {number}", rank=0)
+        cloud.world.part(Logs).write(
+            only.project,
+            "workerpool0-0",
+            resource={"type": "ml_job", "labels": labels},
+            payload={"message": f"wrong {number}"},
+            time=cloud.clock.now() + ahead_s,
+        )
+        cloud.clock.advance(20)
+        lines, cursor = read(job, cloud, cursor)
+        seen += [line.message for line in lines]
+        assert {f"right {number}", f"wrong {number}"} <= set(seen)
+    assert len(seen) == 16
+
+
 def test_a_cursor_goes_on_in_another_process(job, say, cloud, make):
     say("one", rank=0)
     _, cursor = read(job, cloud)
