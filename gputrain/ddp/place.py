@@ -114,18 +114,29 @@ def checkpoint_dir_in(env: Mapping[str, str]) -> Optional[str]:
 def choose_device(place: Place, wanted: Optional[str], on_vertex: bool = False) -> Any:
     """This rank's own GPU where there are GPUs (made the current one), else the CPU.
 
+    Apple's GPU (MPS) is taken by a rank that is alone: no process group carries its tensors.
+
     Args:
-        wanted: "cpu" to leave the GPUs alone; None to take them.
+        wanted: "cpu" to leave the GPUs alone; "cuda" or "mps" to have one or fail; None to take them.
 
     Raises:
-        SessionError: there are more ranks on this machine than GPUs.
+        SessionError: there are more ranks on this machine than GPUs, or not the device that is wanted.
     """
     import torch
 
     gpus = 0 if wanted == "cpu" else torch.cuda.device_count()
     check_gpus(place, gpus, on_vertex)
-    if wanted not in (None, "cpu", "cuda"):
-        raise SessionError(f"device={wanted!r} is not known", fix='use "cpu", "cuda" or None')
+    if wanted not in (None, "cpu", "cuda", "mps"):
+        raise SessionError(f"device={wanted!r} is not known", fix='use "cpu", "cuda", "mps" or None')
+    if wanted == "mps" or (wanted is None and not gpus):
+        if place.world_size == 1 and torch.backends.mps.is_available():
+            return torch.device("mps")
+        if wanted == "mps":
+            raise SessionError(
+                'device="mps" cannot be had',
+                why="torch sees none here, or other ranks are here too: no process group carries its tensors",
+                fix="train on one rank of a Mac, or use device=None",
+            )
     if not gpus:
         if wanted == "cuda":
             raise SessionError("no GPU is visible to torch", fix="use device=None to fall back to the CPU")

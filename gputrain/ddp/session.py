@@ -22,7 +22,8 @@ class Session:
     Args:
         seed: seeds the order of the data and, plus the rank, the generators of Python, numpy and torch;
             None leaves the generators alone.
-        device: "cpu" leaves the GPUs alone; None takes this rank's GPU if there is one.
+        device: "cpu" leaves the GPUs alone; None takes this rank's GPU if there is one, which on a Mac a
+            rank has that is alone.
         checkpoint_dir: where state is saved; None takes GPUTRAIN_CHECKPOINT_DIR, then AIP_CHECKPOINT_DIR.
             Without any of them nothing is saved.
         keep: how many complete checkpoints stay.

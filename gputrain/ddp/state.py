@@ -69,6 +69,8 @@ def random_state(device: Any) -> dict[str, Any]:
         }
     if device.type == "cuda":
         state["cuda"] = torch.cuda.get_rng_state(device)
+    elif device.type == "mps":
+        state["mps"] = torch.mps.get_rng_state()
     return state
 
 
@@ -87,6 +89,8 @@ def restore_random_state(state: dict[str, Any], device: Any) -> None:
         numpy.random.set_state((saved["kind"], keys, *saved["rest"]))
     if "cuda" in state and device.type == "cuda":
         torch.cuda.set_rng_state(state["cuda"], device)
+    elif "mps" in state and device.type == "mps":
+        torch.mps.set_rng_state(state["mps"])
 
 
 def use_deterministic_kernels(device: Any) -> None:

@@ -23,6 +23,8 @@ def replicated(model: Any, device: Any, options: Dict[str, Any], *, exact: bool)
                 fix="leave out static_graph, or exact_resume",
             )
         options = {**options, "find_unused_parameters": True}
+    if device.type == "mps":  # this rank is alone, and no process group carries such tensors
+        return model.to(device)
     if device.type == "cuda":
         options = {"device_ids": [device.index], **options}
     return DistributedDataParallel(model.to(device), **options)

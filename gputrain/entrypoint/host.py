@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SMALL_SHM = 1 << 30
 """Containers get 64 MiB of /dev/shm by default; DataLoader workers and NCCL want far more."""
 
+_HAS_PROC = os.path.isdir("/proc/self")
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox")
 
 
@@ -33,7 +34,8 @@ def gpu_count(environ: Mapping[str, str]) -> int:
 
 def cpu_count() -> int:
     """How many CPUs this process may use, in whole numbers."""
-    cpus = len(os.sched_getaffinity(0))
+    affinity = getattr(os, "sched_getaffinity", None)
+    cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
     quota = _cgroup_cpus()
     return max(1, min(cpus, int(quota)) if quota else cpus)
 
@@ -51,6 +53,8 @@ def shared_memory_advice(path: str = "/dev/shm") -> str:  # noqa: S108  # the mo
     try:
         status = os.statvfs(path)
     except OSError as error:
+        if not _HAS_PROC:  # macOS, whose shared memory is no folder
+            return ""
         return f"{path} cannot be read ({error}): DataLoader workers need it; use num_workers=0"
     size = status.f_blocks * status.f_frsize
     if size >= SMALL_SHM:
@@ -107,6 +111,10 @@ def _torch_version() -> str:
 
 def children_of(parent: int) -> List[int]:
     """The direct children of a process that are alive, zombies left out."""
+    if not _HAS_PROC:
+        from . import portable
+
+        return portable.children_of(parent)
     if os.path.exists(f"/proc/{parent}/task/{parent}/children"):
         listed = [_read(f"/proc/{parent}/task/{thread}/children") for thread in _threads_of(parent)]
         pids = [int(pid) for text in listed for pid in text.split()]
@@ -123,11 +131,19 @@ def _threads_of(pid: int) -> List[str]:
 
 def session_members(session: int) -> List[int]:
     """The processes of a session that are alive, zombies left out."""
+    if not _HAS_PROC:
+        from . import portable
+
+        return portable.session_members(session)
     return [pid for pid in _processes() if _stat(pid)[3:4] == [str(session)] and _stat(pid)[0] != "Z"]
 
 
 def usage_of(sessions: Sequence[int]) -> Tuple[int, int]:
     """Clock ticks of CPU and pages of memory of all processes of some sessions, alive now."""
+    if not _HAS_PROC:
+        from . import portable
+
+        return portable.usage_of(sessions)
     wanted = {str(one) for one in sessions}
     ticks = pages = 0
     for pid in _processes() if wanted else ():
@@ -167,9 +183,18 @@ def shell_advice(parent: int) -> str:
 
 def is_shell(pid: int) -> bool:
     """Whether a process is a shell."""
+    return program_of(pid) in _SHELLS
+
+
+def program_of(pid: int) -> str:
+    """The name of the program that a process runs; empty where that cannot be told."""
+    if not _HAS_PROC:
+        from . import portable
+
+        return portable.program_of(pid)
     with contextlib.suppress(OSError):
-        return os.path.basename(os.readlink(f"/proc/{pid}/exe")) in _SHELLS
-    return False
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    return ""
 
 
 def _read(path: str) -> str:

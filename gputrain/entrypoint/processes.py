@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_PRCTL = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
+"""Linux's; where there is none, as on macOS, `portable` stands in."""
+
+_CAN_WAIT = hasattr(signal, "sigtimedwait")
 _WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _CANNOT_START = 127
 
@@ -33,26 +36,48 @@ class Ending:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of what those below leave behind, as process 1 is anyway."""
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    """Become the parent of what those below leave behind, as process 1 is anyway; where the kernel can."""
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with(parent: int) -> None:
-    """In a child: be killed when the parent ends, however that happens; it may have ended already."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    """In a child: be killed when the parent ends, however that happens; it may have ended already.
+
+    Where the kernel does not see to it, the parent does: by `bind`.
+    """
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(_CANNOT_START)
 
 
+def bind(pid: int) -> None:
+    """In the parent of a child that called `die_with`, and leads a session of its own."""
+    if _PRCTL is None:
+        from . import portable
+
+        portable.LEASH.bind(pid)
+
+
 def hold_signals() -> None:
     """Have signals wait until `wait` asks for them."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    if _CAN_WAIT:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    else:
+        from . import portable
+
+        portable.listen(_WATCHED)
 
 
 def wait(seconds: float) -> bool:
     """Sleep until a child ends, or so long; True where somebody asked this process itself to end."""
-    seen = signal.sigtimedwait(_WATCHED, max(0.0, seconds))
-    return seen is not None and seen.si_signo != signal.SIGCHLD
+    if _CAN_WAIT:
+        seen = signal.sigtimedwait(_WATCHED, max(0.0, seconds))
+        return seen is not None and seen.si_signo != signal.SIGCHLD
+    from . import portable
+
+    return bool(portable.hear(max(0.0, seconds)) - {signal.SIGCHLD})
 
 
 def start(
@@ -64,6 +89,7 @@ def start(
     kernel when this process ends, however that happens.
     """
     parent = os.getpid()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)  # what is sent to the child, it hears itself
     pid = os.fork()
     if pid == 0:
         try:
@@ -72,6 +98,8 @@ def start(
             os.write(2, f"gputrain: {argv[0]} cannot be started in {folder}: {error}\n".encode())
         finally:
             os._exit(_CANNOT_START)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    bind(pid)
     return pid
 
 
@@ -100,6 +128,10 @@ def reap() -> Dict[int, Ending]:
             if pid == 0:
                 break
             ended[pid] = Ending(status)
+    if ended and _PRCTL is None:
+        from . import portable
+
+        portable.LEASH.loosen(ended)
     return ended
 
 

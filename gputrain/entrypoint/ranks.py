@@ -59,6 +59,7 @@ class Rank:
             preexec_fn=lambda: processes.die_with(agent),  # one system call, for which it needs no lock
         )
         self.pid = self._process.pid
+        processes.bind(self.pid)
         assert self._process.stdout
         assert self._process.stderr
         self.stdout = os.dup(self._process.stdout.fileno())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import subprocess
 
 from . import host
@@ -42,9 +40,8 @@ def _python_of(pid: int) -> int:
     line = [pid]
     while line:
         one = line.pop(0)
-        with contextlib.suppress(OSError):
-            if os.path.basename(os.readlink(f"/proc/{one}/exe")).startswith("python"):
-                return one
+        if host.program_of(one).lower().startswith("python"):
+            return one
         line += host.children_of(one)
     return 0
 

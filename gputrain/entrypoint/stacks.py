@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     Standing = Dict[str, Any]
 
-NUMBER = int(getattr(signal, "SIGRTMIN", 34)) + 7
+_HAS_REAL_TIME = hasattr(signal, "SIGRTMIN")
+NUMBER = int(signal.SIGRTMIN) + 7 if _HAS_REAL_TIME else int(signal.SIGURG)
+"""On macOS, which has no real-time signals, one that does nothing to a process without a handler."""
 
 WITHIN_S = 1.5
 """How long ranks have to write them; they take milliseconds, and a stopped process takes for ever."""
@@ -62,7 +64,8 @@ def take(folder: str) -> List[Standing]:
     asked = []
     for name in sorted(os.listdir(folder)) if folder else []:
         found = _NAME.match(name)
-        if found and host.catches(int(found[3]), NUMBER):  # it would end one that has no handler
+        # A real-time signal would end a process that has no handler.
+        if found and (not _HAS_REAL_TIME or host.catches(int(found[3]), NUMBER)):
             path = os.path.join(folder, name)
             before = os.path.getsize(path)
             with contextlib.suppress(ProcessLookupError):

@@ -29,6 +29,15 @@ MAX_LINE = 1 << 18
 _VANISHED_MS = 35_000
 """A peer that no longer acknowledges anything is given up after this long; a killed one is seen at once."""
 
+_KEEP_ALIVE = {
+    "TCP_KEEPIDLE": 10,
+    "TCP_KEEPALIVE": 10,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 5,
+    "TCP_USER_TIMEOUT": _VANISHED_MS,
+}
+"""Seconds and counts by option; TCP_KEEPALIVE is macOS's word for TCP_KEEPIDLE."""
+
 _FIRST_PORT, _LAST_PORT = 10_000, 32_000
 """Below Linux's ephemeral ports (from 32768), so that no outgoing connection takes the port meanwhile."""
 
@@ -183,10 +192,9 @@ def _family(address: str) -> int:
 def _keep_alive(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 5)
-    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, "TCP_USER_TIMEOUT", 18), _VANISHED_MS)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):  # macOS has but some
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 NODE, HUB = "node", "hub"

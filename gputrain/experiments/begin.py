@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import attrs
 
+from gputrain.entrypoint import host
 from gputrain.errors import RequestError
 from gputrain.experiments.book import (
     Arguments,
@@ -145,7 +145,7 @@ def _check(name: str, max_parallel: int | None, max_cost: float | None) -> None:
 def _room(best: Candidate) -> int:
     """How many jobs at a time: what the cores of this machine bear, or the quotas have left."""
     if best.provisioning_model is None:  # a machine of one's own; GPUs are shared out by its backend
-        return max(1, len(os.sched_getaffinity(0)) // (best.nproc_per_node * best.num_nodes))
+        return max(1, host.cpu_count() // (best.nproc_per_node * best.num_nodes))
     left = [
         int((one.limit - one.usage) // one.need)
         for one in best.fact.readings

@@ -44,12 +44,22 @@ class StatusFolder:
     def __init__(self, path: str) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        self._is_held = os.path.isdir(self._place())
         self._due: Dict[str, Any] = {}
         self._told: Dict[str, Any] = {}
 
     def file(self, name: str) -> str:
-        """A file in the folder, whatever its name is by now; for this process and its children."""
-        return f"/proc/{os.getpid()}/fd/{self._fd}/{name}"
+        """A file in the folder, whatever its name is by now; for this process and its children.
+
+        Without a /proc, as on macOS, by its name, as long as that is the folder's. Raises Withdrawn else.
+        """
+        if self._is_held:
+            return f"{self._place()}/{name}"
+        self._check()
+        return os.path.join(self._path, name)
+
+    def _place(self) -> str:
+        return f"/proc/{os.getpid()}/fd/{self._fd}"  # of this process: a fork has another number
 
     def write(self, document: Dict[str, Any]) -> None:
         """Write the document whole. Raises OSError where that cannot be done."""
@@ -78,6 +88,20 @@ class StatusFolder:
                 os.unlink(self.file(folder.RESERVE))
             if not self._write():
                 processes.wait(TICK_S)
+
+    def clear(self, attempt: int) -> None:
+        """After `Withdrawn`, when nothing runs any more: leave nothing that was made in the folder's name.
+
+        Without a /proc, agents that started just then have made their own folder again.
+        """
+        if not self._is_held and not os.path.lexists(os.path.join(self._path, folder.ORDER)):
+            import shutil  # seldom needed
+
+            shutil.rmtree(
+                os.path.join(self._path, folder.ATTEMPT.format(attempt=attempt)), ignore_errors=True
+            )
+            with contextlib.suppress(OSError):  # somebody else's, or not there
+                os.rmdir(self._path)
 
     def _check(self) -> None:
         try:

@@ -19,11 +19,9 @@ Standard library only: the client and the supervisor both read and write here.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import stat
-import struct
 import time
 
 TYPE_CHECKING = False
@@ -48,7 +46,8 @@ DRAFT = ".new-"
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
-_FLOCK = "@hhqqi4x"  # struct flock of 64-bit Linux: type, whence, start, length, pid
+_PATIENCE_S = 1.0
+"""How long `take` puts up with those who ask: each of them holds the lock for a moment, with others."""
 
 
 def write_whole(path: str, data: bytes) -> None:
@@ -90,16 +89,22 @@ def is_own(path: str) -> bool:
 
 def take(folder: str) -> int | None:
     """Take the job: an open file that holds its lock until it is closed, or None where another holds it."""
+    import fcntl  # not on Windows, whose clients keep records in buckets
+
     fd = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    until = time.monotonic() + _PATIENCE_S
     try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
-    except (BlockingIOError, PermissionError):
-        os.close(fd)
-        return None
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return fd
+            if _is_locked(fd) or time.monotonic() > until:
+                os.close(fd)
+                return None
+            time.sleep(_PATIENCE_S / 1000)
     except OSError:
         os.close(fd)
         raise
-    return fd
 
 
 def is_held(folder: str) -> bool:
@@ -109,8 +114,7 @@ def is_held(folder: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
-        return bool(struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK)
+        return _is_locked(fd)
     finally:
         os.close(fd)
 
@@ -120,5 +124,13 @@ def now() -> float:
     return time.time()
 
 
-def _whole_file(kind: int) -> bytes:
-    return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)
+def _is_locked(fd: int) -> bool:
+    """Whether another holds the lock for good: who only asks holds it together with all who ask."""
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    return False

@@ -7,7 +7,6 @@ it: another one may know no driver of this machine, nor its GPU. A requirement t
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -68,6 +67,8 @@ def install(requirements: Any, folder: str, outer: Any = None) -> Environment:
         Refused: pip could not install them, or they contradict what is kept.
         OSError: the folder cannot be written.
     """
+    import fcntl  # not on Windows, where `Local` says so itself
+
     words = list(requirements)
     asked = list(words)
     if words[0] == "-r":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
@@ -132,6 +131,8 @@ class FolderBoard:
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
+        import fcntl  # not on Windows, whose clients keep records in buckets
+
         with explained(str(self._root)):
             make_private(self._root)
             fd = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

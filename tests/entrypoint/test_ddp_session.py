@@ -18,6 +18,7 @@ import torch.distributed as dist  # noqa: E402  # after the skip
 
 from gputrain import ddp  # noqa: E402  # as above
 from gputrain.ddp import CheckpointError, SessionError  # noqa: E402  # as above
+from gputrain.ddp.place import Place, choose_device  # noqa: E402  # as above
 
 
 @pytest.fixture(autouse=True)
@@ -266,3 +267,23 @@ def test_errors_survive_pickling() -> None:
     error = pickle.loads(pickle.dumps(CheckpointError("what", why="why", fix="fix")))
     assert str(error) == "what\n  why: why\n  fix: fix"
     assert isinstance(error, CheckpointError)
+
+
+@pytest.mark.parametrize(
+    ("world_size", "wanted", "kind"),
+    [(1, None, "mps"), (1, "mps", "mps"), (1, "cpu", "cpu"), (2, None, "cpu")],
+)
+def test_a_lone_rank_takes_the_gpu_of_a_mac(
+    monkeypatch: pytest.MonkeyPatch, world_size: int, wanted: Any, kind: str
+) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)  # as on a Mac
+    assert choose_device(Place(0, 0, world_size, world_size, True), wanted).type == kind
+
+
+def test_several_ranks_are_told_that_they_cannot_share_the_gpu_of_a_mac(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    with pytest.raises(SessionError, match="mps") as caught:
+        choose_device(Place(0, 0, 2, 2, True), "mps")
+    assert "process group" in str(caught.value.why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import socket
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from gputrain import fields, staging
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request, Start
 from gputrain.backends.local import devices, offers, render, start, states
 from gputrain.backends.results import AsksForStacks
-from gputrain.errors import JobLostError, TransientError
+from gputrain.errors import JobLostError, SpecError, TransientError
 from gputrain.fields import FaultCollector, Field, refusing
 from gputrain.keeper import folder
 from gputrain.lifecycle import Observation
@@ -50,7 +51,7 @@ class Local(Backend, AsksForStacks):
             ``$XDG_STATE_HOME/gputrain/jobs``, else ``~/.local/state/gputrain/jobs``.
 
     Raises:
-        SpecError: ``gpus`` is not a count, or ``root`` no path.
+        SpecError: ``gpus`` is not a count, or ``root`` no path; or this is Windows.
 
     >>> Local(gpus=0).supply.offers[0].shape
     'CPU'
@@ -61,6 +62,12 @@ class Local(Backend, AsksForStacks):
         faults = FaultCollector("Local(...)")
         fields.read(_ROWS, {"gpus": gpus, "root": root}, faults)
         faults.raise_if_any()
+        if not hasattr(os, "fork"):
+            raise SpecError(
+                f"Local does not run on {platform.system()}",
+                why="its jobs are trees of processes as Linux and macOS have them",
+                fix="name a cloud, as Trainer(VertexAI(...)); or use gputrain inside WSL, which is Linux",
+            )
         self._most = gpus
         self._root = Path(root).expanduser().absolute() if root is not None else _default_root()
         self._found: Supply | None = None

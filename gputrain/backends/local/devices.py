@@ -5,7 +5,6 @@ The kernel lets go of the locks when the supervisor ends, whatever ends it. Stan
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 
@@ -54,6 +53,8 @@ def allot(uuids: Sequence[str], num_nodes: int, per_node: int, folder: str = FOL
 
 
 def _lock(uuid: str, folder: str) -> int | None:
+    import fcntl  # not on Windows, where `Local` says so itself
+
     file = _open(os.path.join(folder, _UNSAFE.sub("_", uuid)), folder)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,6 +11,8 @@ from gputrain.backends.results import of_agents
 from gputrain.entrypoint import contract
 
 SCHEMA = 1
+LOOPBACK = "lo"
+"""The interface of 127.0.0.1 on Linux; macOS calls it lo0."""
 
 
 def order(start: Start, *, uuids: Sequence[str], locks: str) -> Mapping[str, Any]:
@@ -52,7 +54,7 @@ def _node(start: Start, node_rank: int) -> dict[str, Any]:
     names = [f"node-{number}" for number in range(candidate.num_nodes)]
     env = {
         # Gloo would bind to whatever this machine's name resolves to, and fail where that is nothing.
-        "GLOO_SOCKET_IFNAME": "lo",
+        "GLOO_SOCKET_IFNAME": LOOPBACK,
         **spec.env,
         contract.JOB_ID: job_id,
         contract.NUM_NODES: str(candidate.num_nodes),

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gputrain.backends.base import Bundle
-from gputrain.backends.local import states
+from gputrain.backends.local import render, states
 from gputrain.backends.local.offers import unmet
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, PermissionDeniedError, ProviderError, SpecError
@@ -45,6 +46,7 @@ _SUPERVISOR = _MAIN.format("gputrain.backends.local.supervisor")
 _AGENT = _MAIN.format("gputrain.entrypoint.__main__")
 _REQUIRED = _MAIN.format("gputrain.keeper.packages")
 _ENVIRONMENTS = ".packages"
+_INTERFACE = "GLOO_SOCKET_IFNAME"
 
 
 def stage(source: CodeSource, root: Path) -> Bundle:
@@ -170,9 +172,23 @@ def _complete(root: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The order with what only this machine and this moment know; its folders are made."""
     where = {contract.CHECKPOINT_DIR: "checkpoint_dir", contract.OUTPUT_DIR: "output_dir"}
     folders = {name: _make_dir(field, body[field]) for name, field in where.items() if body[field]}
-    nodes = [{**node, "env": {**node["env"], **folders}} for node in body["nodes"]]
+    nodes = [_placed({**node, "env": {**node["env"], **folders}}) for node in body["nodes"]]
     start = [sys.executable, *_required(root, body), *_BARE, _AGENT, _PACKAGES]
     return {**body, "nodes": nodes, "start": start, "created_at": folder.now(), "creator": _creator()}
+
+
+def _placed(node: dict[str, Any]) -> dict[str, Any]:
+    """The node at an address and interface that this machine has: macOS has one of each, by another name."""
+    env, address = dict(node["env"]), node["address"]
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            env[contract.LOCAL_ADDR] = address = "127.0.0.1"
+    names = [name for _, name in socket.if_nameindex()]
+    if env.get(_INTERFACE) == render.LOOPBACK not in names:
+        env[_INTERFACE] = next((name for name in names if name.startswith(render.LOOPBACK)), render.LOOPBACK)
+    return {**node, "address": address, "env": env}
 
 
 def _required(root: str, body: Mapping[str, Any]) -> list[str]:

@@ -134,6 +134,7 @@ def main() -> NoReturn:
         keeper.keep()
     except Withdrawn:
         processes.end_children()
+        board.clear(keeper.document["attempt"])
     except BaseException:  # the top of a process that nobody waits for: its end is told through the folder
         keeper.crashed()
         raise

@@ -10,7 +10,7 @@ import pytest
 
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
-from tests.unit.local.conftest import processes_of
+from tests.unit.local.conftest import SEEING, processes_of
 
 DUMP = """
 import json, os, sys
@@ -108,7 +108,7 @@ def test_the_jobs_secret_is_seen_by_its_agents_alone(road, script):
     for pid, line in processes_of(ref).items():
         assert token not in line
         if "train.py" in line and "entrypoint.__main__" not in line:
-            with open(f"/proc/{pid}/environ") as file:
+            with SEEING(), open(f"/proc/{pid}/environ") as file:
                 assert token not in file.read()
     assert token not in str(road.backend.observe(ref))
     road.backend.cancel(ref)

@@ -16,7 +16,7 @@ from gputrain.errors import PermissionDeniedError, ProviderError, SpecError
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from tests.road import Road
-from tests.unit.local.conftest import none_left, one_of, processes_of
+from tests.unit.local.conftest import SEEING, none_left, one_of, processes_of
 
 WAIT = """
 import signal, sys, time
@@ -120,7 +120,7 @@ def test_a_lost_agent_fails_the_job_and_names_its_node(road, script):
 
 def _agent_of_node(ref, node_rank):
     for pid, line in processes_of(ref).items():
-        with open(f"/proc/{pid}/environ", "rb") as file:
+        with SEEING(), open(f"/proc/{pid}/environ", "rb") as file:
             if AGENT in line and f"GPUTRAIN_NODE_RANK={node_rank}\0".encode() in file.read():
                 return pid
     raise AssertionError(processes_of(ref))

@@ -1,0 +1,197 @@
+"""What Linux does for a tree of processes, by other means where it does not: macOS.
+
+There a process that waits for the parent's end kills the children, signals are heard through a pipe, and
+`ps` tells which processes there are. Never imported where the kernel has calls of its own for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterable, List, NoReturn, Optional, Sequence, Set, Tuple
+
+_MOST_FILES = 4096
+"""Open files that a copy of this process closes; agents and supervisors have a few dozen."""
+
+
+class Leash:
+    """Children end with this process, however it ends: somebody who reads from it until then kills them."""
+
+    def __init__(self) -> None:
+        self._writer: Optional[int] = None
+
+    def bind(self, pid: int) -> None:
+        """From now on this child, which leads a session of its own, goes when we do."""
+        if self._writer is None:
+            self._writer = _start_holder()
+        os.write(self._writer, b"%d\n" % pid)
+
+    def loosen(self, pids: Iterable[int]) -> None:
+        """These have ended, and their numbers may be others' soon."""
+        for pid in pids if self._writer is not None else ():
+            os.write(self._writer, b"-%d\n" % pid)  # type: ignore[arg-type]  # it is there, see above
+
+
+LEASH = Leash()
+
+
+def _start_holder() -> int:
+    """The end of a pipe whose other end a process reads that is nobody's child."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            if os.fork():
+                os._exit(0)
+            _hold(reader)
+        os._exit(0)
+    os.close(reader)
+    os.waitpid(pid, 0)
+    return writer
+
+
+def _hold(reader: int) -> NoReturn:
+    """Wait for the end of whoever writes, and kill the sessions that it named and did not take back."""
+    os.setsid()
+    os.closerange(0, reader)
+    os.closerange(reader + 1, _MOST_FILES)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    named: Set[int] = set()
+    text = b""
+    while True:
+        data = os.read(reader, 4096)
+        if not data:
+            break
+        *lines, text = (text + data).split(b"\n")
+        for line in lines:
+            pid = int(line)
+            named = named | {pid} if pid > 0 else named - {-pid}
+    for pid in named:
+        kill_group(pid)
+    os._exit(0)
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL to the group that a process leads."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+class Ears:
+    """Signals that come are kept until they are asked for."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._reader, writer = os.pipe()
+        for end in (self._reader, writer):
+            os.set_blocking(end, False)
+        self._heard: Set[int] = set()
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, lambda *_: None)
+
+    def wait(self, seconds: float) -> Set[int]:
+        """The signals that came since the last call; sleeps so long where there was none."""
+        if not self._heard:
+            select.select([self._reader], [], [], seconds)
+            self._listen()
+        heard, self._heard = self._heard, set()
+        return heard
+
+    def _listen(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._heard.update(os.read(self._reader, 4096))
+
+    def forget_child(self) -> None:
+        """Pass over the end of a child that was waited for, so that nobody wakes up for it."""
+        self._listen()
+        self._heard.discard(signal.SIGCHLD)
+
+
+ears: Optional[Ears] = None
+"""Of a process that has signals wait."""
+
+
+def listen(numbers: Sequence[int]) -> None:
+    """Have these signals wait until `hear` asks for them."""
+    global ears  # a process has one set of signals
+    ears = Ears(numbers)
+
+
+def hear(seconds: float) -> Set[int]:
+    """As of `Ears.wait`, in a process that listens."""
+    assert ears is not None, "nobody listens"
+    return ears.wait(seconds)
+
+
+def children_of(parent: int) -> List[int]:
+    """The direct children of a process that are alive."""
+    return [pid for pid, above, state in _table() if above == parent and not state.startswith("Z")]
+
+
+def session_members(session: int) -> List[int]:
+    """The processes of a session that are alive."""
+    return [pid for pid, _, state in _table() if not state.startswith("Z") and _session_of(pid) == session]
+
+
+def usage_of(sessions: Sequence[int]) -> Tuple[int, int]:
+    """Clock ticks of CPU and pages of memory of all processes of some sessions, alive now."""
+    seconds = memory_kib = 0.0
+    for pid, time, rss in _told("pid", "time", "rss"):
+        if _session_of(int(pid)) in sessions:
+            seconds += seconds_of(time)
+            memory_kib += int(rss)
+    return int(seconds * os.sysconf("SC_CLK_TCK")), int(memory_kib * 1024) // os.sysconf("SC_PAGE_SIZE")
+
+
+def seconds_of(time: str) -> float:
+    """What `ps` writes of CPU time, in seconds.
+
+    >>> seconds_of("1-02:03:04"), seconds_of("3:04.25")
+    (93784.0, 184.25)
+    """
+    days, _, rest = time.rpartition("-")
+    total = 0.0
+    for part in rest.split(":"):
+        total = total * 60 + float(part)
+    return total + 86400.0 * int(days or 0)
+
+
+def program_of(pid: int) -> str:
+    """The name of the program that a process runs; empty where there is no such process."""
+    words = _ps("-p", str(pid), "-o", "comm=")
+    return os.path.basename(words.strip()).lstrip("-")
+
+
+def _table() -> List[Tuple[int, int, str]]:
+    """Number, parent and state of every process."""
+    return [(int(pid), int(parent), state) for pid, parent, state in _told("pid", "ppid", "stat")]
+
+
+def _told(*columns: str) -> List[List[str]]:
+    words = [word for column in columns for word in ("-o", column + "=")]
+    rows = (line.split() for line in _ps("-A", *words).splitlines())
+    return [row for row in rows if len(row) == len(columns)]
+
+
+def _session_of(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return os.getsid(pid)
+    return 0
+
+
+def _ps(*words: str) -> str:
+    """What it says, itself left out."""
+    with subprocess.Popen(["ps", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ps:  # POSIX's
+        assert ps.stdout is not None
+        said = ps.stdout.read().decode("utf-8", "replace")
+    if ears is not None:
+        ears.forget_child()
+    own = str(ps.pid)
+    return "\n".join(line for line in said.splitlines() if line.split()[:1] != [own])

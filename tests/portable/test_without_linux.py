@@ -1,0 +1,106 @@
+"""The laptop is often a Mac: client and `Local` where nothing is there that only Linux has.
+
+The tests are those of Linux. What only a real Mac can show stands in `docs/live-checklist.md`.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gputrain_emulator
+from tests.portable import interpreter
+
+ROOT = Path(__file__).parents[2]
+
+DETACHED = (
+    "tests/unit/local/test_local_faults.py::test_nothing_is_left_when_a_job_has_ended",
+    "tests/unit/local/test_local_faults.py::test_ranks_that_do_not_listen_are_killed_with_all_they_started",
+)
+"""What a rank has detached from its session comes home to its agent on Linux alone, and docs say so."""
+
+SUITES = {
+    "client": ("tests/unit/test_trainer.py", "tests/unit/test_job.py", "tests/unit/records"),
+    "contract": ("tests/contract", "-k", "local"),
+    "local": ("tests/unit/local", *(word for test in DETACHED for word in ("--deselect", test))),
+}
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory):
+    return interpreter.make(tmp_path_factory.mktemp("portable"))
+
+
+def test_the_interpreter_has_nothing_of_linux(python):
+    look = (
+        "import ctypes, fcntl, os, signal, socket\n"
+        "for module, name in ((fcntl, 'F_OFD_SETLK'), (os, 'sched_getaffinity'), (signal, 'sigtimedwait'),\n"
+        "                     (ctypes.CDLL(None), 'prctl'), (socket, 'TCP_KEEPIDLE')):\n"
+        "    assert not hasattr(module, name), name\n"
+        "assert not os.path.exists('/proc/self')\n"
+        "try:\n"
+        "    socket.socket().bind(('127.94.0.1', 0))\n"
+        "except OSError:\n"
+        "    print('gone')\n"
+    )
+    told = subprocess.run([python, "-I", "-S", "-c", look], capture_output=True, text=True, check=False)
+    assert (told.stdout, told.stderr) == ("gone\n", "")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_suites_hold_without_what_only_linux_has(python, suite):
+    words = [python, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", *SUITES[suite]]
+    told = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout[-6000:] + told.stderr[-2000:]
+    assert " passed" in told.stdout
+
+
+WINDOWS = """
+import os, signal, sys
+for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):
+    sys.modules[name] = None
+for module, names in (
+    (os, "fork geteuid getuid getpgid killpg setsid set_blocking O_NOFOLLOW O_CLOEXEC O_DIRECTORY sysconf"),
+    (signal, "SIGCHLD SIGHUP SIGQUIT SIGKILL pthread_sigmask sigtimedwait set_wakeup_fd"),
+):
+    for name in names.split():
+        if hasattr(module, name):
+            delattr(module, name)
+"""
+"""What Python has not on Windows: paths, processes and line ends stay those of this machine."""
+
+
+def test_local_is_refused_by_name_where_there_are_no_processes_of_unix():
+    told = _on_windows("from gputrain import Local\nLocal()\n")
+    assert "Local does not run on" in told.stderr
+    assert "WSL" in told.stderr
+
+
+@pytest.mark.parametrize("backend", ["vertex", "compute"])
+def test_the_clouds_work_from_a_client_without_them(tmp_path, backend):
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    with gputrain_emulator.start(wall_clock=True) as cloud:
+        cloud.add_bucket("my-bucket", location="us-central1")
+        here = {"ENDPOINT": cloud.endpoints.url, "PROJECT": cloud.project, "BACKENDS": backend}
+        here |= {"REGIONS": "us-central1", "BUCKET": "gs://my-bucket"}
+        env = {**os.environ, **{f"GPUTRAIN_{name}": value for name, value in here.items()}}
+        made = _cli(["submit", "train.py", "--gpu", "L4:1", "--detach"], tmp_path, env)
+        assert made.returncode == 0, made.stdout + made.stderr
+        name = re.search(r"\btrain-[a-z0-9-]+", made.stdout)[0]
+        for words in (["jobs"], ["show", name], ["cancel", name]):
+            told = _cli(words, tmp_path, env)
+            assert told.returncode == 0, told.stdout + told.stderr
+            assert name in told.stdout
+
+
+def _cli(words, folder, env):
+    return _on_windows(f"from gputrain.cli import main\nsys.exit(main({words!r}))\n", folder, env)
+
+
+def _on_windows(text, cwd=ROOT, env=None):
+    words = [sys.executable, "-c", WINDOWS + text]
+    return subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, check=False)
