@@ -77,7 +77,11 @@ def against_others(folder: str, script: str) -> Iterator[Measure]:
         "by hand": by_hand_s,
         "torchrun": lambda: cost_of([*torchrun, script, folder]).wall_s,
     }
-    took = alternated(runs, rounds=ROUNDS)
+    took = alternated(
+        runs, rounds=ROUNDS, least=2,
+        until=lambda took: took.ratio("Local", "by hand").is_clear_of(1.25)
+        and took.ratio("Local", "torchrun").is_clear_of(0.8),
+    )  # fmt: skip
     what = "submit to result of a 2-process all-reduce"
     yield took.ratio("Local", "by hand").measure(f"{what} / by hand", target=1.25, note=took.note)
     yield took.ratio("Local", "torchrun").measure(f"{what} / torchrun", target=0.8, note=took.note)

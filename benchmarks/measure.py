@@ -65,6 +65,10 @@ class Spread:
         found = cls.of(figures)
         return cls(value=found.value / per, low=min(figures) / per, high=found.high / per)
 
+    def is_clear_of(self, target: float) -> bool:
+        """Whether all of it lies a tenth below the target, or a tenth above."""
+        return self.high < 0.9 * target or self.low > 1.1 * target
+
     def measure(self, what: str, *, target: float, unit: str = "x", note: str = "") -> Measure:
         """This, held against a target."""
         return Measure(what=what, target=target, unit=unit, note=note, **attrs.asdict(self))
@@ -86,10 +90,28 @@ class Rounds:
         return ", ".join(f"{name} {statistics.median(took):.3g} s" for name, took in self.figures.items())
 
 
-def alternated(runs: Mapping[str, Callable[[], float]], *, rounds: int = 5, warm_up: int = 1) -> Rounds:
-    """Each run's own figures over rounds that take turns in being first (a b c, c b a, ...)."""
+def alternated(
+    runs: Mapping[str, Callable[[], float]],
+    *,
+    rounds: int = 5,
+    least: int = 3,
+    warm_up: int = 1,
+    most_s: float = 30.0,
+    until: Callable[[Rounds], bool] = lambda _: False,
+) -> Rounds:
+    """Each run's own figures over rounds that take turns in being first (a b c, c b a, ...).
+
+    Args:
+        rounds, least: so many at most, and at least.
+        warm_up: rounds before them that count for nothing.
+        most_s: no round is begun after so many seconds, once there are the least.
+        until: ends them where the figures so far are clear; asked once there are the least.
+    """
     figures: dict[str, list[float]] = {name: [] for name in runs}
+    began = time.monotonic()
     for number in range(warm_up + rounds):
+        if number - warm_up >= least and (time.monotonic() - began > most_s or until(Rounds(figures))):
+            break
         for name in runs if number % 2 else reversed(runs):
             figure = runs[name]()
             if number >= warm_up:
