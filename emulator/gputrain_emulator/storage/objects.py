@@ -93,20 +93,11 @@ class Objects:
             if shelf.bucket.fields.get("defaultEventBasedHold"):
                 kept.setdefault("eventBasedHold", True)
             new = Stored(
-                bucket=bucket,
-                name=name,
-                generation=self.buckets.generation(),
-                metageneration=1,
-                content=content,
-                fields=MappingProxyType(kept),
-                created=now,
-                updated=now,
-                class_updated=now,
-                retained_from=now,
-                storage_class=named,
-                components=components,
-                writer=writer,
-            )
+                bucket=bucket, name=name, generation=self.buckets.generation(), metageneration=1,
+                content=content, fields=MappingProxyType(kept), storage_class=named,
+                created=now, updated=now, class_updated=now, retained_from=now,
+                components=components, writer=writer,
+            )  # fmt: skip
             if old is not None:
                 shelf.retire(old, now)
             shelf.put(new)

@@ -43,10 +43,8 @@ def object_resource(
         if stored.content.md5:
             resource["md5Hash"] = stored.content.md5
     if stored.writer.key_sha256:
-        resource["customerEncryption"] = {
-            "encryptionAlgorithm": ALGORITHM,
-            "keySha256": stored.writer.key_sha256,
-        }
+        key = {"encryptionAlgorithm": ALGORITHM, "keySha256": stored.writer.key_sha256}
+        resource["customerEncryption"] = key
     if stored.components:
         resource["componentCount"] = stored.components
     if stored.deleted is not None:

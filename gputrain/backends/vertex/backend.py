@@ -75,29 +75,16 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     @refusing(ROWS)
     def __init__(
-        self,
-        project: str,
-        region: str | None = None,
-        *,
-        regions: Sequence[str] | None = None,
-        bucket: str | None = None,
-        image_repository: str | None = None,
-        service_account: str | None = None,
-        network: str | None = None,
-        network_attachment: str | None = None,
-        tensorboard: str | None = None,
-        persistent_resource: str | None = None,
-        kms_key: str | None = None,
-        disk_gib: int = 100,
-        disk_type: str | None = None,
-        reduction_server: ReductionServer | None = None,
-        transport: str | Transport = Transport.REST,
-        endpoints: Any = None,
-        credentials: Any = None,
-        progress: Progress | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+        self, project: str, region: str | None = None, *,
+        regions: Sequence[str] | None = None, bucket: str | None = None,
+        image_repository: str | None = None, service_account: str | None = None,
+        network: str | None = None, network_attachment: str | None = None,
+        tensorboard: str | None = None, persistent_resource: str | None = None, kms_key: str | None = None,
+        disk_gib: int = 100, disk_type: str | None = None,
+        reduction_server: ReductionServer | None = None, transport: str | Transport = Transport.REST,
+        endpoints: Any = None, credentials: Any = None, progress: Progress | None = None,
+        sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         settings = read_settings(
             project=project, region=region, regions=regions, bucket=bucket,
             image_repository=image_repository, service_account=service_account,
@@ -112,12 +99,10 @@ class VertexAI(GoogleBackend[VertexSettings]):
         self._outcome = JobEnds(access, self._locks)
         self._lock = threading.Lock()
         self._whereabouts = Whereabouts(self._jobs, settings.regions, self._locks.holder)
-        self._recorder = None
-        if settings.bucket is not None:
-            board, places, locks = BucketBoard(access, settings.bucket), self._whereabouts, self._locks
-            self._recorder = CustomJobRecorder(
-                settings=settings, board=board, whereabouts=places, locks=locks
-            )
+        self._recorder = None if settings.bucket is None else CustomJobRecorder(
+            settings=settings, board=BucketBoard(access, settings.bucket),
+            whereabouts=self._whereabouts, locks=self._locks,
+        )  # fmt: skip
         self._moved: Shared[str, SeenJob] = Shared(fresh_s=MOVED_S, now=now)
         self._watches: dict[str, RegionWatch] = {}
         self._turns = Pace(each_s=logs.CALL_S, now=now)
