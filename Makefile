@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 
 ORDINARY := not soak and not frameworks
 
-.PHONY: demo test check lint types engine bench dist lock site soak test-frameworks clean
+.PHONY: demo test check lint types engine bench dist lock site mutants soak test-frameworks clean
 
 demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill it, resume it
 	$(PYTHON) examples/demo.py
@@ -40,6 +40,9 @@ dist: $(VENV)/installed  ## the wheels of a release, and the bill of materials t
 site: .venv-site/installed  ## the docs as a searchable site, in site/; a warning is an error
 	.venv-site/bin/python -m sphinx -q -W --keep-going -b html docs site
 
+mutants: .venv-mutants/installed $(VENV)/installed  ## how many mutants the unit tests catch; FOLDERS=planning SAMPLE=25
+	.venv-mutants/bin/python tests/mutants/run.py $(FOLDERS) --sample $(or $(SAMPLE),25)
+
 lock:  ## the locks anew, from PyPI
 	locks/lock
 
@@ -63,10 +66,15 @@ $(VENV)/installed: pyproject.toml emulator/pyproject.toml $(LOCKS)
 	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check lightning accelerate
 	touch $@
 
+.venv-mutants/installed:
+	python3 -m venv .venv-mutants
+	.venv-mutants/bin/python -m pip install --quiet --disable-pip-version-check 'cosmic-ray>=8.4'
+	touch $@
+
 .venv-site/installed: pyproject.toml
 	python3 -m venv .venv-site
 	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-frameworks .venv-site build dist site demo-output
+	rm -rf $(VENV) .venv-frameworks .venv-site .venv-mutants build dist site demo-output

@@ -107,6 +107,12 @@ def _watched(job: Job, options: argparse.Namespace, timeout: str | None = None) 
     return Exit.OK
 
 
+def _map(options: argparse.Namespace) -> Exit:
+    from gputrain.cli import points
+
+    return points.run(_trainer(options), _spec(options), options)
+
+
 def _wait(options: argparse.Namespace) -> Exit:
     return _watched(_job(options), options, options.timeout)
 
@@ -280,6 +286,7 @@ _COMMANDS = {
     "plan": _plan,
     "doctor": _doctor,
     "submit": _submit,
+    "map": _map,
     "jobs": _jobs,
     "show": _show_job,
     "wait": _wait,

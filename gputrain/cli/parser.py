@@ -62,6 +62,7 @@ FLAGS: Mapping[str, str] = {
     "service_account": "--service-account",
     "idempotency_key": "--idempotency-key", "script": "", "job": "", "module": "-m",
     "command": "--", "args": "--",
+    "grid": "--grid", "over": "--grid", "max_parallel": "--max-parallel",
     "grep": "--grep", "rank": "--rank", "tail": "--tail", "since": "--since", "timeout": "--timeout",
 }  # fmt: skip
 """How a command line says what Python calls so; a script is a word without a flag."""
@@ -96,6 +97,10 @@ COMMANDS: Mapping[str, tuple[str, str, tuple[Row, ...]]] = {
     "doctor": ("look at all that jobs need, or this one, and say what mends it", "script", (_KEY,)),
     "submit": ("start a job and show its log until it ends", "script", (
         ("--detach", "", "return as soon as it is made", bool), _KEY,
+    )),
+    "map": ("one job a point of a grid; the same words again go on where it was", "script", (
+        ("--grid", "NAME=VALUE,VALUE", "values of a name, which the script gets as --NAME; repeat it", list),
+        ("--max-parallel", "N", "jobs at a time", int),
     )),
     "jobs": ("jobs that exist, newest first", "", (
         ("--name", "PREFIX", "those whose name starts with it", str),

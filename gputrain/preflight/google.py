@@ -46,6 +46,27 @@ NEEDS: tuple[Need, ...] = (
 
 Source of the roles: Google's IAM reference by general knowledge, not re-read.
 """
+_WRITER, _BUILDER = "roles/artifactregistry.writer", "roles/cloudbuild.builds.editor"
+BUILDS: tuple[Need, ...] = (
+    Need(permission="artifactregistry.repositories.get", call="see that the repository is there",
+         role=_WRITER),
+    Need(permission="artifactregistry.repositories.create", call="make it",
+         role="roles/artifactregistry.admin", only_with="`--create-repository`"),
+    Need(permission="artifactregistry.repositories.downloadArtifacts", call="see whether an image is there",
+         role=_WRITER),
+    Need(permission="artifactregistry.repositories.uploadArtifacts", call="push what docker or podman built",
+         role=_WRITER, only_with="a builder of this machine"),
+    Need(permission="cloudbuild.builds.create", call="build it there", role=_BUILDER),
+    Need(permission="cloudbuild.builds.get", call="see how the build goes", role=_BUILDER),
+    Need(permission="cloudbuild.builds.list", call="see whether it is built already", role=_BUILDER),
+    Need(permission="cloudbuild.builds.update", call="stop a build that was interrupted", role=_BUILDER),
+    Need(permission="storage.objects.create", call="send what goes into it", role=_OBJECTS, on=On.BUCKET),
+    Need(permission="storage.objects.get", call="read the build's log", role=_OBJECTS, on=On.BUCKET),
+)  # fmt: skip
+"""What building an `Image` needs, beyond running jobs; the account of the builds pushes by itself.
+
+Source of the roles: Google's IAM reference by general knowledge, not re-read.
+"""
 QUOTAS = Need(
     permission="cloudquotas.quotas.get",
     call="tell the quotas of H100 and newer",
@@ -168,8 +189,13 @@ def image(access: Access, name: str, shapes: Sequence[Shape]) -> tuple[Question,
     """
     return (
         Question(subject=f"image {name}", ask=lambda: _fits(name, shapes)),
-        Question(subject=f"image {name} in its registry", ask=lambda: _is_there(access, name, shapes)),
+        Question(subject=in_registry(name), ask=lambda: _is_there(access, name, shapes)),
     )
+
+
+def in_registry(name: str) -> str:
+    """What the check is about that looks for an image."""
+    return f"image {name} in its registry"
 
 
 def _fits(name: str, shapes: Sequence[Shape]) -> Iterator[Check]:

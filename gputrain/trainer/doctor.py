@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import attrs
+
 from gputrain import fields
 from gputrain.backends.base import Backend, Preflights, TellsQuotas
 from gputrain.catalog import ProvisioningModel
@@ -13,14 +15,16 @@ from gputrain.fields import FaultCollector, Field
 from gputrain.planning import Candidate, Supply, Wanted, candidates
 from gputrain.planning.offers import unknown_gpu
 from gputrain.preflight import Check, Checks, Finding
+from gputrain.preflight.google import in_registry
 from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
 
 
-def examined(backends: Iterable[Backend], spec: TrainingSpec | None, job_id: str) -> Checks:
+def examined(backends: Iterable[Backend], spec: TrainingSpec | None, job_id: str, note: str = "") -> Checks:
     """What each backend finds, side by side.
 
+    ``note`` is what is to be known of an image that is yet to be built.
     With a spec, a backend that cannot run it is a fault only where no other can, and is asked nothing else.
     """
     listed = tuple(backends)
@@ -33,7 +37,15 @@ def examined(backends: Iterable[Backend], spec: TrainingSpec | None, job_id: str
         if places:
             asks.append(partial(_preflight, backend, spec, places, job_id))
         asks.append(partial(_fits, spec, backend.name, wanted))
-    return _all(asks)
+    seen = _all(asks)
+    return _yet_to_be_built(seen, spec.image_name, note) if note else seen
+
+
+def _yet_to_be_built(seen: Checks, image: str | None, note: str) -> Checks:
+    """The checks, of an image that is no fault for not being in its registry: a submit builds it."""
+    subject = in_registry(image or "")
+    fine = [attrs.evolve(one, finding=Finding.OK, why=note, fix="") for one in seen if one.subject == subject]
+    return Checks(checks=[*fine, *(one for one in seen if one.subject != subject)])
 
 
 def _all(asks: Sequence[Callable[[], Iterable[Check]]]) -> Checks:

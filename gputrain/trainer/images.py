@@ -18,6 +18,7 @@ from gputrain.spec import Image, TrainingSpec
 
 if TYPE_CHECKING:
     from gputrain.images import BuiltImage, Told
+    from gputrain.spec.typed import FilePath
 
 log = logging.getLogger("gputrain")
 
@@ -44,7 +45,7 @@ def named(backends: Mapping[str, Backend], spec: TrainingSpec) -> tuple[Training
 
 def built(
     backends: Mapping[str, Backend],
-    image: Image,
+    image: Image | FilePath,
     *,
     told: Told | None = None,
     create_repository: bool = False,
@@ -55,6 +56,7 @@ def built(
         SpecError: no backend does.
         RequestError: the build failed.
     """
+    image = image if isinstance(image, Image) else Image(dockerfile=image)
     for backend in backends.values():
         if isinstance(backend, BuildsImages):
             return backend.works.build(image, told=told or log.info, create_repository=create_repository)

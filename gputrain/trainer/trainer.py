@@ -16,7 +16,7 @@ from gputrain.job.watcher import StopEvent
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id
-from gputrain.spec.typed import Model, SpecFields
+from gputrain.spec.typed import FilePath, Model, SpecFields
 from gputrain.trainer.choice import chosen, spec_asked
 from gputrain.trainer.doctor import read as read_quotas
 from gputrain.trainer.found import JobList, Roll, wanted
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from gputrain.preflight import Checks
     from gputrain.spec import Image
     from gputrain.view import ProgressWord
-
 
 log = logging.getLogger("gputrain")
 
@@ -100,8 +99,8 @@ class Trainer(Maps):
 
         if entry is None and not fields:
             return examined(self._backends.values(), None, "")
-        spec, _ = named(self._backends, spec_asked(entry, fields))
-        return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key))
+        spec, note = named(self._backends, spec_asked(entry, fields))
+        return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key), note)
 
     def quotas(
         self,
@@ -130,13 +129,16 @@ class Trainer(Maps):
             provisioning_model=provisioning_model, region=region,
         )  # fmt: skip
 
-    def build(self, image: Image, *, told: Told | None = None, create_repository: bool = False) -> BuiltImage:
+    def build(
+        self, image: Image | FilePath, *, told: Told | None = None, create_repository: bool = False
+    ) -> BuiltImage:
         """Build and push an image, unless it is there; `submit` does so by itself.
 
         It is kept where the first backend with a place for images says; ``built.reference`` is its name by
         digest. A build goes on where this process ends, and the next call watches it.
 
         Args:
+            image: as a spec's; a path is that of a Dockerfile.
             told: takes each line that the build writes; the log of ``gputrain`` unless said.
             create_repository: make the repository where there is none.
 

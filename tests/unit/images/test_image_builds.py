@@ -4,9 +4,11 @@ import re
 
 import pytest
 
-from gputrain import Image, PermissionDeniedError, RequestError, SpecError
+from gputrain import Image, PermissionDeniedError, RequestError, SpecError, Trainer, VertexAI
 from gputrain.gcp import MissingError
 from gputrain.images import ImageHome
+from gputrain.preflight.google import BUILDS
+from gputrain.preflight.project import On
 from gputrain_emulator.builds import Builds
 
 BASE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
@@ -110,3 +112,32 @@ def test_a_bucket_of_somebody_else_gets_nothing(cloud, trainer):
 def test_other_places_are_no_repositories(text):
     with pytest.raises(ValueError, match="Artifact Registry"):
         ImageHome.parse(text)
+
+
+def test_an_image_that_is_yet_to_be_built_is_no_fault_of_its_registry(trainer, context, script):
+    trainer.build(Image(base="a:1"), create_repository=True)
+    checks = trainer.doctor(script, gpu="L4:1", image=context / "Dockerfile")
+    (told,) = [one for one in checks if one.subject.endswith("in its registry")]
+    assert (told.finding.value, told.fix) == ("ok", "")
+    assert "would be built" in told.why
+
+
+NEEDED = [one.permission for one in BUILDS if one.on is On.PROJECT and not one.only_with]
+
+
+@pytest.mark.parametrize("missing", ["", *(one for one in NEEDED if "Artifacts" not in one)])
+def test_a_build_needs_what_the_page_of_permissions_says(cloud, context, missing):
+    """Whoever may pull is asked by the registry itself, which the emulator leaves open."""
+    where = {"regions": ["us-central1"], "bucket": "gs://my-bucket", "endpoints": cloud.endpoints}
+    clock = {"sleep": cloud.clock.advance, "now": cloud.clock.now}
+    owner = VertexAI("my-project", **where, **clock, credentials=cloud.credentials)
+    Trainer(owner).build(Image(base="a:1"), create_repository=True)
+    objects = {f"storage.objects.{verb}" for verb in ("create", "get", "delete")}
+    on_bucket = {*objects, "storage.buckets.list"}
+    caller = cloud.caller("me@example.com", {*NEEDED, *on_bucket} - {missing})
+    trainer = Trainer(VertexAI("my-project", **where, **clock, credentials=cloud.credentials_of(caller)))
+    if missing in ("", "cloudbuild.builds.update"):  # only after Ctrl-C
+        assert trainer.build(context / "Dockerfile").digest
+    else:
+        with pytest.raises(PermissionDeniedError, match=missing):
+            trainer.build(context / "Dockerfile")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from gputrain.preflight.google import BUILDS
 from gputrain.preflight.project import Need, On
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "permissions.md"
@@ -47,7 +48,23 @@ def written():
         parts += [role_file(table(kind), f"gputrain on {title}").rstrip(), "```", ""]
         command = f"gcloud iam roles create {role} --project $PROJECT --file {role}.yaml"
         parts += ["```sh", command, "```", ""]
-    return "\n".join(parts)
+    return "\n".join([*parts, images()])
+
+
+def images():
+    """Of those who build images, beside one of the above."""
+    rows = []
+    for one in BUILDS:
+        only = f", only with {one.only_with}" if one.only_with else ""
+        rows.append(f"| `{one.permission}` | {one.on.value} | {one.call}{only} |")
+    file = role_file(BUILDS, "gputrain builds images").rstrip()
+    command = "gcloud iam roles create gputrainImages --project $PROJECT --file gputrainImages.yaml"
+    return "\n".join([
+        "## Images\n", "Only where [gputrain builds them](../howto/images.md), beside one of the above.\n",
+        "| permission | granted on | it is needed to |", "|---|---|---|", *rows,
+        "\nAs a custom role, in a file `gputrainImages.yaml`:\n", "```yaml", file, "```", "",
+        "```sh", command, "```", "",
+    ])  # fmt: skip
 
 
 if __name__ == "__main__":
