@@ -76,6 +76,8 @@ class Observation:
     """0 for the first start, one more with each restart."""
     ran_before_s: float = 0.0
     """How long the attempts before this one ran."""
+    spent_before_usd: float = 0.0
+    """What they cost, at their dated prices: an attempt may have fewer nodes, or another place."""
     ran_s: float = 0.0
     """How long this attempt has run, once it is over: what it took of the time limit."""
     ask: str = ""

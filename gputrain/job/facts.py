@@ -51,6 +51,8 @@ class Facts(Shown):
         self._going = going
         self.now = now
         self._asked = AskedFor(going.record)
+        self._was_moved = False
+        """Whether another process has started it again, so that the record knows more than this handle."""
         self._state = State.QUEUED
         self._lock = threading.Lock()
         self._seen = self._told = Observation()  # as it is shown, and as the backend told it
@@ -96,12 +98,14 @@ class Facts(Shown):
     @property
     def candidate(self) -> Candidate | None:
         """Where it was placed last; None where no record is kept, and another process placed it."""
-        return self._candidate or self._asked.candidate
+        asked = self._asked.candidate if self._was_moved else None
+        return asked or self._candidate or self._asked.candidate
 
     @property
     def attempts(self) -> Ledger:
         """The ledger: every place that was tried, oldest first, and what it answered."""
-        return self._attempts or self._asked.attempts
+        asked = self._asked.attempts if self._was_moved else None
+        return asked or self._attempts or self._asked.attempts
 
     @property
     def started_at(self) -> datetime | None:
@@ -165,7 +169,8 @@ class Facts(Shown):
         """US dollars spent so far, at the dated price of the plan; None: unknown."""
         if self.candidate is None or self.candidate.price_usd_h is None:
             return None
-        return self.candidate.price_usd_h * (self.duration or timedelta(0)).total_seconds() / 3600
+        now_s = (self.duration or timedelta(0)).total_seconds() - self._seen.ran_before_s
+        return self._seen.spent_before_usd + self.candidate.price_usd_h * max(0.0, now_s) / 3600
 
     @property
     def table(self) -> Table:
@@ -196,6 +201,7 @@ class Facts(Shown):
         """Write into the ledger that the job is elsewhere than it was, whoever moved it."""
         if seen.place != self._seen.place or seen.attempt != self._seen.attempt:
             self._asked = AskedFor(self._going.record)
+            self._was_moved = self._was_moved or self._seen.state is not None
         left = self._candidate
         if left is None or seen.place in ("", left.place):
             return
@@ -217,6 +223,7 @@ class Facts(Shown):
         with self._lock:
             self.ref, self._backend = placed.ref, placed.backend
             self._candidate, self._asked = placed.candidate, AskedFor(self._going.record)
+            self._was_moved = False
             self._state, self._seen, self._told = State.QUEUED, Observation(), Observation()
         log.warning("it goes on as %s", self.uri)
         return True

@@ -249,7 +249,7 @@ def ways_on(record: Record, spec: TrainingSpec, supplies: Sequence[Supply]) -> t
     sizes = {spec.num_nodes, *(spec.num_nodes - (1 << step) for step in range(10)), least}
     found: list[Candidate] = []
     for nodes in sorted((one for one in sizes if one >= least), reverse=True):
-        size = spec.replace(num_nodes=nodes, min_nodes=None)
+        size = spec.replace(num_nodes=nodes)
         some = in_order(candidates(size, supplies).candidates, record.ways)
         found += [attrs.evolve(one, missing_nodes=spec.num_nodes - nodes) for one in some]
     return tuple(found)

@@ -253,7 +253,8 @@ class Restart:
         told = following.told
         if last.answer == MADE and placed is not None and placed.candidate is not None:
             told += " elsewhere" if placed.candidate.place != one.place else " there"
-            told += f", with {placed.candidate.num_nodes} nodes" * bool(placed.candidate.missing_nodes)
+            fewer, missing = placed.candidate.num_nodes, placed.candidate.missing_nodes
+            told += f", with {fewer} of {fewer + missing} nodes" * bool(missing)
         outcome = _LATE.get(last.answer, Outcome.NO_ROOM)
         return (
             Attempt(candidate=one, at=self._around.now(), outcome=outcome, answer=told, scope=Scope.REGION),

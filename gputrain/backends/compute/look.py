@@ -253,6 +253,7 @@ def _observation(record: Record, nodes: tuple[VmReport, ...], **seen: Any) -> Ob
         started_at=min(_moments(nodes, RUNNING), default=None),
         attempt=record.attempt,
         ran_before_s=record.used_s,
+        spent_before_usd=record.used_usd,
         place=last.way.place if last else "",
         ask=last.nonce if last else "",
         raw={

@@ -95,6 +95,12 @@ LIMITS = (
         fix="leave provisioning_model out",
     ),
     Limit(
+        field="min_nodes",
+        asks=lambda spec: spec.min_nodes not in (None, spec.num_nodes),
+        why="a node that is lost on this machine has room to start again",
+        fix="leave min_nodes out: max_restarts starts all of them again",
+    ),
+    Limit(
         field="secrets",
         asks=lambda spec: bool(spec.secrets),
         why="references to Secret Manager are resolved on Google Cloud only",

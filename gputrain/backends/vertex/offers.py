@@ -83,6 +83,12 @@ LIMITS = (
         fix=f"max_restarts={MOST_RESTARTS}",
     ),
     Limit(
+        field="min_nodes",
+        asks=lambda spec: spec.min_nodes not in (None, spec.num_nodes),
+        why="Vertex AI starts all nodes of a job again, or none",
+        fix="leave min_nodes out, or use ComputeEngine",
+    ),
+    Limit(
         field="env",
         asks=lambda spec: len(spec.env) + len(spec.secrets) > _ENV_MOST,
         why="a container takes 100 variables, some of which are not yours",

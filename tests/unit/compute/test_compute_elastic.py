@@ -50,11 +50,32 @@ def test_it_goes_on_with_as_many_as_there_is_room_for(cloud, make, reclaimed):
     assert names(cloud) == ["bert-1-1-0", "bert-1-1-1"]
     assert job.candidate.num_nodes == 2
     assert job.candidate.price_usd_h == pytest.approx(whole.price_usd_h * 2 / 3)
-    assert any("with 2 nodes" in one.answer for one in job.attempts)
+    assert any("with 2 of 3 nodes" in one.answer for one in job.attempts)
     other = Trainer(make()).attach(ref.uri)
     other.refresh()
     assert (other.candidate.num_nodes, other.attempt) == (2, 1)
     assert other.attempts[0].candidate.num_nodes == 3
+
+
+def test_a_handle_knows_the_nodes_and_the_cost_of_a_gang_that_another_process_made_smaller(
+    cloud, make, code, reclaimed
+):
+    ref = reclaimed(2, min_nodes=1)
+    handle = Trainer(make()).attach(ref.uri)
+    whole = handle.candidate.price_usd_h
+    handle._candidate, handle._attempts = handle.candidate, handle.attempts  # as of who submitted it
+    handle.refresh()
+    assert supervised(make(), ref)
+    cloud.clock.advance(600)
+    handle.refresh()
+    assert handle.candidate.num_nodes == 2
+    assert handle.candidate.price_usd_h == pytest.approx(whole * 2 / 3)
+    other = Trainer(make()).attach(ref.uri)
+    other.refresh()
+    assert handle.cost_usd == pytest.approx(other.cost_usd)
+    before = other._seen
+    assert before.spent_before_usd == pytest.approx(before.ran_before_s / 3600 * whole)
+    assert handle.attempts == other.attempts
 
 
 def test_with_room_for_all_it_is_whole_again(cloud, make, reclaimed):

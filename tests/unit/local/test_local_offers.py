@@ -13,6 +13,7 @@ ASKED = [
     ("machine_type", {"machine_type": "a3-highgpu-8g"}),
     ("provisioning_model", {"provisioning_model": "spot"}),
     ("secrets", {"secrets": {"WANDB": SECRET}}),
+    ("min_nodes", {"num_nodes": 2, "min_nodes": 1, "max_restarts": 1}),
     ("env['CUDA_VISIBLE_DEVICES']", {"env": {"CUDA_VISIBLE_DEVICES": "0"}}),
     ("checkpoint_dir", {"checkpoint_dir": "gs://bucket/checkpoints"}),
     ("output_dir", {"output_dir": "gs://bucket/output"}),
