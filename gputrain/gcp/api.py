@@ -146,7 +146,8 @@ class Access:
         key = (kind, address, transport)
         with self._made.lock:
             if key not in self._made.clients:
-                self._made.clients[key] = make(kind, address, transport, self.locked_credentials())
+                credentials, beside = self.locked_credentials(), self._session()
+                self._made.clients[key] = make(kind, address, transport, credentials, beside=beside)
             found: T = self._made.clients[key]
             return found
 

@@ -109,11 +109,12 @@ def locked(credentials: Any) -> LockedCredentials:
     return LockedCredentials(credentials)
 
 
-def make(kind: Any, address: str, transport: str, credentials: Any) -> Any:
+def make(kind: Any, address: str, transport: str, credentials: Any, *, beside: Any) -> Any:
     """A client of a class of google.cloud's, for one address.
 
     Args:
         transport: ``rest``, or ``grpc`` where the class has it.
+        beside: the session that it shares its connections with.
     """
     if transport == "grpc" and is_channel_here(address):
         channel = _channel_of_this_machine(address, credentials)
@@ -122,7 +123,7 @@ def make(kind: Any, address: str, transport: str, credentials: Any) -> Any:
     made = kind(credentials=credentials, transport=transport, client_options=options)
     if transport == "rest":
         session = made.transport._session  # they give no other way to it (google-api-core 2.44, 2026-11-22)
-        guard(session)
+        guard(session, beside=beside)
         session.hooks["response"].append(_check)
     return made
 

@@ -102,11 +102,16 @@ def token_request() -> Any:
     return Request(session)
 
 
-def guard(session: Any) -> None:
-    """Make a session of `requests` send our token only, only where it was meant to go, and end in time."""
+def guard(session: Any, *, beside: Any = None) -> None:
+    """Make a session of `requests` send our token only, only where it was meant to go, and end in time.
+
+    Args:
+        beside: a session that this one shares its connections with.
+    """
     session.auth = _as_it_is  # none at all would make requests look into .netrc, and replace our token
     session.max_redirects = 0  # the first one raises, with its answer
-    adapter = _Adapter(pool_maxsize=64)  # as many connections as threads, each kept open
+    # as many connections as threads, each kept open
+    adapter = _Adapter(pool_maxsize=64) if beside is None else beside.get_adapter("https://")
     session.mount("https://", adapter)
     session.mount("http://", adapter)
 

@@ -30,6 +30,14 @@ def test_a_client_is_made_once_for_all_threads(serve):
     assert len(clients) == 1
 
 
+def test_a_service_is_spoken_to_on_one_connection_by_clients_and_by_ourselves(serve):
+    server, access = serve(well), Access(project="p", credentials=Token("ours"))
+    for _ in range(3):
+        look(access, server)
+        access.get(server.url, action="look", policy=ONCE)
+    assert len(server.connections) == 1
+
+
 def test_a_login_in_netrc_does_not_take_the_place_of_a_clients_token(serve, tmp_path, monkeypatch):
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password else\n")
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
