@@ -14,8 +14,7 @@ from gputrain.backends.base import Backend, Bundle, JobRef
 from gputrain.backends.results import MOST_BYTES, AsksForStacks, node_of, read_standings
 from gputrain.catalog import ANY_RESERVATION, Service, Shape
 from gputrain.entrypoint import contract
-from gputrain.errors import Fault, SpecError
-from gputrain.fields import Field, matching
+from gputrain.fields import Field, matching, refused
 from gputrain.gcp import Access, Api, Objects, reservations
 from gputrain.gcp.shared import Found
 from gputrain.images import ImageHome, Works
@@ -66,9 +65,8 @@ class GoogleSettings:
     def code_bucket(self) -> BucketPrefix:
         """The bucket, which a submit needs. SpecError where none was named."""
         if self.bucket is None:
-            fix = "VertexAI(..., bucket='gs://my-bucket')"
-            fault = Fault(field="bucket", value="None", allowed="a bucket of your project", fix=fix)
-            raise SpecError(f"code travels through a bucket, and none is named: {fault}", faults=(fault,))
+            what, fix = "code travels through a bucket, and none is named", "bucket='gs://my-bucket'"
+            raise refused("bucket", None, "a bucket of your project", fix, what=what)
         return self.bucket
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Attaches, Backend, JobRef
 from gputrain.errors import Fault, GputrainError, SpecError
+from gputrain.fields import refused
 from gputrain.secrets import redact
 
 GROUP = "gputrain.backends"
@@ -108,8 +109,9 @@ def _absent(name: str) -> SpecError:
     if not known:
         fix = "install gputrain itself: pip install gputrain; its own backends are entry points, too"
     there = ", ".join(known) or "none"
-    fault = Fault(field="backend", value=repr(name), allowed=f"one that is installed: {there}", fix=fix)
-    return SpecError(f"no backend is called {name!r} here: {fault}", faults=(fault,))
+    return refused(
+        "backend", name, f"one that is installed: {there}", fix, what=f"no backend is called {name!r} here"
+    )
 
 
 def _refused(name: str, why: str, fix: str) -> SpecError:

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.secrets import redact
 
 _ADDRESS = re.compile(
@@ -96,8 +96,7 @@ def check_address(name: str, address: str) -> None:
         return
     allowed = "host:port" if is_channel else "https://host, or http://127.0.0.1:port"
     fix = f"write {allowed}, and no login: tokens are sent there"
-    fault = Fault(field=f"endpoints.{name}", value=repr(redact(address)[:80]), allowed=allowed, fix=fix)
-    raise SpecError(str(fault), faults=(fault,))
+    raise refused(f"endpoints.{name}", redact(address)[:80], allowed, fix)
 
 
 @lru_cache(maxsize=64)  # asked before each call, of the few addresses that there are
@@ -180,13 +179,12 @@ def reach(url: str) -> dict[str, Any]:
     """
     address = _here(url)
     if address is None:
-        fault = Fault(
-            field="endpoint",
-            value=repr(url),
-            allowed="an emulator on this machine",
-            fix="http://127.0.0.1:18080, where `python -m gputrain.emulator --port 18080` serves",
+        raise refused(
+            "endpoint",
+            url,
+            "an emulator on this machine",
+            "http://127.0.0.1:18080, where `python -m gputrain.emulator --port 18080` serves",
         )
-        raise SpecError(f"{fault}", faults=(fault,))
     from google.auth.credentials import AnonymousCredentials
 
     addresses = {api.value: address.text for api in Api if api is not Api.AIPLATFORM_GRPC}

@@ -13,7 +13,8 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from gputrain.errors import Fault, RequestError, SpecError
+from gputrain.errors import RequestError
+from gputrain.fields import refused
 from gputrain.gcp import Access
 from gputrain.images.recipe import DOCKERFILE, Recipe
 
@@ -34,8 +35,7 @@ def run(access: Access, program: str, recipe: Recipe, name: str, told: Callable[
     found = shutil.which(program)
     if found is None:
         fix = f"install {program}, or leave builder out: Cloud Build needs nothing here"
-        fault = Fault(field="builder", value=repr(program), allowed="a program of this machine", fix=fix)
-        raise SpecError(f"the image cannot be built: {fault}", faults=(fault,))
+        raise refused("builder", program, "a program of this machine", fix, what="the image cannot be built")
     platform = "linux/arm64" if "arm64" in name or "aarch64" in name else "linux/amd64"
     with tempfile.TemporaryDirectory(prefix="gputrain-image-") as folder:
         with tarfile.open(fileobj=io.BytesIO(recipe.archive.data)) as tar:

@@ -8,7 +8,8 @@ import tempfile
 
 import attrs
 
-from gputrain.errors import Fault, SpecError
+from gputrain.errors import SpecError
+from gputrain.fields import refused
 from gputrain.spec.image import Image
 from gputrain.staging import archive
 from gputrain.staging.archive import Archive
@@ -93,5 +94,4 @@ def _folder(image: Image) -> str:
 
 def _refusal(field: str, value: str, allowed: str) -> SpecError:
     fix = f"check the path; it starts at {os.getcwd()}"
-    fault = Fault(field=field, value=repr(value), allowed=allowed, fix=fix)
-    return SpecError(f"the image cannot be built: {fault}", faults=(fault,))
+    return refused(field, value, allowed, fix, what="the image cannot be built")

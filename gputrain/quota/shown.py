@@ -10,7 +10,7 @@ import attrs
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service, Shape
-from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.quota.book import Book
 from gputrain.quota.values import Reading, Standing, contradictions
 from gputrain.spec import GpuRequest
@@ -101,8 +101,7 @@ def check_regions(regions: Sequence[str]) -> None:
     wrong = tuple(one for one in regions if not one[-1:].isdigit())
     if wrong:
         fix = f"region={catalog.region_of(wrong[0])!r}; a zone has a letter more"
-        fault = Fault(field="region", value=repr(wrong[0]), allowed="a region of Google Cloud", fix=fix)
-        raise SpecError(str(fault), faults=(fault,))
+        raise refused("region", wrong[0], "a region of Google Cloud", fix)
 
 
 def _sizes(service: Service, gpus: Sequence[GpuRequest]) -> Iterator[tuple[Shape, ProvisioningModel]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.spec import looks_secret
 from gputrain.staging.code import (
     CannotTravel,
@@ -205,5 +206,4 @@ _ABSENT = object()
 
 
 def _refuse(name: str, allowed: str, fix: str) -> None:
-    fault = Fault(field=_FIELD, value=name, allowed=allowed, fix=fix)
-    raise SpecError(f"{fault}", faults=(fault,))
+    raise refused(_FIELD, name, allowed, fix)

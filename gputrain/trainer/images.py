@@ -12,7 +12,8 @@ from gputrain.backends.abilities import BuildsImages
 from gputrain.backends.base import Backend
 from gputrain.catalog import image_faults
 from gputrain.catalog.images import ImageFault
-from gputrain.errors import Fault, GputrainError, SpecError
+from gputrain.errors import GputrainError, SpecError
+from gputrain.fields import refused
 from gputrain.planning import Plan
 from gputrain.spec import Image, TrainingSpec
 
@@ -61,8 +62,8 @@ def built(
         if isinstance(backend, BuildsImages):
             return backend.works.build(image, told=told or log.info, create_repository=create_repository)
     fix = "Trainer(VertexAI(...)) or Trainer(ComputeEngine(...))"
-    fault = Fault(field="image", value=image.title, allowed="one of a backend that runs containers", fix=fix)
-    raise SpecError(f"none of {', '.join(backends)} keeps images: {fault}", faults=(fault,))
+    what = f"none of {', '.join(backends)} keeps images"
+    raise refused("image", image.title, "one of a backend that runs containers", fix, what=what)
 
 
 def with_image(backends: Mapping[str, Backend], plan: Plan) -> Plan:
@@ -84,8 +85,7 @@ def _check_runs(plan: Plan) -> None:
     faults = [[one for one in _faults(name, each.gpu) if one.is_certain] for each in plan.candidates]
     if faults and all(faults):
         first = faults[0][0]
-        fault = Fault(field="image", value=repr(name), allowed=first.why, fix=first.fix)
-        raise SpecError(f"{first.what}: {fault}", faults=(fault,))
+        raise refused("image", name, first.why, first.fix, what=first.what)
 
 
 def _faults(name: str, gpu: str | None) -> tuple[ImageFault, ...]:

@@ -12,7 +12,7 @@ import attrs
 
 from gputrain.backends import registry
 from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Start
-from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.job.watcher import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
@@ -88,8 +88,8 @@ class Road:
         backend = self._backends[best.backend]
         if not isinstance(backend, SpeaksGcloud):
             fix = "plan for VertexAI, whose custom jobs gcloud makes from a file"
-            fault = Fault(field="backend", value=repr(best.backend), allowed="one with such jobs", fix=fix)
-            raise SpecError(f"gcloud makes no jobs of {best.backend}: {fault}", faults=(fault,))
+            what = f"gcloud makes no jobs of {best.backend}"
+            raise refused("backend", best.backend, "one with such jobs", fix, what=what)
         plan = images.with_image(self._backends, plan)
         bundle = backend.stage(plan.spec, job_id)
         request = whole(backend, Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle))

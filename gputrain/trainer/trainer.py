@@ -9,7 +9,8 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
-from gputrain.errors import Fault, GputrainError, JobLostError, ProviderError, SpecError
+from gputrain.errors import GputrainError, JobLostError, ProviderError
+from gputrain.fields import refused
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
 from gputrain.job.watcher import StopEvent
@@ -290,11 +291,6 @@ class Trainer(Maps):
 
     def _backend(self, name: str) -> Backend:
         if name not in self._backends:
-            fault = Fault(
-                field="uri",
-                value=name,
-                allowed="a job of " + ", ".join(self._backends),
-                fix="gputrain.attach(uri) finds the backend by itself",
-            )
-            raise SpecError(f"this trainer has no backend {name!r}", faults=(fault,))
+            allowed, fix = "a job of " + ", ".join(self._backends), "gputrain.attach(uri) finds it by itself"
+            raise refused("uri", name, allowed, fix, what=f"this trainer has no backend {name!r}")
         return self._backends[name]

@@ -8,7 +8,7 @@ from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.catalog import Shape
 from gputrain.catalog.images import release
-from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.gcp import MissingError
 
 INSTALL_DRIVER = "install-nvidia-driver"
@@ -68,11 +68,10 @@ def choose(shape: Shape, settings: ComputeSettings, image: str | None) -> str:
         SpecError: no known family suits the machine.
     """
     named = path_of(settings)
-    refused = refusal(shape, settings, image)
-    if refused is not None:
-        allowed, fix = refused
-        fault = Fault(field="image_family", value="None", allowed=allowed, fix=fix)
-        raise SpecError(f"no known boot image runs {shape.gpu.kind}: {fault}", faults=(fault,))
+    unfit = refusal(shape, settings, image)
+    if unfit is not None:
+        allowed, fix = unfit
+        raise refused("image_family", None, allowed, fix, what=f"no known boot image runs {shape.gpu.kind}")
     return named or next(one.path for one in FAMILIES if _suits(one, shape, native=image is None))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import JobRef, Request
-from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.gcp import LABEL_GANG, LABEL_JOB, label_value
 from gputrain.records import Record
 from gputrain.staging.upload import BucketPrefix
@@ -129,8 +129,8 @@ class JobPlace:
         """
         zone, _, home = text.partition(_APART)
         if not zone or not home:
-            fault = Fault(field="uri", value=repr(text), allowed="a place as zone~bucket", fix="copy job.uri")
-            raise SpecError(f"{text!r} is no place of a Compute Engine job: {fault}", faults=(fault,))
+            what = f"{text!r} is no place of a Compute Engine job"
+            raise refused("uri", text, "a place as zone~bucket", "copy job.uri", what=what)
         return cls(zone=zone, bucket=BucketPrefix.parse(f"gs://{home}"))
 
 

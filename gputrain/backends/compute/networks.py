@@ -16,7 +16,8 @@ import attrs
 from gputrain.backends.compute import images
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.catalog import Shape, region_of
-from gputrain.errors import AccessError, Fault, Scope, SpecError, TransientError
+from gputrain.errors import AccessError, Scope, SpecError, TransientError
+from gputrain.fields import refused
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.gcp.forms import mappings
 from gputrain.retry import LOOK, SOON, Policy
@@ -227,10 +228,10 @@ def recipe(shape: Shape, zone: str = "ZONE") -> str:
 
 def _needs_networks(shape: Shape, settings: ComputeSettings, zone: str) -> SpecError:
     kinds = more_interfaces(shape)
-    fault = Fault(
-        field="gpu_subnetworks",
-        value=repr(list(settings.gpu_subnetworks)),
-        allowed=f"{len(kinds)} subnetworks for {shape.machine.family.name}: {', '.join(kinds)}",
-        fix=recipe(shape, zone) + "; then name them in gpu_subnetworks, in that order",
+    return refused(
+        "gpu_subnetworks",
+        list(settings.gpu_subnetworks),
+        f"{len(kinds)} subnetworks for {shape.machine.family.name}: {', '.join(kinds)}",
+        recipe(shape, zone) + "; then name them in gpu_subnetworks, in that order",
+        what=f"several {shape.machine_type} need networks of their own",
     )
-    return SpecError(f"several {shape.machine_type} need networks of their own: {fault}", faults=(fault,))

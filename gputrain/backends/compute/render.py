@@ -20,7 +20,7 @@ from gputrain.backends.google import RESERVATION_KEY, shape_of
 from gputrain.backends.results import of_agents, of_code
 from gputrain.catalog import ANY_RESERVATION, CompactPlacement, ProvisioningModel, Service, Shape
 from gputrain.entrypoint import contract
-from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.gcp import LABEL_GANG, our_labels, reservations
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
@@ -195,8 +195,7 @@ def _boot_disk(spec: TrainingSpec, shape: Shape, job_id: str, settings: ComputeS
     sold = shape.machine.boot_disk_types
     if settings.disk_type is not None and settings.disk_type not in sold:
         allowed = f"{' or '.join(sold)} on {shape.machine_type}"
-        fault = Fault(field="disk_type", value=settings.disk_type, allowed=allowed, fix="leave it out")
-        raise SpecError(f"{fault}", faults=(fault,))
+        raise refused("disk_type", settings.disk_type, allowed, "leave it out")
     return {
         "boot": True,
         "autoDelete": True,
@@ -230,14 +229,13 @@ def _placement(shape: Shape, candidate: Candidate, settings: ComputeSettings) ->
         and wants is CompactPlacement.NVLINK_DOMAIN
         and settings.placement_policy is None
     ):
-        fault = Fault(
-            field="placement_policy",
-            value="None",
-            allowed="a compact policy with a GPU topology: without one the VMs share no NVLink",
-            fix="gcloud compute resource-policies create group-placement NAME --collocation collocated"
+        raise refused(
+            "placement_policy",
+            None,
+            "a compact policy with a GPU topology: without one the VMs share no NVLink",
+            "gcloud compute resource-policies create group-placement NAME --collocation collocated"
             " --gpu-topology 1x72 --region REGION; then placement_policy='NAME'",
         )
-        raise SpecError(f"{fault}", faults=(fault,))
     if candidate.num_nodes == 1 or wants is CompactPlacement.BY_RESERVATION:
         return ""
     return settings.placement_policy or ""

@@ -13,7 +13,7 @@ from typing import Any
 from gputrain.backends.base import LogLine, LogPage
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.entrypoint import contract
-from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.gcp import Access, Api, filter_text
 from gputrain.retry import LOOK
 from gputrain.times import moment_of
@@ -172,8 +172,7 @@ def _read_cursor(cursor: str) -> tuple[datetime | None, dict[str, Known], str]:
         return _parse(told["since"]), dict(told["known"]), str(told["page"])
     except (ValueError, KeyError, TypeError) as error:
         allowed, fix = "a LogPage's cursor", "pass it on unchanged"
-        fault = Fault(field="cursor", value=repr(cursor[:40]), allowed=allowed, fix=fix)
-        raise SpecError(f"{fault}", faults=(fault,)) from error
+        raise refused("cursor", cursor[:40], allowed, fix) from error
 
 
 def _received(entry: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape,
 from gputrain.catalog.images import release
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
 from gputrain.gcp import LABEL_GANG, our_labels
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
@@ -237,8 +238,7 @@ def image_for(image: str | None, shape: Shape) -> str:
     if image is not None:
         certain = [fault for fault in image_faults(image, shape) if fault.is_certain]
         if certain:
-            fault = Fault(field="image", value=repr(image), allowed=certain[0].why, fix=certain[0].fix)
-            raise SpecError(f"{certain[0].what}: {fault}", faults=(fault,))
+            raise refused("image", image, certain[0].why, certain[0].fix, what=certain[0].what)
         return image
     for one in PREBUILT:
         fits_cpu = shape.machine.cpu_architecture == "x86_64"
