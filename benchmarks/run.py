@@ -4,7 +4,8 @@ Each module beside this one has ``measure()``, which yields `Measure` values, an
 own; name modules to run only those: ``python benchmarks/run.py imports catalog``. What is compared takes
 turns, so a busy machine widens the spread; where the spread holds the target, a number is ``open``.
 
-``--notes`` tells what is behind each number; ``--keep 0.2.0`` writes the figures down as those of a release.
+``--notes`` tells what is behind each number; ``--keep 0.2.0`` writes the figures down as those of a release,
+which later runs show beside their own. Ctrl-C shows what there is so far.
 """
 
 from __future__ import annotations
@@ -99,12 +100,15 @@ def main() -> int:
     for name in given.modules or MODULES:
         began = time.monotonic()
         found[name] = []
-        with console.status(f"measuring {name}"):
-            try:
-                found[name].extend(measured(name))
-            except RuntimeError as error:
-                failed[name] = str(error)
+        try:
+            found[name].extend(measured(name))
+        except RuntimeError as error:
+            failed[name] = str(error)
+        except KeyboardInterrupt:  # what there is so far is shown
+            failed[name] = "interrupted"
+            break
         took[name] = time.monotonic() - began
+        sys.stderr.write(f"{name}: {took[name]:.0f} s\n")
     last = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     console.print(table(found, last))
     console.print(_told(found, took, is_whole=given.notes))

@@ -53,6 +53,18 @@ def test_each_run_takes_turns_in_being_first(measure):
     assert order == [*"ba", *"ab", *"ba", *"ab", *"ba"]
 
 
+def test_rounds_end_where_the_figure_is_clear_or_the_time_is_over(measure):
+    def rounds(value, **limits):
+        took = measure.alternated({"a": lambda: value, "b": lambda: 1.0}, rounds=9, **limits)
+        return len(took.figures["a"])
+
+    def clear(took):
+        return took.ratio("a", "b").is_clear_of(1.5)
+
+    assert [rounds(value, until=clear) for value in (1.0, 1.45, 1.6, 2.0)] == [3, 9, 9, 3]
+    assert (rounds(1.45, until=clear, most_s=0), rounds(1.45, least=2, most_s=0)) == (3, 2)
+
+
 def test_the_table_fits_80_columns_and_names_what_came_to_nothing():
     words = [sys.executable, str(BENCHMARKS / "run.py"), "spec", "no_such_module"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
