@@ -294,7 +294,3 @@ def instance(kind: type[Any]) -> Callable[[Any], Any]:
         return value
 
     return read_value
-
-
-yes_or_no = instance(bool)
-"""True or False, and nothing that merely counts as one."""

@@ -188,10 +188,7 @@ def reach(url: str) -> dict[str, Any]:
     from google.auth.credentials import AnonymousCredentials
 
     addresses = {api.value: address.text for api in Api if api is not Api.AIPLATFORM_GRPC}
-    return {
-        "endpoints": Endpoints(**addresses, aiplatform_grpc=""),
-        "credentials": AnonymousCredentials(),
-    }
+    return {"endpoints": Endpoints(**addresses, aiplatform_grpc=""), "credentials": AnonymousCredentials()}
 
 
 def _here(url: str) -> Address | None:

@@ -248,12 +248,7 @@ class Pace:
     """
 
     def __init__(
-        self,
-        *,
-        each_s: float,
-        few: int = 0,
-        idle_s: float = 120.0,
-        now: Callable[[], float] = time.monotonic,
+        self, *, each_s: float, few: int = 0, idle_s: float = 120.0, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._each_s = each_s
         self._few = few

@@ -23,12 +23,7 @@ _TOLD = 20
 
 
 def run(
-    access: Access,
-    region: str,
-    bucket: BucketPrefix,
-    recipe: Recipe,
-    name: str,
-    told: Callable[[str], None],
+    access: Access, region: str, bucket: BucketPrefix, recipe: Recipe, name: str, told: Callable[[str], None]
 ) -> None:
     """Build and push an image; a build of the same that lives already is watched instead.
 
@@ -76,12 +71,7 @@ def _start(
     generation = upload(access, bucket, sent, recipe.archive.data)
     body = {
         "source": {"storageSource": {"bucket": bucket.name, "object": sent, "generation": str(generation)}},
-        "steps": [
-            {
-                "name": ENGINE,
-                "args": ["build", "--file", DOCKERFILE, "--tag", name, "."],
-            }
-        ],
+        "steps": [{"name": ENGINE, "args": ["build", "--file", DOCKERFILE, "--tag", name, "."]}],
         "images": [name],
         "tags": [TAG, mark],
         "timeout": f"{LIMIT_S}s",

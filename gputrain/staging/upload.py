@@ -15,12 +15,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from gputrain.errors import (
-    PermissionDeniedError,
-    ProviderError,
-    RequestError,
-    TransientError,
-)
+from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, TransientError
 from gputrain.fields import refused
 from gputrain.gcp import Access, Api, MissingError, Objects, PreconditionError, StoredInfo
 from gputrain.retry import ONCE, READ, WRITE, Policy

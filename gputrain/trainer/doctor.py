@@ -79,12 +79,7 @@ def _preflight(
 
 
 def read(
-    backends: Iterable[Backend],
-    *,
-    gpu: object,
-    num_nodes: int,
-    provisioning_model: object,
-    region: object,
+    backends: Iterable[Backend], *, gpu: object, num_nodes: int, provisioning_model: object, region: object
 ) -> Quotas:
     """How jobs of these sizes stand on each backend, read side by side.
 

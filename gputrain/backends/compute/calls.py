@@ -25,16 +25,7 @@ from typing import Any
 import attrs
 
 from gputrain.errors import RequestError, TransientError
-from gputrain.gcp import (
-    LABEL_JOB,
-    Access,
-    Api,
-    Listing,
-    MissingError,
-    answer_of_operation,
-    gravest,
-    to_error,
-)
+from gputrain.gcp import LABEL_JOB, Access, Api, Listing, MissingError, answer_of_operation, gravest, to_error
 from gputrain.gcp.forms import Json
 from gputrain.gcp.places import aggregated
 from gputrain.gcp.shared import Shared

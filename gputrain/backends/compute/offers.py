@@ -22,12 +22,7 @@ from gputrain.backends.compute import images, networks
 from gputrain.backends.compute.names import NAME
 from gputrain.backends.compute.render import MODELS
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.backends.google import (
-    LIMITS as OF_GOOGLE,
-    folders_kept,
-    in_reservation,
-    shape_of,
-)
+from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept, in_reservation, shape_of
 from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape, region_of
 from gputrain.catalog.places import listed_in
 from gputrain.gcp import Access, Api
@@ -226,8 +221,5 @@ def _question(one: Candidate, shape: Shape) -> dict[str, Any]:
         "size": one.num_nodes,
         "instanceProperties": {"scheduling": {"provisioningModel": MODELS[one.provisioning_model]}},
         "instanceFlexibilityPolicy": {"instanceSelections": {"wanted": selection}},
-        "distributionPolicy": {
-            "targetShape": "ANY_SINGLE_ZONE",
-            "zones": [{"zone": f"zones/{one.place}"}],
-        },
+        "distributionPolicy": {"targetShape": "ANY_SINGLE_ZONE", "zones": [{"zone": f"zones/{one.place}"}]},
     }

@@ -118,12 +118,7 @@ class JobService:
         return f"projects/{self.access.project}/locations/{region}"
 
     def _tried(
-        self,
-        region: str,
-        call: Callable[[Any, Mapping[str, Any]], T],
-        *,
-        action: str,
-        policy: Policy = LOOK,
+        self, region: str, call: Callable[[Any, Mapping[str, Any]], T], *, action: str, policy: Policy = LOOK
     ) -> T:
         """What a method of the region's client answers; ``call`` passes on how the client is to ask."""
         client, asked = self._client(region), {"timeout": policy.call_s, "retry": None}

@@ -11,12 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from gputrain import catalog
-from gputrain.backends.google import (
-    LIMITS as OF_GOOGLE,
-    folders_kept,
-    in_reservation,
-    shape_of,
-)
+from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept, in_reservation, shape_of
 from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Service, Shape
 from gputrain.catalog.places import listed_in
 from gputrain.gcp.shared import Found

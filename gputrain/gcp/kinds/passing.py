@@ -16,10 +16,7 @@ KINDS = (
         name="concurrency",
         title="too many operations at once",
         error=TransientError,
-        marks=(
-            Mark(codes="rateLimitExceeded", reasons=_CROWDED),
-            Mark(reasons=_CROWDED),
-        ),
+        marks=(Mark(codes="rateLimitExceeded", reasons=_CROWDED), Mark(reasons=_CROWDED)),
         fix="wait until some of the project's operations have ended; make fewer gangs at the same time",
     ),
     Kind(

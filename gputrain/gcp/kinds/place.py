@@ -93,7 +93,7 @@ KINDS = (
                 codes=(
                     "ZONE_RESOURCE_POOL_EXHAUSTED ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS RESOURCE_POOL_EXHAUSTED "
                     "INSUFFICIENT_CAPACITY insufficientCapacity STOCKOUT"
-                ),
+                )
             ),
             Mark(reasons="resource_availability stockout"),
             Mark(message=_POOL),
