@@ -50,7 +50,7 @@ soak: $(VENV)/installed  ## the long laws; SEEDS=10000 schedules at its end
 	$(PYTHON) -m pytest -m soak --timeout 3600
 	$(PYTHON) -m tests.simulation --seeds 0:$(or $(SEEDS),10000)
 
-test-frameworks: .venv-frameworks/installed  ## Lightning and accelerate scripts, unedited
+test-frameworks: .venv-frameworks/installed  ## scripts of four frameworks, unedited
 	.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks
 
 LOCKS := $(wildcard locks/*)
@@ -63,7 +63,7 @@ $(VENV)/installed: pyproject.toml emulator/pyproject.toml $(LOCKS)
 .venv-frameworks/installed: pyproject.toml emulator/pyproject.toml $(LOCKS)
 	python3 -m venv .venv-frameworks
 	locks/install .venv-frameworks/bin/python
-	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check lightning accelerate
+	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check lightning accelerate transformers deepspeed
 	touch $@
 
 .venv-mutants/installed:

@@ -7,9 +7,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import Measure, Rounds, with_byte_code
+from measure import Measure, Rounds, Spread, with_byte_code
 
-MIB = 256
+MIB = 1024
+EVERY_S = 600
+"""How often a run saves: a checkpoint each ten minutes."""
 SCRIPT = """
 import json, statistics, sys, time
 import torch
@@ -34,14 +36,16 @@ with ddp.session(device="cpu", checkpoint_dir=sys.argv[1], async_save=True) as s
         optimizer.step()
         return time.perf_counter() - begin
 
-    times = {"idle": [], "saving": [], "copy": []}
+    times = {"idle": [], "saving": [], "copy": [], "beside": []}
     for number in range(1, 5):
         idle, saving = [step() for _ in range(100)], []
         begin = time.perf_counter()
         s.save(number)
         times["copy"].append(time.perf_counter() - begin)
+        begin = time.perf_counter()
         while not s.checkpoints.wait(0):
             saving.append(step())
+        times["beside"].append(time.perf_counter() - begin)
         idle += [step() for _ in range(100)]
         times["idle"].append(statistics.median(idle))
         times["saving"].append(statistics.median(saving))
@@ -59,3 +63,7 @@ def measure() -> Iterator[Measure]:
     took = Rounds(json.loads(done.stdout))
     what = f"step while {MIB} MiB are saved / step"
     yield took.ratio("saving", "idle").measure(what, target=1.1, note=took.note)
+    columns = (took.figures[name] for name in ("copy", "beside", "idle", "saving"))
+    lost = [copy + beside * (1 - idle / saving) for copy, beside, idle, saving in zip(*columns)]
+    what = f"share of a run that saves {MIB} MiB every {EVERY_S // 60} minutes"
+    yield Spread.of_times(lost, per=EVERY_S / 100).measure(what, target=1.0, unit="%")

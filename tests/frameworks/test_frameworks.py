@@ -1,4 +1,4 @@
-"""Lightning and accelerate scripts that know nothing of gputrain run on one node and on two, unedited."""
+"""Scripts of four frameworks that know nothing of gputrain run on one node and on two, unedited."""
 
 import importlib.util
 import re
@@ -17,7 +17,8 @@ def arguments(framework: str, num_nodes: int) -> list[str]:
 
 
 @pytest.mark.parametrize("num_nodes", [1, 2])
-@pytest.mark.parametrize("framework", ["lightning", "accelerate"])
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("framework", ["lightning", "accelerate", "transformers", "deepspeed"])
 def test_a_framework_finds_its_ranks_and_they_train_one_model(framework: str, num_nodes: int) -> None:
     assert importlib.util.find_spec(framework), f"{framework} is not installed: use `make test-frameworks`"
     job = Trainer(Local(gpus=0)).submit(
@@ -26,7 +27,7 @@ def test_a_framework_finds_its_ranks_and_they_train_one_model(framework: str, nu
         num_nodes=num_nodes,
         nproc_per_node=2,
     )
-    job.wait(timeout=240)
+    job.wait(timeout=500)  # DeepSpeed compiles for a minute and a half, once
     job.result()
     text = "\n".join(line.message for line in job.logs())
     told = re.findall(r"rank (\d+) of (\d+): loss ([\d.]+)", text)

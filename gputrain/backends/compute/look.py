@@ -134,6 +134,8 @@ class Looks:
     def joined(self, record: Record, nodes: tuple[VmReport, ...]) -> tuple[VmReport, ...]:
         """The nodes with Google's operations on them."""
         gang = VmNames.of(record)
+        if not gang.names:
+            return nodes
         asked_at = record.last.at if record.last else 0.0
         stem = gang.names[0].rpartition("-")[0]
         listing = self._calls.operations(gang.zone, f'targetLink eq ".*/instances/{stem}-[0-9]+"')
