@@ -9,7 +9,8 @@ from typing import Any
 from gputrain.backends.base import LogLine
 from gputrain.backends.results import whole
 from gputrain.entrypoint import contract
-from gputrain.metrics import Metrics, Report, Reports, is_number
+from gputrain.metrics import Metrics, Reports
+from gputrain.progress import Report, is_number
 
 _HIGHEST = ("celsius", "throttled")
 """Of a node's GPUs the worst is told; of watts and memory the sum, and of what is busy the mean."""

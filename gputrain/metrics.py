@@ -16,15 +16,14 @@ from typing import Any
 import attrs
 
 from gputrain.entrypoint import contract
+from gputrain.progress import Progress, Report, is_number
 from gputrain.tables import Shown, Table
 from gputrain.terminal import safe_html
 
 _NO_NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 """JSON has no word for these: they are reported as text."""
 _BARS = "▁▂▃▄▅▆▇█"
-LARGEST = 1e300
-"""What is larger cannot be drawn beside anything else: differences of two such are no numbers."""
-_AXES = ("step", "time")
+_AXES = ("step", "time", "total_steps")
 _SPARK_WIDTH = 24
 _PLOT_WIDTH, _PLOT_HEIGHT = 360, 120
 _MARGIN = 10
@@ -34,8 +33,6 @@ MOST_PLOTS = 6
 
 KEPT = 2000
 """About how many reports are kept of a long run; twice as many at most."""
-
-Report = Mapping[str, Any]
 
 
 @attrs.frozen
@@ -72,6 +69,11 @@ class Metrics(Shown):
         return MappingProxyType({name: value for row in self.rows for name, value in row.items()})
 
     @property
+    def progress(self) -> Progress | None:
+        """How far it is, where reports tell ``total_steps`` beside their ``step``, as `ddp`'s sessions do."""
+        return Progress.of(self.rows)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names that hold numbers, ``step`` and ``time`` apart, in order of first report."""
         seen = dict.fromkeys(name for row in self.rows for name, value in row.items() if is_number(value))
@@ -102,7 +104,12 @@ class Metrics(Shown):
             values = [value for _, value in points]
             rows.append((name, short(values[0]), short(values[-1]), short(min(values)), sparkline(values)))
         columns = ("metric", "first", "last", "lowest", "course")
-        return Table(columns=columns, rows=rows, right=columns[1:4], caption=f"{self.count} reports")
+        return Table(columns=columns, rows=rows, right=columns[1:4], caption=self.caption)
+
+    @property
+    def caption(self) -> str:
+        """How many reports there are, and how far the run is."""
+        return f"{self.count} reports" + (f"; {self.progress}" if self.progress else "")
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         series = {name: self.series(name) for name in self.names}
@@ -194,12 +201,6 @@ def _hashable(report: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in report.items():
         if not isinstance(value, (dict, list)) and (name not in _AXES or is_number(value)):
             yield name, value
-
-
-def is_number(value: object) -> bool:
-    """Whether it is one that can be drawn."""
-    kind = type(value)
-    return (kind is float or kind is int) and abs(value) < LARGEST  # type: ignore[arg-type]
 
 
 def short(value: float) -> str:

@@ -22,6 +22,7 @@ from gputrain.entrypoint import contract
 from gputrain.fields import refused
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics, sparkline
+from gputrain.progress import Progress
 from gputrain.spec import format_duration
 from gputrain.tables import COLOURS, STYLES
 from gputrain.terminal import safe, safe_html
@@ -55,8 +56,13 @@ class Snapshot:
         """One line of it."""
         parts = [self.title, self.state.value, format_duration(self.elapsed)]
         last = self.metrics.last
-        shown = [name for name in ("step", *self.metrics.names) if name in last]
-        parts += [f"{name} {last[name]:.4g}" for name in shown]
+        progress = self.metrics.progress
+        if progress is not None:
+            left = "" if self.state.is_terminal else progress.left
+            parts.append(f"step {progress.step:,} of {progress.total:,} ({progress.share:.0%}){left}")
+        elif "step" in last:
+            parts.append(f"step {last['step']:,}")
+        parts += [f"{name} {last[name]:.4g}" for name in self.metrics.names]
         if self.gpu_busy is not None:
             parts.append(f"GPUs {self.gpu_busy:.0f} %")
         if self.cost_usd:
@@ -83,8 +89,8 @@ class Quiet(View):
     """Shows nothing: we work inside another program."""
 
 
-def choose(progress: str | None = None) -> View:
-    """The view for where we are; ``progress`` (or ``$GPUTRAIN_PROGRESS``) overrides: auto, rich, plain, none.
+def place_of(progress: str | None = None) -> str:
+    """How it is shown: ``notebook``, ``rich``, ``plain`` or ``none``; as ``$GPUTRAIN_PROGRESS`` unless said.
 
     Raises:
         SpecError: no such word.
@@ -92,15 +98,15 @@ def choose(progress: str | None = None) -> View:
     word = progress or os.environ.get("GPUTRAIN_PROGRESS") or "auto"
     if word not in PROGRESS:
         raise refused("progress", word, "one of " + ", ".join(PROGRESS), "leave it out")
-    if word == "none":
-        return Quiet()
-    if word == "plain":
-        return PlainLines(sys.stderr)
-    if in_notebook():
-        return Notebook()
-    if word == "rich" or sys.stderr.isatty():
-        return Terminal()
-    return Quiet()
+    if word not in ("none", "plain") and in_notebook():
+        return "notebook"
+    return word if word != "auto" else "rich" if sys.stderr.isatty() else "none"
+
+
+def choose(progress: str | None = None) -> View:
+    """The view of a job for where we are. Raises as `place_of`."""
+    views = {"none": Quiet, "plain": lambda: PlainLines(sys.stderr), "notebook": Notebook, "rich": Terminal}
+    return views[place_of(progress)]()
 
 
 def in_notebook() -> bool:
@@ -261,6 +267,7 @@ class Notebook(View):
         is_open = " open" if snapshot.failure is None and not snapshot.state.is_terminal else ""
         parts = [
             f'<b style="color:{COLOURS[snapshot.colour]}">{safe_html(snapshot.text)}</b>',
+            bar(snapshot.metrics.progress),
             "" if snapshot.failure is None else cause(snapshot.failure),
             f'<details{is_open}><summary>log</summary><pre style="{_MONO}">{safe_html(log)}</pre></details>'
             if log
@@ -272,6 +279,15 @@ class Notebook(View):
     def close(self) -> None:
         """Show the last that was not shown yet; the cell stays."""
         self._cell.close()
+
+
+def bar(progress: Progress | None) -> str:
+    """How far a run is, as a bar of html; nothing where nobody knows."""
+    if progress is None:
+        return ""
+    style = "width:360px;height:6px;margin:4px 0;background:rgba(128,128,128,0.25)"
+    done = f'<div style="width:{progress.share:.1%};height:6px;background:#1a73e8"></div>'
+    return f'<div style="{style}">{done}</div>'
 
 
 def cause(failure: Failure) -> str:

@@ -119,6 +119,25 @@ class BuildsImages(Protocol):
         """Where they are built, once each, and kept."""
 
 
+@runtime_checkable
+class StandsIn(Protocol):
+    """What it speaks to may be an emulator, which whoever sees its jobs should know."""
+
+    @property
+    @abstractmethod
+    def trial(self) -> str:
+        """The address of the emulator; empty: this is no trial."""
+
+
+def on_trial(address: str) -> str:
+    """A word for what shows jobs of a trial; nothing where it is none.
+
+    >>> on_trial("http://127.0.0.1:18080")
+    ' (a trial: http://127.0.0.1:18080)'
+    """
+    return f" (a trial: {address})" if address else ""
+
+
 ABILITIES: tuple[type, ...] = (
     Attaches,
     BuildsImages,
@@ -133,6 +152,7 @@ ABILITIES: tuple[type, ...] = (
     OpensShells,
     AsksForStacks,
     SpeaksGcloud,
+    StandsIn,
 )
 """What a backend may be able to do beyond `Backend`."""
 

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 import attrs
 
 from gputrain import catalog
+from gputrain.backends.abilities import on_trial
 from gputrain.backends.base import Backend, Bundle, JobRef
 from gputrain.backends.results import MOST_BYTES, AsksForStacks, node_of, read_standings
 from gputrain.catalog import ANY_RESERVATION, Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.fields import Field, matching, refused
 from gputrain.gcp import Access, Api, Objects, reservations
+from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.shared import Found
 from gputrain.images import ImageHome, Works
 from gputrain.planning import Candidate, Fact, Limit
@@ -86,7 +88,13 @@ class GoogleBackend(Backend, AsksForStacks, Generic[S]):
 
     def __repr__(self) -> str:
         told = self._settings
-        return f"{type(self).__name__}(project={told.project!r}, regions={list(told.regions)!r})"
+        where = on_trial(self.trial)
+        return f"{type(self).__name__}(project={told.project!r}, regions={list(told.regions)!r}){where}"
+
+    @property
+    def trial(self) -> str:
+        """The address of the emulator on this machine that stands for Google; empty: none does."""
+        return emulator_of(self._access.endpoints)
 
     def availability(self, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
         """Quotas, the reservation that is named, and what else the service tells beforehand."""

@@ -42,7 +42,14 @@ from .places import (
     regions as regions,
     zones as zones,
 )
-from .pricing import Price as Price, Prices as Prices, price as price, prices as prices, shapes as shapes
+from .pricing import (
+    VERTEX_FEE as VERTEX_FEE,
+    Price as Price,
+    Prices as Prices,
+    price as price,
+    prices as prices,
+    shapes as shapes,
+)
 from .quotas import (
     ALL_REGIONS as ALL_REGIONS,
     CPUS as CPUS,

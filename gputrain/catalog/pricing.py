@@ -21,7 +21,8 @@ from .shape import Shape, Shapes, carrying
 
 _MODELS = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT, ProvisioningModel.FLEX_START)
 _HOST = "the N1 machine itself"
-_FEE = "Vertex AI's management fee"
+VERTEX_FEE = "Vertex AI's management fee"
+"""What prices on Vertex AI leave out."""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +100,7 @@ def price(
     if model not in found:
         return None
     usd_h, key = found[model]
-    left_out = ((_HOST,) if wanted.is_attached else ()) + ((_FEE,) if service is Service.VERTEX else ())
+    left_out = ((_HOST,) if wanted.is_attached else ()) + ((VERTEX_FEE,) if service is Service.VERTEX else ())
     return Price(
         usd_h=usd_h * (float(wanted.gpu_count) if wanted.is_attached else 1),
         region=region,

@@ -61,7 +61,7 @@ def of_checks(checks: Checks) -> Json:
 
 def of_metrics(metrics: Metrics) -> Json:
     """``gputrain metrics``; what JSON has no number for is text: nan, inf, -inf."""
-    return picked(metrics, "count last rows")
+    return picked(metrics, "count last rows progress")
 
 
 def of_line(line: LogLine) -> Json:

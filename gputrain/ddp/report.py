@@ -8,14 +8,16 @@ import math
 import os
 import sys
 import time
-from typing import Any
+from typing import Any, Optional
 
 from gputrain.ddp.errors import SessionError
 from gputrain.entrypoint import contract
 
 
-def metric_line(step: int, metrics: dict[str, Any], now: float) -> str:
+def metric_line(step: int, metrics: dict[str, Any], now: float, total: Optional[int] = None) -> str:
     """One line that `job.metrics()` reads back: the marker, then JSON with `step`, `time` and the metrics.
+
+    Where it is known how many steps there will be, `total_steps` says so.
 
     Values are numbers, texts, or anything of one element with `.item()` (tensors, numpy scalars).
     JSON knows no NaN or infinity: they become the texts "nan", "inf" and "-inf", which `float()` reads.
@@ -28,6 +30,8 @@ def metric_line(step: int, metrics: dict[str, Any], now: float) -> str:
         'GPUTRAIN_METRIC {"step": 7, "time": 1.0, "loss": "nan"}'
     """
     document = {"step": int(step), "time": round(now, 3)}  # type: dict[str, Any]
+    if total is not None:
+        document["total_steps"] = total
     for name, value in metrics.items():
         document[name] = _plain(name, value)
     return contract.METRIC_MARKER + json.dumps(document)
@@ -66,9 +70,9 @@ def beat() -> None:
             os.utime(path)
 
 
-def write_metric(step: int, metrics: dict[str, Any]) -> None:
+def write_metric(step: int, metrics: dict[str, Any], total: Optional[int]) -> None:
     """Print the line of a report at once, in one write."""
-    sys.stdout.write(metric_line(step, metrics, time.time()) + "\n")
+    sys.stdout.write(metric_line(step, metrics, time.time(), total) + "\n")
     sys.stdout.flush()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any, Iterator, Optional, Tuple
@@ -39,6 +40,8 @@ class Run:
         self._beside, self._stop_within_s = beside, stop_within_s
         self.registry = registry.Registry()
         self.step = self._epoch = self._items = 0
+        self.total_steps: Optional[int] = None
+        """How many steps there will be; None: nobody knows."""
         self._saved_step: Optional[int] = None
         self._resumed = self._stepped = False
         self._generators: Any = None
@@ -141,8 +144,8 @@ class Run:
             notice(f"the stop left no time to save: {kept}")
         return not self._given_up
 
-    def begin(self, epochs: Optional[int], max_steps: Optional[int]) -> None:
-        """Check what `steps` is asked for, and resume unless that was done."""
+    def begin(self, loader: Any, epochs: Optional[int], max_steps: Optional[int]) -> None:
+        """Check what `steps` is asked for, resume unless that was done, and count the steps to come."""
         if epochs is None and max_steps is None:
             raise SessionError("steps() does not know where to end", fix="pass epochs=, max_steps= or both")
         if self._stepped:
@@ -159,6 +162,12 @@ class Run:
                 f"the checkpoint has {self.step} steps done, more than max_steps={max_steps}",
                 fix="raise max_steps, or choose another checkpoint directory",
             )
+        self.total_steps = max_steps
+        with contextlib.suppress(TypeError, NotImplementedError):  # not every loader knows its length
+            if epochs is not None:
+                left = (epochs - self._epoch) * len(loader) - self._items // self._items_per_step(loader)
+                in_all = self.step + max(0, left)
+                self.total_steps = in_all if max_steps is None else min(in_all, max_steps)
 
     def _rest_of_epoch(self, loader: Any) -> Iterator[Any]:
         done = self._items // self._items_per_step(loader)

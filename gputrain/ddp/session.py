@@ -254,7 +254,7 @@ class Session:
             ...     [(step, batch) for step, batch in s.steps(["a", "b"], epochs=1)]
             [(1, 'a'), (2, 'b')]
         """
-        self._run.begin(epochs, max_steps)
+        self._run.begin(loader, epochs, max_steps)
         return self._run.steps(loader, epochs, max_steps, save_every)
 
     def report(self, *, step: Optional[int] = None, **metrics: Any) -> None:
@@ -271,7 +271,9 @@ class Session:
         """
         report.beat()
         if self.is_main:
-            report.write_metric(self.step if step is None else step, metrics)
+            is_count = step is None or step == self.step  # else it may count epochs
+            total = self._run.total_steps if is_count else None
+            report.write_metric(self.step if step is None else step, metrics, total)
 
     def log(self, text: str, *, all_ranks: bool = False) -> None:
         """Let rank 0 (or every rank) print a line at once."""

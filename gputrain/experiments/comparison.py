@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-from gputrain import causes
 from gputrain.errors import GputrainError, RequestError
 from gputrain.experiments.book import Point, word, words
 from gputrain.experiments.plot import Curve, Plot
 from gputrain.job import Job
-from gputrain.lifecycle import Failure, State
-from gputrain.metrics import Metrics, short, sparkline
+from gputrain.lifecycle import State
+from gputrain.metrics import Metrics, short
 from gputrain.tables import Shown, Table
-from gputrain.terminal import safe, safe_html
 from gputrain.times import plain
-from gputrain.view import BETWEEN_S, Cell, CellPage, cause
 
 READERS = 8
 """Logs that are read side by side."""
@@ -71,7 +67,7 @@ class Comparison(Shown):
             [
                 *(word(one["point"][name]) if name in one["point"] else "" for name in names),
                 one["state"],
-                *(_figure(one["metrics"].get(name)) for name in metrics),
+                *(figure(one["metrics"].get(name)) for name in metrics),
                 "" if one["duration_s"] is None else f"{one['duration_s']:.0f} s",
                 "" if one["cost_usd"] is None else f"{one['cost_usd']:,.2f}",
             ]
@@ -153,7 +149,9 @@ def _document(point: Point, job: Job | None, metrics: Mapping[str, Mapping[str, 
     return {
         "point": dict(point),
         "state": "not submitted" if job is None else job.state.value,
-        "metrics": {name: _number(value) for name, value in told.items() if name != "time"},
+        "metrics": {
+            name: _number(value) for name, value in told.items() if name not in ("time", "total_steps")
+        },
         "duration_s": None if job is None or job.duration is None else job.duration.total_seconds(),
         "cost_usd": None if job is None else job.cost_usd,
         "failure": None if job is None else plain(job.failure),
@@ -165,7 +163,8 @@ def _number(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _figure(value: object) -> str:
+def figure(value: object) -> str:
+    """A value of a metric as a table has it."""
     return short(value) if isinstance(value, (int, float)) else "" if value is None else str(value)
 
 
@@ -182,108 +181,3 @@ def compare(jobs: Iterable[Job]) -> Comparison:
         (job.point or {"job": job.id, **{name: spec[name] for name in sorted(names) if name in spec}}, job)
         for job, spec in zip(listed, specs)
     )
-
-
-MOST_ROWS = 50
-"""Of more points a cell tells how many stand how, which failed, and no metrics until all have ended."""
-MOST_CAUSES = 3
-MOST_PLOTS = 4
-
-Row = tuple[Point, Job | None, Metrics]
-
-_STYLE = """
-:root { color-scheme: light dark }
-body { font-family: sans-serif; margin: 2em; max-width: 75em }
-table { border-collapse: collapse } td, th { padding: 2px 10px; text-align: left }
-pre { overflow-x: auto }
-"""
-
-
-class LiveTable:
-    """The cell of an experiment that is waited for."""
-
-    def __init__(self, shown: Comparison) -> None:
-        self._shown = shown
-        self._cell = Cell()
-        self._looked_at = float("-inf")
-
-    def tick(self, *, at_once: bool = False) -> None:
-        """Redraw, if it is time to look and something has changed."""
-        if not at_once and time.monotonic() - self._looked_at < BETWEEN_S:
-            return
-        rows = rows_of(self._shown, with_metrics=at_once or len(self._shown.rows) <= MOST_ROWS)
-        what = [(None if job is None else job.state, metrics.count) for _, job, metrics in rows]
-        self._cell.show(what, lambda: page(self._shown, rows), at_once=at_once)
-        self._looked_at = time.monotonic()
-
-
-def rows_of(shown: Comparison, *, with_metrics: bool = True) -> list[Row]:
-    """Each point, its job, and what that has reported so far."""
-    found = shown.metrics() if with_metrics else {}
-    return [(point, job, found.get(job, Metrics()) if job else Metrics()) for point, job in shown.rows]
-
-
-def page(shown: Comparison, rows: Sequence[Row]) -> CellPage:
-    """The cell: causes of failures, a row a point, and one picture of the first metric."""
-    listed = rows if len(rows) <= MOST_ROWS else [row for row in rows if _is_notable(row)][:MOST_ROWS]
-    hidden = f"<p><small>and {len(rows) - len(listed)} more</small></p>" if len(listed) < len(rows) else ""
-    names = _names(rows)
-    pictures = _picture(rows, names[0])._repr_html_() if names and len(rows) <= MOST_ROWS else ""
-    parts = [f"<b>{safe_html(shown.title)}</b> {safe_html(shown.caption)}", _causes(shown, rows)]
-    parts += [_table(listed, names[:2]), hidden, pictures]
-    return CellPage("".join(parts), safe(f"{shown.title}: {shown.caption}"))
-
-
-def whole(shown: Comparison) -> str:
-    """The page: every point, and a picture of each of the first metrics; it needs no other file."""
-    rows = rows_of(shown)
-    names = _names(rows)
-    title = safe_html(shown.title)
-    pictures = "".join(_picture(rows, one)._repr_html_() for one in names[:MOST_PLOTS])
-    return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{safe_html(shown.caption)}</p>"
-        f"{_causes(shown, rows)}{_table(rows, names)}{pictures}</body></html>\n"
-    )
-
-
-def _names(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(name for _, _, metrics in rows for name in metrics.names))
-
-
-def _is_notable(row: Row) -> bool:
-    job = row[1]
-    return job is not None and job.state in (State.FAILED, State.EXPIRED, State.RUNNING)
-
-
-def _causes(shown: Comparison, rows: Sequence[Row]) -> str:
-    """The first failures, each cause once, and why points have no job."""
-    refused = list(dict.fromkeys(error.what for error in shown.errors))[:MOST_CAUSES]
-    told = "".join(cause(Failure(kind=causes.UNSTARTED.kind, message=what)) for what in refused)
-    found = {
-        job.failure.message: (point, job.failure)
-        for point, job, _ in rows
-        if job is not None and job.failure is not None and job.state is State.FAILED
-    }
-    listed = list(found.values())[:MOST_CAUSES]
-    return told + "".join(f"<p>{safe_html(words(point))}</p>{cause(failure)}" for point, failure in listed)
-
-
-def _table(rows: Sequence[Row], names: Sequence[str]) -> str:
-    columns = ("point", "state", "took", *names, "cost $")
-    return Table(columns=columns, rows=[_cells(row, names) for row in rows])._repr_html_()
-
-
-def _cells(row: Row, names: Sequence[str]) -> list[str]:
-    point, job, metrics = row
-    state = "not submitted" if job is None else job.state.value
-    took = "" if job is None or job.duration is None else str(job.duration).split(".")[0]
-    cost = "" if job is None or job.cost_usd is None else f"{job.cost_usd:,.2f}"
-    series = ([value for _, value in metrics.series(name)] for name in names)
-    figures = (f"{short(values[-1])} {sparkline(values)}" if values else "" for values in series)
-    return [words(point), state, took, *figures, cost]
-
-
-def _picture(rows: Sequence[Row], name: str) -> Plot:
-    curves = (Curve(label=words(point), points=metrics.series(name)) for point, _, metrics in rows)
-    return Plot(title=name, curves=tuple(one for one in curves if one.points))

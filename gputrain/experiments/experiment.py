@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
+from gputrain.backends.abilities import on_trial
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
 from gputrain.experiments.book import (
     ExperimentRecord,
@@ -23,7 +24,8 @@ from gputrain.experiments.book import (
     key_of,
     only,
 )
-from gputrain.experiments.comparison import READERS, Comparison, LiveTable, whole
+from gputrain.experiments.cell import Watched, watched, whole
+from gputrain.experiments.comparison import READERS, Comparison
 from gputrain.experiments.driver import Driver
 from gputrain.experiments.outcome import PointOutcome, cancelled, never_began
 from gputrain.job import Job
@@ -33,7 +35,7 @@ from gputrain.records import Board
 from gputrain.spec import TrainingSpec
 from gputrain.spec.durations import seconds_of
 from gputrain.spec.entry import make_job_id
-from gputrain.view import ProgressWord, in_notebook
+from gputrain.view import ProgressWord
 
 LEAST_USD = 1e-6
 _FAILED = (State.FAILED, State.EXPIRED)
@@ -147,7 +149,7 @@ class Experiment(Comparison):
                 yield self._driver.jobs[number]
 
     def _as_ended(
-        self, timeout: float | str | timedelta | None, stop: StopEvent | None, live: LiveTable | None = None
+        self, timeout: float | str | timedelta | None, stop: StopEvent | None, live: Watched | None = None
     ) -> Iterator[int]:
         until = None if timeout is None else time.monotonic() + seconds_of(timeout)
         for told in range(len(self.points)):
@@ -174,18 +176,19 @@ class Experiment(Comparison):
         """Wait until every point has ended. Failed ones raise nothing here. Raises as `as_completed`.
 
         Args:
-            progress: ``none`` shows nothing; otherwise a notebook has a live cell of it.
+            progress: as of `Job.wait`: a live cell in a notebook, live text in a terminal, otherwise nothing;
+                ``plain``: a line whenever points stand otherwise; ``none``.
         """
-        word = progress or os.environ.get("GPUTRAIN_PROGRESS") or "auto"
-        live = LiveTable(self) if word != "none" and in_notebook() else None
+        live = watched(self, progress)
         try:
             for _ in self._as_ended(timeout, stop, live):
                 pass
-            if live is not None:
-                live.tick(at_once=True)
+            live.tick(at_once=True)
         except KeyboardInterrupt:
             text = f"stopped watching; the jobs go on. Take them up again: trainer.experiment({self.name!r})"
             raise KeyboardInterrupt(text) from None
+        finally:
+            live.close()
         return self
 
     def results(
@@ -265,10 +268,12 @@ class Experiment(Comparison):
         states = [("not submitted" if job is None else job.state.value) for _, job in self.rows]
         counts = {state: states.count(state) for state in dict.fromkeys(states)}
         told = ", ".join(f"{count} {state}" for state, count in counts.items())
-        return f"{len(states)} points: {told}" + (f"; ${self.cost_usd:,.2f}" if self.cost_usd else "")
+        points = "1 point" if len(states) == 1 else f"{len(states)} points"
+        return f"{points}: {told}" + (f"; ${self.cost_usd:,.2f}" if self.cost_usd else "")
 
     def __repr__(self) -> str:
-        return f"<Experiment {self.name} {self.caption}>"
+        where = next((on_trial(job.trial) for job in self.jobs), "")
+        return f"<Experiment {self.name} {self.caption}{where}>"
 
 
 def _after(book: ExperimentRecord, point: Point, job: Job) -> Retried:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 import re
 from functools import lru_cache
 from ipaddress import ip_address
@@ -169,6 +170,18 @@ class Endpoints:
 GOOGLE = Endpoints()
 
 
+def asked_for(endpoints: Any, credentials: Any) -> dict[str, Any]:
+    """``endpoints`` and ``credentials`` as they were given; those of ``$GPUTRAIN_ENDPOINT`` where none were.
+
+    Credentials that were given without endpoints are Google's, and do not go to an emulator.
+
+    Raises:
+        SpecError: the variable is no address of this machine.
+    """
+    url = os.environ.get("GPUTRAIN_ENDPOINT", "")
+    return reach(url) if url and endpoints is None else {"endpoints": endpoints, "credentials": credentials}
+
+
 def reach(url: str) -> dict[str, Any]:
     """``endpoints`` and ``credentials`` for a backend that speaks to the emulator at ``url`` over REST.
 
@@ -189,6 +202,12 @@ def reach(url: str) -> dict[str, Any]:
 
     addresses = {api.value: address.text for api in Api if api is not Api.AIPLATFORM_GRPC}
     return {"endpoints": Endpoints(**addresses, aiplatform_grpc=""), "credentials": AnonymousCredentials()}
+
+
+def emulator_of(endpoints: Any) -> str:
+    """The address of the emulator on this machine that endpoints lead to; empty where they lead elsewhere."""
+    found = _here(str(getattr(endpoints, Api.STORAGE.value, "")))
+    return found.text if found else ""
 
 
 def _here(url: str) -> Address | None:

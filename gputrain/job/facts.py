@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.backends.abilities import StandsIn, on_trial
 from gputrain.backends.base import Backend, JobRef
 from gputrain.job.asked import AskedFor, Going
 from gputrain.job.events import tell
@@ -137,6 +138,11 @@ class Facts(Shown):
         """Where it is, as far as a look or its name tells."""
         return self._seen.place or self.ref.place
 
+    @property
+    def trial(self) -> str:
+        """The address of the emulator that runs it; empty: this is no trial."""
+        return self._backend.trial if isinstance(self._backend, StandsIn) else ""
+
     def to_dict(self) -> dict[str, Any]:
         """All that is known of the job, as JSON types; the command line prints the same."""
         candidate, spec = self.candidate, self.spec
@@ -175,7 +181,8 @@ class Facts(Shown):
     @property
     def table(self) -> Table:
         """The job in a few rows."""
-        return told(self.ref, self._state, self.candidate, self.duration, self._seen.detail)
+        trial = on_trial(self.trial)
+        return told(self.ref, self._state, self.candidate, self.duration, self._seen.detail, trial)
 
     def refresh(self) -> Observation:
         """Look at the job once.
@@ -246,7 +253,7 @@ class Facts(Shown):
         return hash(self.id)  # a job that goes on elsewhere has another uri, and the same id
 
     def __repr__(self) -> str:
-        return f"<Job {self.uri} {self._state.value}>"
+        return f"<Job {self.uri} {self._state.value}{on_trial(self.trial)}>"
 
 
 def _shown(spec: dict[str, Any]) -> dict[str, Any]:

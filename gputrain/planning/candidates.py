@@ -244,7 +244,8 @@ def _unaffordable(spec: TrainingSpec, offer: Offer, model: ProvisioningModel | N
         missing = dict.fromkeys(name for price in prices if price for name in price.leaves_out)
         why = f"the price of {' and '.join(missing)} is unknown" if missing else "its price is unknown"
         why = f"{why}, so max_cost cannot be kept"
-        return Reason(subject, why, "leave max_cost out and set max_run_duration")
+        without = "leave max_cost out and set max_run_duration"
+        return Reason(subject, why, f"{offer.price_fix}, or {without}" if offer.price_fix else without)
     return Reason(subject, f"max_cost={spec.max_cost:g} does not pay for a minute of it", "raise max_cost")
 
 

@@ -31,6 +31,8 @@ class Offer:
     price_of: Callable[[str, ProvisioningModel | None], Price | None] = attrs.field(
         default=lambda _place, _model: None, eq=False, repr=False
     )
+    price_fix: str = ""
+    """What a person can do where prices are lower bounds; empty: nothing."""
     region_of: Callable[[str], str] = attrs.field(default=str, eq=False, repr=False)
     """The region that a place lies in; a place is its own where there is nothing wider."""
     max_nodes: int | None = None

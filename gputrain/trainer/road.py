@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends import registry
+from gputrain.backends.abilities import StandsIn
 from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Start
 from gputrain.fields import refused
 from gputrain.job import Job
@@ -70,9 +71,15 @@ class Road:
         code = examine(spec, is_sent=any(one.provisioning_model for one in wanted.candidates))
         return Plan(
             spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=self.now(),
-            faults=code.faults, notes=(*code.warnings, *([note] if note else ())), travels=code.travels,
+            faults=code.faults, notes=(*self._trials(), *code.warnings, *([note] if note else ())),
+            travels=code.travels,
             builds=asked.image if note and isinstance(asked.image, Image) else None,
         )  # fmt: skip
+
+    def _trials(self) -> Iterable[str]:
+        """What a person has to know of a plan for an emulator, before it is believed."""
+        there = {one.trial for one in self._backends.values() if isinstance(one, StandsIn) and one.trial}
+        return (f"this is a trial: {address} is an emulator on this machine" for address in sorted(there))
 
     def requests(self, plan: Plan, job_id: str) -> tuple[Mapping[str, Any], ...]:
         """What would be sent for the best candidate. Errors as of `PlannedJob.requests`."""

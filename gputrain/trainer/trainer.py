@@ -65,6 +65,9 @@ class Trainer(Maps):
         self._rolls: list[Roll] = []
         super().__init__(Road(self._backends, now, sleep))
 
+    def __repr__(self) -> str:
+        return f"Trainer([{', '.join(map(repr, self._backends.values()))}])"
+
     def plan(self, entry: Entry | None = None, **fields: Unpack[SpecFields]) -> PlannedJob:
         """Every way the spec could run, best first, and why the others cannot; nothing is created.
 

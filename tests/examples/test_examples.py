@@ -14,6 +14,8 @@ RUN_ELSEWHERE = {
     "char_model.py": "a module of char_transformer.py",
     "char_transformer.py": "run by demo.py",
     "failing.py": "run by docs/reference/errors.md",
+    "hydra_grid.py": "below",
+    "log_to_mlflow.py": "below",
     "look_around.py": "run by first_real_run.py",
     "optuna_search.py": "below",
     "save_when_asked.py": "run by first_real_run.py",
@@ -57,6 +59,19 @@ def test_optuna_asks_and_is_told():
     pytest.importorskip("optuna")
     done = python(EXAMPLES / "optuna_search.py")
     assert "best of 6" in done.stdout, done.stderr
+
+
+def test_hydra_composes_what_is_mapped():
+    pytest.importorskip("hydra")
+    done = python(EXAMPLES / "hydra_grid.py", "lr=0.1,0.03", "steps=5")
+    assert "2 points: 2 succeeded" in done.stdout, done.stderr
+
+
+def test_each_job_is_logged_to_mlflow_once():
+    pytest.importorskip("mlflow")
+    pytest.importorskip("sqlalchemy")
+    done = python(EXAMPLES / "log_to_mlflow.py")
+    assert "4 runs; best: lr=" in done.stdout, done.stderr
 
 
 def test_a_command_in_the_manner_of_tensorflow_reads_tf_config():

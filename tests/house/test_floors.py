@@ -26,6 +26,7 @@ FLOORS = (
     ("backends.google", "backends.status", "backends.abilities"),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),
+    ("progress",),
     ("metrics",),
     ("gauges",),
     ("view",),
@@ -41,7 +42,7 @@ FLOORS = (
 OUTSIDE = {
     "errors": {"attrs"},
     "tables": {"attrs", "rich"},
-    "experiments": {"attrs", "pandas"},
+    "experiments": {"attrs", "pandas", "rich"},
     "spans": {"opentelemetry"},
     "entrypoint": {"torch"},
     "ddp": {"torch", "numpy"},

@@ -19,7 +19,8 @@ from gputrain import view
 from gputrain.backends.base import JobRef, LogLine
 from gputrain.cli import screen
 from gputrain.errors import Fault, GputrainError, JobFailedError, SpecError
-from gputrain.experiments.comparison import Comparison, page, rows_of, whole
+from gputrain.experiments.cell import page, rows_of, whole
+from gputrain.experiments.comparison import Comparison
 from gputrain.experiments.plot import Curve, Plot
 from gputrain.gcp.answer import answer_of_json
 from gputrain.job.result import ended, told

@@ -24,6 +24,7 @@ from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import Service, region_of
 from gputrain.fields import refusing
 from gputrain.gcp import Access, Api
+from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.registry import pinned
 from gputrain.gcp.shared import Found, Pace
@@ -67,7 +68,8 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         network_tags: put on the VMs, for firewall rules that exist.
         capacity_advice: ask Google how likely Spot and Flex-start VMs are to be had, when planning.
         poll_s: seconds between two looks at a job.
-        endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial.
+        endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial. Without them, an emulator's
+            where ``$GPUTRAIN_ENDPOINT`` names one, and then without credentials.
         credentials: google.auth credentials; this environment's default ones unless given.
         progress: called with the bytes of code sent so far and the total.
 
@@ -103,7 +105,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
             check_network=check_network, secure_boot=secure_boot, os_login=os_login,
             network_tags=network_tags, capacity_advice=capacity_advice, poll_s=poll_s,
         )  # fmt: skip
-        access = Access(project=project, credentials=credentials, endpoints=endpoints, sleep=sleep, now=now)
+        access = Access(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
         super().__init__(settings, access, progress)
         home = settings.bucket
         self._calls = Calls(access=access)

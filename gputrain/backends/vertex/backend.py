@@ -24,6 +24,7 @@ from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.catalog import Service
 from gputrain.fields import refusing
 from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects
+from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.registry import pinned
 from gputrain.gcp.shared import Found, Pace, Shared
 from gputrain.lifecycle import Observation
@@ -56,11 +57,14 @@ class VertexAI(GoogleBackend[VertexSettings]):
         tensorboard: full name of a TensorBoard instance; needs a service account.
         persistent_resource: id of machines that are there already.
         kms_key: full name of a key that encrypts what the job keeps.
+        management_fee: what Vertex AI takes on top of Compute Engine's on-demand price, as a share of it: 0.2
+            for 20 %. Your price list has it; without it prices are lower bounds, and ``max_cost`` is refused.
         disk_gib: size of each machine's boot disk.
         disk_type: its type; pd-ssd, or hyperdisk-balanced where the machine takes nothing else.
         reduction_server: extra machines that sum gradients, for jobs of several nodes.
         transport: ``rest`` or ``grpc``.
-        endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial.
+        endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial. Without them, an emulator's
+            where ``$GPUTRAIN_ENDPOINT`` names one, and then without credentials.
         credentials: google.auth credentials; this environment's default ones unless given.
         progress: called with the bytes of code sent so far and the total.
 
@@ -80,7 +84,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         image_repository: str | None = None, service_account: str | None = None,
         network: str | None = None, network_attachment: str | None = None,
         tensorboard: str | None = None, persistent_resource: str | None = None, kms_key: str | None = None,
-        disk_gib: int = 100, disk_type: str | None = None,
+        management_fee: float | None = None, disk_gib: int = 100, disk_type: str | None = None,
         reduction_server: ReductionServer | None = None, transport: str | Transport = Transport.REST,
         endpoints: Any = None, credentials: Any = None, progress: Progress | None = None,
         sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time,
@@ -89,10 +93,10 @@ class VertexAI(GoogleBackend[VertexSettings]):
             project=project, region=region, regions=regions, bucket=bucket,
             image_repository=image_repository, service_account=service_account,
             network=network, network_attachment=network_attachment, tensorboard=tensorboard,
-            persistent_resource=persistent_resource, kms_key=kms_key, disk_gib=disk_gib, disk_type=disk_type,
-            reduction_server=reduction_server, transport=transport,
+            persistent_resource=persistent_resource, kms_key=kms_key, management_fee=management_fee,
+            disk_gib=disk_gib, disk_type=disk_type, reduction_server=reduction_server, transport=transport,
         )  # fmt: skip
-        access = Access(project=project, credentials=credentials, endpoints=endpoints, sleep=sleep, now=now)
+        access = Access(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
         super().__init__(settings, access, progress)
         self._jobs = JobService(access=access, transport=settings.transport)
         self._locks = Locks(self._jobs, settings.bucket)
@@ -142,7 +146,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     @cached_property
     def _supply(self) -> Supply:
-        return offers.supply(self._settings.regions)
+        return offers.supply(self._settings.regions, self._settings.management_fee)
 
     def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
         return offers.fact(one, book, found)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 
+import attrs
+
 from gputrain import catalog
 from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept, in_reservation, shape_of
 from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Service, Shape
@@ -19,6 +21,7 @@ from gputrain.planning import Candidate, Fact, Limit, Offer, Supply
 from gputrain.quota.book import Book
 
 NAME = "vertex"
+FEE_FIX = "read the management fee off your price list and say it: VertexAI(..., management_fee=0.2)"
 MOST_RESTARTS = 6
 FLEX_START_MOST = timedelta(days=7)
 _RESERVATION = re.compile(
@@ -28,22 +31,27 @@ _ENV_MOST = 80
 """100 variables are allowed (aiplatform v1 protos); the rest is for our own and Google's."""
 
 
-def supply(regions: tuple[str, ...]) -> Supply:
-    """Every shape with GPUs that trains on Vertex AI, in the regions the user allows, in that order."""
+def supply(regions: tuple[str, ...], fee: float | None = None) -> Supply:
+    """Every shape with GPUs that trains on Vertex AI, in the regions the user allows, in that order.
+
+    Args:
+        fee: what comes on top of Compute Engine's price, as a share of it; None: nobody has said.
+    """
     shapes = catalog.shapes(service=Service.VERTEX)
-    offers = tuple(_offer(shape, regions) for shape in shapes)
+    offers = tuple(_offer(shape, regions, fee) for shape in shapes)
     return Supply(
         backend=NAME, offers=offers, limits=(*OF_GOOGLE, *LIMITS), find_gpu=catalog.find, regions=regions
     )
 
 
-def _offer(shape: Shape, regions: tuple[str, ...]) -> Offer:
+def _offer(shape: Shape, regions: tuple[str, ...], fee: float | None) -> Offer:
     listed = catalog.regions(shape, Service.VERTEX)
 
     def price_of(place: str, model: ProvisioningModel | None) -> Price | None:
         if model is None:
             return None
-        return catalog.price(shape, place, model, service=Service.VERTEX)
+        price = catalog.price(shape, place, model, service=Service.VERTEX)
+        return price if price is None or fee is None else with_fee(price, shape, fee)
 
     return Offer(
         gpu=shape.gpu.kind,
@@ -52,7 +60,19 @@ def _offer(shape: Shape, regions: tuple[str, ...]) -> Offer:
         provisioning_models=shape.sold_as(Service.VERTEX),
         places=tuple(region for region in regions if region in listed),
         price_of=price_of,
+        price_fix="" if fee is not None or shape.is_attached else FEE_FIX,
     )
+
+
+def with_fee(price: Price, shape: Shape, fee: float) -> Price:
+    """A price with Vertex AI's management fee in it."""
+    # Google takes no discount off the fee: a Spot or flex-start machine pays that of the on-demand one
+    standard = catalog.price(shape, price.region, ProvisioningModel.STANDARD, service=Service.VERTEX)
+    if standard is None:
+        return price
+    left_out = tuple(one for one in price.leaves_out if one != catalog.VERTEX_FEE)
+    source = f"{price.source}, and a management fee of {fee:.4g} times the on-demand price"
+    return attrs.evolve(price, usd_h=price.usd_h + fee * standard.usd_h, leaves_out=left_out, source=source)
 
 
 LIMITS = (

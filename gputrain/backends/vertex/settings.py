@@ -45,6 +45,7 @@ class VertexSettings(GoogleSettings):
     tensorboard: str | None
     persistent_resource: str | None
     kms_key: str | None
+    management_fee: float | None
     disk_gib: int
     disk_type: str | None
     reduction_server: ReductionServer | None
@@ -55,6 +56,13 @@ _REGIONS = Field(
     fields.many(REGION, or_one=True), "one or more regions",
     "region='us-central1'; a zone has a letter more than its region",
 )  # fmt: skip
+
+
+def _share(value: Any) -> float:
+    is_none = value == 0 and not isinstance(value, bool)  # a contract may say so
+    return 0.0 if is_none else fields.number(0, 10)(value)
+
+
 # ruff: noqa: E501  # one row a field
 ROWS = {
     "project": PROJECT,
@@ -83,6 +91,9 @@ ROWS = {
     "kms_key": Field(
         named("projects/{word}(?::{word})?/locations/{word}/keyRings/{word}/cryptoKeys/{word}"), "the key's full name",
         "kms_key='projects/P/locations/R/keyRings/K/cryptoKeys/N'",
+    ),
+    "management_fee": Field(
+        _share, "a share of the machine's price, such as 0.2 for 20 %", "management_fee=0.2"
     ),
     "disk_gib": Field(fields.whole(100, 64_000), "100 to 64000", "disk_gib=100", is_needed=True),
     "disk_type": Field(

@@ -202,7 +202,8 @@ def test_one_job_is_shown_waited_for_and_measured(run, read, script):
     assert shown == waited
     assert {**shown, "attempts": None} == {**job, "attempts": None}  # whose time is that of the record
     _, metrics = read("metrics", job["id"])
-    assert metrics == {"count": 1, "last": {"step": 1, "loss": 0.5}, "rows": [{"step": 1, "loss": 0.5}]}
+    row = {"step": 1, "loss": 0.5}
+    assert metrics == {"count": 1, "last": row, "rows": [row], "progress": None}
     assert "loss" in run("metrics", job["id"])[1]
 
 

@@ -1,0 +1,64 @@
+"""One variable leads Python to an emulator, as it leads the commands, and whatever shows jobs says so."""
+
+import pytest
+
+import gputrain
+import gputrain_emulator
+from gputrain import ComputeEngine, Local, SpecError, Trainer, VertexAI
+from gputrain_emulator.storage import Storage
+
+REGION = "us-central1"
+
+
+@pytest.fixture
+def url(monkeypatch):
+    with gputrain_emulator.start() as cloud:
+        cloud.world.part(Storage).add_bucket("my-bucket", location=REGION)
+        monkeypatch.setenv("GPUTRAIN_ENDPOINT", cloud.endpoints.url)
+        yield cloud.endpoints.url
+        assert not cloud.dispatcher.failures
+
+
+def test_the_variable_leads_python_there_and_every_repr_says_so(url, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("pass\n")
+    account = "train@my-project.iam.gserviceaccount.com"
+    trainer = Trainer(VertexAI("my-project", REGION, bucket="gs://my-bucket", service_account=account))
+    planned = trainer.plan(str(script), gpu="L4:1")
+    assert any(url in one for one in planned.warnings)
+    job = planned.submit(idempotency_key="trial")
+    scan = trainer.map(str(script), [{"n": 1}], name="scan", gpu="L4:1")
+    scan._driver.join()
+    for shown in (repr(trainer), repr(job), str(job), repr(gputrain.attach(job.uri)), repr(scan)):
+        assert f"a trial: {url}" in shown
+    assert str(planned).count(url) == 1
+
+
+def test_credentials_that_were_given_for_google_do_not_go_there(url):
+    class Mine:
+        universe_domain = "googleapis.com"
+
+        def before_request(self, *_):
+            raise AssertionError("a token was asked for")
+
+    backend = VertexAI("my-project", REGION, bucket="gs://my-bucket", credentials=Mine())
+    assert url in repr(backend)
+    assert backend.find() == ()
+
+
+def test_endpoints_that_are_given_win(url):
+    backend = ComputeEngine(
+        "my-project", regions=[REGION], bucket="gs://b-1", endpoints=gputrain.gcp.Endpoints()
+    )
+    assert "trial" not in repr(Trainer([backend, Local(gpus=0)]))
+
+
+def test_an_address_elsewhere_is_refused(monkeypatch):
+    monkeypatch.setenv("GPUTRAIN_ENDPOINT", "http://10.0.0.1:80")
+    with pytest.raises(SpecError, match="this machine"):
+        VertexAI("my-project", REGION)
+
+
+def test_google_itself_is_no_trial():
+    assert repr(VertexAI("my-project", REGION)) == f"VertexAI(project='my-project', regions=['{REGION}'])"
+    assert repr(Trainer(Local(gpus=0))).startswith("Trainer([Local(")

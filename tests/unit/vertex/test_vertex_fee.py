@@ -1,0 +1,67 @@
+"""Vertex AI's management fee: told by whoever reads his price list, and then costs have a limit there too."""
+
+from datetime import timedelta
+
+import pytest
+
+import gputrain
+from gputrain import NoFitError, SpecError, Trainer, TrainingSpec
+from gputrain.backends.vertex import VertexAI
+
+SPEC = TrainingSpec(command=["nvidia-smi"], gpu="L4:1")
+ON_DEMAND = gputrain.catalog.price("g2-standard-12", "us-central1").usd_h
+SPOT = gputrain.catalog.price("g2-standard-12", "us-central1", "spot").usd_h
+
+
+def best(backend, **fields):
+    return Trainer(backend).plan(SPEC.replace(machine_type="g2-standard-12", **fields)).best
+
+
+def test_without_it_a_limit_of_costs_is_refused_and_told_how_it_would_be_kept(make):
+    plan = Trainer(make()).plan(SPEC, max_cost=5)
+    with pytest.raises(NoFitError, match=r"management_fee=0\.2"):
+        plan.best  # noqa: B018
+    assert not best(make()).price.is_whole
+
+
+def test_with_it_the_price_is_whole_and_the_limit_is_time(make):
+    found = best(make(management_fee=0.2), max_cost=2 * 1.2 * ON_DEMAND)
+    assert found.price.is_whole
+    assert found.price.usd_h == pytest.approx(1.2 * ON_DEMAND)
+    assert "management fee of 0.2" in found.price.source
+    assert found.max_run_duration in (timedelta(hours=2), timedelta(hours=2, seconds=-1))
+
+
+def test_a_spot_machine_pays_the_fee_of_an_on_demand_one(make):
+    found = best(make(management_fee=0.2), provisioning_model="spot")
+    assert found.price.usd_h == pytest.approx(SPOT + 0.2 * ON_DEMAND)
+
+
+def test_a_contract_without_a_fee_says_so(make):
+    assert best(make(management_fee=0)).price.usd_h == pytest.approx(ON_DEMAND)
+
+
+def test_what_is_attached_to_n1_has_no_whole_price_all_the_same(make):
+    plan = Trainer(make(management_fee=0.2)).plan(SPEC, gpu="T4:1", max_cost=5)
+    with pytest.raises(NoFitError, match="the N1 machine itself"):
+        plan.best  # noqa: B018
+
+
+@pytest.mark.parametrize("said", ["20%", -0.1, True, float("nan"), 20])
+def test_a_fee_that_is_no_share_is_refused(said):
+    with pytest.raises(SpecError, match="management_fee"):
+        VertexAI("my-project", "us-central1", management_fee=said)
+
+
+def test_an_experiment_keeps_its_limit_on_vertex_ai(make, vertex, code):
+    vertex.set_limit("custom_model_training_nvidia_l4_gpus", 10, region="us-central1")
+    points, most = gputrain.grid(n=range(2)), 2 * 1.2 * ON_DEMAND
+    scan = Trainer(make(management_fee=0.2)).map(
+        f"{code}/train.py", points, name="scan", gpu="L4:1", machine_type="g2-standard-12", max_cost=most
+    )
+    scan._driver.join()
+    scan.close()
+    assert (len(scan.jobs), scan.errors) == (2, ())
+    limits = [one.document["jobSpec"]["scheduling"]["timeout"] for one in vertex.jobs.values()]
+    assert len(limits) == 2
+    assert all(3590 <= float(one.rstrip("s")) <= 3600 for one in limits)
