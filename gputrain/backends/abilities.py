@@ -129,15 +129,6 @@ class StandsIn(Protocol):
         """The address of the emulator; empty: this is no trial."""
 
 
-def on_trial(address: str) -> str:
-    """A word for what shows jobs of a trial; nothing where it is none.
-
-    >>> on_trial("http://127.0.0.1:18080")
-    ' (a trial: http://127.0.0.1:18080)'
-    """
-    return f" (a trial: {address})" if address else ""
-
-
 ABILITIES: tuple[type, ...] = (
     Attaches,
     BuildsImages,

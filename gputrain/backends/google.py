@@ -10,14 +10,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 import attrs
 
 from gputrain import catalog
-from gputrain.backends.abilities import on_trial
 from gputrain.backends.base import Backend, Bundle, JobRef
 from gputrain.backends.results import MOST_BYTES, AsksForStacks, node_of, read_standings
 from gputrain.catalog import ANY_RESERVATION, Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.fields import Field, matching, refused
 from gputrain.gcp import Access, Api, Objects, reservations
-from gputrain.gcp.endpoints import emulator_of
+from gputrain.gcp.endpoints import emulator_of, on_trial
 from gputrain.gcp.shared import Found
 from gputrain.images import ImageHome, Works
 from gputrain.planning import Candidate, Fact, Limit

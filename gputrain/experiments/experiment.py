@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
-from gputrain.backends.abilities import on_trial
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
 from gputrain.experiments.book import (
     ExperimentRecord,
@@ -28,6 +27,7 @@ from gputrain.experiments.cell import Watched, watched, whole
 from gputrain.experiments.comparison import READERS, Comparison
 from gputrain.experiments.driver import Driver
 from gputrain.experiments.outcome import PointOutcome, cancelled, never_began
+from gputrain.gcp.endpoints import on_trial
 from gputrain.job import Job
 from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
 from gputrain.lifecycle import State

@@ -210,6 +210,15 @@ def emulator_of(endpoints: Any) -> str:
     return found.text if found else ""
 
 
+def on_trial(address: str) -> str:
+    """A word for what shows jobs of a trial; nothing where it is none.
+
+    >>> on_trial("http://127.0.0.1:18080")
+    ' (a trial: http://127.0.0.1:18080)'
+    """
+    return f" (a trial: {address})" if address else ""
+
+
 def _here(url: str) -> Address | None:
     """The address, where it is one of this machine and nothing else."""
     try:

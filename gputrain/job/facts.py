@@ -14,8 +14,9 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.abilities import StandsIn, on_trial
+from gputrain.backends.abilities import StandsIn
 from gputrain.backends.base import Backend, JobRef
+from gputrain.gcp.endpoints import on_trial
 from gputrain.job.asked import AskedFor, Going
 from gputrain.job.events import tell
 from gputrain.job.result import told
