@@ -5,7 +5,7 @@ This file also travels inside jobs, where only `gputrain.ddp` and `gputrain.entr
 so its syntax stays within Python 3.7.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False  # as typing's, without importing it
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import threading
 from gputrain_emulator.cloud import Cloud
 
 __all__ = ["Cloud", "start"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def start(

@@ -101,4 +101,10 @@ def tell_error(error: GputrainError, *, as_json: bool) -> None:
 
         tell(of_error(told))
     else:
-        sys.stderr.write(f"error: {told}\n")
+        sys.stderr.write(f"{_marked('error:')} {told}\n")
+
+
+def _marked(word: str) -> str:
+    """A word that is to be seen first: in red at a terminal, unless ``NO_COLOR`` is set (no-color.org)."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown", None)
+    return word if is_plain or not sys.stderr.isatty() else f"\x1b[1;31m{word}\x1b[0m"

@@ -217,3 +217,14 @@ def test_a_terminal_gets_lines_and_colours_and_a_dumb_one_plain_text(term, is_ri
     os.close(ours)
     assert "a3-highgpu-2g" in text
     assert ("\x1b[1m" in text, "─" in text) == (is_rich, is_rich)
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_an_error_is_red_at_a_terminal_unless_no_colour_is_wanted(no_color):
+    ours, theirs = pty.openpty()
+    shown = program("gpus", "H999", stderr=theirs, env={"TERM": "xterm-256color", "NO_COLOR": no_color})
+    os.close(theirs)
+    assert shown.wait(60) == 2
+    text = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert text.startswith("error:" if no_color else "\x1b[1;31merror:\x1b[0m")

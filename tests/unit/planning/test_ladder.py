@@ -18,7 +18,7 @@ from gputrain import (
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import Scope
 from gputrain.planning import Fact, Ladder
-from gputrain.planning.attempts import Outcome, accepted, few_places, refused
+from gputrain.planning.attempts import Outcome, accepted, few_places, passed_over as told_of, refused
 from gputrain.planning.ladder import (
     BLOCKED_FOR,
     LONGEST_REST,
@@ -151,6 +151,15 @@ def test_an_ask_that_was_planned_with_older_facts_is_found_among_newer_ones():
     assert Ladder(candidates=(short, newer)).passed_over(asked) == (short,)
 
 
+def test_what_is_open_or_told_of_is_not_passed_over():
+    open_one, short = l4("us-central1-c"), l4("us-central1-a", fact=Fact(verdict=Verdict.SHORT))
+    asked = l4("us-central1-b")
+    assert Ladder(candidates=(open_one, asked)).passed_over(asked) == ()
+    ladder = Ladder(candidates=(open_one, short, asked))
+    assert ladder.passed_over(asked) == (short,)
+    assert attrs.evolve(ladder, attempts=(told_of(short, NOW),)).passed_over(asked) == ()
+
+
 def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_named():
     blocks = Blocks().after(refused(PLAN[1], CapacityError("x"), NOW))
     plan = PLAN[1:]
@@ -247,3 +256,4 @@ def test_few_places_are_short_by_their_regions():
     zones = ("us-central1-a", "us-central1-b", "us-east4-a", "us-east4-b", "us-east4-c", "us-west1-a")
     assert few_places([l4(zone) for zone in zones]) == "us-central1-a, -b, us-east4-a, -b and 2 more"
     assert few_places([LONG, SHORT]) == "gpu-long, gpu-short"
+    assert few_places([l4(zone) for zone in zones[:4]]) == "us-central1-a, -b, us-east4-a, -b"
