@@ -21,7 +21,7 @@ from typing import Any
 
 from measure import Measure, Spread
 
-THREADS, SECONDS, ROUNDS = 8, 1.0, 9
+THREADS, SECONDS, ROUNDS = 8, 1.0, 5
 COMPUTE = "/compute/v1/projects/my-project"
 ZONE = f"{COMPUTE}/zones/us-central1-a"
 AGGREGATED = f"{COMPUTE}/aggregated/machineTypes"

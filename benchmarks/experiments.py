@@ -37,8 +37,8 @@ from gputrain_emulator.vertex.states import Fate
 POINTS = 1000
 KILLS = 100
 WATCHED_S = 20.0
-SMALL = 24
-ROUNDS = 4
+SMALL = 16
+ROUNDS = 3
 REPORTS = 100_000
 DRIVER = """
 import asyncio, json, resource, sys, threading, time
@@ -177,8 +177,8 @@ def here() -> Iterator[Measure]:
         for _ in range(3):
             spent = time.process_time()
             with contextlib.suppress(gputrain.JobTimeoutError):
-                job.wait(timeout=6, progress="none")
-            shares.append((time.process_time() - spent) / 6)
+                job.wait(timeout=5, progress="none")
+            shares.append((time.process_time() - spent) / 5)
         what = f"of a core to wait in silence at {REPORTS} reports"
         yield Spread.of_times(shares, per=1e-2).measure(what, target=1, unit="%")
         job.cancel()

@@ -17,7 +17,7 @@ from typing import Any
 
 from measure import Measure
 
-ALL = {"vertex": (100, 500), "compute": (50, 200), "local": (20, 60)}
+ALL = {"vertex": (100, 300), "compute": (40, 120), "local": (15, 40)}
 """What `run.py` has the time for: whatever is kept of each job is seen in some hundreds, too."""
 FIRST = 100
 REGION = "us-central1"
