@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.backends.abilities import StandsIn
+from gputrain.backends.abilities import KeepsRecords, StandsIn
 from gputrain.backends.base import Backend, JobRef
 from gputrain.gcp.endpoints import on_trial
 from gputrain.job.asked import AskedFor, Going
@@ -29,6 +29,8 @@ from gputrain.tables import Shown, Table
 from gputrain.times import picked, plain
 
 log = logging.getLogger("gputrain")
+
+_UNRECORDED = "not known here: the record is in the job's bucket, and this backend was given no bucket="
 
 
 class Facts(Shown):
@@ -182,8 +184,14 @@ class Facts(Shown):
     @property
     def table(self) -> Table:
         """The job in a few rows."""
-        trial = on_trial(self.trial)
-        return told(self.ref, self._state, self.candidate, self.duration, self._seen.detail, trial)
+        shown = told(self.ref, self._state, self.candidate, self.duration, self._seen.detail)
+        rows = shown.rows if self._is_recorded else (*shown.rows, ("asked for", _UNRECORDED))
+        return attrs.evolve(shown, title=f"{shown.title}{on_trial(self.trial)}", rows=rows)
+
+    @property
+    def _is_recorded(self) -> bool:
+        keeper = self._backend
+        return not isinstance(keeper, KeepsRecords) or keeper.recorder() is not None
 
     def refresh(self) -> Observation:
         """Look at the job once.

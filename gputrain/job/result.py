@@ -68,7 +68,6 @@ def told(
     candidate: Candidate | None,
     duration: timedelta | None,
     detail: str,
-    trial: str = "",
 ) -> Table:
     """A job in a few rows."""
     rows = [("state", state.value), ("uri", ref.uri)]
@@ -78,7 +77,7 @@ def told(
         rows.append(("running for", str(duration).split(".")[0]))
     if detail:
         rows.append(("detail", detail))
-    return Table(title=f"Job {ref.name}{trial}", columns=("", " "), rows=rows)
+    return Table(title=f"Job {ref.name}", columns=("", " "), rows=rows)
 
 
 _OF_STATE = {State.CANCELLED: causes.CANCELLED, State.EXPIRED: causes.TIME_LIMIT}

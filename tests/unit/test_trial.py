@@ -34,6 +34,18 @@ def test_the_variable_leads_python_there_and_every_repr_says_so(url, tmp_path):
     assert str(planned).count(url) == 1
 
 
+def test_a_job_whose_record_is_out_of_reach_says_so(url, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("pass\n")
+    trainer = Trainer(VertexAI("my-project", REGION, bucket="gs://my-bucket"))
+    job = trainer.submit(str(script), gpu="L4:1")
+    assert "bucket" not in str(job)
+    alone = gputrain.attach(job.uri)
+    assert (alone.spec, alone.candidate) == (None, None)
+    assert "given no bucket=" in str(alone)
+    assert "bucket" not in str(trainer.attach(job.uri))
+
+
 def test_credentials_that_were_given_for_google_do_not_go_there(url):
     class Mine:
         universe_domain = "googleapis.com"
