@@ -32,7 +32,8 @@ def plan():
             "endpoints": cloud.endpoints,
             "credentials": cloud.credentials,
         }
-        compute = ComputeEngine(**both, gpu_subnetworks=[f"gpu-sub-{number}" for number in range(1, 5)])
+        subnetworks = [f"gpu-sub-{number}" for number in range(1, 5)]
+        compute = ComputeEngine(**both, gpu_subnetworks=subnetworks, image_family="my-project/tcpx")
         trainer = Trainer([VertexAI(**both), compute], now=lambda: WHEN)
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "train.py").write_text("import torch\n")

@@ -58,6 +58,23 @@ def not_sold() -> Table:
     return Table(columns=("card", "GiB", "architecture", "nearest that is sold"), rows=rows, right=("GiB",))
 
 
+def networks() -> Table:
+    rates = ("Gbps a GPU",)
+    columns = ("machine type", "way", *rates, "NICs beside the first", "MTU", "plugin", "confidence", "sources")
+    rows = [
+        (shape.machine_type, one.networking, f"{one.gbps_per_gpu(shape):g}", nics(one), one.mtu,
+         f"`{one.plugin}`" if one.plugin else "", one.confidence, ", ".join(one.sources))
+        for shape in {shape.machine.family.name: shape for shape in catalog.shapes()}.values()
+        for one in catalog.fabrics(shape)
+    ]  # fmt: skip
+    return Table(columns=columns, rows=rows, right=rates)
+
+
+def nics(fabric: catalog.Fabric) -> str:
+    counts = ((fabric.data_gvnics, "gVNIC"), (fabric.rdma_nics, "RDMA"))
+    return ", ".join(f"{count} {kind}" for count, kind in counts if count)
+
+
 def sources() -> Table:
     rows = [(one.key, one.what, one.dated) for one in catalog.SOURCES.values()]
     return Table(columns=("key", "document", "its date"), rows=rows)
@@ -70,6 +87,7 @@ TABLES = {
     "names": names,
     "quotas": quotas,
     "cards": not_sold,
+    "networks": networks,
     "sources": sources,
 }
 

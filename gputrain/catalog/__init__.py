@@ -7,12 +7,19 @@
     regions(shape), zones(shape)     where it is listed
     price(shape, region, model)      dollars an hour, or None where unknown
     quota("H100", model)             the quota it counts against
+    fabrics(shape)                   how the GPUs of several machines talk
     image_faults(image, shape)       why an image does not suit it
 
 Each fact has a source and a date. Nothing here reads the network or the clock. Prices and places come
 from the tables built in, or from the user's own newer ones (`gputrain.refresh`), read once a process.
 """
 
+from .fabrics import (
+    Fabric as Fabric,
+    GpuNetworking as GpuNetworking,
+    fabrics as fabrics,
+    nccl_defaults as nccl_defaults,
+)
 from .families import (
     ANY_RESERVATION as ANY_RESERVATION,
     FLEX_START_LONGEST_RUN_S as FLEX_START_LONGEST_RUN_S,

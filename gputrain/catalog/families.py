@@ -120,8 +120,7 @@ class Family(Shown):
     """What the machines of one family share.
 
     ``gpu`` is the kind built in, or None for hosts that GPUs are attached to.
-    ``gvnics`` and ``rdma_nics`` count the network interfaces of one machine, each gVNIC in its own network;
-    None where not known.
+    How the GPUs of several machines talk is in `gputrain.catalog.fabrics`.
     All stop on host maintenance: no machine with a GPU migrates live.
     """
 
@@ -130,11 +129,6 @@ class Family(Shown):
     cpu_platform: str
     cpu_architecture: str = "x86_64"
     boot_disk_types: tuple[str, ...] = ("pd-balanced", "pd-ssd", "hyperdisk-balanced")
-    gpudirect: str = ""
-    gvnics: int | None = 1
-    rdma_nics: int | None = 0
-    roce_profile: str = ""
-    """Suffix of the network profile the RDMA network is made with; the zone comes before it."""
     placement: CompactPlacement = CompactPlacement.OPTIONAL
     needs_cpu_quota: bool = False
     note: str = ""
@@ -205,52 +199,54 @@ TERMS = {
 }  # fmt: skip
 
 _HYPERDISK = ("hyperdisk-balanced",)
+_PERSISTENT = ("pd-balanced", "pd-ssd")
+"""A2, G2 and N1 boot from no Hyperdisk Balanced. Source: machines, its tables of disks, read 2026-11-22."""
 _SAPPHIRE, _EMERALD = "Intel Sapphire Rapids", "Intel Emerald Rapids"
 
 _ROWS = (
     Family(
         name="A4X Max", gpu="GB300", cpu_platform="NVIDIA Grace", cpu_architecture="arm64",
-        boot_disk_types=_HYPERDISK, gpudirect="GPUDirect-RDMA (RoCE, CX-8, 8 rails)",
-        gvnics=None, rdma_nics=None, roce_profile="-vpc-roce-metal", placement=CompactPlacement.NVLINK_DOMAIN,
+        boot_disk_types=_HYPERDISK, placement=CompactPlacement.NVLINK_DOMAIN,
         note="the image must support IDPF network interfaces; no Windows, no sole tenancy",
         sources=("gpus", "machines", "networks"),
     ),
     Family(
         name="A4X", gpu="GB200", cpu_platform="NVIDIA Grace", cpu_architecture="arm64",
-        boot_disk_types=_HYPERDISK, gpudirect="GPUDirect-RDMA (RoCE, 4 CX-7)", gvnics=2, rdma_nics=4,
-        roce_profile="-vpc-roce", placement=CompactPlacement.NVLINK_DOMAIN,
+        boot_disk_types=_HYPERDISK, placement=CompactPlacement.NVLINK_DOMAIN,
         sources=("gpus", "machines", "networks"),
     ),
     Family(
         name="A4", gpu="B200", cpu_platform=_EMERALD, boot_disk_types=_HYPERDISK,
-        gpudirect="GPUDirect-RDMA (RoCE, 8 CX-7)", gvnics=2, rdma_nics=8, roce_profile="-vpc-roce",
         placement=CompactPlacement.BY_RESERVATION, sources=("gpus", "machines", "networks"),
     ),
     Family(
         name="A3 Ultra", gpu="H200", cpu_platform=_EMERALD, boot_disk_types=_HYPERDISK,
-        gpudirect="GPUDirect-RDMA (RoCE, 8 CX-7)", gvnics=2, rdma_nics=8, roce_profile="-vpc-roce",
         placement=CompactPlacement.BY_RESERVATION, sources=("gpus", "machines", "networks"),
     ),
     Family(
-        name="A3 Mega", gpu="H100-MEGA", cpu_platform=_SAPPHIRE, gpudirect="GPUDirect-TCPXO",
-        gvnics=9, placement=CompactPlacement.RECOMMENDED, sources=("gpus", "machines", "networks"),
+        name="A3 Mega", gpu="H100-MEGA", cpu_platform=_SAPPHIRE, placement=CompactPlacement.RECOMMENDED,
+        sources=("gpus", "machines", "networks"),
     ),
     Family(
-        name="A3 High", gpu="H100", cpu_platform=_SAPPHIRE, gpudirect="GPUDirect-TCPX",
-        gvnics=5, placement=CompactPlacement.SUPPORTED, sources=("gpus", "machines", "networks"),
+        name="A3 High", gpu="H100", cpu_platform=_SAPPHIRE, placement=CompactPlacement.SUPPORTED,
+        sources=("gpus", "machines", "networks"),
     ),
     Family(name="A3 High 1-4", gpu="H100", cpu_platform=_SAPPHIRE),
     Family(
-        name="A3 Edge", gpu="H100", cpu_platform=_SAPPHIRE, gpudirect="GPUDirect-TCPX", gvnics=5,
+        name="A3 Edge", gpu="H100", cpu_platform=_SAPPHIRE,
         note="600 Gbps in asia-south1 and northamerica-northeast2",
     ),
-    Family(name="A2 Ultra", gpu="A100-80GB", cpu_platform="Intel Cascade Lake"),
-    Family(name="A2 Standard", gpu="A100-40GB", cpu_platform="Intel Cascade Lake"),
+    Family(
+        name="A2 Ultra", gpu="A100-80GB", cpu_platform="Intel Cascade Lake", boot_disk_types=_PERSISTENT
+    ),
+    Family(
+        name="A2 Standard", gpu="A100-40GB", cpu_platform="Intel Cascade Lake", boot_disk_types=_PERSISTENT
+    ),
     Family(name="G4", gpu="RTX-PRO-6000", cpu_platform="AMD EPYC Turin", boot_disk_types=_HYPERDISK),
-    Family(name="G2", gpu="L4", cpu_platform="Intel Cascade Lake"),
+    Family(name="G2", gpu="L4", cpu_platform="Intel Cascade Lake", boot_disk_types=_PERSISTENT),
     Family(
         name="N1", gpu=None, cpu_platform="Intel Skylake, Broadwell or Haswell", needs_cpu_quota=True,
-        boot_disk_types=("pd-balanced", "pd-ssd"), sources=("gpus", "machines", "n1"),
+        boot_disk_types=_PERSISTENT, sources=("gpus", "machines", "n1"),
     ),
 )  # fmt: skip
 

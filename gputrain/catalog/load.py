@@ -57,6 +57,11 @@ _ROWS = (
     ("quota-ids", "Google vertex-ai-samples common_util get_quota_id", "undated"),
     ("audit", "audit of a live project, and GKE users' reports, of the newest zones", "2026-06-23"),
     ("networks", "github.com/GoogleCloudPlatform/cluster-toolkit @1047080 and gpu-recipes @2e1fd5e", "2026"),
+    ("gib", "AI Hypercomputer docs: Run NCCL on Compute Engine instances", "2026-04-06"),
+    ("tcpxo", "github.com/GoogleCloudPlatform/slurm-gcp @13fd92b prologs; a run of 2026-07", "2026-08-06"),
+    ("tcpx", "GoogleCloudPlatform/container-engine-accelerators @992db81 gpudirect-tcpx", "2026-06-11"),
+    ("fast-socket", "google/nccl-fastsocket @b3ff1c6; cluster-toolkit ml-slurm.yaml", "2023-11-15"),
+    ("local-ssd", f"{_DOCS}/compute/docs/disks/add-local-ssd", "2026"),
     ("n1", "cloud.google.com/compute/docs/machine-types: 3.75, 6.5 and 0.9 GB per vCPU", "undated copy"),
     ("wheels", "github.com/pytorch/pytorch issues 90761 and 110153: architectures in each wheel", "undated"),
 )

@@ -30,6 +30,8 @@ class NotSold(Shown):
     memory_gib: int | None = None
     architecture: str = ""
     nearest: tuple[str, ...]
+    announced: str = ""
+    """The machines that Google says it will come in; empty: none."""
     source: str = "gpus"
 
 
@@ -86,10 +88,19 @@ _AMD = (
     ("MI250X", 128, "CDNA 2", ("A100-80GB", "H100")),
 )
 
+_A5X = ("VR200", "Vera Rubin", "Rubin", "R200", "A5X")
+_LARGEST = ("GB300", "GB200", "B200")
+
 NOT_SOLD = (
     *(NotSold(name=n, memory_gib=m, architecture=a, nearest=k) for n, m, a, k in _NVIDIA),
     *(NotSold(name=n, maker="AMD", memory_gib=m, architecture=a, nearest=k) for n, m, a, k in _AMD),
+    *(
+        NotSold(name=n, architecture="Rubin", nearest=_LARGEST, announced="A5X", source="local-ssd")
+        for n in _A5X
+    ),
 )
+"""Google names A5X machines among those that bring local SSD, and tells no more of them. That they carry
+NVIDIA's Vera Rubin is inferred."""
 
 CONSUMER_WORDS = ("geforce", "rtx", "gtx", "titan", "quadro")
 """A name with one of these that no row holds is still a consumer or workstation card."""
@@ -189,7 +200,7 @@ def _unknown(name: object) -> UnknownGpuError:
     card = not_sold(name)
     if card is not None:
         return UnknownGpuError(
-            f"{card.name} is not sold on Google Cloud",
+            f"{card.name} is not sold on Google Cloud{' yet' if card.announced else ''}",
             why=_why_not_sold(card),
             fix="run on a machine of your own that has it with the Local backend, Trainer(Local()), "
             f"or ask for the nearest that is sold: {' or '.join(card.nearest)}",
@@ -211,6 +222,8 @@ def _unknown(name: object) -> UnknownGpuError:
 
 
 def _why_not_sold(card: NotSold) -> str:
+    if card.announced:
+        return f"Google has announced {card.announced} machines, and published neither sizes nor prices"
     if card.memory_gib is None:
         return "Google Cloud sells NVIDIA's data center GPUs, no consumer or workstation cards"
     return (

@@ -18,6 +18,7 @@ from .hang import Silence
 from .hub import Hub
 from .lines import timestamp
 from .logs import Pump
+from .net import NetWatch
 from .result import Outputs, told
 from .stops import Stops
 from .uplink import Uplink
@@ -61,6 +62,7 @@ class Agent:
         self._outputs = Outputs(options.code_dir or os.getcwd(), apart)
         self._workers = Workers(options, node_rank, self._pump, self._tell_end)
         self._gauges = Gauges(node_rank, self._pump.write)
+        self._net = NetWatch(options.nccl_net, node_rank, self._pump.say)
         self._silent_s: Optional[float] = None
         self._silence = Silence(options.hang_timeout, self._pump)
         self._asks = Asks(options.result_dir, node_rank)
@@ -136,7 +138,7 @@ class Agent:
             return
         due = min(
             self._control.deadline(), self._ask_at, self._workers.deadline(), self._silence.deadline(),
-            self._asks.deadline(), self._gauges.deadline(),
+            self._asks.deadline(), self._gauges.deadline(), self._net.deadline(),
         )  # fmt: skip
         timeout = None if due == float("inf") else max(0.0, due - time.monotonic())
         for key, _ in self._selector.select(timeout):
@@ -152,6 +154,7 @@ class Agent:
         fault = self._gauges.look([rank.pid for rank in self._workers.ranks if rank.is_running])
         if fault:
             self._tell({"type": "faulty", "why": fault})
+        self._net.look(self._workers.folder)
         nonce = self._asks.look()
         if nonce:
             self._asks.answer(nonce, {"node_rank": self._cluster.node_rank, "ranks": self._standings()})
@@ -186,6 +189,7 @@ class Agent:
             self._workers.start(launch.NodePlace(self._cluster.node_rank, self._nproc, message))
             self._silence.begin()
             self._gauges.begin(self._selector, os.environ)
+            self._net.begin(self._cluster.num_nodes)
         elif kind == "stand":
             self._tell({"type": "standings", "ranks": self._log_standings()})
         elif kind == "stop":
@@ -215,6 +219,7 @@ class Agent:
     def _leave(self, waits_for_peers: bool = True) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
         self._gauges.end()
+        self._net.look(self._workers.folder, is_last=True)
         self._workers.close()
         self._tell_outputs()
         document = self._document()

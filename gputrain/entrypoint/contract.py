@@ -123,6 +123,13 @@ LOCAL_ADDR = _env(
     "GPUTRAIN_LOCAL_ADDR", "--local-addr", "", "address the other nodes reach this one by; empty: found out"
 )
 
+NCCL_NET = _env(
+    "GPUTRAIN_NCCL_NET",
+    None,
+    "",
+    "the network that NCCL should say it uses between nodes, to be warned of another; empty: any",
+)
+
 # What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables.
 MASTER_ADDR = _row(RANK_ENVIRONMENT, "GPUTRAIN_MASTER_ADDR", "address of node 0, always numeric")
 NODE_ADDRS = _row(

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from . import contract, flight, host
+from . import contract, flight, host, net
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +110,11 @@ def environments(
         base.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
     if options.launcher == "tensorflow":
         base["TF_CONFIG"] = _tf_config(place)
-    return [{**base, **_of_rank(options, place, local, error_dir)} for local in range(place.nproc)]
+    says = net.asked(base, len(place.addrs), error_dir)
+    return [
+        {**base, **(says if local == 0 else {}), **_of_rank(options, place, local, error_dir)}
+        for local in range(place.nproc)
+    ]
 
 
 def _of_rank(options: Options, place: NodePlace, local_rank: int, error_dir: str) -> Dict[str, str]:
@@ -155,8 +159,19 @@ def package_root() -> str:
 def network_profile(environ: Mapping[str, str]) -> Dict[str, str]:
     """What Google's NCCL profile of this machine sets; the user's own values stay.
 
-    The tuning is never ours: the scripts are written for the plugin beside them.
+    The tuning is never ours: the scripts are written for the plugin beside them, which NCCL_LIB_DIR names.
     """
+    own = environ.get("NCCL_LIB_DIR", "")
+    first = own if os.path.isdir(own) else ""
+    found = _profile(environ)
+    paths = [first, found.get("LD_LIBRARY_PATH", environ.get("LD_LIBRARY_PATH", ""))]
+    if first and first not in paths[1].split(os.pathsep):
+        found["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, paths))
+    return found
+
+
+def _profile(environ: Mapping[str, str]) -> Dict[str, str]:
+    """What the first script that is there sets."""
     for pattern in _PROFILES:
         path = _expand(pattern, environ)
         if path.startswith("/") and os.path.isfile(path):

@@ -76,6 +76,7 @@ class Options:
         self.hang_timeout = self._seconds(contract.HANG_TIMEOUT) if settings[contract.HANG_TIMEOUT] else None
         self.grace = self._seconds(contract.GRACE)
         self.master_port = self._number(contract.MASTER_PORT, least=1)
+        self.nccl_net = settings[contract.NCCL_NET]
         self.local_addr = settings[contract.LOCAL_ADDR]
         if self.local_addr and not is_address(self.local_addr):
             raise self._refused(contract.LOCAL_ADDR, "a numeric address")

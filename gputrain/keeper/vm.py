@@ -19,7 +19,7 @@ import time
 
 from gputrain.entrypoint import contract, processes
 
-from . import container, disks, engine, gpus
+from . import container, disks, engine, fabric, gpus
 from .bucket import StatusBucket, right_to
 from .cloud import call, metadata
 from .journal import Journal, follow
@@ -77,6 +77,7 @@ class Vm:
         self._agent, self._lines = 0, threading.Thread()
         self._killed = os.path.join(self.home, "results", contract.KILLED)
         self._caches: Dict[str, str] = {}
+        self._network: Dict[str, str] = {}
 
     def _was_here(self) -> bool:
         """Whether this VM has booted for this attempt before. Raises Running where it still runs it."""
@@ -103,7 +104,7 @@ class Vm:
         return self._began + most - (LEAD_S if most >= 10 * LEAD_S else 0)
 
     def wait(self, keeper: Keeper) -> None:
-        """The disks are mounted, and the GPUs come up."""
+        """The disks are mounted, the GPUs come up, and what containers and NCCL need is brought."""
         if self.was_here:
             again = "this VM booted a second time: it does not train again, the job does as a whole"
             raise Failed(again, why=RESTARTED)
@@ -112,6 +113,11 @@ class Vm:
             self._caches = {"XDG_CACHE_HOME": os.path.join(self.data, "cache")}
         os.makedirs(os.path.join(self.data, "tmp"), exist_ok=True)
         gpus.wait(keeper, self.job["gpus"], self.job["driver_wait_s"])
+        wanted = self.job["fabric"]
+        if self.job["image"] or fabric.needs_engine(wanted):
+            engine.prepare(keeper.call, self.data if self._caches else None, self.journal.say)
+        if wanted:
+            self._network = fabric.prepare(keeper, wanted, self.journal.say)
 
     def start(self, keeper: Keeper, attempt: int) -> Dict[int, int]:
         env = self._environment(attempt)
@@ -121,7 +127,6 @@ class Vm:
         argv = ["-c", LOADER, ROOT, json.dumps(self.job["order"])]
         image = self.job["image"]
         if image:
-            engine.prepare(keeper.call, self.data if self._caches else None, self.journal.say)
             self.journal.say(f"pulling {image}")
             container.fetch(image, keeper.call)
             command = container.words(image, self.job["python"], argv, env, ROOT, self.home)
@@ -183,7 +188,7 @@ class Vm:
             "TMPDIR": os.path.join(self.data, "tmp"),
         }
         host = {name: os.environ[name] for name in ("GCE_METADATA_HOST",) if name in os.environ}
-        return {**host, **self._caches, **job["env"], **own}
+        return {**host, **self._caches, **self._network, **job["env"], **own}
 
     def _python(self, keeper: Keeper) -> str:
         """A Python that has torch, or else any."""

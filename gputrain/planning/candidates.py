@@ -14,6 +14,7 @@ from gputrain.errors import UnknownGpuError
 from gputrain.fields import FaultCollector
 from gputrain.planning.offers import (
     Fact,
+    Network,
     Offer,
     Reason,
     Supply,
@@ -56,6 +57,8 @@ class Candidate:
     """Place of its region in the order that the user gave the regions in."""
     reservation: str | None = None
     """The reservation it would use; None: none."""
+    network: Network | None = attrs.field(default=None, hash=False)
+    """How the GPUs of its nodes talk; None for one node, or where it is not known."""
     fact: Fact = attrs.field(default=Fact(), hash=False)
 
     @region.default
@@ -90,6 +93,8 @@ class Candidate:
             "quota": fact.verdict.value,
             "obtainability": fact.obtainability,
             "note": fact.note,
+            "network": self.network and self.network.name,
+            "network_gbps_per_gpu": self.network and self.network.gbps_per_gpu,
             "price_is_whole": price.is_whole if price else None,
             "price_date": (price.date or None) if price else None,
             "cost_at_most_usd": self.cost_at_most_usd,
@@ -198,6 +203,7 @@ def _priced(
     spec: TrainingSpec, supply: Supply, offer: Offer, model: ProvisioningModel | None
 ) -> list[Candidate]:
     result = []
+    network = offer.network_of(spec)
     for place in offer.places:
         price = offer.price_of(place, model)
         duration = _affordable(spec, price)
@@ -219,6 +225,7 @@ def _priced(
                 max_run_duration=duration,
                 region_rank=supply.regions.index(region) if region in supply.regions else 0,
                 reservation=spec.reservation if model in _RESERVED else None,
+                network=network,
             )
         )
     return result

@@ -11,6 +11,7 @@ from gputrain.catalog import Stage
 from gputrain.planning.attempts import figures
 from gputrain.planning.candidates import Candidate, Refusal
 from gputrain.planning.ladder import is_open
+from gputrain.planning.offers import Network
 from gputrain.quota import Verdict, contradictions, deciding
 from gputrain.spec import TrainingSpec, format_duration
 
@@ -39,11 +40,18 @@ def _best(title: str, ones: Sequence[Candidate]) -> Iterator[str]:
     sold = f" as {best.provisioning_model.value}" if best.provisioning_model else ""
     yield f"{title} would run on {best.gpus} ({best.machine_type}){sold} at {best.place}, by {best.backend}."
     yield _cost_sentence(best)
+    if best.network is not None:
+        yield _network_sentence(best.network)
     if best.provisioning_model is not None:
         yield from _quota_sentences(best)
         yield from _place_sentences(best)
     if len(ones) > 1:
         yield f"If there is no room, {len(ones) - 1} more ways are tried in order, {_ways(ones[1:])}."
+
+
+def _network_sentence(network: Network) -> str:
+    note = f" ({network.note})" if network.note else ""
+    return f"Its GPUs talk by {network.name}, {network.gbps_per_gpu:g} Gbps each at most{note}."
 
 
 def _ways(ones: Sequence[Candidate]) -> str:
@@ -131,8 +139,9 @@ def warnings(spec: TrainingSpec, candidates: Sequence[Candidate]) -> tuple[str, 
         for shape in catalog.shapes(gpu, count, machine_type=machine_type)
         for warning in _of_shape(spec, shape)
     )
+    slow = (one.network.warning for one in sold if one.network and one.network.warning)
     of_spec = (*_of_outputs(spec), *_of_requirements(spec)) if sold else ()
-    return tuple(dict.fromkeys((*_unread(sold), *found, *of_spec)))
+    return tuple(dict.fromkeys((*_unread(sold), *found, *slow, *of_spec)))
 
 
 def _unread(sold: Sequence[Candidate]) -> Iterator[str]:

@@ -15,6 +15,19 @@ from gputrain.spec import GpuRequest, TrainingSpec
 
 
 @attrs.frozen(kw_only=True)
+class Network:
+    """How the GPUs of several machines talk."""
+
+    name: str
+    gbps_per_gpu: float
+    """Gbps that one GPU can send to other machines, by the rate of the lines."""
+    note: str = ""
+    """What else to know, and where it was read."""
+    warning: str = ""
+    """What it costs, where the machine could do better."""
+
+
+@attrs.frozen(kw_only=True)
 class Offer:
     """One shape of machine that a backend can run, and where.
 
@@ -38,8 +51,11 @@ class Offer:
     max_nodes: int | None = None
     """Machines of this shape that one job can have at most; None: no limit known."""
     max_nodes_why: str = ""
-    """Why no more, and what would allow more; empty: there are no more."""
-    max_nodes_fix: str = ""
+    """Why no more; empty: there are no more."""
+    network_of: Callable[[TrainingSpec], Network | None] = attrs.field(
+        default=lambda _spec: None, eq=False, repr=False
+    )
+    """How the GPUs of several such machines would talk; None for one, or where it is not known."""
     refuses: Callable[[TrainingSpec, ProvisioningModel | None], tuple[str, str] | None] = attrs.field(
         default=lambda _spec, _model: None, eq=False, repr=False
     )
@@ -170,7 +186,7 @@ def _reasons(spec: TrainingSpec, offer: Offer, model: Model) -> Iterator[Reason]
         yield Reason(subject, f"{spec.nproc_per_node} ranks want a GPU each", asked_for=False)
     if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
         why = f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are"
-        yield Reason(subject, offer.max_nodes_why or why, offer.max_nodes_fix or "fewer num_nodes")
+        yield Reason(subject, offer.max_nodes_why or why, "fewer num_nodes")
     own = offer.refuses(spec, model)  # after ours: a backend speaks only of what the spec asks for
     if own:
         yield Reason(subject, *own)

@@ -28,7 +28,7 @@ COMPUTE = {
     "a gang": {"gpu": "L4:1", "num_nodes": 3, "image": IMAGE, "args": ["--say", "$(id) 'ü'\n"]},
     "spot": {"gpu": "L4:2", "num_nodes": 2, "provisioning_model": "spot", "max_restarts": 1},
     "flex-start": {"gpu": "L4:1", "provisioning_model": "flex-start", "max_wait_duration": "20m"},
-    "GPU networking": {"gpu": "H100-MEGA:8", "num_nodes": 2, "max_run_duration": "1h"},
+    "GPU networking": {"gpu": "H100-MEGA:8", "num_nodes": 2, "max_run_duration": "1h", "image": IMAGE},
 }
 
 

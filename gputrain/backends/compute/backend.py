@@ -21,7 +21,7 @@ from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames,
 from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.settings import ROWS, ComputeSettings, read_settings
 from gputrain.backends.google import GoogleBackend
-from gputrain.catalog import Service, region_of
+from gputrain.catalog import GpuNetworking, Service, region_of
 from gputrain.fields import refusing
 from gputrain.gcp import Access, Api
 from gputrain.gcp.endpoints import asked_for
@@ -55,6 +55,9 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         subnetwork: its subnetwork in every region, where the network is not in auto mode.
         gpu_subnetworks: subnetworks of the further interfaces, in order, for several machines of a family
             whose GPUs talk through networks of their own (A3, A4).
+        gpu_networking: how the GPUs of several machines talk: ``auto``, or one of
+            `gputrain.catalog.GpuNetworking`.
+        nccl_plugin, nccl_daemon: where NCCL's plugin and its daemon come from, instead of the catalog's.
         boot_image, image_family: instead of the image family that suits the GPU.
         disk_gib, disk_type: of the boot disk.
         placement_policy: a compact placement policy in the region, for jobs of several nodes.
@@ -87,6 +90,8 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         self, project: str, *, regions: Sequence[str], bucket: str,
         image_repository: str | None = None, service_account: str | None = None,
         network: str = "default", subnetwork: str | None = None, gpu_subnetworks: Sequence[str] = (),
+        gpu_networking: str | GpuNetworking = GpuNetworking.AUTO,
+        nccl_plugin: str | None = None, nccl_daemon: str | None = None,
         boot_image: str | None = None, image_family: str | None = None,
         disk_gib: int = 200, disk_type: str | None = None,
         placement_policy: str | None = None, python: str | None = None, driver_wait_s: int = 600,
@@ -99,10 +104,11 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         settings = read_settings(
             project=project, regions=regions, bucket=bucket,
             image_repository=image_repository, service_account=service_account,
-            network=network, subnetwork=subnetwork, gpu_subnetworks=gpu_subnetworks, boot_image=boot_image,
-            image_family=image_family, disk_gib=disk_gib, disk_type=disk_type, python=python,
-            placement_policy=placement_policy, driver_wait_s=driver_wait_s, external_ip=external_ip,
-            check_network=check_network, secure_boot=secure_boot, os_login=os_login,
+            network=network, subnetwork=subnetwork, gpu_subnetworks=gpu_subnetworks,
+            gpu_networking=gpu_networking, nccl_plugin=nccl_plugin, nccl_daemon=nccl_daemon,
+            boot_image=boot_image, image_family=image_family, disk_gib=disk_gib, disk_type=disk_type,
+            python=python, placement_policy=placement_policy, driver_wait_s=driver_wait_s,
+            external_ip=external_ip, check_network=check_network, secure_boot=secure_boot, os_login=os_login,
             network_tags=network_tags, capacity_advice=capacity_advice, poll_s=poll_s,
         )  # fmt: skip
         access = Access(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)

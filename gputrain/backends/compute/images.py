@@ -6,7 +6,7 @@ import attrs
 
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.catalog import Shape
+from gputrain.catalog import GpuNetworking, Shape
 from gputrain.catalog.images import release
 from gputrain.fields import refused
 from gputrain.gcp import MissingError
@@ -24,6 +24,8 @@ class ImageFamily:
     cuda: str
     cpu_architecture: str = "x86_64"
     has_torch: bool = True
+    ready_for: tuple[GpuNetworking, ...] = ()
+    """The plugins for which it has drivers and kernel."""
 
     @property
     def path(self) -> str:
@@ -37,14 +39,21 @@ FAMILIES: tuple[ImageFamily, ...] = (
         cuda="12.9",
     ),
     ImageFamily(
+        project="ubuntu-os-accelerator-images", name="ubuntu-accelerator-2404-amd64-with-nvidia-580",
+        cuda="12.9", has_torch=False, ready_for=(GpuNetworking.GIB, GpuNetworking.TCPXO),
+    ),
+    ImageFamily(
         project="ubuntu-os-accelerator-images", name="ubuntu-accelerator-2404-arm64-with-nvidia-580",
-        cuda="12.9", cpu_architecture="arm64", has_torch=False,
+        cuda="12.9", cpu_architecture="arm64", has_torch=False, ready_for=(GpuNetworking.GIB,),
     ),
 )  # fmt: skip
 """In order of preference. All Debian families are deprecated, and so is PyTorch 2.7's.
 
 Source: Deep Learning VM "Choose an image" (2026-09-15, at second hand) and AI Hypercomputer "Images"
-(2026-04-06). A family is looked up before a VM is made, so one that Google has renamed is told by name.
+(2026-04-06): the accelerator images are for A3, A4 and A4X and have drivers for RDMA; cluster-toolkit's
+blueprint of A3 Mega brings TCPXO to them. The page of G2 (2026-04-13) says that Deep Learning VM images are
+none of its boot disks, which users contradict (2026-10-01); support may quote it.
+A family is looked up before a VM is made, so one that Google has renamed is told by name.
 """
 
 
@@ -56,13 +65,16 @@ Source: NVIDIA's driver installation guide, "Kernel Modules", read 2026-11-22.
 """
 
 
-def choose(shape: Shape, settings: ComputeSettings, image: str | None) -> str:
+def choose(
+    shape: Shape, settings: ComputeSettings, image: str | None, networking: GpuNetworking | None = None
+) -> str:
     """The boot image as a disk names it.
 
     Args:
         shape: the machine.
         settings: ``boot_image`` and ``image_family`` win.
         image: the container to run in; without one, PyTorch must be on the boot image.
+        networking: what it should be ready for, where one that suits is.
 
     Raises:
         SpecError: no known family suits the machine.
@@ -72,7 +84,13 @@ def choose(shape: Shape, settings: ComputeSettings, image: str | None) -> str:
     if unfit is not None:
         allowed, fix = unfit
         raise refused("image_family", None, allowed, fix, what=f"no known boot image runs {shape.gpu.kind}")
-    return named or next(one.path for one in FAMILIES if _suits(one, shape, native=image is None))
+    suiting = [one for one in FAMILIES if _suits(one, shape, native=image is None)]
+    return named or next((one for one in suiting if networking in one.ready_for), suiting[0]).path
+
+
+def is_ready(shape: Shape, image: str | None, networking: GpuNetworking) -> bool:
+    """Whether a family is known that suits the machine and is ready for a plugin."""
+    return any(networking in one.ready_for and _suits(one, shape, native=image is None) for one in FAMILIES)
 
 
 def refusal(shape: Shape, settings: ComputeSettings, image: str | None) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""The network interfaces of a VM, by its machine's family, and whether they lead anywhere.
+"""Whether the network of VMs leads anywhere.
 
 VMs without external addresses get out by Private Google Access and Cloud NAT of their subnetwork. Source:
 Compute Engine's documentation of both, read 2026-11-21: the former leads to Google's APIs only, the latter to
@@ -15,9 +15,8 @@ import attrs
 
 from gputrain.backends.compute import images
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.catalog import Shape, region_of
-from gputrain.errors import AccessError, Scope, SpecError, TransientError
-from gputrain.fields import refused
+from gputrain.catalog import region_of
+from gputrain.errors import AccessError, Scope, TransientError
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.gcp.forms import mappings
 from gputrain.retry import LOOK, SOON, Policy
@@ -111,48 +110,6 @@ def _path(link: Any) -> str:
     return str(link or "").rpartition("/projects/")[2]
 
 
-def more_interfaces(shape: Shape) -> tuple[str, ...]:
-    """The ``nicType`` of each interface beyond the first that GPUs of several machines talk through."""
-    family = shape.machine.family
-    return ("GVNIC",) * ((family.gvnics or 1) - 1) + ("MRDMA",) * (family.rdma_nics or 0)
-
-
-def missing(shape: Shape, settings: ComputeSettings) -> str:
-    """The commands that make what several such machines need and nobody has named; empty: nothing."""
-    named = settings.gpu_subnetworks
-    if shape.machine.family.gvnics is None and not named:
-        return "see the machine's page: its interfaces are not known to gputrain"
-    return recipe(shape) if more_interfaces(shape) and not named else ""
-
-
-def interfaces(shape: Shape, settings: ComputeSettings, zone: str, num_nodes: int) -> list[dict[str, Any]]:
-    """``networkInterfaces`` of one VM; without an external address unless asked for.
-
-    Raises:
-        SpecError: several machines of this family need more networks than are named.
-    """
-    region = region_of(zone)
-    first: dict[str, Any] = {"nicType": "GVNIC"}
-    if settings.subnetwork is None:
-        first["network"] = f"global/networks/{settings.network}"
-    else:
-        first["subnetwork"] = f"regions/{region}/subnetworks/{settings.subnetwork}"
-    if settings.external_ip:
-        first["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
-    kinds = more_interfaces(shape)
-    if not kinds or (num_nodes == 1 and not settings.gpu_subnetworks):
-        return [first]
-    if len(settings.gpu_subnetworks) != len(kinds):
-        raise _needs_networks(shape, settings, zone)
-    return [
-        first,
-        *(
-            {"subnetwork": f"regions/{region}/subnetworks/{name}", "nicType": kind}
-            for name, kind in zip(settings.gpu_subnetworks, kinds)
-        ),
-    ]
-
-
 def check_ways_out(access: Access, settings: ComputeSettings, order: Mapping[str, Any]) -> None:
     """Make sure that the VMs will reach the bucket, and the internet where the job needs it.
 
@@ -166,7 +123,8 @@ def check_ways_out(access: Access, settings: ComputeSettings, order: Mapping[str
         return
     region = region_of(str(order["zone"]))
     job = order["job"]
-    for_what = needs_internet(settings, job["image"], job["order"]["requirements"], job["env"])
+    plugin = (job["fabric"] or {}).get("plugin", "")
+    for_what = needs_internet(settings, job["image"], job["order"]["requirements"], job["env"], plugin)
     name = settings.subnetwork or settings.network
 
     try:
@@ -180,12 +138,18 @@ def check_ways_out(access: Access, settings: ComputeSettings, order: Mapping[str
 
 
 def needs_internet(
-    settings: ComputeSettings, image: str | None, requirements: Sequence[str], env: Mapping[str, str]
+    settings: ComputeSettings,
+    image: str | None,
+    requirements: Sequence[str],
+    env: Mapping[str, str],
+    plugin: str = "",
 ) -> str:
     """What of a job comes from beyond Google; empty: nothing."""
     if image and not image.partition("/")[0].endswith(_GOOGLES):
         return f"the image {image}"
-    if image and not images.path_of(settings):
+    if plugin and "/" not in plugin:
+        return f"the package {plugin}"
+    if (image or plugin) and not images.path_of(settings):
         return "docker, which the boot images that are known do not have"
     if requirements and not _ELSEWHERE & set(env):
         return f"requirements ({', '.join(requirements)})"
@@ -200,38 +164,4 @@ def _shut_in(settings: ComputeSettings, region: str, for_what: str) -> NoWayOutE
         why=f"they have no external address, and subnetwork {subnetwork} has no {lacks}",
         fix=commands(settings.project, region, settings.network, subnetwork, to_internet=bool(for_what))
         + "; or external_ip=True; or check_network=False where there is a way that gputrain cannot see",
-    )
-
-
-def recipe(shape: Shape, zone: str = "ZONE") -> str:
-    """The commands that make the networks which several machines of a family talk through."""
-    family, region = shape.machine.family, region_of(zone) or "REGION"
-    make_network = "gcloud compute networks create"
-    make_subnet = "gcloud compute networks subnets create"
-    lines = []
-    if (family.gvnics or 1) > 1:
-        lines.append(
-            f"for i in $(seq 1 {(family.gvnics or 1) - 1}); do"
-            f" {make_network} gpu-net-$i --subnet-mode custom --mtu 8896 &&"
-            f" {make_subnet} gpu-sub-$i --network gpu-net-$i --region {region}"
-            " --range 10.$((100 + i)).0.0/20; done"
-        )
-    if family.rdma_nics:
-        profile = f"--network-profile {zone}{family.roce_profile}"
-        lines.append(
-            f"{make_network} gpu-rdma {profile} --subnet-mode custom --mtu 8896;"
-            f" for i in $(seq 1 {family.rdma_nics}); do"
-            f" {make_subnet} rdma-sub-$i --network gpu-rdma --region {region} --range 192.168.$i.0/24; done"
-        )
-    return "; ".join(lines)
-
-
-def _needs_networks(shape: Shape, settings: ComputeSettings, zone: str) -> SpecError:
-    kinds = more_interfaces(shape)
-    return refused(
-        "gpu_subnetworks",
-        list(settings.gpu_subnetworks),
-        f"{len(kinds)} subnetworks for {shape.machine.family.name}: {', '.join(kinds)}",
-        recipe(shape, zone) + "; then name them in gpu_subnetworks, in that order",
-        what=f"several {shape.machine_type} need networks of their own",
     )

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from gputrain import catalog
-from gputrain.backends.compute import images, networks
+from gputrain.backends.compute import fabrics, images
 from gputrain.backends.compute.names import NAME
 from gputrain.backends.compute.render import MODELS
 from gputrain.backends.compute.settings import ComputeSettings
@@ -62,7 +62,6 @@ def supply(settings: ComputeSettings) -> Supply:
 
 def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
     known = catalog.zones(shape)
-    needs = networks.missing(shape, settings)
 
     def price_of(place: str, model: ProvisioningModel | None) -> Price | None:
         return None if model is None else catalog.price(shape, catalog.region_of(place), model)
@@ -77,10 +76,8 @@ def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
         ),
         price_of=price_of,
         region_of=catalog.region_of,
-        max_nodes=1 if needs else MOST_NODES,
-        max_nodes_why=needs
-        and f"the GPUs of several {shape.machine_type} talk through networks that are not named",
-        max_nodes_fix=needs and f"{needs}; then name the subnetworks in gpu_subnetworks, in that order",
+        max_nodes=MOST_NODES,
+        network_of=lambda spec: fabrics.network(shape, settings, spec.num_nodes, spec.image_name),
         refuses=partial(_refuses, shape, settings),
     )
 
@@ -93,6 +90,10 @@ def _refuses(
     if unbootable is not None:
         lacks, fix = unbootable
         return f"no boot image is known for it: it needs {lacks}", fix
+    zone = next(iter(catalog.zones(shape)), "ZONE")
+    choice = fabrics.choose(shape, settings, spec.num_nodes, spec.image_name, zone)
+    if choice.lacks:
+        return choice.lacks, choice.fix
     if model is not ProvisioningModel.FLEX_START:
         return None
     if spec.num_nodes > 1:

@@ -10,7 +10,7 @@ from gputrain.backends.compute.names import NAME, vm_names
 from gputrain.backends.compute.networks import commands, read_ways_out
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import shape_of
-from gputrain.catalog import Service, Shape, region_of
+from gputrain.catalog import GpuNetworking, Service, Shape, region_of
 from gputrain.gcp import LABEL_JOB, Access, label_value
 from gputrain.planning import Candidate
 from gputrain.preflight.checks import PATIENCE, Check, Checks, Question, fault, fine
@@ -162,8 +162,12 @@ def _boot_images(
         paths = (images.path_of(settings),) if own else tuple(one.path for one in images.FAMILIES)
         return tuple(_boot_image(access, path, ()) for path in paths)
     chosen: dict[str, list[Shape]] = {}
-    for shape in _shapes(candidates):
-        chosen.setdefault(images.choose(shape, settings, spec.image_name), []).append(shape)
+    for one in candidates:
+        shape, way = shape_of(one, Service.COMPUTE), None
+        if one.network is not None:
+            way = GpuNetworking(one.network.name)
+        fit = chosen.setdefault(images.choose(shape, settings, spec.image_name, way), [])
+        fit += [shape] * (shape not in fit)
     return tuple(_boot_image(access, path, fit) for path, fit in chosen.items())
 
 

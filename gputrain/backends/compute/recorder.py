@@ -28,7 +28,8 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
     repeats: bool = attrs.field(default=True, init=False)
     """Compute Engine does one request once, and its id is made of the nonce."""
     kept: ClassVar[tuple[str, ...]] = (
-        "service_account", "network", "subnetwork", "gpu_subnetworks", "boot_image", "image_family",
+        "service_account", "network", "subnetwork", "gpu_subnetworks", "gpu_networking",
+        "nccl_plugin", "nccl_daemon", "boot_image", "image_family",
         "disk_gib", "disk_type", "placement_policy", "python", "external_ip", "secure_boot", "os_login",
         "network_tags",
     )  # fmt: skip

@@ -13,12 +13,20 @@ from functools import cache
 from typing import Any
 
 from gputrain.backends.base import Start
-from gputrain.backends.compute import images, networks
+from gputrain.backends.compute import fabrics, images
 from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, JobObjects, home_of, vm_names
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import RESERVATION_KEY, shape_of
 from gputrain.backends.results import of_agents, of_code
-from gputrain.catalog import ANY_RESERVATION, CompactPlacement, ProvisioningModel, Service, Shape
+from gputrain.catalog import (
+    ANY_RESERVATION,
+    CompactPlacement,
+    Fabric,
+    ProvisioningModel,
+    Service,
+    Shape,
+    nccl_defaults,
+)
 from gputrain.entrypoint import contract
 from gputrain.fields import refused
 from gputrain.gcp import LABEL_GANG, our_labels, reservations
@@ -74,6 +82,9 @@ def body(start: Start, settings: ComputeSettings, addresses: Mapping[str, str]) 
         ``queue_s``: how long Google may let it wait, 0 unless flex-start.
     """
     spec, candidate, job_id = start.spec, start.candidate, start.job_id
+    shape = shape_of(candidate, Service.COMPUTE)
+    choice = fabrics.choose(shape, settings, candidate.num_nodes, spec.image_name, candidate.place)
+    choice.check()
     queues = candidate.provisioning_model is ProvisioningModel.FLEX_START
     labels = {
         **our_labels(job_id, spec.labels),
@@ -82,7 +93,7 @@ def body(start: Start, settings: ComputeSettings, addresses: Mapping[str, str]) 
         LABEL_HOME: home_of(settings.project, settings.bucket),
     }
     told = {
-        **_document(start, settings, addresses),
+        **_document(start, settings, addresses, choice.fabric),
         "attempt": start.attempt,
         "names": list(vm_names(job_id, start.attempt, candidate.num_nodes)),
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
@@ -90,7 +101,7 @@ def body(start: Start, settings: ComputeSettings, addresses: Mapping[str, str]) 
     return {
         "zone": candidate.place,
         "queue_s": min(int(spec.longest_queue.total_seconds()), LONGEST_QUEUE_S) if queues else 0,
-        "properties": {**_properties(spec, candidate, job_id, settings), "labels": labels},
+        "properties": {**_properties(spec, candidate, job_id, settings, choice.fabric), "labels": labels},
         "job": told,
     }
 
@@ -147,15 +158,15 @@ def _instance(properties: Mapping[str, Any], name: str, body: Mapping[str, Any])
 
 
 def _properties(
-    spec: TrainingSpec, candidate: Candidate, job_id: str, settings: ComputeSettings
+    spec: TrainingSpec, candidate: Candidate, job_id: str, settings: ComputeSettings, fabric: Fabric | None
 ) -> dict[str, Any]:
     shape = shape_of(candidate, Service.COMPUTE)
     properties: dict[str, Any] = {
         "description": f"gputrain job {job_id}",
         "machineType": shape.machine_type,
         "scheduling": _scheduling(candidate),
-        "disks": [_boot_disk(spec, shape, job_id, settings)],
-        "networkInterfaces": networks.interfaces(shape, settings, candidate.place, candidate.num_nodes),
+        "disks": [_boot_disk(spec, shape, job_id, settings, fabric)],
+        "networkInterfaces": fabrics.interfaces(fabric, settings, candidate.place),
         "serviceAccounts": [{"email": settings.service_account, "scopes": [SCOPE]}],
         "shieldedInstanceConfig": {
             "enableSecureBoot": settings.secure_boot,
@@ -191,7 +202,9 @@ def _scheduling(candidate: Candidate) -> dict[str, Any]:
     return scheduling
 
 
-def _boot_disk(spec: TrainingSpec, shape: Shape, job_id: str, settings: ComputeSettings) -> dict[str, Any]:
+def _boot_disk(
+    spec: TrainingSpec, shape: Shape, job_id: str, settings: ComputeSettings, fabric: Fabric | None
+) -> dict[str, Any]:
     sold = shape.machine.boot_disk_types
     if settings.disk_type is not None and settings.disk_type not in sold:
         allowed = f"{' or '.join(sold)} on {shape.machine_type}"
@@ -200,7 +213,9 @@ def _boot_disk(spec: TrainingSpec, shape: Shape, job_id: str, settings: ComputeS
         "boot": True,
         "autoDelete": True,
         "initializeParams": {
-            "sourceImage": images.choose(shape, settings, spec.image_name),
+            "sourceImage": images.choose(
+                shape, settings, spec.image_name, fabric.networking if fabric else None
+            ),
             "diskType": settings.disk_type or sold[0],
             "diskSizeGb": str(settings.disk_gib),
             "labels": our_labels(job_id, spec.labels),
@@ -241,7 +256,9 @@ def _placement(shape: Shape, candidate: Candidate, settings: ComputeSettings) ->
     return settings.placement_policy or ""
 
 
-def _document(start: Start, settings: ComputeSettings, addresses: Mapping[str, str]) -> dict[str, Any]:
+def _document(
+    start: Start, settings: ComputeSettings, addresses: Mapping[str, str], fabric: Fabric | None
+) -> dict[str, Any]:
     """The document that the guest reads. Nothing in it is a secret: whoever may see the VM may read it."""
     spec, candidate, job_id = start.spec, start.candidate, start.job_id
     shape = shape_of(candidate, Service.COMPUTE)
@@ -256,6 +273,7 @@ def _document(start: Start, settings: ComputeSettings, addresses: Mapping[str, s
         "driver_wait_s": settings.driver_wait_s,
         "boot_wait_s": BOOT_S,
         "image": spec.image_name,
+        "fabric": fabrics.document(fabric, settings),
         "python": settings.python,
         "os_login": settings.os_login,
         "storage": addresses["storage"],
@@ -268,6 +286,8 @@ def _document(start: Start, settings: ComputeSettings, addresses: Mapping[str, s
         "order": of_code(spec, start.bundle, bucket.name, addresses),
         "env": {
             contract.JOIN_TIMEOUT: str(settings.driver_wait_s + JOIN_S),
+            **nccl_defaults(shape),
+            **({contract.NCCL_NET: fabric.net} if fabric is not None else {}),
             **spec.env,
             contract.JOB_ID: job_id,
             contract.NUM_NODES: str(candidate.num_nodes),

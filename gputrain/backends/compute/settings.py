@@ -8,6 +8,7 @@ import attrs
 
 from gputrain import fields
 from gputrain.backends.google import IMAGE_REPOSITORY, PROJECT, REGION, GoogleSettings
+from gputrain.catalog import GpuNetworking
 from gputrain.fields import FaultCollector, Field, matching, named
 from gputrain.staging.upload import BucketPrefix
 
@@ -24,6 +25,9 @@ class ComputeSettings(GoogleSettings):
     network: str
     subnetwork: str | None
     gpu_subnetworks: tuple[str, ...]
+    gpu_networking: GpuNetworking
+    nccl_plugin: str | None
+    nccl_daemon: str | None
     boot_image: str | None
     image_family: str | None
     disk_gib: int
@@ -66,6 +70,11 @@ ROWS = {
     "gpu_subnetworks": Field(
         fields.many(_NAME), "a list of names", "gpu_subnetworks=['name']", is_needed=True
     ),
+    "gpu_networking": Field(
+        fields.one_of(GpuNetworking), fields.words(GpuNetworking), "gpu_networking='auto'", is_needed=True
+    ),
+    "nccl_plugin": Field(fields.named(), "an image, or a package", "leave it out"),
+    "nccl_daemon": Field(fields.named(), "an image", "leave it out"),
     "boot_image": Field(
         named("projects/{word}(?::{word})?/global/images/(?:family/)?{word}"), "an image's full name",
         "boot_image='projects/P/global/images/NAME'",

@@ -70,14 +70,6 @@ def test_a_part_of_a_gpu_is_counted_exactly():
     ]
 
 
-def test_rdma_families_know_their_networks():
-    ultra = catalog.machine("a3-ultragpu-8g").family
-    assert (ultra.gvnics, ultra.rdma_nics, ultra.roce_profile) == (2, 8, "-vpc-roce")
-    assert catalog.machine("a3-megagpu-8g").family.gvnics == 9
-    assert catalog.machine("a3-highgpu-8g").family.gvnics == 5
-    assert catalog.machine("a3-highgpu-4g").family.gvnics == 1
-
-
 def test_placement_is_recommended_for_a3_mega():
     assert catalog.machine("a3-megagpu-8g").family.placement is CompactPlacement.RECOMMENDED
 

@@ -127,3 +127,11 @@ def test_what_a_terminal_would_obey_is_not_repeated_to_it():
     with pytest.raises(UnknownGpuError) as caught:
         catalog.find("GTX\x1b[31m\n 1")
     assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["VR200", "A5X", "vera-rubin", "Rubin"])
+def test_what_google_has_announced_is_no_slip_of_the_pen(name):
+    with pytest.raises(UnknownGpuError, match="not sold on Google Cloud yet") as caught:
+        catalog.find(name)
+    assert "announced A5X machines" in caught.value.why
+    assert caught.value.nearest == ("GB300", "GB200", "B200")

@@ -48,16 +48,41 @@ CASES = {
     ),
     "attached-gpu": ({"image_family": "my-project/mine"}, {"gpu": "V100:2", "num_nodes": 2}),
     "hyperdisk-rdma": (
-        {"gpu_subnetworks": [*GPU_NETS, "gpu-sub-9"], "subnetwork": "main"},
-        {"gpu": "H200:8", "num_nodes": 2, "provisioning_model": "spot"},
+        {"gpu_subnetworks": [*GPU_NETS, "gpu-sub-9"], "subnetwork": "main", "check_network": False},
+        {"gpu": "H200:8", "num_nodes": 2, "provisioning_model": "spot", "image": IMAGE},
     ),
     "arm64": (
         {"placement_policy": "together", "gpu_subnetworks": GPU_NETS[:5], "check_network": False},
         {"gpu": "GB200:4", "num_nodes": 2, "reservation": "mine", "image": IMAGE},
     ),
-    "tcpx-placed": (
-        {"placement_policy": "together", "gpu_subnetworks": GPU_NETS, "secure_boot": True},
-        {"gpu": "H100-MEGA:8", "num_nodes": 2, "reservation": "mine", "provisioning_model": "standard"},
+    "tcpxo-placed": (
+        {
+            "placement_policy": "together",
+            "gpu_subnetworks": GPU_NETS,
+            "secure_boot": True,
+            "check_network": False,
+            "nccl_plugin": "us-docker.pkg.dev/my-project/nccl/plugin:v9",
+        },
+        {
+            "gpu": "H100-MEGA:8",
+            "num_nodes": 2,
+            "reservation": "mine",
+            "provisioning_model": "standard",
+            "image": IMAGE,
+        },
+    ),
+    "tcpx": (
+        {"image_family": "my-project/mine", "gpu_subnetworks": GPU_NETS[:4]},
+        {"gpu": "H100:8", "num_nodes": 2},
+    ),
+    "single-nic": (
+        {"gpu_networking": "single-nic"},
+        {"gpu": "B200:8", "num_nodes": 2, "reservation": "mine"},
+    ),
+    "two-interfaces": ({"gpu_subnetworks": GPU_NETS[:1]}, {"gpu": "RTX-PRO-6000:8", "num_nodes": 2}),
+    "fast-socket": (
+        {"gpu_networking": "fast-socket", "check_network": False},
+        {"gpu": "L4:8", "num_nodes": 2},
     ),
     "everything": (
         {
@@ -236,19 +261,69 @@ def test_a_name_is_never_too_long_for_a_vm_and_stays_its_own():
     assert max(map(len, names)) <= 63
 
 
-def test_machines_whose_gpus_need_networks_of_their_own_run_alone_without_them():
-    assert len(rendered({}, {"gpu": "H100:8"})["job"]["names"]) == 1
-    spec = TrainingSpec(script="train.py", gpu="H100:8", num_nodes=2)
-    wanted = candidates(spec, [ComputeEngine(**PLAIN).supply])
+def refusals(settings, **fields):
+    spec = TrainingSpec(script="train.py", num_nodes=2, **fields)
+    wanted = candidates(spec, [ComputeEngine(**{**PLAIN, **settings}).supply])
     assert wanted.candidates == ()
-    fixes = [refusal.fix for refusal in wanted.refusals if refusal.asked_for]
+    return [one for one in wanted.refusals if one.asked_for]
+
+
+def test_machines_whose_gpus_need_networks_of_their_own_run_alone_without_them():
+    body = rendered({}, {"gpu": "H100:8"})
+    assert len(body["job"]["names"]) == len(body["properties"]["networkInterfaces"]) == 1
+    assert body["job"]["fabric"] is None
+    fixes = [one.fix for one in refusals({}, gpu="H100:8")]
     assert any("gcloud compute networks create" in fix and "gpu_subnetworks" in fix for fix in fixes)
 
 
-def test_too_few_networks_are_refused_with_the_commands_that_make_them():
-    with pytest.raises(SpecError, match="8 subnetworks for A3 Mega") as caught:
-        rendered({"gpu_subnetworks": ["one"]}, {"gpu": "H100-MEGA:8", "num_nodes": 2})
-    assert "gcloud compute networks subnets create" in caught.value.faults[0].fix
+@pytest.mark.parametrize(
+    ("gpu", "named", "told"),
+    [
+        ("H100-MEGA:8", ["one"], "8 subnetworks (8 GVNIC) of their own, and gpu_subnetworks names 1"),
+        ("H200:8", GPU_NETS, "9 subnetworks (1 GVNIC and 8 MRDMA) of their own, and gpu_subnetworks names 8"),
+    ],
+)
+def test_too_few_networks_are_refused_with_the_commands_that_make_them(gpu, named, told):
+    found = refusals({"gpu_subnetworks": named}, gpu=gpu, provisioning_model="spot", image=IMAGE)
+    (one,) = {(each.why, each.fix) for each in found if told in each.why}
+    assert "gcloud compute networks subnets create" in one[1]
+    assert "gpu_networking='single-nic', at 25 of" in one[1]
+
+
+def test_a_plugin_that_no_known_boot_image_is_ready_for_is_refused_until_somebody_says_so():
+    named = {"gpu_subnetworks": GPU_NETS}
+    fields = {"gpu": "H100-MEGA:8"}
+    (told,) = {(one.why, one.fix) for one in refusals(named, **fields) if "boot image" in one.why}
+    assert "what tcpxo needs and PyTorch" in told[0]
+    assert "gpu_networking='single-nic', at 25 of 200 Gbps a GPU" in told[1]
+    for settings, more in (
+        ({}, {"image": IMAGE}),
+        ({"image_family": "my-project/mine"}, {}),
+        ({"gpu_networking": "tcpxo"}, {}),
+        ({"gpu_networking": "single-nic"}, {}),
+    ):
+        body = rendered({**named, **settings}, {**fields, "num_nodes": 2, **more})
+        is_alone = settings.get("gpu_networking") == "single-nic"
+        assert len(body["properties"]["networkInterfaces"]) == (1 if is_alone else 9)
+
+
+def test_a_way_that_a_machine_does_not_have_is_refused_with_those_that_it_has():
+    found = refusals({"gpu_networking": "gib", "gpu_subnetworks": GPU_NETS}, gpu="H100-MEGA:8", image=IMAGE)
+    assert any("has no gib: its ways are 'tcpxo' or 'single-nic'" in one.why for one in found)
+
+
+def test_nothing_that_is_unverified_is_chosen_by_itself():
+    for gpu in ("L4:8", "A100-80GB:8", "T4:4"):
+        body = rendered({}, {"gpu": gpu, "num_nodes": 2})
+        assert body["job"]["fabric"] is None
+        assert body["job"]["env"]["GPUTRAIN_NCCL_NET"] == "Socket"
+
+
+@pytest.mark.parametrize(("gpu", "level"), [("RTX-PRO-6000:2", "PHB"), ("RTX-PRO-6000:8", "SYS")])
+def test_gpus_of_a_g4_write_into_each_other_unless_the_user_says_otherwise(gpu, level):
+    assert rendered({}, {"gpu": gpu})["job"]["env"]["NCCL_P2P_LEVEL"] == level
+    own = {"gpu": gpu, "env": {"NCCL_P2P_LEVEL": "LOC"}}
+    assert rendered({}, own)["job"]["env"]["NCCL_P2P_LEVEL"] == "LOC"
 
 
 def test_an_nvlink_domain_needs_a_policy_that_keeps_it_together():
@@ -280,9 +355,17 @@ def test_a_cpu_that_no_image_with_pytorch_is_for_asks_for_a_container():
     assert rendered({}, {**wanted, "image": IMAGE})["job"]["image"] == IMAGE
 
 
-def test_a_disk_that_the_machine_does_not_boot_from_is_refused():
-    with pytest.raises(SpecError, match="hyperdisk-balanced on a3-ultragpu-8g"):
-        rendered({"disk_type": "pd-ssd"}, {"gpu": "H200:8", "provisioning_model": "spot"})
+@pytest.mark.parametrize(
+    ("disk_type", "fields", "told"),
+    [
+        ("pd-ssd", {"gpu": "H200:8", "provisioning_model": "spot"}, "hyperdisk-balanced on a3-ultragpu-8g"),
+        ("hyperdisk-balanced", {"gpu": "A100-40GB:1"}, "pd-balanced or pd-ssd on a2-highgpu-1g"),
+        ("hyperdisk-balanced", {"gpu": "L4:1"}, "pd-balanced or pd-ssd on g2-standard"),
+    ],
+)
+def test_a_disk_that_the_machine_does_not_boot_from_is_refused(disk_type, fields, told):
+    with pytest.raises(SpecError, match=told):
+        rendered({"disk_type": disk_type}, fields)
 
 
 def test_every_fault_of_the_settings_is_told_at_once():

@@ -1,0 +1,185 @@
+"""NCCL's plugin for this VM's network: installed, its daemon running, and what ranks are told of it.
+
+A node does it whole or fails: a gang of which one node fell back to sockets would wait on GPUs that bill.
+Sources of all words: slurm-gcp's prologs @13fd92b, cluster-toolkit's blueprints @1047080, Google's GKE
+installers @992db81, read 2026-11-22. Nobody here has run them on such a machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import shutil
+import socket
+import struct
+import time
+
+from . import container, modules
+from .cloud import metadata
+from .install import install
+from .keeper import Failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Mapping
+
+    from .keeper import Keeper
+
+VOLUMES = {"gib": "/usr/local/gib:/var/lib/gib", "tcpxo": "/var/lib:/var/lib", "tcpx": "/var/lib:/var/lib"}
+"""Where the image of each plugin installs to."""
+
+DAEMON = "receive-datapath-manager"
+DAEMONS = {
+    "tcpxo": (
+        ("--volume", "/dev/dmabuf_import_helper:/dev/dmabuf_import_helper"),
+        ("--num_hops=2", "--num_nics=8", "--uid=", "--alsologtostderr"),
+    ),
+    "tcpx": (
+        ("--volume", "/run/tcpx:/run/tcpx", "--entrypoint", "/tcpgpudmarxd/build/app/tcpgpudmarxd"),
+        ("--gpu_nic_preset", "a3vm", "--gpu_shmem_type", "fd", "--uds_path", "/run/tcpx",
+         "--setup_param", "--verbose 128 2 0"),
+    ),
+}  # fmt: skip
+"""What its daemon is started with: docker's words before the image, and its own after it."""
+TCPX = "/run/tcpx"
+READY = "Buffer manager initialization complete"
+READY_S = 120.0
+LINKED_S = 180.0
+"""How long further interfaces may take to get their addresses: they come up after the first."""
+
+EVERY_S = 2.0
+_IFADDR = 0x8915  # SIOCGIFADDR, linux/sockios.h
+SOURCE = "/etc/apt/sources.list.d/google-fast-socket.list"
+SOURCE_LINE = "deb https://packages.cloud.google.com/apt google-fast-socket main\n"
+INSTEAD = "or leave the plugin out with gpu_networking='single-nic', which is slower"
+
+
+def needs_engine(fabric: Any) -> bool:
+    """Whether the plugin comes in a container."""
+    return bool(fabric) and fabric["networking"] in VOLUMES
+
+
+def prepare(keeper: Keeper, fabric: Mapping[str, Any], say: Callable[..., Any]) -> Dict[str, str]:
+    """Have what the job document asks for; what ranks are told. Raises Failed, and as `Keeper.call`."""
+    names = _interfaces(keeper, fabric["gvnics"])
+    networking = fabric["networking"]
+    if needs_engine(fabric):
+        say("bringing NCCL's plugin {}: {}".format(networking, fabric["plugin"]))
+        _have_devices(keeper, networking)
+        _install(keeper, networking, fabric["plugin"])
+    elif fabric["plugin"]:
+        _install_package(keeper, fabric["plugin"], fabric["libraries"])
+    if fabric["daemon"]:
+        _start(keeper, networking, fabric["daemon"])
+    told = {
+        "control": names[0],
+        "data": names[1:],
+        "all_data": ",".join(names[1:]),
+        "gvnics": ",".join(names),
+    }
+    env = {name: text.format(**told) for name, text in fabric["environment"].items()}
+    if fabric["libraries"]:
+        _have_libraries(fabric["libraries"])
+        env["NCCL_LIB_DIR"] = fabric["libraries"]  # Google's own name for it; the agent looks there
+    return env
+
+
+def _interfaces(keeper: Keeper, count: int) -> List[str]:
+    """The names of the first interfaces, in the order of the VM's; each image has names of its own."""
+    wanted = [metadata("network-interfaces/%d/mac" % number).strip().lower() for number in range(count)]
+    deadline = time.monotonic() + LINKED_S
+    while True:
+        known = {_line(path): path.split("/")[-2] for path in glob.glob("/sys/class/net/*/address")}
+        names = [known[mac] for mac in wanted if mac in known and _has_address(known[mac])]
+        if len(names) == count:
+            return names
+        if time.monotonic() > deadline:
+            raise Failed(
+                f"{count - len(names)} of {count} network interfaces have no address after {LINKED_S:g} s:"
+                f" does the boot image bring them up? {INSTEAD}"
+            )
+        keeper.sleep(EVERY_S)
+
+
+def _line(path: str) -> str:
+    with open(path) as file:
+        return file.read().strip().lower()
+
+
+def _has_address(name: str) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            fcntl.ioctl(one, _IFADDR, struct.pack("256s", name.encode()[:15]))
+        except OSError:
+            return False
+    return True
+
+
+def _have_devices(keeper: Keeper, networking: str) -> None:
+    """What a plugin needs of the kernel."""
+    if networking == "gib" and not glob.glob("/sys/class/infiniband/*"):
+        raise Failed(
+            "this boot image sees no RDMA interface, which gIB talks through: take one with NVIDIA's"
+            f" drivers for them, such as ubuntu-accelerator-*, {INSTEAD}"
+        )
+    if networking == "tcpxo":
+        modules.import_helper(keeper.call)
+        modules.apertures(keeper.call)
+    if networking == "tcpx":
+        os.makedirs(TCPX, exist_ok=True)
+
+
+def _install(keeper: Keeper, networking: str, plugin: str) -> None:
+    container.fetch(plugin, keeper.call)
+    words = ["--rm", "--network", "host", "--volume", VOLUMES[networking], plugin]
+    said = container.run(keeper.call, ["docker", "run", *words, "install", "--install-nccl"], os.environ)
+    if said is not None:
+        raise Failed(
+            f"the plugin {plugin} cannot be installed: {said}\nTake another with nccl_plugin=, {INSTEAD}"
+        )
+
+
+def _install_package(keeper: Keeper, package: str, folder: str) -> None:
+    """A package has its library where the loader looks first; ranks and containers look into a folder."""
+    with open(SOURCE, "w") as file:
+        file.write(SOURCE_LINE)
+    fault = install(keeper.call, package)
+    if fault is not None:
+        raise Failed(f"{package} cannot be installed: {fault}\n{INSTEAD}")
+    _, listed = keeper.call(["dpkg", "-L", package])
+    os.makedirs(folder, exist_ok=True)
+    for path in listed.splitlines():
+        if os.path.basename(path).startswith("libnccl-net"):
+            shutil.copy(path, folder)
+
+
+def _start(keeper: Keeper, networking: str, image: str) -> None:
+    """Start the daemon, and wait until it serves: it may end with 0 where it cannot."""
+    container.fetch(image, keeper.call)
+    before, after = DAEMONS[networking]
+    command = [
+        *["docker", "run", "--detach", "--name", DAEMON, "--privileged", "--cap-add", "NET_ADMIN"],
+        *["--network", "host", "--gpus", "all", "--env", "LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu"],
+        *[*before, image, *after],
+    ]
+    said = container.run(keeper.call, command, os.environ)
+    deadline = time.monotonic() + READY_S
+    while said is None:
+        _, lives = keeper.call(["docker", "inspect", "--format", "{{.State.Running}}", DAEMON])
+        _, told = keeper.call(["docker", "logs", "--tail", "200", DAEMON])
+        if lives.strip() != "true":
+            said = "it ended by itself: " + told[-1500:]
+        elif READY in told or (networking == "tcpx" and os.listdir(TCPX)):
+            return
+        elif time.monotonic() > deadline:
+            said = f"it is not ready after {READY_S:g} s: {told[-1500:]}"
+        else:
+            keeper.sleep(EVERY_S)
+    hint = f"does it suit the driver and the kernel? Take another with nccl_daemon=, {INSTEAD}"
+    raise Failed(f"the daemon {image} does not serve: {said}\n{hint}")
+
+
+def _have_libraries(folder: str) -> None:
+    if not glob.glob(os.path.join(folder, "libnccl-net*.so*")):
+        raise Failed(f"the plugin left no libnccl-net in {folder}: take another with nccl_plugin=, {INSTEAD}")
