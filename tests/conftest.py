@@ -21,6 +21,7 @@ SLOW = (
     "unit/vertex/test_vertex_live.py",
     "unit/vertex/test_vertex_memory.py",
     "unit/compute/test_compute_live.py",
+    "unit/compute/test_recipes.py",
 )
 """Files of those folders that take long: they start clouds, build wheels, watch memory."""
 

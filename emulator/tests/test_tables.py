@@ -58,7 +58,7 @@ print([name for name in heavy if name in sys.modules])
         ("POST", "/compute/alpha/projects/p/zones/z/instances/i/start", "instances.start of compute/alpha"),
         ("GET", "/v1beta1/projects/p/locations/l/customJobs", "locations.customJobs.list of v1beta1"),
         ("POST", "/v1beta1/projects/p/locations/l/customJobs/1:cancel", "customJobs.cancel of v1beta1"),
-        ("GET", "/compute/v1/projects/p/global/firewalls", "compute.firewalls.list"),
+        ("GET", "/compute/v1/projects/p/global/routes", "compute.routes.list"),
         ("PUT", "/v1/projects/p/topics/t", "pubsub.projects.topics.create of v1"),
         ("GET", "/v1/projects/p/zones/z/clusters", "container.projects.zones.clusters.list of v1"),
         ("GET", "/v1/projects/p/locations", "aiplatform.projects.locations.list"),

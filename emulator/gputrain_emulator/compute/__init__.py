@@ -16,6 +16,7 @@ from gputrain_emulator.compute import (
     reservations,
     resizing,
     templates,
+    vpc,
 )
 from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute
@@ -38,4 +39,5 @@ __all__ = [
     "reservations",
     "resizing",
     "templates",
+    "vpc",
 ]

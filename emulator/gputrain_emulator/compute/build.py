@@ -243,7 +243,7 @@ def _document(call: Call, vm: Vm, properties: Mapping[str, Any], attached: list[
         "scheduling": rules.scheduling(properties.get("scheduling", {}), bool(vm.gpus)),
         "disks": attached,
         "networkInterfaces": networks.interfaces(
-            compute, vm.project, region, properties.get("networkInterfaces", [])
+            compute, vm.project, vm.zone, properties.get("networkInterfaces", [])
         ),
         "cpuPlatform": "Unknown CPU Platform",
         "startRestricted": False,

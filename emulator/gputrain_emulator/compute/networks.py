@@ -9,24 +9,41 @@ from typing import Any
 from gputrain_emulator import facts
 from gputrain_emulator.call import Call
 from gputrain_emulator.compute import addresses, filters, refusals
-from gputrain_emulator.compute.links import fingerprint, in_project, link
+from gputrain_emulator.compute.links import fingerprint, in_project, last, link, relative
 from gputrain_emulator.compute.service import COMPUTE
 from gputrain_emulator.compute.state import Compute
 
 Json = dict[str, Any]
 
 
-def interfaces(compute: Compute, project: str, region: str, wanted: list[Json]) -> list[Json]:
+def interfaces(compute: Compute, project: str, zone: str, wanted: list[Json]) -> list[Json]:
     """The VM's network interfaces with addresses; raises ApiError 400 for a network that is not there."""
     if not wanted:
         raise refusals.invalid(
             "resource.networkInterfaces", "", "At least one network interface is required."
         )
+    region = zone.rpartition("-")[0]
     found = [_interface(compute, project, region, nic, index) for index, nic in enumerate(wanted)]
+    for index, nic in enumerate(found):
+        _check_kind(find(compute, relative(nic["network"])) or {}, nic, zone, index)
     if len({nic["network"] for nic in found}) < len(found):
         sentence = "Networks must be distinct for NICs attached to a VM."
         raise refusals.invalid("resource.networkInterfaces", "", sentence)
     return found
+
+
+def _check_kind(network: Json, nic: Json, zone: str, index: int) -> None:
+    """A network with an RDMA profile takes RDMA interfaces of its zone, and no other network takes them."""
+    kind, profile = nic.get("nicType", ""), last(network.get("networkProfile", ""))
+    field = f"resource.networkInterfaces[{index}].nicType"
+    if (kind == "MRDMA") is not bool(profile):
+        sentence = (
+            f"Network interface type {kind or 'VIRTIO_NET'} is not supported by network {network['name']}."
+        )
+        raise refusals.invalid(field, kind, sentence)
+    if profile and profile.partition("-vpc-")[0] != zone:
+        sentence = "Network profile only allows resource creation in location"
+        raise refusals.invalid(field, kind, f"{sentence} {profile.partition('-vpc-')[0]}.")
 
 
 def _interface(compute: Compute, project: str, region: str, nic: Json, index: int) -> Json:
@@ -37,7 +54,7 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
     below = _subnetwork(compute, subnetwork)
     # A subnetwork says by itself which network it is of.
     network = in_project(network or (below or {}).get("network", "global/networks/default"), project)
-    if _network(compute, network) is None:
+    if find(compute, network) is None:
         raise refusals.invalid(
             f"{field}.network", nic.get("network", ""), "The referenced network resource cannot be found."
         )
@@ -68,7 +85,8 @@ def _interface(compute: Compute, project: str, region: str, nic: Json, index: in
     return {**document, "fingerprint": fingerprint(document)}
 
 
-def _network(compute: Compute, path: str) -> Json | None:
+def find(compute: Compute, path: str) -> Json | None:
+    """The network of that path; None where there is none."""
     if re.fullmatch(r"projects/[^/]+/global/networks/default", path):
         return _document(path, "compute#network", autoCreateSubnetworks=True)
     return compute.resources["networks"].get(path)
@@ -101,15 +119,20 @@ def add_network(compute: Compute, project: str, name: str, regions: tuple[str, .
     path = f"projects/{project}/global/networks/{name}"
     compute.resources["networks"][path] = _document(path, "compute#network", autoCreateSubnetworks=False)
     for region in regions:
-        below = f"projects/{project}/regions/{region}/subnetworks/{name}"
-        compute.resources["subnetworks"][below] = _document(
-            below,
-            "compute#subnetwork",
-            network=link(path),
-            region=link(f"projects/{project}/regions/{region}"),
-            ipCidrRange="10.0.0.0/20",
-            privateIpGoogleAccess=True,
-        )
+        add_subnetwork(compute, project, region, name, name, "10.0.0.0/20")
+
+
+def add_subnetwork(compute: Compute, project: str, region: str, network: str, name: str, ranges: str) -> None:
+    """A subnetwork with Private Google Access."""
+    path = f"projects/{project}/regions/{region}/subnetworks/{name}"
+    compute.resources["subnetworks"][path] = _document(
+        path,
+        "compute#subnetwork",
+        network=link(f"projects/{project}/global/networks/{network}"),
+        region=link(f"projects/{project}/regions/{region}"),
+        ipCidrRange=ranges,
+        privateIpGoogleAccess=True,
+    )
 
 
 def shut_in(compute: Compute, project: str, region: str, name: str = "default") -> None:
@@ -142,7 +165,7 @@ def _found(document: Json | None, path: str) -> Json:
 def get_network(call: Call) -> Json:
     """One network."""
     path = f"projects/{call.owner.id}/global/networks/{call.params['network']}"
-    return _found(_network(call.world.part(Compute), path), path)
+    return _found(find(call.world.part(Compute), path), path)
 
 
 @COMPUTE.method("compute.networks.list", pool="compute.reads")
@@ -150,7 +173,7 @@ def list_networks(call: Call) -> Json:
     """Every network of the project."""
     compute, scope = call.world.part(Compute), f"projects/{call.owner.id}/global/networks"
     own = [d for path, d in compute.resources["networks"].items() if path.startswith(scope)]
-    default = _found(_network(compute, f"{scope}/default"), scope)
+    default = _found(find(compute, f"{scope}/default"), scope)
     return filters.listing("compute#networkList", scope, [default, *own], call.query)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gputrain.backends.compute import images, networks
+from gputrain.backends.compute import fabric_checks, images, networks
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import NAME, vm_names
 from gputrain.backends.compute.networks import commands, read_ways_out
@@ -49,6 +49,7 @@ _PLANS = tuple(
         ("compute.machineTypes.list", "tell which zones have a machine", _VIEWER),
         ("compute.acceleratorTypes.list", "tell which zones have a GPU", _VIEWER),
         ("compute.routers.list", "see whether VMs reach the internet", _VIEWER),
+        ("compute.firewalls.list", "see whether VMs of a gang reach each other", _VIEWER),
     )
 )
 """What planning reads; without one, something stays unknown."""
@@ -87,6 +88,7 @@ def preflight(
     regions = tuple(dict.fromkeys(region_of(one.place) for one in candidates)) or settings.regions
     more = (
         *_networks(access, settings, spec, regions),
+        *fabric_checks.questions(access, settings, candidates),
         *_boot_images(access, settings, spec, candidates),
         *_container(access, spec, candidates),
         *_names(calls, candidates, job_id),

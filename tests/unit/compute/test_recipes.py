@@ -1,0 +1,172 @@
+"""The recipe of every GPU family, run by the real gcloud; then a gang of two is planned and made in it."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import gputrain_emulator
+from gputrain import ComputeEngine, Trainer, catalog
+from gputrain.backends.compute import fabrics
+from gputrain.catalog import ProvisioningModel, Service
+from gputrain_emulator.compute.state import Compute
+from gputrain_emulator.storage import Storage
+
+PROGRAM = shutil.which("gcloud")
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="gcloud is not installed")
+
+WITHOUT = {"A4X Max"}
+"""The family of which several machines are refused."""
+FAMILIES = {
+    shape.machine.family.name: shape
+    for shape in catalog.shapes(service=Service.COMPUTE)
+    if shape.machine.family.name not in WITHOUT and shape.gpu.kind not in ("V100", "P4")
+}
+"""One machine of each; no boot image that is known drives the two GPUs left out."""
+SPOT, RESERVED = ProvisioningModel.SPOT, ProvisioningModel.RESERVATION_BOUND
+IMAGE = f"us-docker.pkg.dev/my-project/team/train@sha256:{0:064}"
+
+
+def zone_of(shape):
+    zones = catalog.zones(shape)
+    return next((each for each in zones if each.startswith("us-central1-b")), zones[0])
+
+
+def backend_of(shape, **more):
+    fabric = catalog.fabrics(shape)[0]
+    return ComputeEngine(
+        "my-project", regions=[catalog.region_of(zone_of(shape))], bucket="gs://my-bucket", network="train",
+        subnetwork="train", gpu_subnetworks=fabrics.names(fabric), gpu_networking=fabric.networking,
+        placement_policy="together", check_network=False, **more,
+    )  # fmt: skip
+
+
+def recipe_of(shape):
+    return fabrics.recipe(catalog.fabrics(shape)[0], backend_of(shape)._settings, zone_of(shape))
+
+
+ALIKE = {}
+for _shape in FAMILIES.values():
+    ALIKE.setdefault(recipe_of(_shape), []).append(_shape)
+
+
+@pytest.fixture(scope="module")
+def configuration(tmp_path_factory):
+    """An empty configuration folder, so that nobody's own account is used."""
+    return tmp_path_factory.mktemp("gcloud")
+
+
+@pytest.fixture(params=ALIKE.items(), ids=["-".join(s.machine_type for s in one) for one in ALIKE.values()])
+def group(request):
+    return request.param
+
+
+@pytest.fixture
+def cloud(group):
+    """A project that may have two of each of these machines, and a placement policy."""
+    with gputrain_emulator.start() as running:
+        zone = zone_of(group[1][0])
+        region = catalog.region_of(zone)
+        running.world.part(Storage).add_bucket("my-bucket", location=region)
+        resources = running.world.part(Compute).resources
+        policy = f"projects/my-project/regions/{region}/resourcePolicies/together"
+        resources["resourcePolicies"][policy] = {"name": "together"}
+        for shape in group[1]:
+            quota = catalog.quota(shape.gpu, SPOT)
+            if quota is not None:
+                metric = quota.quota_id.removesuffix("-per-project-region").replace("-", "_")
+                running.quota(metric, 1000)
+        yield running
+        assert not running.dispatcher.failures
+
+
+@pytest.fixture
+def run(cloud, configuration):
+    """Runs a recipe as a person does: in a shell, with gcloud pointed at the emulator."""
+    settings = {
+        "CONFIG": str(configuration), "CORE_DISABLE_PROMPTS": "1", "CORE_DISABLE_USAGE_REPORTING": "true",
+        "COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true", "AUTH_DISABLE_CREDENTIALS": "true",
+        "API_ENDPOINT_OVERRIDES_COMPUTE": f"{cloud.endpoints.url}/compute/v1/",
+    }  # fmt: skip
+    environment = {"PATH": os.environ["PATH"], "HOME": str(configuration)}
+    environment |= {f"CLOUDSDK_{name}": value for name, value in settings.items()}
+
+    def run(recipe):
+        words = ["bash", "-ec", recipe]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stderr
+
+    return run
+
+
+def asked(shape, folder):
+    (folder / "train.py").write_text("print(1)\n")
+    model = SPOT if SPOT in shape.sold_as(Service.COMPUTE) else RESERVED
+    return {
+        "script": str(folder / "train.py"), "gpu": f"{shape.gpu.kind}:{shape.gpu_count}", "num_nodes": 2,
+        "machine_type": shape.machine_type, "provisioning_model": model, "max_run_duration": "1h",
+        "reservation": "mine" if model is RESERVED else None, "image": IMAGE,
+    }  # fmt: skip
+
+
+def reserve(cloud, shape):
+    from google.cloud import compute_v1
+
+    client = compute_v1.ReservationsClient(credentials=cloud.credentials, client_options=cloud.client_options)
+    kept = {"count": 2, "instance_properties": {"machine_type": shape.machine_type}}
+    mine = {"name": "mine", "specific_reservation_required": True, "specific_reservation": kept}
+    client.insert(project=cloud.project, zone=zone_of(shape), reservation_resource=mine)
+    cloud.clock.advance(10)
+
+
+def test_a_gang_of_two_runs_in_what_the_recipe_makes(cloud, run, group, tmp_path):
+    recipe, shapes = group
+    reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
+    reach |= {"sleep": cloud.clock.advance, "now": cloud.clock.now}
+    fabric = catalog.fabrics(shapes[0])[0]
+    said = run(recipe)
+    networks = 1 + fabric.data_gvnics + bool(fabric.rdma_nics)
+    rules, subnetworks = 1 + fabric.data_gvnics, 1 + len(fabric.nics)
+    assert said.count("Created [") == networks + rules + subnetworks
+    for shape in shapes:
+        if SPOT not in shape.sold_as(Service.COMPUTE):
+            reserve(cloud, shape)
+        trainer = Trainer(backend_of(shape, **reach))
+        _is_told_by_the_doctor(cloud, trainer, shape, tmp_path)
+        _is_planned_and_made(cloud, trainer, shape, tmp_path)
+
+
+def _is_told_by_the_doctor(cloud, trainer, shape, folder):
+    fabric = catalog.fabrics(shape)[0]
+    subject = f"{fabric.networking} between {shape.machine_type} in {zone_of(shape)}"
+
+    def told():
+        return [one for one in trainer.doctor(**asked(shape, folder)).checks if one.subject == subject]
+
+    (well,) = told()
+    assert well.why == f"up to {fabric.gbps_per_gpu(shape):g} Gbps a GPU, by the catalog", well
+    rules = cloud.compute.resources["firewalls"]
+    kept = dict(rules)
+    rules.clear()
+    found = told()
+    rules.update(kept)
+    assert len(found) == 1 + fabric.data_gvnics
+    assert all("no firewall rule" in one.why and "gcloud compute firewall-rules" in one.fix for one in found)
+
+
+def _is_planned_and_made(cloud, trainer, shape, folder):
+    fabric = catalog.fabrics(shape)[0]
+    plan = trainer.plan(**asked(shape, folder))
+    assert plan.best.network.name == fabric.networking.value
+    assert plan.best.network.gbps_per_gpu == fabric.gbps_per_gpu(shape)
+    before = set(cloud.compute.vms)
+    job = plan.submit()
+    made = [vm.resource["networkInterfaces"] for key, vm in cloud.compute.vms.items() if key not in before]
+    assert len(made) == 2
+    for nics in made:
+        named = [nic["subnetwork"].rpartition("/")[2] for nic in nics]
+        assert named == ["train", *fabrics.names(fabric)]
+        assert [nic["nicType"] for nic in nics] == ["GVNIC", *fabric.nics]
+    job.cancel()
