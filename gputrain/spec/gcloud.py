@@ -65,6 +65,7 @@ def read_config(config: str | Mapping[str, Any]) -> Config:
         _read_machine(pools[0].get("machineSpec") or {}, fields, faults)
         _read_container(pools[0], fields, faults)
         settings |= _renamed(pools[0].get("diskSpec") or {}, _DISK, "diskSpec", faults)
+        settings |= _mounts(pools[0].get("nfsMounts") or ())
         fields["num_nodes"] = sum(int(pool.get("replicaCount") or 1) for pool in pools)
     _read_scheduling(document.pop("scheduling", {}), fields, faults)
     interface = document.pop("pscInterfaceConfig", {})
@@ -83,7 +84,16 @@ _TOP = {
     "network": "network",
     "tensorboard": "tensorboard",
     "persistentResourceId": "persistent_resource",
+    "experiment": "experiment",
+    "experimentRun": "experiment_run",
+    "enableWebAccess": "enable_web_access",
 }
+
+
+def _mounts(given: Any) -> dict[str, Any]:
+    names = {"server": "server", "path": "path", "mountPoint": "mount_point"}
+    found = [{names.get(key, key): value for key, value in one.items()} for one in given]
+    return {"nfs_mounts": found} if found else {}
 
 
 def _parsed(config: str | Mapping[str, Any]) -> Mapping[str, Any]:

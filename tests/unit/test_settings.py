@@ -13,10 +13,13 @@ OBJECTS = {"endpoints", "credentials", "progress", "sleep", "now"}
 """What is handed on as it is: other rooms know what to do with it."""
 BAD = {
     "vertex": {"reduction_server": 2, "disk_gib": True, "transport": "pigeon", "regions": [7], "bucket": 3,
-               "network": "default", "persistent_resource": "My Cluster", "disk_type": "floppy"},
+               "network": "default", "persistent_resource": "My Cluster", "disk_type": "floppy",
+               "enable_web_access": 1, "nfs_mounts": [{"server": "10.0.0.2"}], "experiment": "mine",
+               "experiment_run": "mine"},
     "compute": {"poll_s": 0, "external_ip": "yes", "check_network": None, "secure_boot": 1, "os_login": "no",
                 "capacity_advice": 0, "network_tags": "ssh", "gpu_subnetworks": [7], "driver_wait_s": -1,
-                "disk_gib": 10, "bucket": "my-bucket", "regions": [], "project": None},
+                "disk_gib": 10, "bucket": "my-bucket", "regions": [], "project": None,
+                "gpu_networking": "fast", "nccl_plugin": "a b", "nccl_daemon": ""},
 }  # fmt: skip
 
 

@@ -41,6 +41,11 @@ def custom_job(job: Job, now: float) -> dict[str, Any]:
         "state": job.life.state.value,
         **{json: zulu_time(times[name]) for name, json in _TIMES.items() if name in times},
     }
+    if shown["state"] == "JOB_STATE_RUNNING" and shown["jobSpec"].get("enableWebAccess"):
+        number = job.name.rpartition("/")[2]
+        shown["webAccessUris"] = {
+            "workerpool0-0": f"https://{number}-dot-us-central1.aiplatform-training.googleusercontent.com"
+        }
     error = job.life.visible_error(now)
     if error is not None:
         shown["error"] = {"code": error.code, "message": error.message}

@@ -18,7 +18,14 @@ from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.once import Whereabouts, lost
 from gputrain.backends.vertex.outcome import JobEnds, Locks
 from gputrain.backends.vertex.recorder import CustomJobRecorder
-from gputrain.backends.vertex.settings import ROWS, ReductionServer, Transport, VertexSettings, read_settings
+from gputrain.backends.vertex.settings import (
+    ROWS,
+    NfsMount,
+    ReductionServer,
+    Transport,
+    VertexSettings,
+    read_settings,
+)
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.catalog import Service
@@ -62,6 +69,9 @@ class VertexAI(GoogleBackend[VertexSettings]):
         disk_gib: size of each machine's boot disk.
         disk_type: its type; pd-ssd, or hyperdisk-balanced where the machine takes nothing else.
         reduction_server: extra machines that sum gradients, for jobs of several nodes.
+        enable_web_access: let people open a terminal in running containers, from the job's page.
+        nfs_mounts: shares that containers see; they need a network.
+        experiment, experiment_run: full names of the contexts that the job is filed under.
         transport: ``rest`` or ``grpc``.
         endpoints: where Google's APIs are; `gputrain.emulator`'s, for a trial. Without them, an emulator's
             where ``$GPUTRAIN_ENDPOINT`` names one, and then without credentials.
@@ -86,6 +96,8 @@ class VertexAI(GoogleBackend[VertexSettings]):
         tensorboard: str | None = None, persistent_resource: str | None = None, kms_key: str | None = None,
         management_fee: float | None = None, disk_gib: int = 100, disk_type: str | None = None,
         reduction_server: ReductionServer | None = None, transport: str | Transport = Transport.REST,
+        enable_web_access: bool = False, nfs_mounts: Sequence[NfsMount] = (),
+        experiment: str | None = None, experiment_run: str | None = None,
         endpoints: Any = None, credentials: Any = None, progress: Progress | None = None,
         sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
@@ -95,6 +107,8 @@ class VertexAI(GoogleBackend[VertexSettings]):
             network=network, network_attachment=network_attachment, tensorboard=tensorboard,
             persistent_resource=persistent_resource, kms_key=kms_key, management_fee=management_fee,
             disk_gib=disk_gib, disk_type=disk_type, reduction_server=reduction_server, transport=transport,
+            enable_web_access=enable_web_access, nfs_mounts=nfs_mounts, experiment=experiment,
+            experiment_run=experiment_run,
         )  # fmt: skip
         access = Access(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
         super().__init__(settings, access, progress)

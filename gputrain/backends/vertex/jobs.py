@@ -22,10 +22,13 @@ CREATE = Policy(budget_s=100.0, repeats_unclear=False)
 """Tried again only where it was refused for coming too fast; whoever waits longer keeps the record."""
 
 PAGE_SIZE = 100
-LOOKED_AT = "name,labels,state,createTime,startTime,endTime,error,jobSpec.scheduling"
+LOOKED_AT = (
+    "name,labels,state,createTime,startTime,endTime,error,webAccessUris,"
+    "jobSpec.scheduling,jobSpec.tensorboard"
+)
 """What a list reads of each job: not its container's command, which is most of it."""
 
-CHANGES = "name,state,startTime,endTime,error"
+CHANGES = "name,state,startTime,endTime,error,webAccessUris"
 """What of a job changes while it is watched; to read the rest again and again costs most of a look."""
 
 
@@ -171,6 +174,8 @@ def _seen(job: Any) -> SeenJob:
         may_restart=not scheduling.disable_retries,
         nonce=raw.labels.get(LABEL_GANG, ""),
         regions=_regions(raw.labels),
+        tensorboard=raw.job_spec.tensorboard,
+        terminals=tuple(sorted(raw.web_access_uris.items())),
     )
 
 

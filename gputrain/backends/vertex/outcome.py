@@ -163,7 +163,8 @@ def _detail(seen: SeenJob, state: State | None) -> str:
     if state is State.EXPIRED:
         return "it ran for all of max_run_duration" if seen.started_at else "it waited too long for machines"
     word = seen.state.removeprefix("JOB_STATE_").lower()
-    return f"{word}: {seen.error}" if seen.error else word
+    told = f"{word}: {seen.error}" if seen.error else word
+    return "; ".join([told, *seen.links]) if state is State.RUNNING else told
 
 
 @attrs.frozen(kw_only=True)

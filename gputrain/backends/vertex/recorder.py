@@ -32,7 +32,8 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
     """Vertex AI knows no request ids."""
     kept: ClassVar[tuple[str, ...]] = (
         "service_account", "network", "network_attachment", "tensorboard", "persistent_resource", "kms_key",
-        "disk_gib", "disk_type", "reduction_server",
+        "disk_gib", "disk_type", "reduction_server", "enable_web_access", "nfs_mounts", "experiment",
+        "experiment_run",
     )  # fmt: skip
 
     def name_of(self, record: Record) -> JobRef:

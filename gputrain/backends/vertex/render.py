@@ -15,7 +15,7 @@ from gputrain.backends.google import RESERVATION_KEY, shape_of
 from gputrain.backends.results import of_agents, of_code
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import LABEL_REGION
-from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape, image_faults
+from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape, image_faults, nccl_defaults
 from gputrain.catalog.images import release
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
@@ -55,6 +55,9 @@ def custom_job(start: Start, settings: VertexSettings, addresses: Mapping[str, s
         ("serviceAccount", settings.service_account),
         ("tensorboard", settings.tensorboard),
         ("persistentResourceId", settings.persistent_resource),
+        ("experiment", settings.experiment),
+        ("experimentRun", settings.experiment_run),
+        ("enableWebAccess", settings.enable_web_access or None),
     ):
         if value is not None:
             job_spec[field] = value
@@ -106,6 +109,7 @@ def _pools(start: Start, settings: VertexSettings, addresses: Mapping[str, str])
         "machineSpec": _machine(start.spec, candidate),
         "diskSpec": _disk(candidate, settings),
         "containerSpec": _container(start, settings, addresses),
+        **_mounts(settings),
     }
     pools = [{**pool, "replicaCount": "1"}]
     if candidate.num_nodes > 1:
@@ -120,6 +124,13 @@ def _pools(start: Start, settings: VertexSettings, addresses: Mapping[str, str])
                 }
             )
     return pools
+
+
+def _mounts(settings: VertexSettings) -> dict[str, Any]:
+    shares = [
+        {"server": one.server, "path": one.path, "mountPoint": one.mount_point} for one in settings.nfs_mounts
+    ]
+    return {"nfsMounts": shares} if shares else {}
 
 
 def _machine(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:
@@ -150,9 +161,11 @@ def _disk(candidate: Candidate, settings: VertexSettings) -> dict[str, Any]:
 def _container(start: Start, settings: VertexSettings, addresses: Mapping[str, str]) -> dict[str, Any]:
     spec, candidate, bucket = start.spec, start.candidate, settings.code_bucket
     order = {**of_code(spec, start.bundle, bucket.name, addresses), "lock": lock_of(bucket, start.job_id)}
-    env = {**spec.env, **_environment(start, bucket)}
+    shape = shape_of(candidate, Service.VERTEX)
+    usual = {**nccl_defaults(shape), **({} if spec.image_name else OF_PREBUILT)}
+    env = {**usual, **spec.env, **_environment(start, bucket)}
     return {
-        "imageUri": image_for(spec.image_name, shape_of(candidate, Service.VERTEX)),
+        "imageUri": image_for(spec.image_name, shape),
         "command": ["python3", "-c", loader()],
         "args": [json.dumps(order, sort_keys=True)],
         "env": [{"name": name, "value": env[name]} for name in sorted(env)],
@@ -227,6 +240,12 @@ PREBUILT: tuple[Prebuilt, ...] = (
     ),
 )  # fmt: skip
 """Newest first. Source: Vertex AI's list of prebuilt containers, by general knowledge, not re-read."""
+
+
+OF_PREBUILT = {"USE_TORCH_XLA": "0"}
+"""What the prebuilt ones need: some bring torch_xla, by which transformers and accelerate then train, and are
+slow or end with SIGABRT on GPUs; both obey this. Source: two public projects that remove it from 2-2, read
+2026-11-22; whether 2-4 has it is not known."""
 
 
 def image_for(image: str | None, shape: Shape) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -36,6 +37,20 @@ class ReductionServer:
 
 
 @attrs.frozen(kw_only=True)
+class NfsMount:
+    """A share that every container of a job sees at ``/mnt/nfs/MOUNT_POINT``.
+
+    Its server has to be reached from the job: in the peered ``network``, or through ``network_attachment``.
+
+    Source: google-cloud-aiplatform 2.7.0, ``NfsMount``, read 2026-11-22.
+    """
+
+    server: str = attrs.field(validator=attrs.validators.matches_re(r"[A-Za-z0-9][A-Za-z0-9.:-]*"))
+    path: str = attrs.field(validator=attrs.validators.matches_re(r"/[^\0\n]*"))
+    mount_point: str = attrs.field(validator=attrs.validators.matches_re(r"[A-Za-z0-9][\w.-]*"))
+
+
+@attrs.frozen(kw_only=True)
 class VertexSettings(GoogleSettings):
     """The constructor's arguments, as values."""
 
@@ -49,7 +64,20 @@ class VertexSettings(GoogleSettings):
     disk_gib: int
     disk_type: str | None
     reduction_server: ReductionServer | None
+    enable_web_access: bool
+    nfs_mounts: tuple[NfsMount, ...]
+    experiment: str | None
+    experiment_run: str | None
     transport: Transport
+
+
+def _mount(value: Any) -> NfsMount:
+    """One as it is, or as a file says it."""
+    if isinstance(value, NfsMount):
+        return value
+    if not isinstance(value, Mapping) or set(value) != {"server", "path", "mount_point"}:
+        raise ValueError
+    return NfsMount(**value)
 
 
 _REGIONS = Field(
@@ -102,6 +130,19 @@ ROWS = {
     "reduction_server": Field(
         fields.instance(ReductionServer), "a ReductionServer", "reduction_server=ReductionServer(replicas=2)"
     ),
+    "enable_web_access": Field(fields.yes_or_no, "True or False", "enable_web_access=True", is_needed=True),
+    "nfs_mounts": Field(
+        fields.many(_mount), "a list of NfsMount",
+        "nfs_mounts=[NfsMount(server='10.0.0.2', path='/share', mount_point='data')]", is_needed=True,
+    ),
+    "experiment": Field(
+        named("projects/{word}(?::{word})?/locations/{word}/metadataStores/{word}/contexts/{word}"),
+        "the experiment's full name", "experiment='projects/P/locations/R/metadataStores/default/contexts/NAME'",
+    ),
+    "experiment_run": Field(
+        named("projects/{word}(?::{word})?/locations/{word}/metadataStores/{word}/contexts/{word}"),
+        "the run's full name", "experiment_run='projects/P/locations/R/metadataStores/default/contexts/NAME-RUN'",
+    ),
     "transport": Field(fields.one_of(Transport), "'rest' or 'grpc'", "leave it out", is_needed=True),
 }  # fmt: skip
 """How each argument is read."""
@@ -127,5 +168,11 @@ def read_settings(**given: Any) -> VertexSettings:
     faults.check(not both, "network", given["network"], "a network or an attachment", "drop one")
     is_told = given["service_account"] or not given["tensorboard"]
     faults.check(is_told, "service_account", None, "set, where tensorboard is", "service_account=...")
+    reaches = given["network"] or given["network_attachment"] or not found["nfs_mounts"]
+    faults.check(
+        bool(reaches), "network", None, "set, where nfs_mounts are", "network=... or network_attachment=..."
+    )
+    is_of_one = given["experiment"] or not found["experiment_run"]
+    faults.check(bool(is_of_one), "experiment", None, "set, where experiment_run is", "experiment=...")
     faults.raise_if_any()
     return VertexSettings(regions=regions, **found)

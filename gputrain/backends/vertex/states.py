@@ -65,6 +65,10 @@ class SeenJob:
     """That of the ask that it was made for: our label on it."""
     regions: tuple[str, ...] = ()
     """Where it may be made, in order, if there is more than one such region: our labels on it."""
+    tensorboard: str = ""
+    """Full name of the instance that shows its curves."""
+    terminals: tuple[tuple[str, str], ...] = ()
+    """Address of a terminal in each replica that runs, where they are allowed."""
 
     @property
     def number(self) -> str:
@@ -75,6 +79,17 @@ class SeenJob:
     def region(self) -> str:
         """Where it is."""
         return self.resource.split("/")[3]
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Where a person sees more of it while it runs."""
+        found = [f"terminal of {replica}: {url}" for replica, url in self.terminals[:1]]
+        if self.tensorboard:  # as Google's SDK puts it together
+            path = f"{self.tensorboard}/experiments/{self.number}".replace("/", "+")
+            found.append(
+                f"TensorBoard: https://{self.region}.tensorboard.googleusercontent.com/experiment/{path}"
+            )
+        return tuple(found)
 
     @property
     def has_ended(self) -> bool:

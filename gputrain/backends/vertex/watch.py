@@ -91,8 +91,8 @@ class RegionWatch:
 
 def _changed(known: SeenJob, new: SeenJob) -> SeenJob:
     """The job as it was known, with what has changed."""
-    told = (known.state, known.started_at, known.ended_at, known.error)
-    if told == (new.state, new.started_at, new.ended_at, new.error):
+    told = (known.state, known.started_at, known.ended_at, known.error, known.terminals)
+    if told == (new.state, new.started_at, new.ended_at, new.error, new.terminals):
         return known
     return attrs.evolve(
         known,
@@ -101,6 +101,7 @@ def _changed(known: SeenJob, new: SeenJob) -> SeenJob:
         ended_at=new.ended_at,
         error=new.error,
         error_code=new.error_code,
+        terminals=new.terminals,
     )
 
 

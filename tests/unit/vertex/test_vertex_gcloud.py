@@ -140,13 +140,13 @@ def test_everything_that_a_spec_cannot_say_is_told_at_once():
     pool = {**POOL, "machineSpec": {**POOL["machineSpec"], "tpuTopology": "2x2"}}
     document = {
         "workerPoolSpecs": [pool],
-        "enableWebAccess": True,
+        "enableDashboardAccess": True,
         "scheduling": {"strategy": "HOPE", "timeout": "1h"},
     }
     with pytest.raises(SpecError) as caught:
         TrainingSpec.from_gcloud(document)
     assert {fault.field for fault in caught.value.faults} == {
-        "machineSpec.tpuTopology", "enableWebAccess", "scheduling.strategy", "scheduling.timeout",
+        "machineSpec.tpuTopology", "enableDashboardAccess", "scheduling.strategy", "scheduling.timeout",
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 import gputrain_emulator
 from emulator.tests.discovery import Exchange, validate
 from gputrain.backends.base import Bundle, Start
-from gputrain.backends.vertex import ReductionServer, VertexAI, render
+from gputrain.backends.vertex import NfsMount, ReductionServer, VertexAI, render
 from gputrain.backends.vertex.render import PREBUILT
 from gputrain.errors import SpecError
 from gputrain.planning import candidates
@@ -29,6 +29,10 @@ FULL = {
     "persistent_resource": "my-cluster",
     "kms_key": "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k",
     "disk_gib": 500,
+    "enable_web_access": True,
+    "nfs_mounts": [NfsMount(server="10.0.0.2", path="/share", mount_point="data")],
+    "experiment": "projects/my-project/locations/us-central1/metadataStores/default/contexts/scan",
+    "experiment_run": "projects/my-project/locations/us-central1/metadataStores/default/contexts/scan-1",
 }
 CASES = {
     "one-node": ({}, {"gpu": "H100:2"}),
@@ -108,6 +112,22 @@ def test_googles_client_reads_it_without_a_field_unknown(case):
     from google.cloud.aiplatform_v1.types import CustomJob
 
     CustomJob.from_json(json.dumps(rendered(*CASES[case])["customJob"]), ignore_unknown_fields=False)
+
+
+def test_only_googles_own_image_is_told_to_leave_torch_xla_alone_and_the_user_wins():
+    def env(fields):
+        pool = rendered({}, {"gpu": "L4:1", **fields})["customJob"]["jobSpec"]["workerPoolSpecs"][0]
+        return {row["name"]: row["value"] for row in pool["containerSpec"]["env"]}
+
+    assert env({})["USE_TORCH_XLA"] == "0"
+    assert env({"env": {"USE_TORCH_XLA": "1"}})["USE_TORCH_XLA"] == "1"
+    assert "USE_TORCH_XLA" not in env({"image": "us-docker.pkg.dev/p/r/i@sha256:0"})
+
+
+def test_gpus_of_a_g4_write_into_each_other_here_as_well():
+    fields = {"gpu": "RTX-PRO-6000:8", "image": "us-docker.pkg.dev/p/r/i@sha256:0"}
+    pool = rendered({}, fields)["customJob"]["jobSpec"]["workerPoolSpecs"][0]
+    assert {"name": "NCCL_P2P_LEVEL", "value": "SYS"} in pool["containerSpec"]["env"]
 
 
 def test_rendering_twice_gives_the_same_bytes():

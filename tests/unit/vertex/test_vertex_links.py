@@ -1,0 +1,36 @@
+"""Where a person sees more of a job that runs: its terminal and its curves."""
+
+import pytest
+
+from gputrain import Trainer
+from gputrain.lifecycle import State
+
+BOARD = "projects/my-project/locations/us-central1/tensorboards/1"
+
+
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+def test_a_running_job_tells_its_terminal_and_its_curves(make, cloud, vertex, code, transport):
+    vertex.tensorboards[BOARD] = "Losses"
+    trainer = Trainer(make(transport=transport, enable_web_access=True, tensorboard=BOARD))
+    job = trainer.submit(f"{code}/train.py", gpu="L4:1")
+    assert "https" not in job.refresh().detail
+    while job.refresh().state is not State.RUNNING:
+        cloud.clock.advance(2)
+    word, terminal, board = job.refresh().detail.split("; ")
+    assert word == "running"
+    assert terminal.startswith("terminal of workerpool0-0: https://")
+    number = terminal.partition("https://")[2].partition("-")[0]
+    assert board == (
+        "TensorBoard: https://us-central1.tensorboard.googleusercontent.com/experiment/"
+        f"{BOARD.replace('/', '+')}+experiments+{number}"
+    )
+    while not job.refresh().state.is_terminal:
+        cloud.clock.advance(5)
+    assert "https" not in job.detail
+
+
+def test_a_job_without_either_says_nothing_more(make, cloud, code):
+    job = Trainer(make()).submit(f"{code}/train.py", gpu="L4:1")
+    while job.refresh().state is not State.RUNNING:
+        cloud.clock.advance(2)
+    assert job.detail == "running"
