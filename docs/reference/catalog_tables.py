@@ -60,7 +60,16 @@ def not_sold() -> Table:
 
 def networks() -> Table:
     rates = ("Gbps a GPU",)
-    columns = ("machine type", "way", *rates, "NICs beside the first", "MTU", "plugin", "confidence", "sources")
+    columns = (
+        "machine type",
+        "way",
+        *rates,
+        "NICs beside the first",
+        "MTU",
+        "plugin",
+        "confidence",
+        "sources",
+    )
     rows = [
         (shape.machine_type, one.networking, f"{one.gbps_per_gpu(shape):g}", nics(one), one.mtu,
          f"`{one.plugin}`" if one.plugin else "", one.confidence, ", ".join(one.sources))

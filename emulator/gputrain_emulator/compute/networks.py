@@ -26,7 +26,9 @@ def interfaces(compute: Compute, project: str, zone: str, wanted: list[Json]) ->
     found = [_interface(compute, project, region, nic, index) for index, nic in enumerate(wanted)]
     for index, nic in enumerate(found):
         _check_kind(find(compute, relative(nic["network"])) or {}, nic, zone, index)
-    if len({nic["network"] for nic in found}) < len(found):
+    # the RDMA interfaces of a machine share one network, each in a subnetwork of its own
+    apart = [nic["subnetwork" if nic.get("nicType") == "MRDMA" else "network"] for nic in found]
+    if len(set(apart)) < len(found):
         sentence = "Networks must be distinct for NICs attached to a VM."
         raise refusals.invalid("resource.networkInterfaces", "", sentence)
     return found

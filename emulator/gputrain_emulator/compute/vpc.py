@@ -40,7 +40,11 @@ def _profile(call: Call, name: str) -> Json:
     if name not in profiles():
         raise refusals.not_found(path)
     location = {"name": profiles()[name], "scope": "ZONE"}
-    features = {"allowedSubnetPurposes": ["SUBNET_PURPOSE_PRIVATE"], "interfaceTypes": ["MRDMA"]}
+    features = {
+        "interfaceTypes": ["MRDMA"],
+        "allowMultiNicInSameNetwork": "MULTI_NIC_IN_SAME_NETWORK_ALLOWED",
+        "allowAutoModeSubnet": "AUTO_MODE_SUBNET_BLOCKED",
+    }
     return {
         "kind": "compute#networkProfile",
         "name": name,

@@ -130,7 +130,7 @@ ROWS = {
     "reduction_server": Field(
         fields.instance(ReductionServer), "a ReductionServer", "reduction_server=ReductionServer(replicas=2)"
     ),
-    "enable_web_access": Field(fields.yes_or_no, "True or False", "enable_web_access=True", is_needed=True),
+    "enable_web_access": Field(fields.instance(bool), "True or False", "enable_web_access=True", is_needed=True),
     "nfs_mounts": Field(
         fields.many(_mount), "a list of NfsMount",
         "nfs_mounts=[NfsMount(server='10.0.0.2', path='/share', mount_point='data')]", is_needed=True,

@@ -20,6 +20,7 @@ LOOKS = {
     "compute.images.get",
     "compute.images.getFromFamily",
     "compute.routers.list",
+    "compute.firewalls.list",
     "compute.projects.get",
     "compute.regions.list",
     "compute.machineTypes.list",
