@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from functools import partial
 
 from .cloud import Bucket
 from .errand import Errand
@@ -13,14 +14,17 @@ from .status import ABSENT, CANCELLED, PEER, UNABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, Iterator
 
     from .journal import Journal
 
+BLOCK = 1 << 20
 FIRST_S, EVERY_S = 2.0, 5.0
 """How often the bucket is asked."""
 
 LOG_EVERY_S = 300.0
+LOG_BYTES_S = 1 << 20
+"""Of a long log, which is sent whole each time: so much of the network it may take in the mean."""
 
 
 class StatusBucket:
@@ -86,7 +90,8 @@ class StatusBucket:
             pause_s = EVERY_S
             self._word = self._word or self._ask()
             written = self._journal.offset
-            if written > 2 * size or (written > size and time.monotonic() > sent + LOG_EVERY_S):
+            pause = max(LOG_EVERY_S, written / LOG_BYTES_S)
+            if written > 2 * size or (written > size and time.monotonic() > sent + pause):
                 sent, size = time.monotonic(), written
                 self._send_logs()
 
@@ -106,8 +111,9 @@ class StatusBucket:
     def _send_logs(self) -> None:
         for path, name in self._journal.files():
             try:
-                with open(path, "rb") as file:
-                    self._bucket.put(self._folder + name, file.read())
+                size = os.path.getsize(path)
+                body, length = partial(_pieces, path, size), {"Content-Length": str(size)}
+                self._bucket.put(self._folder + name, body, headers=length)
             except OSError as error:  # noqa: PERF203  # one that fails must not keep the others
                 self._journal.say(f"{name} could not be sent: {error}", "WARNING")
 
@@ -130,6 +136,13 @@ class StatusBucket:
         there = self._bucket.list(self._folder + "status-")
         names = enumerate(self._job["names"])
         return ", ".join(name for rank, name in names if f"{self._folder}status-{rank}.json" not in there)
+
+
+def _pieces(path: str, size: int) -> Iterator[bytes]:
+    """The first so many bytes of a file that may grow meanwhile, in blocks that no memory minds."""
+    with open(path, "rb") as file:
+        for first in range(0, size, BLOCK):
+            yield file.read(min(BLOCK, size - first))
 
 
 def right_to(job: Any, bucket: str = "", prefix: str = "") -> str:

@@ -108,13 +108,13 @@ class Bucket:
     def __init__(self, storage: str, name: str) -> None:
         self._storage, self._name = storage, name
 
-    def put(self, name: str, body: Any, only_if_absent: bool = False) -> Any:
-        """Write an object; its generation, or None where it was to be new and is not."""
+    def put(self, name: str, body: Any, only_if_absent: bool = False, headers: Any = ()) -> Any:
+        """Write an object; its generation, or None where it was to be new and is not. Body as of `call`."""
         query = {"uploadType": "media", "name": name, "fields": "generation"}
         if only_if_absent:
             query["ifGenerationMatch"] = "0"
         url = f"{self._storage}/upload/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
-        answer = call("POST", url, body, accept=(412,) if only_if_absent else ())
+        answer = call("POST", url, body, accept=(412,) if only_if_absent else (), headers=headers)
         return None if answer is None else json.loads(answer)["generation"]
 
     def get(self, name: str, generation: Any = None, take: Any = None) -> Any:
