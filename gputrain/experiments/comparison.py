@@ -19,6 +19,7 @@ from gputrain.times import plain
 READERS = 8
 """Logs that are read side by side."""
 SHOWN_METRICS = 5
+LONGEST_WHY = 200
 
 
 class Comparison(Shown):
@@ -75,7 +76,14 @@ class Comparison(Shown):
         ]
         right = (*metrics, "took", "cost $")
         columns = (*names, "state", *metrics, "took", "cost $")
-        return Table(title=self.title, columns=columns, rows=rows, right=right, caption=self.caption)
+        return Table(title=self.title, columns=columns, rows=rows, right=right, caption=self._told)
+
+    @property
+    def _told(self) -> str:
+        """The caption, and why the first that failed has done so: a table has no room for all of it."""
+        found = (job.failure for job in self.jobs if job.state is State.FAILED)
+        why = next((one.message for one in found if one is not None and one.message), "")
+        return f"{self.caption}\nthe first failure: {why[:LONGEST_WHY]}" if why else self.caption
 
     @property
     def errors(self) -> Sequence[GputrainError]:

@@ -82,7 +82,7 @@ def test_each_point_is_a_job_and_a_failing_one_stops_none(trainer, script):
     assert scan.best("loss", mode="max").point == {"lr": 0.5}
     with pytest.raises(RequestError, match="accuracy"):
         scan.best("accuracy")
-    assert "1 failed" in str(scan)
+    assert "1 failed\nthe first failure: ValueError: lr 3.0 is too high" in str(scan)
     assert [one["state"] for one in scan.to_dicts()] == ["succeeded", "failed", "succeeded"]
     assert "too high" in scan.to_dicts()[1]["failure"]["message"]
 
