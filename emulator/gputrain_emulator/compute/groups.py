@@ -33,6 +33,8 @@ def insert_group(call: Call) -> Operation:
     template = in_project(named or "", call.owner.id)
     if template not in call.world.part(Compute).resources["instanceTemplates"]:
         raise refusals.not_found(template)
+    if not call.caller.may("compute.instanceTemplates.useReadOnly"):
+        raise refusals.permission("compute.instanceTemplates.useReadOnly", template)
     base = call.body.get("baseInstanceName") or call.body.get("name", "")
     if not checks.NAME.fullmatch(base) or len(base) > MAX_BASE:
         raise refusals.invalid(

@@ -18,6 +18,7 @@ from gputrain.backends.compute.glance import CALL_S, FEW, Glances
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, home_of
+from gputrain.backends.compute.queue import Queue
 from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.settings import ROWS, ComputeSettings, read_settings
 from gputrain.backends.google import GoogleBackend
@@ -117,9 +118,10 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         self._calls = Calls(access=access)
         self._stored = Objects(access, home.name)
         self._board = BucketBoard(access, home)
-        self._gangs = Gangs(calls=self._calls, bucket=home, stored=self._stored)
+        self._queue = Queue(calls=self._calls)
+        self._gangs = Gangs(calls=self._calls, bucket=home, stored=self._stored, queue=self._queue)
         self._recorder = VmRecorder(settings=settings, board=self._board, gangs=self._gangs)
-        self._looks = Looks(self._calls, home, self._stored, settings.service_account)
+        self._looks = Looks(self._calls, home, self._stored, settings.service_account, self._queue)
         self._glances = Glances(self._looks, now)
         self._turns = Pace(each_s=CALL_S, few=FEW, now=now)
         self._remains = Remains(self._gangs, now)
@@ -212,6 +214,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
 
     def tidy(self, ref: JobRef, seen: Observation) -> None:
         """End what is left of a gang that cannot go on, as a look saw it."""
+        self._remains.leave_queue(self._board, ref.name, seen)
         unneeded = [] if seen.state is State.RUNNING else self._remains.of(ref.name, seen)
         if unneeded:
             self._remains.end(VmNames.of(self._recorder.known(ref)), unneeded)
@@ -258,13 +261,13 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
             TransientError: they could not all be listed.
         """
         home = home_of(self._settings.project, self._settings.bucket)
-        return cleanup.orphans(self._calls, self._board, self._looks, home)
+        return cleanup.orphans(self._calls, self._queue, self._board, self._looks, home)
 
     def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:
         """Delete the `orphans`, or those of them that were seen before; those that were asked to go."""
         seen = None if only is None else {(one.place, one.name) for one in only}
         found = (one for one in self.orphans() if seen is None or (one.place, one.name) in seen)
-        return tuple(one for one in found if self._gangs.delete(one.place, one.name))
+        return tuple(one for one in found if self._gangs.drop(one))
 
     def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
         """The command with which a person gets to a node, through Identity-Aware Proxy."""

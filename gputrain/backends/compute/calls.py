@@ -25,7 +25,7 @@ from typing import Any
 import attrs
 
 from gputrain.errors import RequestError, TransientError
-from gputrain.gcp import LABEL_JOB, Access, Api, Listing, MissingError, answer_of_operation, gravest, to_error
+from gputrain.gcp import LABEL_JOB, Access, Api, Listing, MissingError
 from gputrain.gcp.forms import Json
 from gputrain.gcp.places import aggregated
 from gputrain.gcp.shared import Shared
@@ -45,7 +45,13 @@ OPERATION_FIELDS = (
     "items(name,operationType,targetId,targetLink,user,status,insertTime,operationGroupId,"
     "httpErrorStatusCode,error),nextPageToken,warning"
 )
-_RESOURCES = {"insert": "Instance", "bulkInsert": "BulkInsertInstanceResource"}
+_RESOURCES = {
+    "insert": "Instance",
+    "bulkInsert": "BulkInsertInstanceResource",
+    "resizeRequests": "InstanceGroupManagerResizeRequest",
+    "template": "InstanceTemplate",
+    "group": "InstanceGroupManager",
+}
 
 
 class _Waiting:
@@ -124,9 +130,13 @@ class Calls:
         return self._written(self._instances().delete_unary, asked, f"delete {name}")
 
     def _instances(self) -> Any:
+        return self.client("InstancesClient")
+
+    def client(self, name: str) -> Any:
+        """The official client of that name."""
         from google.cloud import compute_v1
 
-        return self.access.client(compute_v1.InstancesClient, self.access.url(Api.COMPUTE))
+        return self.access.client(getattr(compute_v1, name), self.access.url(Api.COMPUTE))
 
     def _written(self, call: Callable[..., Any], asked: Mapping[str, Any], action: str) -> Json:
         return self.access.tried(
@@ -147,7 +157,7 @@ class Calls:
     def operation(self, zone: str, name: str) -> Json:
         """One operation as it is now."""
         return self.access.get(
-            self._url(f"zones/{zone}/operations/{name}"), action=f"look at the operation {name}"
+            self.url(f"zones/{zone}/operations/{name}"), action=f"look at the operation {name}"
         )
 
     def end_of(self, zone: str, operation: Json) -> Json:
@@ -188,7 +198,7 @@ class Calls:
 
     def instance(self, zone: str, name: str) -> Json | None:
         """One VM as it is now, whatever lists say yet; None where there is none."""
-        url = self._url(f"zones/{zone}/instances/{name}")
+        url = self.url(f"zones/{zone}/instances/{name}")
         try:
             return self.access.get(
                 url, action=f"look at {name}", policy=LOOK, params={"fields": INSTANCE_FIELDS}
@@ -208,17 +218,18 @@ class Calls:
         Raises:
             MissingError: the VM is gone, and its serial port with it.
         """
-        url = self._url(f"zones/{zone}/instances/{name}/serialPort")
+        url = self.url(f"zones/{zone}/instances/{name}/serialPort")
         params = {"port": "1", "start": str(start), "fields": "contents,start,next"}
         return self.access.get(url, action=f"read the serial port of {name}", policy=LOOK, params=params)
 
     def _list(self, collection: str, wanted: str, fields: str, policy: Policy = LOOK) -> Listing[Json]:
         params = {"filter": wanted, "maxResults": "500", "fields": fields}
         return self.access.pages(
-            self._url(collection), action=f"list {collection}", params=params, policy=policy
+            self.url(collection), action=f"list {collection}", params=params, policy=policy
         )
 
-    def _url(self, path: str) -> str:
+    def url(self, path: str) -> str:
+        """The address of something of this project's."""
         return f"{self._base}/projects/{self.access.project}/{path}"
 
     @property
@@ -252,25 +263,6 @@ def plain(answer: Any) -> Json:
 
     found: Json = MessageToDict(type(answer).pb(answer))
     return found
-
-
-def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
-    """What went wrong, Google's neutral "minimum not reached" left out; empty for a success.
-
-    Only ``error.errors`` decides: a status code may be missing beside it.
-    """
-    error = operation.get("error")
-    errors = error.get("errors") if isinstance(error, dict) else ()
-    told = [one for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
-    return tuple(one for one in told if one.get("code") != "VM_MIN_COUNT_NOT_REACHED")
-
-
-def raise_first(errors: tuple[Json, ...], status: int, action: str, *, zone: str, project: str) -> None:
-    """Raise what the gravest of an operation's errors means; nothing where there are none."""
-    answers = [answer_of_operation(one, status=status, place=zone) for one in errors]
-    error = gravest(to_error(answer, action, project=project) for answer in answers)
-    if error is not None:
-        raise error
 
 
 def ours(job_id: str = "") -> str:

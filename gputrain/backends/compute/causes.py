@@ -19,7 +19,7 @@ from gputrain.backends.status import Status, read
 from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
 from gputrain.keeper.status import ENDED, UNABLE
-from gputrain.lifecycle import Failure
+from gputrain.lifecycle import Failure, Observation
 from gputrain.times import moment_of
 
 Document = Mapping[str, Any]
@@ -205,6 +205,25 @@ def _detail(cause: Cause, node: VmReport) -> str:
 def _said(cause: Cause, node: VmReport) -> Failure:
     text = _detail(cause, node) or cause.title
     return Failure(kind=cause.kind, message=text, node_rank=node.rank, exit_code=node.told.exit_code)
+
+
+def reports_of(seen: Observation) -> list[VmReport]:
+    """The VMs that a look saw."""
+    return [
+        VmReport(rank=rank, status=one["status"], document=one["document"])
+        for rank, one in enumerate(seen.raw.get("nodes", ()))
+    ]
+
+
+def of_ask(node: VmReport, operations: Sequence[Document]) -> tuple[Document, ...]:
+    """Of the operations on VMs of its name, those on the VM that was made for the ask.
+
+    It is told by Google's number: as its guest says it, or as whoever made the first of the name.
+    """
+    made = [one for one in operations if one.get("operationType") in ("insert", "bulkInsert")]
+    first = min(made, key=lambda one: seconds_of(one.get("insertTime")), default={})
+    number = str((node.document or {}).get("vm_id") or first.get("targetId", ""))
+    return tuple(one for one in operations if number in ("", str(one.get("targetId"))))
 
 
 def seconds_of(text: object) -> float:

@@ -13,22 +13,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from gputrain import catalog
+from gputrain import catalog, causes
 from gputrain.backends.base import Orphan
 from gputrain.backends.compute.calls import Calls, ours
-from gputrain.backends.compute.causes import HALTED, VmReport, is_half
+from gputrain.backends.compute.causes import HALTED, VmReport, is_half, reports_of
 from gputrain.backends.compute.gang import Gangs
-from gputrain.backends.compute.look import Looks, reports_of
+from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import LABEL_HOME, VmNames
+from gputrain.backends.compute.queue import Left, Queue
 from gputrain.backends.compute.render import MODELS
 from gputrain.catalog import Price
+from gputrain.causes import Blame
 from gputrain.entrypoint import contract
 from gputrain.errors import GputrainError, TransientError
 from gputrain.gcp import LABEL_JOB, MissingError
 from gputrain.gcp.forms import Json
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
-from gputrain.records import Board, Record
+from gputrain.records import Board, Record, ended
 from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
@@ -48,7 +50,7 @@ SENT_S = 30.0
 LOOK_EVERY_S = 1.0
 
 
-def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan, ...]:
+def orphans(calls: Calls, queue: Queue, board: Board, looks: Looks, home: str) -> tuple[Orphan, ...]:
     """Our VMs of all zones, of one home, whose job has ended, is at another attempt, or has no record.
 
     One that is going down already is none.
@@ -63,16 +65,21 @@ def orphans(calls: Calls, board: Board, looks: Looks, home: str) -> tuple[Orphan
     by_job: dict[str, list[Json]] = {}
     for vm in listing.whole("list the VMs of every zone"):
         by_job.setdefault(vm["labels"][LABEL_JOB], []).append(vm)
+    queued: dict[str, list[Left]] = {}
+    for left in queue.left(home):
+        queued.setdefault(left.job_id, []).append(left)
     found: list[Orphan] = []
-    for job_id, vms in by_job.items():
+    for job_id in {**by_job, **queued}:
         try:
             needed = _needed(board, looks, job_id)
         except GputrainError as error:  # what cannot be judged is not removed
             log.warning("%s could not be looked at: %s", job_id, error.what)
             continue
+        vms = by_job.get(job_id, ())
         unneeded = (vm for vm in vms if needed is None or _zone(vm) != needed.zone or not needed.owns(vm))
         # One that is going down is going already; where it only halts, the next look finds it.
         found += [_orphan(job_id, vm) for vm in unneeded if vm["status"] != "STOPPING"]
+        found += [one.orphan for one in queued.get(job_id, ()) if needed is None or one.name != needed.queue]
     return tuple(found)
 
 
@@ -131,6 +138,29 @@ class Remains:
             return [one for one in nodes if not one.is_over and one.status != "STOPPING"]
         return []
 
+    def leave_queue(self, board: Board, job_id: str, seen: Observation) -> None:
+        """End a wait in Google's queue that was too long, and remove what a gang that is over left there.
+
+        The end is written down first: without its request nothing would tell why the job has none.
+        """
+        told, is_over = seen.raw.get("queue"), seen.state is not None and seen.state.is_terminal
+        if told is None and not is_over:
+            return
+        try:
+            record = board.read(job_id)
+            if record is None or record.last is None or not (gang := VmNames.of(record)).queue:
+                return
+            queue, cause = self._gangs.queue, causes.of(seen.failure.kind if seen.failure else "")
+            if told is not None and not record.over:
+                if not is_over and not (told["is_late"] and queue.cancel(gang.zone, gang.queue)):
+                    return  # it may wait, or it is being served this very moment
+                if is_over and cause.fault in (Blame.CAPACITY, Blame.QUOTA) and not told["is_late"]:
+                    return  # the ladder goes on, and clears it
+                ended(board, job_id, cause.kind if is_over else causes.WAIT_LIMIT.kind)
+            queue.sweep(gang)
+        except GputrainError as error:  # one who may only look leaves it to others
+            log.info("could not remove what %s left in the queue: %s", job_id, error)
+
     def let_save(self, record: Record, look: Callable[[Record], Observation], sleep: Sleep) -> None:
         """Wait until the guests of a cancelled job have ended, or had their time to.
 
@@ -146,6 +176,8 @@ class Remains:
 
     def end(self, gang: VmNames, nodes: Sequence[VmReport]) -> None:
         """Delete VMs of a gang, as far as that can be done now."""
+        with suppress(GputrainError):  # as below
+            self._gangs.queue.sweep(gang)
         for node in nodes:
             try:
                 self._gangs.remove(gang, gang.names[node.rank])

@@ -16,15 +16,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
-from collections.abc import Mapping
 
 import attrs
 
-from gputrain.backends.base import Request
-from gputrain.backends.compute.calls import Calls, errors_of, raise_first
+from gputrain.backends.base import Orphan, Request
+from gputrain.backends.compute.calls import Calls
+from gputrain.backends.compute.left_behind import LeftBehindError, left_behind
 from gputrain.backends.compute.names import JobObjects, VmNames
+from gputrain.backends.compute.operations import errors_of, errors_of_members, raise_first
+from gputrain.backends.compute.queue import FADES_S, LEAVES_S, STATUS, Queue
 from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, TransientError
-from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UnclearError, UndoneError
+from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UndoneError
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Kept
@@ -47,12 +49,6 @@ _THERE = frozenset({"RUNNING", "PENDING"})
 _COMING = frozenset({"PROVISIONING", "STAGING", "REPAIRING"})
 
 
-class LeftBehindError(UnclearError):
-    """VMs of a gang may be there, and could not be removed: no other place may be asked."""
-
-    kind = "left_behind"
-
-
 @attrs.frozen(kw_only=True)
 class Gangs:
     """Makes and removes the VMs of jobs."""
@@ -60,6 +56,7 @@ class Gangs:
     calls: Calls
     bucket: BucketPrefix
     stored: Objects
+    queue: Queue
     _sent: Kept[str, int] = attrs.field(init=False, factory=Kept)
     """How often each ask was sent, as far as this process knows; by its nonce."""
 
@@ -73,6 +70,9 @@ class Gangs:
             TransientError: nobody knows what was done: ask again with the same request.
         """
         gang = VmNames.to_be(request)
+        if gang.queue:
+            self._join_queue(gang, request)
+            return
         method, resource = request.body["method"], request.body["resource"]
         # One ask is one request, however often it is sent: Google does it once.
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{gang.job_id} {gang.nonce}"))
@@ -94,6 +94,17 @@ class Gangs:
             self._arrived(gang)
         else:
             self._follow(gang, operation)
+
+    def _join_queue(self, gang: VmNames, request: Request) -> None:
+        """It was made once its request is in Google's queue: the look tells how it stands there."""
+        self._note(gang)
+        try:
+            self.queue.join(gang, request.body)
+        except GputrainError as error:
+            is_known = isinstance(error, UndoneError) or not isinstance(error, TransientError)
+            if is_known and (self.queue.has_begun(gang) or (self._sent.get(gang.nonce) or 0) > 1):
+                self._unmade(gang)
+            raise
 
     def _note(self, gang: VmNames) -> None:
         self._sent.put(gang.nonce, (self._sent.get(gang.nonce) or 0) + 1)
@@ -124,7 +135,7 @@ class Gangs:
             return
         if not ended.get("error"):
             return
-        errors = (*errors_of(ended), *self._errors_of_members(gang.zone, ended))
+        errors = (*errors_of(ended), *errors_of_members(self.calls, gang.zone, ended))
         # Google rolls a failed bulkInsert back by itself, but later; until then its VMs exist and bill.
         self.clear(gang, and_traces=True)
         action, project = f"create the VMs in {gang.zone}", self.calls.access.project
@@ -140,6 +151,8 @@ class Gangs:
     def are_there(self, gang: VmNames) -> bool:
         """Whether all VMs have come, be they gone again: the first one that boots takes a lock."""
         self._note(gang)  # whoever wants to know has it from a record: somebody may have sent it
+        if gang.queue and self.queue.request(gang) is not None:
+            return True
         found = self.look(gang)
         statuses = {vm["status"] for vm in found.values()}
         if len(found) == len(gang.names) and statuses <= _THERE:
@@ -156,6 +169,8 @@ class Gangs:
         Raises:
             LeftBehindError: some are there still, and nobody lets us remove them.
         """
+        if gang.queue and not self.queue.withdraw(gang.zone, gang.queue, within_s=LEAVES_S):
+            raise left_behind(gang, self.look(gang), None)  # first: it could make VMs that nobody sees yet
         since, asked, found = Since(self.calls.access.now), set[str](), False
         refused: GputrainError | None = None
         while left := self.look(gang):
@@ -169,7 +184,7 @@ class Gangs:
                 except (AccessError, RequestError, TransientError) as error:
                     refused = error  # Google may roll it back by itself, so it is looked at again
             if since.seconds > SETTLE_S:
-                raise _left_behind(gang, left, refused)
+                raise left_behind(gang, left, refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
         if found and and_traces:  # a lock or a word of theirs would keep the next gang from training
             folder = JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)
@@ -182,6 +197,7 @@ class Gangs:
         Raises:
             AccessError, TransientError: some could not be deleted.
         """
+        self.queue.sweep(gang)
         left, since = self.look(gang), Since(self.calls.access.now)
         while left:
             for name in list(left):
@@ -193,7 +209,7 @@ class Gangs:
             if not left:
                 return
             if since.seconds > COME_S:
-                raise _left_behind(gang, left, refused)
+                raise left_behind(gang, left, refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
             left = {name: vm for name, vm in self.look(gang).items() if vm["status"] != "STOPPING"}
 
@@ -201,6 +217,13 @@ class Gangs:
         """Delete one VM, if it is this gang's; False where it is not, or cannot be deleted now."""
         vm = self.calls.instance(gang.zone, name)
         return vm is not None and gang.owns(vm) and self.delete(gang.zone, name)
+
+    def drop(self, one: Orphan) -> bool:
+        """End an orphan, a VM or what waits in the queue; False where that cannot be done now."""
+        if one.status != STATUS:
+            return self.delete(one.place, one.name)
+        self.queue.withdraw(one.place, one.name, within_s=FADES_S)
+        return True
 
     def delete(self, zone: str, name: str) -> bool:
         """Delete a VM that was judged to be of no use; False where that cannot be done now."""
@@ -268,29 +291,6 @@ class Gangs:
                 self._follow(gang, operation)
                 return
 
-    def _errors_of_members(self, zone: str, operation: Json) -> tuple[Json, ...]:
-        """What the parent's error hides: the cause stands in the operations of the members."""
-        group = operation.get("operationGroupId")
-        if not group:
-            return ()
-        try:
-            members = self.calls.operations(zone, f'operationGroupId="{group}"').seen
-        except GputrainError as error:  # the parent's own words must do
-            log.info("could not look at the members of %s: %s", group, error)
-            return ()
-        return tuple(one for member in members for one in errors_of(member))
-
     def _has_begun(self, gang: VmNames) -> bool:
         lock = f"{JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)}lock"
         return self.stored.stat(lock) is not None
-
-
-def _left_behind(gang: VmNames, left: Mapping[str, Json], refused: GputrainError | None) -> GputrainError:
-    """The error for VMs that stay; the permission that is lacking says more than we could."""
-    names = " ".join(sorted(left))
-    fix = f"gcloud compute instances delete {names} --zone {gang.zone}; or trainer.clean_up()"
-    return LeftBehindError(
-        f"{len(left)} of {len(gang.names)} VMs of {gang.job_id} in {gang.zone} could not be deleted: {names}",
-        why="they are on their way out and do not go" if refused is None else str(refused.what),
-        fix=fix if refused is None or not refused.fix else f"{refused.fix}; then {fix}",
-    )

@@ -14,10 +14,19 @@ import attrs
 
 from gputrain import causes
 from gputrain.backends.compute.calls import Calls, ours
-from gputrain.backends.compute.causes import GangVerdict, VmReport, is_half, judge, seconds_of
+from gputrain.backends.compute.causes import (
+    GangVerdict,
+    VmReport,
+    is_half,
+    judge,
+    of_ask,
+    reports_of,
+    seconds_of,
+)
 from gputrain.backends.compute.names import JobObjects, VmNames
+from gputrain.backends.compute.queue import Queue
+from gputrain.backends.compute.queued import Queued, queued
 from gputrain.backends.status import losses
-from gputrain.gcp import LABEL_GANG
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Shared
@@ -53,8 +62,11 @@ _Listed = tuple[Mapping[str, Json], bool]
 class Looks:
     """Looks at jobs by their records; the VMs of a zone are listed for all jobs together."""
 
-    def __init__(self, calls: Calls, bucket: BucketPrefix, stored: Objects, account: str) -> None:
+    def __init__(
+        self, calls: Calls, bucket: BucketPrefix, stored: Objects, account: str, queue: Queue
+    ) -> None:
         self._calls = calls
+        self._queue = queue
         self._bucket = bucket
         self._stored = stored
         self._account = account
@@ -68,6 +80,10 @@ class Looks:
         vms, is_whole = self._vms(record, gang)
         if not is_whole and len(vms) < len(gang.names):
             return Observation(detail="the list of VMs is incomplete")
+        if gang.queue and len(vms) < len(gang.names):
+            stands = queued(record, self._queue.request(gang))
+            if stands is not None:
+                return _in_queue(record, stands)
         nodes = self.nodes(gang, vms)
         if not any(node.status or node.document for node in nodes):
             nodes = self.joined(record, nodes)
@@ -108,8 +124,10 @@ class Looks:
         found = []
         for rank, name in enumerate(gang.names):
             document = self._document(objects.status(gang.attempt, rank))
-            vm = vms.get(name)
-            status = "" if vm is not None and _is_anothers(vm, gang, document) else statuses[rank]
+            vm, status = vms.get(name), statuses[rank]
+            if vm is not None and gang.is_anothers(vm, document):
+                # Google's queue may make VMs and remove them before it has room for all: the word is old.
+                status, document = (status, None) if gang.queue and gang.owns(vm) else ("", document)
             found.append(VmReport(rank=rank, status=status, document=document))
         return tuple(found)
 
@@ -144,7 +162,7 @@ class Looks:
             if seconds_of(operation.get("insertTime")) > asked_at - BEFORE_S:
                 name = str(operation.get("targetLink", "")).rpartition("/")[2]
                 by_name.setdefault(name, []).append(operation)
-        found = (_of_ask(node, by_name.get(gang.names[node.rank], [])) for node in nodes)
+        found = (of_ask(node, by_name.get(gang.names[node.rank], [])) for node in nodes)
         return tuple(attrs.evolve(node, operations=mine) for node, mine in zip(nodes, found))
 
     def _ended_one(self, record: Record, nodes: tuple[VmReport, ...]) -> Observation:
@@ -232,6 +250,11 @@ def _living(record: Record, gang: VmNames, nodes: tuple[VmReport, ...]) -> Obser
     return _observation(record, nodes, state=state, detail=detail)
 
 
+def _in_queue(record: Record, stands: Queued) -> Observation:
+    told = {"state": stands.state, "detail": stands.detail, "failure": stands.failure}
+    return attrs.evolve(_observation(record, (), **told), raw={"queue": {"is_late": stands.is_late}})
+
+
 def _unplaced(record: Record) -> Observation:
     """A job without VMs of which nobody has a word to say: it was never asked for, or waits for room."""
     state, detail, failure = State.QUEUED, "", None
@@ -266,32 +289,6 @@ def _observation(record: Record, nodes: tuple[VmReport, ...], **seen: Any) -> Ob
         },
         **seen,
     )
-
-
-def reports_of(seen: Observation) -> list[VmReport]:
-    """The VMs that a look saw."""
-    return [
-        VmReport(rank=rank, status=one["status"], document=one["document"])
-        for rank, one in enumerate(seen.raw.get("nodes", ()))
-    ]
-
-
-def _is_anothers(vm: Json, gang: VmNames, document: Mapping[str, Any] | None) -> bool:
-    """Whether a VM has the name only. Labels that somebody has taken away say nothing."""
-    told = (vm.get("labels") or {}).get(LABEL_GANG, gang.nonce)
-    number = str((document or {}).get("vm_id") or vm.get("id"))
-    return told != gang.nonce or number != str(vm.get("id"))
-
-
-def _of_ask(node: VmReport, operations: list[Json]) -> tuple[Json, ...]:
-    """Of the operations on VMs of its name, those on the VM that was made for the ask.
-
-    It is told by Google's number: as its guest says it, or as whoever made the first of the name.
-    """
-    made = [one for one in operations if one.get("operationType") in ("insert", "bulkInsert")]
-    first = min(made, key=lambda one: seconds_of(one.get("insertTime")), default={})
-    number = str((node.document or {}).get("vm_id") or first.get("targetId", ""))
-    return tuple(one for one in operations if number in ("", str(one.get("targetId"))))
 
 
 def _moments(nodes: tuple[VmReport, ...], phase: str) -> list[datetime]:

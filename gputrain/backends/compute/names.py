@@ -25,6 +25,8 @@ LABEL_HOME = "gputrain-home"
 """Whose records tell whether a VM is still needed: a hash of project, bucket and prefix."""
 
 _LONGEST = 63
+_LONGEST_BASE = 58
+"""Letters of a group's ``baseInstanceName``. Source: compute v1 reference, read 2026-11-22."""
 _APART = "~"
 
 
@@ -42,6 +44,35 @@ def vm_names(job_id: str, attempt: int, count: int) -> tuple[str, ...]:
         digest = hashlib.sha256(job_id.encode()).hexdigest()[:8]
         stem = f"{job_id[: _LONGEST - ending - len(digest) - 1].rstrip('-')}-{digest}"
     return tuple(f"{stem}-{attempt}-{rank}" for rank in range(count))
+
+
+def queue_name(job_id: str, nonce: str) -> str:
+    """What a gang bears in Google's queue: its template, its group and its request, of one ask alone.
+
+    >>> queue_name("bert-x1y2", "00000000cafe")
+    'bert-x1y2-00000000cafe'
+    """
+    return f"{job_id[: _LONGEST_BASE - len(nonce) - 1].rstrip('-')}-{nonce}"
+
+
+def note_of(**told: str) -> str:
+    """A description that says whose a thing is which takes no labels.
+
+    >>> note_of(job="bert", home="0a1b", zone="us-central1-a")
+    'gputrain job=bert home=0a1b zone=us-central1-a'
+    """
+    return " ".join(["gputrain", *(f"{key}={value}" for key, value in told.items())])
+
+
+def read_note(text: object) -> dict[str, str]:
+    """The same, read; empty for anything else.
+
+    >>> read_note("gputrain job=bert zone=us-central1-a")["zone"]
+    'us-central1-a'
+    """
+    first, *words = str(text).split(" ")
+    pairs = [word.partition("=") for word in words] if first == "gputrain" else []
+    return {key: value for key, _, value in pairs if value}
 
 
 def home_of(project: str, bucket: BucketPrefix) -> str:
@@ -66,11 +97,14 @@ class VmNames:
     nonce: str
     most: int
     """How many VMs the largest gang of the job had, this one or an earlier one."""
+    queue: str = ""
+    """What it bears in Google's flex-start queue; empty where it is made at once."""
 
     @classmethod
     def of(cls, record: Record) -> VmNames:
         """That of a record's latest ask."""
         last = record.latest
+        is_queued = last.way.model == "flex-start" and len(last.names) > 1
         return cls(
             job_id=record.job_id,
             attempt=last.attempt,
@@ -78,16 +112,18 @@ class VmNames:
             names=last.names,
             nonce=last.nonce,
             most=max(len(ask.names) for ask in record.asks),
+            queue=queue_name(record.job_id, last.nonce) if is_queued else "",
         )
 
     @classmethod
     def to_be(cls, request: Request) -> VmNames:
         """The one that a completed request would make."""
-        resource = request.body["resource"]
-        labels = resource.get("instanceProperties", resource)["labels"]
+        template, resource = request.body.get("template", {}), request.body["resource"]
+        labels = template.get("properties", resource.get("instanceProperties", resource))["labels"]
         return cls(
             job_id=request.ref.name, attempt=int(labels[LABEL_ATTEMPT]), zone=request.body["zone"],
             names=request.names, nonce=labels[LABEL_GANG], most=len(request.names),
+            queue=template.get("name", ""),
         )  # fmt: skip
 
     def ssh_command(self, project: str, node_rank: int) -> str:
@@ -103,6 +139,12 @@ class VmNames:
     def is_of_its_job(self, vm: Mapping[str, Any]) -> bool:
         """Whether a VM bears the label of the job, whichever ask it was made for."""
         return bool((vm.get("labels") or {}).get(LABEL_JOB) == label_value(self.job_id))
+
+    def is_anothers(self, vm: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
+        """Whether a VM has the name only. Labels that somebody has taken away say nothing."""
+        told = (vm.get("labels") or {}).get(LABEL_GANG, self.nonce)
+        number = str((document or {}).get("vm_id") or vm.get("id"))
+        return told != self.nonce or number != str(vm.get("id"))
 
 
 @attrs.frozen(kw_only=True)

@@ -85,7 +85,7 @@ def _offer(shape: Shape, settings: ComputeSettings) -> Offer:
 def _refuses(
     shape: Shape, settings: ComputeSettings, spec: TrainingSpec, model: ProvisioningModel | None
 ) -> tuple[str, str] | None:
-    """What no boot image or flex-start can give; docs/design/decisions/ says why a gang has none."""
+    """What no boot image or flex-start can give."""
     unbootable = images.refusal(shape, settings, spec.image_name)
     if unbootable is not None:
         lacks, fix = unbootable
@@ -96,9 +96,9 @@ def _refuses(
         return choice.lacks, choice.fix
     if model is not ProvisioningModel.FLEX_START:
         return None
-    if spec.num_nodes > 1:
-        why = "Google queues flex-start VMs one by one, so a gang of them could wait half made, and bill"
-        return why, "num_nodes=1, another provisioning_model, or Vertex AI, which queues whole jobs"
+    if spec.num_nodes > 1 and settings.placement_policy is not None:  # as cluster-toolkit refuses it, too
+        why = "a gang in Google's flex-start queue takes no placement policy"
+        return why, "leave placement_policy out, or take another provisioning_model"
     if spec.max_run_duration > LONGEST_FLEX_START:
         return (
             "flex-start VMs run for 7 days at most",

@@ -10,7 +10,7 @@ from gputrain.backends.compute.names import NAME, vm_names
 from gputrain.backends.compute.networks import commands, read_ways_out
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import shape_of
-from gputrain.catalog import GpuNetworking, Service, Shape, region_of
+from gputrain.catalog import GpuNetworking, ProvisioningModel, Service, Shape, region_of
 from gputrain.gcp import LABEL_JOB, Access, label_value
 from gputrain.planning import Candidate
 from gputrain.preflight.checks import PATIENCE, Check, Checks, Question, fault, fine
@@ -33,6 +33,7 @@ NEEDS: tuple[Need, ...] = (
     Need(permission="compute.subnetworks.use", call="put the VMs into the network", role=_ADMIN),
     Need(permission="compute.zoneOperations.get", call="see how making the VMs goes", role=_ADMIN),
     Need(permission="compute.zoneOperations.list", call="see why a VM ended", role=_ADMIN),
+    Need(permission="compute.instanceTemplates.list", call="find what is left of queued gangs", role=_ADMIN),
     Need(permission="storage.objects.list", call="find jobs", role=_OBJECTS, on=On.BUCKET),
     *OF_GOOGLE,
 )
@@ -70,7 +71,23 @@ _EXTERNAL = Need(
     permission="compute.subnetworks.useExternalIp", call="give the VMs external addresses", role=_ADMIN,
     only_with="`external_ip=True`",
 )  # fmt: skip
-TABLE = (*NEEDS, QUOTAS, *_PLANS, *_IMAGE, _TAGS, _EXTERNAL)
+_GROUP = "compute.instanceGroupManagers"
+_QUEUE = tuple(
+    Need(permission=permission, call=call, role=_ADMIN, only_with="a gang by `flex-start`")
+    for permission, call in (
+        ("compute.instanceTemplates.create", "say what the VMs of a queued gang are"),
+        ("compute.instanceTemplates.get", "see whether something of a queued gang is left"),
+        ("compute.instanceTemplates.useReadOnly", "make a queued gang's VMs by it"),
+        ("compute.instanceTemplates.delete", "remove what a queued gang was made from"),
+        (f"{_GROUP}.create", "queue a gang"),
+        (f"{_GROUP}.get", "see how a gang stands in the queue"),
+        (f"{_GROUP}.update", "ask for a gang in the queue, and take it back"),
+        (f"{_GROUP}.delete", "remove a gang from the queue, with its VMs"),
+        ("compute.globalOperations.get", "see how queueing a gang goes"),
+    )
+)
+"""Of gangs in the flex-start queue. Source: IAM pages of instance groups and templates, read 2026-11-22."""
+TABLE = (*NEEDS, QUOTAS, *_PLANS, *_IMAGE, _TAGS, _EXTERNAL, *_QUEUE)
 """Everything that any call of this backend needs."""
 
 _APIS = (NeededApi(name="compute.googleapis.com", purpose="make VMs"),)
@@ -94,17 +111,20 @@ def preflight(
         *_names(calls, candidates, job_id),
     )
     return look(
-        NAME, access, of=_APIS, needs=_needs(settings), home=settings.bucket, region=settings.home,
-        runs_as=settings.service_account, spec=spec, more=more,
+        NAME, access, of=_APIS, needs=_needs(settings, candidates), home=settings.bucket,
+        region=settings.home, runs_as=settings.service_account, spec=spec, more=more,
     )  # fmt: skip
 
 
-def _needs(settings: ComputeSettings) -> tuple[Need, ...]:
+def _needs(settings: ComputeSettings, candidates: Sequence[Candidate]) -> tuple[Need, ...]:
+    flex = ProvisioningModel.FLEX_START
+    is_queued = any(one.provisioning_model is flex and one.num_nodes > 1 for one in candidates)
     own_image = images.path_of(settings).startswith(f"projects/{settings.project}/")
     more = (
         (_IMAGE, own_image),
         ((_TAGS,), bool(settings.network_tags)),
         ((_EXTERNAL,), settings.external_ip),
+        (_QUEUE, is_queued),
     )
     return (*NEEDS, *_PLANS, *(need for needs, is_asked in more if is_asked for need in needs))
 

@@ -1,8 +1,8 @@
 """The request that makes one gang of VMs. Pure: the same spec gives the same JSON, looked at in golden tests.
 
 A request is Google's own JSON. For N VMs it is one ``bulkInsert`` with names of our choice and ``minCount``
-= N: all or none. Only a flex-start VM that may wait in Google's queue is an
-``insert``, because only that takes ``requestValidForDuration``.
+= N: all or none. What may wait in Google's flex-start queue is asked for otherwise: one VM by ``insert``,
+which alone takes ``requestValidForDuration``, and a gang by a resize request for all its names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from gputrain.backends.base import Start
-from gputrain.backends.compute import fabrics, images
+from gputrain.backends.compute import fabrics, images, waiting
 from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, JobObjects, home_of, vm_names
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import RESERVATION_KEY, shape_of
@@ -44,6 +44,9 @@ MODELS: Mapping[ProvisioningModel, str] = {
 
 SHORTEST_LIMIT_S = 30
 """The least ``maxRunDuration`` that Compute Engine takes; the guest keeps shorter limits by itself."""
+
+SHORTEST_QUEUED_S = 600
+"""The same of VMs that come by a resize request. Source: gcloud reference, read 2026-11-22."""
 
 LONGEST_QUEUE_S = 7200
 """The longest that a flex-start VM waits for capacity (``requestValidForDuration``); seen in threads."""
@@ -98,9 +101,10 @@ def body(start: Start, settings: ComputeSettings, addresses: Mapping[str, str]) 
         "names": list(vm_names(job_id, start.attempt, candidate.num_nodes)),
         "max_run_s": int(candidate.max_run_duration.total_seconds()),
     }
+    waits_s = int(spec.longest_queue.total_seconds())
     return {
         "zone": candidate.place,
-        "queue_s": min(int(spec.longest_queue.total_seconds()), LONGEST_QUEUE_S) if queues else 0,
+        "queue_s": min(waits_s, LONGEST_QUEUE_S) if queues else 0,
         "properties": {**_properties(spec, candidate, job_id, settings, choice.fabric), "labels": labels},
         "job": told,
     }
@@ -114,8 +118,10 @@ def call(draft: Mapping[str, Any]) -> dict[str, Any]:
     """
     names = draft["job"]["names"]
     properties = {**draft["properties"], "metadata": {"items": _metadata(draft["job"])}}
+    if len(names) > 1 and properties["scheduling"]["provisioningModel"] == "FLEX_START":
+        return {"zone": draft["zone"], "method": "resizeRequests", **waiting.gang(properties, names, draft)}
     if draft["queue_s"]:
-        method, resource = "insert", _instance(properties, names[0], draft)
+        method, resource = "insert", waiting.alone(properties, names[0], draft)
     else:
         method = "bulkInsert"
         resource = {
@@ -138,23 +144,6 @@ def _metadata(told: Mapping[str, Any]) -> list[dict[str, str]]:
         images.INSTALL_DRIVER: "True",
     }
     return [{"key": key, "value": value} for key, value in values.items()]
-
-
-def _instance(properties: Mapping[str, Any], name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """``Instance`` of an insert: the same properties, with URLs where bulkInsert takes bare names."""
-    zone = body["zone"]
-    scope = f"zones/{zone}"
-    instance = dict(properties, name=name, machineType=f"{scope}/machineTypes/{properties['machineType']}")
-    disk = dict(properties["disks"][0])
-    init = dict(disk["initializeParams"])
-    init["diskType"] = f"{scope}/diskTypes/{init['diskType']}"
-    instance["disks"] = [{**disk, "initializeParams": init}]
-    if "guestAccelerators" in properties:
-        gpus = dict(properties["guestAccelerators"][0])
-        gpus["acceleratorType"] = f"{scope}/acceleratorTypes/{gpus['acceleratorType']}"
-        instance["guestAccelerators"] = [gpus]
-    instance["params"] = {"requestValidForDuration": {"seconds": str(body["queue_s"])}}
-    return instance
 
 
 def _properties(
@@ -189,7 +178,9 @@ def _properties(
 
 def _scheduling(candidate: Candidate) -> dict[str, Any]:
     model = candidate.provisioning_model or ProvisioningModel.STANDARD
-    limit_s = max(int(candidate.max_run_duration.total_seconds()), SHORTEST_LIMIT_S)
+    is_queued_gang = model is ProvisioningModel.FLEX_START and candidate.num_nodes > 1
+    shortest_s = SHORTEST_QUEUED_S if is_queued_gang else SHORTEST_LIMIT_S
+    limit_s = max(int(candidate.max_run_duration.total_seconds()), shortest_s)
     scheduling: dict[str, Any] = {
         "provisioningModel": MODELS[model],
         "maxRunDuration": {"seconds": str(limit_s)},

@@ -6,7 +6,7 @@ import pytest
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute import ComputeEngine
-from gputrain.backends.compute.gang import LeftBehindError
+from gputrain.backends.compute.left_behind import LeftBehindError
 from gputrain.errors import CapacityError, GputrainError, JobLostError, PermissionDeniedError, TransientError
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State

@@ -46,6 +46,16 @@ CASES = {
             "max_run_duration": "6d",
         },
     ),
+    "flex-start-gang": (
+        {"gpu_subnetworks": [*GPU_NETS, "gpu-sub-9"], "subnetwork": "main", "check_network": False},
+        {
+            "gpu": "H200:8",
+            "num_nodes": 2,
+            "provisioning_model": "flex-start",
+            "max_wait_duration": "3d",
+            "image": IMAGE,
+        },
+    ),
     "attached-gpu": ({"image_family": "my-project/mine"}, {"gpu": "V100:2", "num_nodes": 2}),
     "hyperdisk-rdma": (
         {"gpu_subnetworks": [*GPU_NETS, "gpu-sub-9"], "subnetwork": "main", "check_network": False},
@@ -119,6 +129,12 @@ def start(spec, one, **more):
     return Start(spec=spec, candidate=one, job_id="train-x1y2", bundle=BUNDLE, nonce=NONCE, **more)
 
 
+def properties_of(made):
+    """What each VM is made from, in whichever form it is asked for."""
+    resource = made["resource"]
+    return made.get("template", {}).get("properties", resource.get("instanceProperties", resource))
+
+
 def sent(body):
     made = render.call(body)
     return made["method"], made["resource"]
@@ -140,8 +156,7 @@ def completed(cloud, settings, fields):
     spec = TrainingSpec(script="train.py", **fields)
     one = candidates(spec, [backend.supply]).candidates[0]
     body = backend.complete(backend.render(start(spec, one))).body
-    resource = body["resource"]
-    for item in resource.get("instanceProperties", resource)["metadata"]["items"]:
+    for item in properties_of(body)["metadata"]["items"]:
         if item["key"] == "gputrain-job":
             there = item["value"].replace(cloud.endpoints.storage, "https://emulated")
             item["value"] = json.loads(there)
@@ -161,17 +176,30 @@ def test_the_request_that_is_sent_is_as_it_was_read_in_review(cloud, case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_googles_own_schema_takes_the_request(case):
-    body = rendered(*CASES[case])
-    method, document = sent(body)
-    path = f"/compute/v1/projects/my-project/zones/{body['zone']}/instances"
-    exchange = Exchange(
-        method="POST",
-        path=path + ("/bulkInsert" if method == "bulkInsert" else ""),
-        query=(("requestId", "11111111-1111-4111-8111-111111111111"),),
-        request_body=json.dumps(document).encode(),
-        response_body=b'{"kind": "compute#operation"}',
-    )
-    assert validate(exchange) == []
+    made = render.call(rendered(*CASES[case]))
+    for path, document in addresses(made).items():
+        exchange = Exchange(
+            method="POST",
+            path=f"/compute/v1/projects/my-project/{path}",
+            query=(("requestId", "11111111-1111-4111-8111-111111111111"),),
+            request_body=json.dumps(document).encode(),
+            response_body=b'{"kind": "compute#operation"}',
+        )
+        assert validate(exchange) == []
+
+
+def addresses(made):
+    """What is sent where."""
+    zone, groups = f"zones/{made['zone']}", f"zones/{made['zone']}/instanceGroupManagers"
+    return {
+        "insert": {f"{zone}/instances": made["resource"]},
+        "bulkInsert": {f"{zone}/instances/bulkInsert": made["resource"]},
+        "resizeRequests": {
+            "global/instanceTemplates": made.get("template"),
+            groups: made.get("group"),
+            f"{groups}/g/resizeRequests": made["resource"],
+        },
+    }[made["method"]]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -187,8 +215,7 @@ def test_nothing_less_safe_is_asked_for_unless_the_settings_say_so(case):
     outside = [nic for nic in properties["networkInterfaces"] if "accessConfigs" in nic]
     assert bool(outside) is bool(settings.get("external_ip"))
     assert not properties["serviceAccounts"][0]["email"].endswith("-compute@developer.gserviceaccount.com")
-    _, document = sent(body)
-    told = document.get("instanceProperties", document)
+    told = properties_of(render.call(body))
     metadata = {item["key"]: item["value"] for item in told["metadata"]["items"]}
     assert metadata["block-project-ssh-keys"] == "TRUE"
     assert metadata["serial-port-enable"] == "FALSE"
@@ -215,8 +242,7 @@ def test_only_a_machine_that_may_queue_is_inserted_by_itself():
 def test_the_startup_script_is_the_same_for_every_job():
     texts = set()
     for case in CASES.values():
-        _, document = sent(rendered(*case))
-        items = document.get("instanceProperties", document)["metadata"]["items"]
+        items = properties_of(render.call(rendered(*case)))["metadata"]["items"]
         texts.add(
             tuple(
                 item["value"]
@@ -412,10 +438,11 @@ def test_what_it_cannot_honour_is_refused_by_name_and_with_a_fix(fields, field):
 
 @pytest.mark.parametrize(("models", "left"), [(["flex-start"], []), (["flex-start", "spot"], ["spot"])])
 @pytest.mark.parametrize(
-    ("fields", "why"), [({"num_nodes": 2}, "one by one"), ({"max_run_duration": "8d"}, "7 days at most")]
+    ("fields", "why"),
+    [({"max_run_duration": "8d"}, "7 days at most"), ({"num_nodes": 2}, "takes no placement policy")],
 )
 def test_what_flex_start_cannot_give_is_refused_and_the_other_models_are_not(models, left, fields, why):
-    supply = ComputeEngine(**PLAIN).supply
+    supply = ComputeEngine(**PLAIN, placement_policy="together").supply
     spec = TrainingSpec(script="train.py", gpu="L4:1", provisioning_model=models, **fields)
     wanted = candidates(spec, [supply])
     assert sorted({one.provisioning_model.value for one in wanted.candidates}) == left

@@ -7,7 +7,8 @@ import pytest
 
 import gputrain_emulator
 from gputrain import errors
-from gputrain.backends.compute.calls import Calls, errors_of, raise_first
+from gputrain.backends.compute.calls import Calls
+from gputrain.backends.compute.operations import errors_of, raise_first
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.settings import Transport
 from gputrain.errors import GputrainError, Scope

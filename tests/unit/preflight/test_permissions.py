@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gputrain import PermissionDeniedError, Trainer
+from gputrain.backends.compute.left_behind import LeftBehindError
 from gputrain.preflight.project import On
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.compute import images
@@ -63,6 +64,36 @@ def test_the_table_holds_nothing_that_is_not_needed(cloud, backend_of, code, kin
         story(cloud, backend_of(kind, permissions_of(kind) - {missing}), code)
     assert missing in f"{caught.value} {caught.value.permission}"
     assert living(cloud) <= {job.ref.name for job in Trainer(backend_of(kind)).jobs()}
+
+
+QUEUED = sorted({one.permission for one in permissions_page.table("compute") if "flex" in one.only_with})
+
+
+def queue(cloud, backend, code):
+    """A gang that waits, is taken back, runs, and ends."""
+    road = Road(backend)
+    spec = TrainingSpec(script=code, gpu="L4:1", num_nodes=2, provisioning_model="flex-start")
+    ref = road.submit(spec.replace(machine_type="g2-standard-4"), job_id="bert-1")
+    cloud.clock.advance(60)
+    backend.observe(ref)
+    backend.cancel(ref)
+    cloud.clock.advance(300)
+    backend.clean_up()
+
+
+def test_a_queued_gang_needs_what_the_table_says(cloud, backend_of, code):
+    cloud.stock("us-central1-a", "g2-standard-4", 0)
+    queue(cloud, backend_of("compute", permissions_of("compute") | set(QUEUED)), code)
+    assert not cloud.compute.resources["instanceTemplates"]
+
+
+@pytest.mark.parametrize("missing", QUEUED)
+def test_a_queued_gang_needs_all_of_it(cloud, backend_of, code, missing):
+    cloud.stock("us-central1-a", "g2-standard-4", 0)
+    with pytest.raises((PermissionDeniedError, LeftBehindError)) as caught:
+        queue(cloud, backend_of("compute", (permissions_of("compute") | set(QUEUED)) - {missing}), code)
+    assert missing in f"{caught.value} {caught.value.__cause__}"
+    assert not cloud.compute.vms
 
 
 GOING = ("JOB_STATE_QUEUED", "JOB_STATE_PENDING", "JOB_STATE_RUNNING")
