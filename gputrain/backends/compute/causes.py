@@ -36,6 +36,8 @@ OPERATIONS: Mapping[str, Cause | None] = {
     f"{_SYSTEM}deferredDelete": causes.TIME_LIMIT,
     f"{_SYSTEM}migrateOnHostMaintenance": None,
     f"{_SYSTEM}automaticRestart": None,
+    f"{_SYSTEM}upcomingMaintenance": None,
+    f"{_SYSTEM}upcomingInfraMaintenance": None,
 }
 """System operations by type; None says nothing about an end. One that is not here is the host's fault."""
 

@@ -8,7 +8,7 @@ from gputrain.errors import ApiDisabledError, AuthError, OrgPolicyError, Permiss
 from gputrain.gcp.answer import Surface
 from gputrain.gcp.kinds.kind import Kind, Mark
 
-_CONSTRAINT = r"(?:[^:]{0,200}: )?Constraint (?P<constraint>constraints/%s) violated\b"
+_CONSTRAINT = r"Constraint (?P<constraint>constraints/%s) violated\b"
 _PLUGIN = r"Getting metadata from plugin failed with error: .{0,400}"
 _NO_ACCOUNT = r"TransportError: .{0,20}Failed to retrieve \S{1,300} from the Google Compute Engine metadata service\. Status: 404"
 _LOGIN = "run `gcloud auth application-default login`, or pass credentials="
@@ -117,7 +117,13 @@ KINDS = (
         title="Google's own service agent lacks a permission",
         error=PermissionDeniedError,
         scope=Scope.PROJECT,
-        marks=(Mark(codes="PERMISSIONS_ERROR"),),
+        marks=(
+            Mark(codes="PERMISSIONS_ERROR"),
+            Mark(
+                message=r".{0,400}?\b(?P<account>service-\d+@[\w-]+\.iam\.gserviceaccount\.com)\b.{0,40}?"
+                r"(?:does not have|lacks)[ `'\[]{0,4}(?P<permission>[a-z]\w+\.\w+\.\w+)?"
+            ),
+        ),
         fix="gcloud beta services identity create --service compute.googleapis.com --project {project}; then give the agent"
         " the role that the answer names",
     ),
@@ -134,7 +140,12 @@ KINDS = (
         name="org_policy",
         title="an organization policy forbids it",
         error=OrgPolicyError,
-        marks=(Mark(message=_CONSTRAINT % r"[\w.]+"),),
+        marks=(
+            Mark(message=_CONSTRAINT % r"[\w.]+"),
+            Mark(
+                message=r".{0,400}?\bdenied by (?:custom )?org(?:anization)? polic.{0,400}?(?P<constraint>customConstraints/[\w.]+)"
+            ),
+        ),
         fix="keep the policy: {remedy}; or ask the organization's administrator about {constraint}",
     ),
     Kind(

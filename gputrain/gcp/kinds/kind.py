@@ -67,7 +67,7 @@ class Mark:
             and (not self.reasons or bool(self.reasons & answer.reasons))
             and (self.is_global is None or self.is_global == quota)
             and (not self.statuses or bool(self.statuses & {answer.status, answer.canonical, *answer.codes}))
-            and (not self.message or _compiled(self.message).match(answer.message) is not None)
+            and (not self.message or _found(self.message, answer.message) is not None)
         )
 
 
@@ -98,7 +98,7 @@ class Kind:
         """What its patterns find in the message, whatever the answer was recognized by."""
         told = dict(self.told)
         for mark in self.marks:
-            found = _compiled(mark.message).match(answer.message) if mark.message else None
+            found = _found(mark.message, answer.message) if mark.message else None
             told |= {key: text for key, text in found.groupdict().items() if text} if found else {}
         return told
 
@@ -111,6 +111,17 @@ class Kind:
     def goes_elsewhere(self) -> bool:
         """Whether another place may do better."""
         return self.error.try_elsewhere if self.try_elsewhere is None else self.try_elsewhere
+
+
+def _found(pattern: str, message: str) -> re.Match[str] | None:
+    """What an anchored pattern finds where Google's sentence begins: others may quote it."""
+    read = _compiled(pattern)
+    begins = (0, *(quote.end() for quote in _QUOTES.finditer(message, 0, _LONGEST_LEAD)))
+    return next((found for at in begins if (found := read.match(message, at)) is not None), None)
+
+
+_LONGEST_LEAD = 400
+_QUOTES = re.compile(r': "?|\bmessage=')
 
 
 @functools.cache

@@ -11,6 +11,8 @@ from gputrain.gcp.kinds.kind import Kind, Mark
 _OPERATION = frozenset({Surface.OPERATION})
 _ELSEWHERE = "allow more regions, GPUs or provisioning models, or try again later"
 _LISTED = r"(?:List of found errors:.{0,400}?Message: )?"
+_IN = r".{0,400}?"
+"""Another service quotes Compute Engine in the middle of a sentence."""
 _POOL = r"The zone 'projects/[^']{1,100}/zones/(?P<zone>[\w-]+)' does not have enough resources available"
 
 KINDS = (
@@ -97,6 +99,7 @@ KINDS = (
             ),
             Mark(reasons="resource_availability stockout"),
             Mark(message=_POOL),
+            Mark(message=_IN + r"\b(?:ZONE_)?RESOURCE_POOL_EXHAUSTED(?:_WITH_DETAILS)?\b"),
         ),
         fix=_ELSEWHERE,
     ),
@@ -106,6 +109,18 @@ KINDS = (
         error=CapacityError,
         marks=(Mark(surfaces=_OPERATION, codes="UNSUPPORTED_OPERATION RESOURCE_NOT_FOUND"),),
         fix="try again later, or allow another zone or provisioning_model",
+    ),
+    Kind(
+        name="failed_inside",
+        title="the zone failed at it, and Google does not say how",
+        error=CapacityError,
+        marks=(
+            Mark(surfaces=_OPERATION, codes="INTERNAL_ERROR"),
+            Mark(
+                surfaces=_OPERATION, message=r"Internal error\. Please try again or contact Google Support\b"
+            ),
+        ),
+        fix="try again later, or allow another zone: nothing is left of the try",
     ),
     Kind(
         name="gang_incomplete",

@@ -7,9 +7,10 @@ from gputrain.gcp.kinds.kind import Kind, Mark
 
 _CODES = "QUOTA_EXCEEDED quotaExceeded"
 _SHORT = r"Quota '(?P<metric>[\w-]+)' exceeded\.\s+Limit: (?P<limit>\d{1,12}(?:\.\d{1,6})?)"
+_INSUFFICIENT = r'Insufficient (?:\w+ )?quota to satisfy request: resource "(?P<metric>\w+)"'
 _GLOBAL = _SHORT + r" globally\b"
 _REGIONAL = _SHORT + r"(?: in region (?P<region>[\w-]+\w))?"
-_VERTEX = r"The following quota metrics exceed quota limits: (?P<metrics>[^\n]+)"
+_VERTEX = r"The following quota(?:s are exceeded| metrics exceed quota limits): (?P<metrics>[^\n\"]+)"
 _PER_DAY = r"Quota exceeded for quota metric '(?P<metric>[^']+)' and limit '[^']* per day\b"
 _MORE = "https://console.cloud.google.com/iam-admin/quotas?project={project}"
 
@@ -55,6 +56,7 @@ KINDS = (
             Mark(is_global=False, message=r"Quota '"),
             Mark(message=_VERTEX),
             Mark(message=_REGIONAL),
+            Mark(message=_INSUFFICIENT),
         ),
         fix=f"ask for more of {{metric}} at {_MORE}, or allow another GPU, region or provisioning_model",
     ),

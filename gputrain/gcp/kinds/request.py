@@ -79,8 +79,15 @@ KINDS = (
         error=RequestError,
         scope=Scope.REGION,
         try_elsewhere=True,
-        marks=(Mark(message=r".{0,300}\bThe referenced (?:sub)?network resource cannot be found"),),
+        marks=(Mark(message=r".{0,300}\bThe referenced subnetwork resource cannot be found"),),
         fix="gcloud compute networks subnets list --project {project}; then name one of the region, or allow its region",
+    ),
+    Kind(
+        name="network_missing",
+        title="the network does not exist",
+        error=RequestError,
+        marks=(Mark(message=r".{0,300}\bThe referenced network resource cannot be found"),),
+        fix="gcloud compute networks list --project {project}; then name one: it is the same in every region",
     ),
     Kind(
         name="in_use",

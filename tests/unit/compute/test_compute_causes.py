@@ -178,6 +178,7 @@ def test_every_operation_that_google_is_known_to_write_has_a_row():
         "guestTerminate",
     }
     known |= {"deferredStop", "deferredDelete", "migrateOnHostMaintenance", "automaticRestart"}
+    known |= {"upcomingMaintenance", "upcomingInfraMaintenance"}  # they announce, and end nothing
     assert {name.rpartition(".")[2] for name in OPERATIONS} == known
     assert {"stop", "delete"} <= BY_PEOPLE
 

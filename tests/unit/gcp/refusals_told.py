@@ -239,6 +239,16 @@ TOLD = {
             "'regions/us-central1/subnetworks/none'. The referenced subnetwork resource cannot be found.",
         ),
     ),
+    "network_missing": Told(
+        advice="A network is one for all regions, so no other region mends it.",
+        example=Answer(
+            surface=Surface.COMPUTE,
+            status=400,
+            codes=words("invalid"),
+            message="Invalid value for field 'resource.networkInterfaces[0].network': "
+            "'global/networks/none'. The referenced network resource cannot be found.",
+        ),
+    ),
     "in_use": Told(
         advice="A disk can be written by one machine only, and a placement policy serves one gang.",
         example=Answer(
@@ -385,6 +395,15 @@ TOLD = {
             status=404,
             codes=words("RESOURCE_NOT_FOUND"),
             message="The resource 'projects/my-project/zones/us-central1-a/instances/job-1' was not found",
+        ),
+    ),
+    "failed_inside": Told(
+        advice="The commonest passing failure of Compute Engine. What was made is seen to be gone, and the next place is"
+        " asked; this one again where the job may wait.",
+        example=Answer(
+            surface=Surface.OPERATION,
+            codes=words("INTERNAL_ERROR"),
+            message="Internal error. Please try again or contact Google Support. (Code: '5F864782189D7.6B5868C.50A111B')",
         ),
     ),
     "gang_incomplete": Told(
