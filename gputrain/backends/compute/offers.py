@@ -90,7 +90,7 @@ def _refuses(
     if unbootable is not None:
         lacks, fix = unbootable
         return f"no boot image is known for it: it needs {lacks}", fix
-    zone = next(iter(catalog.zones(shape)), "ZONE")
+    zone = next((one for one in catalog.zones(shape) if region_of(one) in settings.regions), "ZONE")
     choice = fabrics.choose(shape, settings, spec.num_nodes, spec.image_name, zone)
     if choice.lacks:
         return choice.lacks, choice.fix

@@ -299,7 +299,8 @@ def test_machines_whose_gpus_need_networks_of_their_own_run_alone_without_them()
     assert len(body["job"]["names"]) == len(body["properties"]["networkInterfaces"]) == 1
     assert body["job"]["fabric"] is None
     fixes = [one.fix for one in refusals({}, gpu="H100:8")]
-    assert any("gcloud compute networks create" in fix and "gpu_subnetworks" in fix for fix in fixes)
+    made = [fix for fix in fixes if "gcloud compute networks create" in fix and "gpu_subnetworks" in fix]
+    assert "--region us-central1 " in made[0]  # in a region that the settings allow
 
 
 @pytest.mark.parametrize(
