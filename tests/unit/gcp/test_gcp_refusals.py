@@ -18,6 +18,7 @@ from gputrain.errors import (
 )
 from gputrain.gcp import Answer, MissingError, PreconditionError, UnclearError, to_error
 from gputrain.gcp.answer import answer_of_json
+from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.kinds import KINDS
 from tests.unit.gcp.refusals_told import TOLD
 
@@ -154,3 +155,28 @@ def test_every_exception_of_the_client_library_has_an_error():
         "Redirection", "MovedPermanently", "NotModified", "TemporaryRedirect", "ResumeIncomplete",
         "LengthRequired", "RequestRangeNotSatisfiable", "MethodNotImplemented", "DataLoss", "Unknown",
     }  # fmt: skip
+
+
+def test_a_limit_per_minute_says_when_googles_minute_ends():
+    words = "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute' of service 'compute.googleapis.com'"
+    body = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": words}}
+    answer = answer_of_json(body, status=429)
+    assert to_error(answer, "look", now=1000.0).refills_in_s == 20.0
+    assert to_error(answer, "look").refills_in_s is None
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("http://127.0.0.1:18080", "http://127.0.0.1:18080"),
+        ("https://127.0.0.1:18080", ""),
+        ("http://127.0.0.1:18080/more", ""),
+        ("http://example.com:18080", ""),
+        ("nonsense", ""),
+    ],
+)
+def test_an_emulator_is_told_by_its_plain_address_on_this_machine(address, told):
+    class Given:
+        storage = address
+
+    assert emulator_of(Given()) == told
