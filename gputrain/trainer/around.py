@@ -92,7 +92,7 @@ class Staged:
         self._job_id = job_id
         self._spec = spec
         self._bundles: dict[str, Bundle] = {}
-        self._sent: frozenset[str] = frozenset()  # one for all who have nothing
+        self._sent: tuple[str, ...] = ()  # an empty one takes no memory
         self._sha256 = ""
 
     def on(self, backend: Backend, recorder: Recorder | None, record: Record | None) -> Bundle:
@@ -116,7 +116,7 @@ class Staged:
         if isinstance(backend, SendsCode) and name not in self._sent:
             backend.send(self._bundles[name])
             self._bundles[name] = attrs.evolve(self._bundles[name], content=b"")
-            self._sent |= {name}
+            self._sent += (name,)
 
     def is_at_hand(self, backend: Backend, recorder: Recorder | None, record: Record) -> bool:
         """Whether a backend's jobs would find the code, as far as a look tells that sends nothing."""

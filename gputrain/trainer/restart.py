@@ -56,7 +56,7 @@ class Restart:
         self._job_id = job_id
         self._staged = staged or Staged(job_id)
         self._claim = Claim(around.boards, job_id, around.now, around.monotonic)
-        self._said: frozenset[str] = frozenset()  # one for all who have nothing
+        self._said: tuple[str, ...] = ()  # an empty one takes no memory
 
     def way_on(self, seen: Observation) -> str:
         """What comes next for a job that found no machines after all; empty where that is its end."""
@@ -263,7 +263,7 @@ class Restart:
     def _say(self, text: str) -> None:
         """Tell it once, whoever looks how often."""
         if text not in self._said:
-            self._said |= {text}
+            self._said += (text,)
             log.warning("%s", text)
 
 
