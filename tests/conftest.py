@@ -14,16 +14,20 @@ EXAMPLES = ("[vertex_two_nodes.py]", "[compute_preempted.py]")
 """Of the examples, one of each cloud; those of this machine are short."""
 """Folders of what `make test` runs; all the rest is `make check`'s."""
 SLOW = (
+    "contract/test_stacks.py",
     "house/test_docs.py",
     "house/test_wheel.py",
     "security/test_bill_of_materials.py",
+    "unit/local/test_local_requirements.py",
+    "unit/local/test_local_silence.py",
     "unit/test_removal.py",
     "unit/vertex/test_vertex_live.py",
     "unit/vertex/test_vertex_memory.py",
     "unit/compute/test_compute_live.py",
     "unit/compute/test_recipes.py",
 )
-"""Files of those folders that take long: they start clouds, build wheels, watch memory."""
+"""Files of those folders that take long: they start clouds, build wheels, watch memory, wait for
+what agents tell every 15 s, or make environments."""
 
 
 def pytest_collection_modifyitems(items):
@@ -34,7 +38,7 @@ def pytest_collection_modifyitems(items):
         world = getattr(item, "callspec", None) and item.callspec.params.get("road")
         is_kept = path.startswith(FAST) and path not in SLOW
         if path.startswith("contract"):
-            is_kept = world == "local"
+            is_kept = is_kept and world == "local"
         elif path.startswith("examples") and "example_runs" in item.name:
             is_kept = item.name.endswith(EXAMPLES)
         if not is_kept:
