@@ -38,7 +38,7 @@ def test_a_later_start_removes_what_a_killed_emulator_left(temporary: Path) -> N
         url = found[1]
         requests.post(f"{url}/_emulator/add_bucket", json={"name": "my-bucket"}, timeout=30)
         path = "/upload/storage/v1/b/my-bucket/o?uploadType=media&name=a"
-        assert requests.post(url + path, b"x" * 1000, timeout=30).ok
+        assert requests.post(url + path, b"x" * 100_000, timeout=30).ok
         process.kill()
     left = [one for one in temporary.iterdir() if one != living.path]
     assert [one.name.startswith(PREFIX) for one in left] == [True]

@@ -90,8 +90,8 @@ def test_nothing_is_written_outside_of_the_emulators_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("../evil", "/etc/evil", str(tmp_path / "evil")):
-        bucket.blob(name).upload_from_string("x")
-    folder = cloud.world.part(Storage)._kept.path
+        bucket.blob(name).upload_from_string("x" * 100_000)
+    folder = cloud.world.part(Storage).objects.folder.path
     assert list(tmp_path.iterdir()) == []
     assert all(file.name.isdigit() for file in folder.iterdir())
     assert not (folder.parent / "evil").exists()
@@ -99,7 +99,7 @@ def test_nothing_is_written_outside_of_the_emulators_folder(
 
 def test_the_folder_goes_with_the_emulator() -> None:
     with gputrain_emulator.start() as cloud:
-        folder = cloud.world.part(Storage)._kept.path
+        folder = cloud.world.part(Storage).objects.folder.path
         assert folder.is_dir()
     assert not folder.exists()
 

@@ -36,7 +36,7 @@ class BucketMachine(RuleBasedStateMachine):
     def begin(self, versioned: bool, soft: bool, retained: bool) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.now = 1_800_000_000.0
-        self.objects = Objects(Folder(Path(self.folder.name)), lambda: self.now)
+        self.objects = Objects(Folder(lambda: Path(self.folder.name)), lambda: self.now)
         self.versioned, self.soft, self.retained = versioned, soft, retained
         fields = {
             "versioning": {"enabled": versioned},

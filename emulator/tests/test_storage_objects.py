@@ -26,7 +26,7 @@ NEW = Conditions(generation_match=0)
 
 @pytest.fixture
 def objects(tmp_path: Path) -> Objects:
-    store = Objects(Folder(tmp_path / "contents"), now=lambda: 1_800_000_000.0)
+    store = Objects(Folder(lambda: tmp_path / "contents"), now=lambda: 1_800_000_000.0)
     forgetful = {"softDeletePolicy": {"retentionDurationSeconds": "0"}}
     store.buckets.add("bucket", project="p", project_number="123", fields=forgetful)
     return store
@@ -121,9 +121,9 @@ def test_a_composed_object_is_its_sources_in_order_and_has_no_md5(objects: Objec
 
 
 def test_a_reader_keeps_the_bytes_it_found_through_later_writes(objects: Objects) -> None:
-    first = write(objects, "a", b"first")
+    first = write(objects, "a", b"first" * 100_000)
     write(objects, "a", b"second")
-    assert first.content.read() == b"first"
+    assert first.content.read() == b"first" * 100_000
     path = first.content.file.path
     del first
     assert not path.exists()
@@ -133,8 +133,8 @@ def test_a_reader_keeps_the_bytes_it_found_through_later_writes(objects: Objects
     "name", ["../../etc/passwd", "/abs", "a/../b", "..\\x", "a\x00b", "ünïcode/名前", "%2F"]
 )
 def test_a_name_is_only_ever_a_name(objects: Objects, tmp_path: Path, name: str) -> None:
-    write(objects, name, b"data")
-    assert objects.get("bucket", name).content.read() == b"data"
+    write(objects, name, b"data" * 100_000)
+    assert objects.get("bucket", name).content.read() == b"data" * 100_000
     assert [file.parent.name for file in tmp_path.rglob("*") if file.is_file()] == ["contents"]
 
 
@@ -185,7 +185,7 @@ def test_globs_cross_folders_only_with_two_stars(objects: Objects) -> None:
 def test_pages_together_are_the_whole_list_once(
     tmp_path_factory: Any, names: set[str], prefix: str, delimiter: str, size: int
 ) -> None:
-    objects = Objects(Folder(tmp_path_factory.mktemp("pages")), now=lambda: 1.0)
+    objects = Objects(Folder(lambda: tmp_path_factory.mktemp("pages")), now=lambda: 1.0)
     objects.buckets.add("bucket", project="p", project_number="1")
     for name in names:
         write(objects, name)
@@ -231,7 +231,7 @@ def test_a_broken_multipart_body_is_a_400(body: bytes) -> None:
 
 
 def a_session(folder: Path) -> Session:
-    draft = Folder(folder).draft()
+    draft = Folder(lambda: folder).draft()
     return Session(bucket="bucket", name="a", fields={}, conditions=Conditions(), hashes={}, draft=draft)
 
 

@@ -117,11 +117,11 @@ def test_a_bucket_without_soft_delete_keeps_no_bytes(cloud: Cloud, storage_clien
     made.soft_delete_policy.retention_duration_seconds = 0
     made.create()
     for _ in range(5):
-        write(made, "a", "x" * 1000)
+        write(made, "a", "x" * 100_000)
     with pytest.raises(BadRequest):
         list(made.list_blobs(soft_deleted=True))
     made.blob("a").delete()
-    assert list(cloud.world.part(Storage)._kept.path.iterdir()) == []
+    assert list(cloud.world.part(Storage).objects.folder.path.iterdir()) == []
 
 
 def test_a_retention_policy_keeps_objects_for_its_period(cloud: Cloud, bucket: Any) -> None:

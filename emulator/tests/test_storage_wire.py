@@ -142,9 +142,9 @@ def test_a_finished_upload_keeps_no_bytes_of_its_own(cloud: Cloud) -> None:
     sessions = []
     for _ in range(3):
         sessions.append(requests.post(path, timeout=10).headers["Location"])
-        assert requests.put(sessions[-1], data=b"x" * 1000, timeout=10).status_code == 200
-    assert len(list(found._kept.path.iterdir())) == 1
-    assert requests.put(sessions[0], data=b"", headers={"Content-Range": "bytes */1000"}, timeout=10).ok
+        assert requests.put(sessions[-1], data=b"x" * 100_000, timeout=10).status_code == 200
+    assert len(list(found.objects.folder.path.iterdir())) == 1
+    assert requests.put(sessions[0], data=b"", headers={"Content-Range": "bytes */100000"}, timeout=10).ok
     cloud.clock.advance(7 * DAY + 1)
     assert requests.put(sessions[0], data=b"", timeout=10).status_code == 404
 

@@ -120,7 +120,7 @@ class GcsFolder:
                 path.unlink(missing_ok=True)
             return
         number, draft = tempfile.mkstemp(dir=self._drafts)
-        with os.fdopen(number, "wb") as file, stored.content.file.path.open("rb") as content:
+        with os.fdopen(number, "wb") as file, stored.content.file.open() as content:
             while block := content.read(_BLOCK):
                 file.write(block)
             os.fchmod(number, 0o666)

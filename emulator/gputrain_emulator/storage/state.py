@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from gputrain_emulator.folders import OwnFolder
 from gputrain_emulator.storage.content import Folder
@@ -17,8 +18,8 @@ class Storage:
     """What handlers and tests share; the folder goes away with the emulator."""
 
     def __init__(self, world: World) -> None:
-        self._kept = OwnFolder()
-        folder = Folder(self._kept.path)
+        self._kept: OwnFolder | None = None
+        folder = Folder(self._place)
         self.world = world
         self.objects = Objects(folder, world.clock.now)
         self.buckets = self.objects.buckets
@@ -53,9 +54,14 @@ class Storage:
         """Where a bucket is, None where there is none of that name."""
         return next((found.location for found in self.buckets.all() if found.name == bucket), None)
 
+    def _place(self) -> Path:
+        self._kept = OwnFolder()
+        return self._kept.path
+
     def close(self) -> None:
         """Remove the folder; safe to call twice."""
-        self._kept.close()
+        if self._kept is not None:
+            self._kept.close()
 
     def break_next_chunk(self, kept_bytes: int) -> None:
         """Let the next chunk of a resumable upload end in a 503 after `kept_bytes` of it."""
