@@ -61,6 +61,7 @@ class Address:
         return is_loopback(self.host)
 
 
+@lru_cache(64)
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine, by its address and not by how its name begins.
 

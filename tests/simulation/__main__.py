@@ -66,7 +66,7 @@ def _many(asked, lived):
     for seed in range(int(first), int(last)):
         started = time.perf_counter()
         tally.add(seed, lived(seed), time.perf_counter() - started)
-        if seed % 25 == 0:
+        if seed % 100 == 0:
             gc.collect()
             gc.freeze()
         if asked.first and any(tally.broken.values()):

@@ -18,8 +18,11 @@ class Life:
     """One machine or custom job, until it is asked to go or goes."""
 
     nonce: str
+    machine: str
     since: float
     until: float = float("inf")
+    has_failed: bool = False
+    """Whether it was never there: no room, no quota."""
 
 
 class Lives(Ledger):
@@ -36,10 +39,11 @@ class Lives(Ledger):
         if event == "create" and self._job_id in f"{resource} {detail}":
             nonce = self._nonce(resource)
             if nonce:
-                self._now[resource] = Life(nonce, row.time)
+                self._now[resource] = Life(nonce, resource, row.time)
                 self.all.append(self._now[resource])
         elif event in ENDS and resource in self._now:
-            self._now.pop(resource).until = row.time
+            one = self._now.pop(resource)
+            one.until, one.has_failed = row.time, event == "fail"
         return row
 
     def _nonce(self, resource):
@@ -66,3 +70,14 @@ class Lives(Ledger):
                 if last - since > OVERLAP_S:
                     found.append((one, other, since, last))
         return found
+
+    def halves(self):
+        """Gangs of VMs of which only a part came: from when until when that part cost money."""
+        gangs = {}
+        for one in self.all:
+            if "/instances/" in one.machine:
+                gangs.setdefault(one.nonce, []).append(one)
+        for gang in gangs.values():
+            came = [one for one in gang if not one.has_failed]
+            if came and len(came) < len(gang):
+                yield min(one.since for one in came), max(one.until for one in came)

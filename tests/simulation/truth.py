@@ -55,6 +55,8 @@ class Truth:
         self.told = []
         self.acts = []
         self.violations = []
+        self.waits = []
+        """Of each call, the share of its bound that it took, and what it was."""
 
     def violate(self, law, what):
         self.violations.append(Violation(law=law, what=what))
