@@ -129,6 +129,7 @@ ENDS = (("done",), ("done", "done", "fails"), ("done", "dies", "hangs", "mute", 
 LOST = ("lost after", "fails after", "cut", "doubled")
 BLOWS = (
     "refused then", "refused then", "blind then", "lags then", "gone", "late", "ends", "down", "down", "dies",
+    "forbidden", "forbidden", "deaf",
 )  # fmt: skip
 
 
@@ -161,6 +162,11 @@ def _blow(dice, client, writes, reads):
         return [strikes("late there", seconds=dice.choice((20.0, 70.0, 150.0)))]
     if blow == "ends":  # a Ctrl-C once it was sent, or while it is asked again
         return [lost, strikes("ctrl-c sent", dice.choice((0, 0, 1)))]
+    if blow == "forbidden":  # a role that lacks it
+        return [strikes("refused", status=403, lasts_s=600.0)]
+    if blow == "deaf":  # no answer comes, and nobody lets it look
+        blind = strikes("refused", befalls=dice.choice(reads), status=403, lasts_s=600.0)
+        return [strikes("lost after", lasts_s=600.0), blind]
     if blow == "down":
         kind = dice.choice(("refused", "lost before", "lost after"))
         return [strikes(kind, status=status, lasts_s=lasts_s)]

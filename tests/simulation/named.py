@@ -69,6 +69,17 @@ NAMED = {
         nodes=2, clients=(_client("A", "submit", "cancel"),),
         mishaps=_mishaps("A", "refused", *range(30), on="DELETE", status=503),
     ),
+    "a cancel whose deletes are forbidden": _calm(
+        nodes=2, clients=(_client("A", "submit", "cancel"),),
+        mishaps=_mishaps("A", "refused", *range(9), on="DELETE", status=403),
+    ),
+    "a create that nobody answers, and VMs that may not be looked at": _calm(
+        nodes=2, limit_s=1800, clients=(_client("A", "submit"),),
+        mishaps=(
+            *_mishaps("A", "lost after", *range(90), on="POST /bulkInsert"),
+            *_mishaps("A", "refused", *range(200), on="GET /instances", status=403),
+        ),
+    ),
     "a refusal that follows a lost answer": _calm(
         clients=ALONE,
         mishaps=(

@@ -84,9 +84,9 @@ PLANTS = (
     ),
     Plant(
         name="a turn that is taken at once",
-        module="gputrain.trainer.claim",
-        text="TURN_S = 180.0",
-        instead="TURN_S = 1.0",
+        module="gputrain.trainer.placing",
+        text="            if record.age_s >= asked.turn_s and self._goes_on(record, asked):\n",
+        instead="            self._claim.answer(Outcome.UNCLEAR.value)\n            if True:\n",
     ),
     Plant(
         name="a late list that proves a withdrawal",
