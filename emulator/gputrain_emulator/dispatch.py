@@ -245,7 +245,7 @@ class Dispatcher:
 def _reshaped(reply: Reply, fault: Reshape) -> Reply:
     """A document otherwise; what is kept written (``compute.pages``) is read for it."""
     document: Any = reply.body
-    if isinstance(document, bytes) and reply.content_type == Reply.content_type:
+    if document and isinstance(document, bytes) and reply.content_type == Reply.content_type:
         document = json.loads(document)
     if not isinstance(document, dict):
         return reply

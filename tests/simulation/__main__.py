@@ -38,6 +38,10 @@ def main():
 
         if asked.named:
             return _named(lived)
+        if asked.least:
+            from tests.simulation.least import show
+
+            return show(lived)
         if asked.replay is None:
             return _many(asked, lambda seed: lived(drawn(seed, asked.backends)))
         schedule = drawn(asked.replay, asked.backends)
@@ -94,6 +98,7 @@ def _arguments():
     parser.add_argument("--backends", default="compute,vertex,both", type=lambda text: tuple(text.split(",")))
     parser.add_argument("--replay", type=int)
     parser.add_argument("--named", action="store_true", help="the schedules that broke a promise once")
+    parser.add_argument("--least", action="store_true", help="clients with least permission, and less")
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument(
         "--plant", default="", help="load gputrain with a fault of tests/simulation/planted.py"

@@ -30,11 +30,11 @@ POLL_S = 20.0
 _pack, _packed = archive.pack, {}
 
 
-def _packed_once(folder, *, made):
+def _packed_once(folder, **files):
     """The code is the same in every schedule."""
-    key = (folder, *sorted(made.items()))
+    key = (folder, *((name, *sorted(made.items())) for name, made in sorted(files.items())))
     if key not in _packed:
-        _packed[key] = _pack(folder, made=made)
+        _packed[key] = _pack(folder, **files)
     return _packed[key]
 
 

@@ -80,7 +80,7 @@ def judge_seen(world):
         from tests.simulation import substitutes
 
         substitutes.turns = turns
-        trainer = new_trainer(world.cloud, process, world.token, world.schedule.backends)
+        trainer = new_trainer(world.cloud, process, world.owners_token, world.schedule.backends)
         seen.extend((job.ref.name, job.state) for job in trainer.jobs())
 
     from tests.simulation import substitutes

@@ -43,6 +43,10 @@ NAMED = {
             "A", "sees", *range(12), on="/instances?", fault=fault_names.named("half-list")
         ),
     ),
+    "half a gang whose VMs may not be looked at": _calm(
+        nodes=2, lag_s=60.0, limit_s=1800, stock=tuple((zone, 1) for zone in _ZONES), clients=ALONE,
+        mishaps=_mishaps("A", "refused", *range(90), on="GET /instances/", status=403),
+    ),
     "half a gang that may not be deleted": _calm(
         nodes=4, stock=(("us-central1-a", 3),), clients=(_client("A", "submit", "submit"),),
         mishaps=_mishaps("A", "refused", *range(4), on="DELETE", status=403),

@@ -87,6 +87,8 @@ class Schedule:
     clients: tuple[Client, ...]
     mishaps: tuple[Mishap, ...]
     happenings: tuple[Happening, ...]
+    may: frozenset[str] | None = None
+    """The permissions of the clients; None for an owner's."""
 
     def __str__(self):
         world = (

@@ -33,7 +33,8 @@ class World:
         self.truth = Truth(cloud.clock)
         self.turns = Turns(cloud.clock, self.dice_of("turns"))
         self.wire = Wire(cloud, self.dice_of("wire"), schedule.quota)
-        self.token = cloud.world.callers.issue(cloud.owner)
+        self.owners_token = cloud.world.callers.issue(cloud.owner)
+        self.token = cloud.world.callers.issue(cloud.caller("somebody@example.com", schedule.may))
         self.uris = []
         self.spec = _spec(schedule, script)
         self.job_id = job_id_of(self.spec)
@@ -41,7 +42,7 @@ class World:
         self._arrange()
         self.guests = Guests(cloud, self.truth, schedule.seed, schedule.ends)
         cloud.attach(self.guests)
-        self.bystanders = Bystanders(cloud, self.job_id, self.token)
+        self.bystanders = Bystanders(cloud, self.job_id, self.owners_token)
         self.clients = [Client(self, plan) for plan in schedule.clients]
 
     def dice_of(self, name):

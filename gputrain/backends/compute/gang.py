@@ -21,7 +21,7 @@ import attrs
 
 from gputrain.backends.base import Orphan, Request
 from gputrain.backends.compute.calls import Calls
-from gputrain.backends.compute.left_behind import LeftBehindError, left_behind
+from gputrain.backends.compute.left_behind import left_behind, looking
 from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.operations import errors_of, errors_of_members, raise_first
 from gputrain.backends.compute.queue import FADES_S, LEAVES_S, STATUS, Queue
@@ -88,7 +88,8 @@ class Gangs:
         except GputrainError:
             # It is about this try alone: one before it, whose answer was lost, may have made them.
             if (self._sent.get(gang.nonce) or 0) > 1:
-                self._unmade(gang)
+                with looking(gang):
+                    self.clear(gang, and_traces=True)
             raise
         if method == "insert":  # it waits in Google's queue
             self._arrived(gang)
@@ -103,26 +104,12 @@ class Gangs:
         except GputrainError as error:
             is_known = isinstance(error, UndoneError) or not isinstance(error, TransientError)
             if is_known and (self.queue.has_begun(gang) or (self._sent.get(gang.nonce) or 0) > 1):
-                self._unmade(gang)
+                with looking(gang):
+                    self.clear(gang, and_traces=True)
             raise
 
     def _note(self, gang: VmNames) -> None:
         self._sent.put(gang.nonce, (self._sent.get(gang.nonce) or 0) + 1)
-
-    def _unmade(self, gang: VmNames) -> None:
-        """See that nothing of a refused ask is there, and nothing stays.
-
-        Raises:
-            LeftBehindError: nobody lets us look, or remove them.
-        """
-        try:
-            self.clear(gang, and_traces=True)
-        except (AccessError, RequestError) as error:
-            raise LeftBehindError(
-                f"nobody can tell whether VMs of {gang.job_id} are in {gang.zone}",
-                why=error.what,
-                fix=error.fix,
-            ) from error
 
     def _follow(self, gang: VmNames, operation: Json) -> None:
         """Wait for the end of the operation; its errors are raised once nothing is left."""
@@ -137,7 +124,8 @@ class Gangs:
             return
         errors = (*errors_of(ended), *errors_of_members(self.calls, gang.zone, ended))
         # Google rolls a failed bulkInsert back by itself, but later; until then its VMs exist and bill.
-        self.clear(gang, and_traces=True)
+        with looking(gang):
+            self.clear(gang, and_traces=True)
         action, project = f"create the VMs in {gang.zone}", self.calls.access.project
         status = int(ended.get("httpErrorStatusCode") or 0)
         try:
@@ -254,27 +242,29 @@ class Gangs:
             CapacityError: they have not, and will not; nothing is left of them.
         """
         waited_s = 0.0
-        while not self.are_there(gang):
-            vms = self.look(gang)
-            if waited_s > (SETTLE_S if vms else COME_S):
-                self.clear(gang, and_traces=True)
-                raise CapacityError(
-                    f"the VMs of {gang.job_id} did not come in {gang.zone}",
-                    why=f"{len(vms)} of {len(gang.names)} were there",
-                    fix="submit again, or allow more zones",
-                    place=gang.zone,
-                )
-            self.calls.access.sleep(SETTLE_EVERY_S)
-            waited_s += SETTLE_EVERY_S
+        with looking(gang):
+            while not self.are_there(gang):
+                vms = self.look(gang)
+                if waited_s > (SETTLE_S if vms else COME_S):
+                    self.clear(gang, and_traces=True)
+                    raise CapacityError(
+                        f"the VMs of {gang.job_id} did not come in {gang.zone}",
+                        why=f"{len(vms)} of {len(gang.names)} were there",
+                        fix="submit again, or allow more zones",
+                        place=gang.zone,
+                    )
+                self.calls.access.sleep(SETTLE_EVERY_S)
+                waited_s += SETTLE_EVERY_S
 
     def _taken(self, gang: VmNames, method: str, body: Json, error: PreconditionError) -> None:
         """A name is taken: by VMs of this ask, which are taken up; by a failed try; or by a stranger."""
         waited_s = 0.0
         while True:
-            if self.look(gang):
+            with looking(gang):
+                found, first = self.look(gang), self.calls.instance(gang.zone, gang.names[0])
+            if found:
                 self._arrived(gang)
                 return
-            first = self.calls.instance(gang.zone, gang.names[0])
             is_strangers = first is not None and not gang.is_of_its_job(first)  # else it goes
             if is_strangers or waited_s > HELD_S:
                 names = ", ".join(gang.names)

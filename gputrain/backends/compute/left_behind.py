@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 
 from gputrain.backends.compute.names import VmNames
-from gputrain.errors import GputrainError
+from gputrain.errors import AccessError, GputrainError, RequestError
 from gputrain.gcp import UnclearError
 from gputrain.gcp.forms import Json
 
@@ -14,6 +15,19 @@ class LeftBehindError(UnclearError):
     """VMs of a gang may be there, and could not be removed: no other place may be asked."""
 
     kind = "left_behind"
+
+
+@contextlib.contextmanager
+def looking(gang: VmNames) -> Iterator[None]:
+    """Whoever asked for VMs and may not look at them raises LeftBehindError, so that the record stays."""
+    try:
+        yield
+    except (AccessError, RequestError) as error:
+        raise LeftBehindError(
+            f"nobody can tell whether VMs of {gang.job_id} are in {gang.zone}",
+            why=f"{error.what}: {error.why}",
+            fix=error.fix,
+        ) from error
 
 
 def left_behind(gang: VmNames, left: Mapping[str, Json], refused: GputrainError | None) -> GputrainError:
