@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import attrs
+
 from gputrain import catalog, causes
 from gputrain.backends.base import Orphan
 from gputrain.backends.compute.calls import Calls, ours
@@ -30,7 +32,8 @@ from gputrain.gcp import LABEL_JOB, MissingError
 from gputrain.gcp.forms import Json
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
-from gputrain.records import Board, Record, ended
+from gputrain.planning import Outcome
+from gputrain.records import Board, Record
 from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
@@ -156,7 +159,9 @@ class Remains:
                     return  # it may wait, or it is being served this very moment
                 if is_over and cause.fault in (Blame.CAPACITY, Blame.QUOTA) and not told["is_late"]:
                     return  # the ladder goes on, and clears it
-                ended(board, job_id, cause.kind if is_over else causes.WAIT_LIMIT.kind)
+                # Answered as well: who submits it once more asks anew, not for what has been withdrawn.
+                over = cause.kind if is_over else causes.WAIT_LIMIT.kind
+                board.write(attrs.evolve(record.answered(Outcome.NO_ROOM.value), over=over))
             queue.sweep(gang)
         except GputrainError as error:  # one who may only look leaves it to others
             log.info("could not remove what %s left in the queue: %s", job_id, error)

@@ -164,6 +164,21 @@ def test_nobody_waits_longer_than_the_spec_allows(cloud, road, spec):
     assert cloud.cost_usd == 0
 
 
+def test_who_submits_it_once_more_after_the_wait_asks_anew(cloud, make, spec):
+    full(cloud)
+    trainer = Trainer(make())
+    job = trainer.submit(spec(max_wait_duration="2h"), idempotency_key="bert")
+    cloud.clock.advance(7300)
+    job.refresh()
+    job.supervise()
+    assert job.refresh().state is State.EXPIRED
+    full(cloud, 9)
+    again = Trainer(make()).submit(spec(max_wait_duration="2h"), idempotency_key="bert")
+    cloud.clock.advance(120)
+    assert again.refresh().state is State.PROVISIONING
+    assert len(cloud.compute.vms) == 2
+
+
 def test_what_a_person_cancels_is_cancelled(cloud, road, spec):
     full(cloud)
     ref = road.submit(spec(), job_id="bert-1")
