@@ -110,8 +110,8 @@ class Climb:
         except OvertakenError:
             raise
         except GputrainError as error:
-            if request is None and isinstance(error, TransientError):
-                raise  # nothing was asked of the place, so there is nothing to settle
+            if request is None and (self.is_unclear or isinstance(error, TransientError)):
+                raise  # either nothing was asked of the place, or what came of it stands in the record
             self._refused(candidate, request, error)
             return None
         self._note(accepted(candidate, self._around.now()))

@@ -84,6 +84,13 @@ NAMED = {
             *_mishaps("A", "refused", *range(200), on="GET /instances", status=403),
         ),
     ),
+    "a record that cannot be kept while nobody knows what was made": _calm(
+        nodes=2, limit_s=1800, clients=(_client("A", "submit"),),
+        mishaps=(
+            *_mishaps("A", "lost after", *range(40), on="POST /bulkInsert"),
+            *_mishaps("A", "refused", 2, on="POST /upload", status=404),
+        ),
+    ),
     "a refusal that follows a lost answer": _calm(
         clients=ALONE,
         mishaps=(
