@@ -10,9 +10,9 @@ from tests import distributions, present
 os.environ["GPUTRAIN_CATALOG"] = os.devnull  # the tables built in, whatever this machine's user has refreshed
 
 FAST = ("house", "unit", "security", "contract", "examples")
+"""Folders of what `make test` runs; all the rest is `make check`'s."""
 EXAMPLES = ("[vertex_two_nodes.py]", "[compute_preempted.py]")
 """Of the examples, one of each cloud; those of this machine are short."""
-"""Folders of what `make test` runs; all the rest is `make check`'s."""
 SLOW = (
     "contract/test_stacks.py",
     "house/test_docs.py",
