@@ -166,7 +166,10 @@ class Whereabouts:
         if not found:
             raise lost(ref)
         seen = effective(found, self._holder) or max(found, key=lambda one: str(one.created_at))
-        self._doubled.put(ref.name, bool(extras(found, seen)))
+        if extras(found, seen):
+            self._doubled.put(ref.name, True)
+        else:
+            self._doubled.drop(ref.name)
         self.note(ref.name, seen.resource)
         return seen
 

@@ -42,7 +42,7 @@ class JobEnds:
         self._ends: Kept[str, Observation] = Kept(most=ENDS)
         self._ended_since: Kept[str, float] = Kept()
         self._last: Kept[str, tuple[SeenJob, Observation]] = Kept(idle_s=120.0)
-        self._winners: Kept[str, str] = Kept()
+        self._winners: Kept[str, str] = Kept(most=ENDS)
 
     def superseded_by(self, seen: SeenJob) -> str:
         """The number of the job that ran instead, where this one ended well by doing nothing; else empty."""
