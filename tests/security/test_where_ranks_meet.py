@@ -7,7 +7,7 @@ import pytest
 from gputrain import Local, Trainer
 
 RANK = """
-    import os, socket
+    import os, socket, time
     import torch.distributed as dist
 
     RANK, ADDR = int(os.environ["RANK"]), os.environ["MASTER_ADDR"]
@@ -28,6 +28,11 @@ RANK = """
         dist.barrier()
         assert [one.split(":")[0] for one in found] == [packed], found
         dist.destroy_process_group()
+        gone = f"{FOLDER}/gone-{turn}"  # whoever is quicker would meet at the store that is about to go
+        if RANK == 0:
+            open(gone, "w").close()
+        while not os.path.exists(gone):
+            time.sleep(0.01)
     print("met", os.environ["MASTER_ADDR"])
 """
 
@@ -39,5 +44,6 @@ RANK = """
 )  # fmt: skip
 def test_torchs_store_listens_at_the_jobs_own_address_alone(tmp_path, options):
     script = tmp_path / "train.py"
-    script.write_text(textwrap.dedent(RANK).replace("**OPTIONS", options))
+    text = textwrap.dedent(RANK).replace("**OPTIONS", options).replace("{FOLDER}", str(tmp_path))
+    script.write_text(text)
     Trainer(Local(root=tmp_path / "jobs")).run(script, nproc_per_node=2, max_run_duration="5m")
