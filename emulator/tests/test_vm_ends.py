@@ -106,13 +106,21 @@ def test_the_run_time_limit_is_kept_by_the_clock(
     assert cloud.cost_usd == pytest.approx(50.609541 * 3620 / 3600, rel=0.01)
 
 
+def ends_at(clients: Clients) -> str:
+    """When Google's limit ends the VM, as it says."""
+    found = clients.instances.get(project=P, zone=ZONE, instance="vm-1")
+    return str(found.resource_status.scheduling.termination_timestamp)
+
+
 @pytest.mark.parametrize("fires", [True, False])
 def test_whether_the_limit_deletes_a_stopped_vm_is_a_setting(
     cloud: Cloud, clients: Clients, fires: bool
 ) -> None:
     cloud.compute.settings.stopped_vm_expires = fires
     clients.run(vm(scheduling=spot(max_run_duration=compute_v1.Duration(seconds=600))))
+    assert ends_at(clients)
     cloud.power_off("vm-1")
+    assert bool(ends_at(clients)) is fires
     cloud.clock.advance(3600)
     assert (clients.names() == []) is fires
 

@@ -14,7 +14,7 @@ from .status import ABSENT, CANCELLED, PEER, UNABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator
+    from typing import Any, Dict, Iterator, List
 
     from .journal import Journal
 
@@ -37,7 +37,7 @@ class StatusBucket:
         self._folder = f"{job['folder']}{job['attempt']}/"
         results = os.path.join(journal.home, "results")
         self._errand = Errand(self._bucket, self._folder, results, rank)
-        self._word, self._absent = "", ", ".join(job["names"])
+        self._word, self._absent = "", list(job["names"])
         self._patience = time.monotonic() + job["boot_wait_s"]
         self._due: Dict[str, Any] = {}
         self._told: Dict[str, Any] = {}
@@ -65,10 +65,15 @@ class StatusBucket:
         """As of `StatusBoard`."""
         return self._word
 
+    def silent(self) -> List[str]:
+        """The nodes of the gang that have not said a word yet; none once the job is another gang's."""
+        held = json.loads(self._bucket.get(self._folder + "lock") or b"{}")
+        return self._not_booted() if held.get("token") == self.token else []
+
     def last(self, document: Dict[str, Any]) -> None:
         """As of `StatusBoard`; the log is whole in the bucket before the end is told."""
         if document["why"] == ABSENT:
-            document = {**document, "message": f"{self._absent} never booted"}
+            document = {**document, "message": "{} never booted".format(", ".join(self._absent))}
         if document["message"]:
             self._journal.say(document["message"], "ERROR")
         self._is_over = True
@@ -131,11 +136,11 @@ class StatusBucket:
         except OSError:
             return ""  # without the network the ranks go on; the time limit holds
 
-    def _not_booted(self) -> str:
-        """The nodes of the gang that have not said a word yet."""
+    def _not_booted(self) -> List[str]:
+        """The nodes of which there is no word."""
         there = self._bucket.list(self._folder + "status-")
         names = enumerate(self._job["names"])
-        return ", ".join(name for rank, name in names if f"{self._folder}status-{rank}.json" not in there)
+        return [name for rank, name in names if f"{self._folder}status-{rank}.json" not in there]
 
 
 def _pieces(path: str, size: int) -> Iterator[bytes]:

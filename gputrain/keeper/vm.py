@@ -27,7 +27,7 @@ from .keeper import ENDING_S, Failed, Keeper, grace_s
 from .mirrors import Mirrors
 from .rules import Rules
 from .startup import power_off
-from .status import RESTARTED, RUN_LIMIT, SHUTDOWN, WAITING
+from .status import ABSENT, RESTARTED, RUN_LIMIT, SHUTDOWN, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,15 +198,35 @@ class Vm:
         return next((path for path in found if keeper.call([path, "-c", PROBE])[0] == 0), found[0])
 
 
-def remove_self(vm: Vm, goes_down: bool) -> None:
-    """Delete this VM; where its account may not, power it off, which ends the bill for all but its disk."""
+def remove(vm: Vm, name: str, accept: Sequence[int] = ()) -> None:
+    """Delete a VM of this gang. Raises CallFailed for a status that is not in ``accept``."""
     job = vm.job
     url = "%s/compute/v1/projects/%s/zones/%s/instances/%s"
+    call("DELETE", url % (job["compute"], job["project"], job["zone"], name), accept=accept)
+
+
+def remove_silent(vm: Vm) -> None:
+    """Delete the nodes of this gang that never said a word.
+
+    Google's limit counts from a VM's start and is cleared when it halts: one that a lost host halted before
+    it ran bills for its disk for ever, and nobody but its peers may be left who knows of it.
+    """
+    try:
+        for name in vm.board.silent():
+            if name != vm.name:
+                remove(vm, name, accept=(404,))  # another peer was first
+                vm.journal.say(f"{name} never said a word: it is deleted", "NOTICE")
+    except OSError as error:
+        vm.journal.say(f"a node that never said a word may be left: {error}", "WARNING")
+
+
+def remove_self(vm: Vm, goes_down: bool) -> None:
+    """Delete this VM; where its account may not, power it off, which ends the bill for all but its disk."""
     vm.journal.serial.flush()
     goes_down = processes.wait(0) or goes_down
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # now: the button may be pressed before the reply comes
     try:
-        call("DELETE", url % (job["compute"], job["project"], job["zone"], vm.name))
+        remove(vm, vm.name)
         time.sleep(0 if goes_down else BUTTON_S)
     except Exception as error:  # noqa: BLE001  # whichever it is, it must not keep the VM
         vm.journal.say(
@@ -231,6 +251,8 @@ def run(vm: Vm) -> bool:
         keeper.keep()
     except Exception:  # noqa: BLE001  # a fault of the keeper's own is told, and ends the VM as any end does
         keeper.crashed()
+    if keeper.rules.stop in (ABSENT, RUN_LIMIT):  # whoever cancels deletes by itself
+        remove_silent(vm)
     return bool(keeper.asked)
 
 

@@ -162,15 +162,15 @@ class VmGuest:
 
     def begin(self):
         """The startup script: the lock, the first word, and then the peers."""
-        lock = json.dumps({"zone": self.job["zone"], "token": "t"}).encode()
+        lock = json.dumps({"zone": self.job["zone"], "token": self.nonce}).encode()
         bucket, name = self.job["bucket"], f"{self.folder}lock"
         if self.fate.end == "mute":
-            self.remove_self()
+            self.remove(self.vm.name)
             return
         if not self.guests.put(bucket, name, lock, only_if_absent=True):
             held = self.guests.get(bucket, name)
             if held is None or json.loads(held)["zone"] != self.job["zone"]:
-                self.remove_self()
+                self.remove(self.vm.name)
                 return
         self.tell("waiting")
         self.after(2.0, self.prepared)
@@ -224,7 +224,7 @@ class VmGuest:
             why = "peer"
         elif now >= self.deadline:
             why = "max_run_duration"
-        elif any(not one.phase for one in self.peers) and now > self.booted_at + job["boot_wait_s"]:
+        elif now > self.booted_at + job["boot_wait_s"] and self.silent():
             why = "absent"
         lost = [one for one in self.peers if one.is_off or one.is_over]
         if why:
@@ -247,14 +247,33 @@ class VmGuest:
 
         def last():
             self.tell("ended", exit_code=code, why=why, result=result)
-            self.remove_self()
+            if why in ("absent", "max_run_duration"):
+                self.remove_silent()
+            self.remove(self.vm.name)
 
         self.after(self.fate.late_s, last)
 
-    def remove_self(self):
+    def silent(self):
+        """The names of the gang of which there is no word."""
+        bucket = self.job["bucket"]
+        return [
+            name
+            for rank, name in enumerate(self.job["names"])
+            if self.guests.get(bucket, f"{self.folder}status-{rank}.json") is None
+        ]
+
+    def remove_silent(self):
+        """Delete those, while the lock is this gang's."""
+        held = json.loads(self.guests.get(self.job["bucket"], f"{self.folder}lock") or b"{}")
+        if held.get("token") == self.nonce:
+            for name in self.silent():
+                self.remove(name)
+
+    def remove(self, name):
         job = self.job
-        path = f"/compute/v1/projects/{job['project']}/zones/{job['zone']}/instances/{self.vm.name}"
-        self.guests.ask("DELETE", path)
+        self.guests.ask(
+            "DELETE", f"/compute/v1/projects/{job['project']}/zones/{job['zone']}/instances/{name}"
+        )
 
     def button_pressed(self, grace_s):
         """It goes down: a last word where there is time, and then it is off."""

@@ -10,7 +10,7 @@ LAWS = (
 
 
 HALTED = ("TERMINATED", "STOPPED", "SUSPENDED")
-"""Of these only the disk bills: whoever waits for the job removes it, a clean-up, or Google at the limit."""
+"""Of these only the disk bills: whoever waits for the job removes it, or a clean-up; no limit of Google's."""
 
 
 def billable(world, *, and_disks=False):
@@ -65,40 +65,56 @@ def _judge_cancels(world, there):
 
 def judge_seen(world):
     """A fresh process that looks, soon after the last client has gone, sees a living job for what bills."""
-    there = billable(world)
+    there, seen = billable(world), []
     if not there:
         return
+    _alone(world, lambda trainer: seen.extend((job.ref.name, job.state) for job in trainer.jobs()))
+    if not any(name == world.job_id and not state.is_terminal for name, state in seen):
+        world.truth.violate("nothing bills unseen", f"{there}, and jobs() shows {seen}")
+
+
+def _alone(world, does):
+    """A process that is met by nothing does something with a trainer, once every client has gone."""
+    from tests.simulation import substitutes
     from tests.simulation.clients import new_trainer
 
-    seen = []
     world.turns = turns = Turns(world.cloud.clock, world.dice_of("auditor"))
     process = Process(turns, "auditor", dice=world.dice_of("auditor"))
     world.wire.lag = None
     world.cloud.settings(list_lag_s=0.0)
 
-    def look():
-        from tests.simulation import substitutes
-
+    def run():
         substitutes.turns = turns
-        trainer = new_trainer(world.cloud, process, world.owners_token, world.schedule.backends)
-        seen.extend((job.ref.name, job.state) for job in trainer.jobs())
-
-    from tests.simulation import substitutes
+        does(new_trainer(world.cloud, process, world.owners_token, world.schedule.backends))
 
     substitutes.turns = turns
-    turns.spawn(process, look, "main")
+    turns.spawn(process, run, "main")
     turns.run()
     if turns.broken:
         world.truth.violate("the simulation holds", turns.broken[-1500:])
-    if not any(name == world.job_id and not state.is_terminal for name, state in seen):
-        world.truth.violate("nothing bills unseen", f"{there}, and jobs() shows {seen}")
 
 
 def judge_after(world):
-    """Once every limit is over."""
-    there = billable(world, and_disks=True)
+    """Once every limit is over: nothing runs, and whoever cleans up leaves no disk of a VM that halted."""
+    there = [*billable(world).values(), *_forgotten(world)]
     if there:
         world.truth.violate("the bill ends", f"{there}")
+    if billable(world, and_disks=True):
+        _alone(world, lambda trainer: trainer.clean_up())
+        world.cloud.clock.advance(ENDS_S)
+        there = billable(world, and_disks=True)
+        if there:
+            world.truth.violate("the bill ends", f"after a clean-up: {there}")
+
+
+def _forgotten(world):
+    """VMs that never said a word, and whose peers left and did not delete them."""
+    guests = world.guests.by_vm.values()
+    spoke = {one.vm.id for one in guests if one.phase}
+    left = {one.nonce for one in guests if one.status.get("why") in ("absent", "max_run_duration")}
+    for vm in world.cloud.compute.vms.values():
+        if vm.resource.get("labels", {}).get("gputrain-gang") in left and vm.id not in spoke:
+            yield f"{vm.zone}/{vm.name} {vm.status}, which its peers left behind"
 
 
 def judge_told(world):

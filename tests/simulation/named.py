@@ -123,6 +123,20 @@ NAMED = {
             *_mishaps("B", "lost before", *range(6), on="GET /customJobs"),
         ),
     ),
+    "a VM that a lost host halts before it runs, and nobody left but its peers": _calm(
+        nodes=4, model="spot", ends=("done",), clients=(_client("A", "submit"),),
+        happenings=(Happening(at_s=3.8, kind="host error"), Happening(at_s=0.9, kind="kill", client="A")),
+    ),
+    "a VM alone that a lost host halts before it runs, and nobody left": _calm(
+        clients=(_client("A", "submit"),),
+        happenings=(Happening(at_s=3.8, kind="host error"), Happening(at_s=0.9, kind="kill", client="A")),
+    ),
+    "half a gang whose client may not delete it, and meets Ctrl-C": _calm(
+        nodes=4, limit_s=1800, ends=("done",), stock=(("us-central1-a", 3),),
+        clients=(_client("A", "submit"),),
+        mishaps=_mishaps("A", "refused", 0, on="DELETE", status=403, lasts_s=600.0),
+        happenings=tuple(Happening(at_s=at, kind="ctrl-c", client="A") for at in (20.0, 30.0)),
+    ),
     "a page of nothing for a job": _calm(
         backends=("vertex",), clients=(_client("A", "watch", "watch"),),
         mishaps=_mishaps("A", "list", *range(3, 40, 3)),

@@ -201,6 +201,8 @@ def terminated(compute: Compute, vm: Vm) -> None:
     vm.resource["lastStopTimestamp"] = compute_time(compute.world.clock.now())
     release(compute, vm)
     addresses.take_outside(vm.resource)
+    if not compute.settings.stopped_vm_expires:
+        vm.resource.get("resourceStatus", {}).pop("scheduling", None)
     vm.resource["cpuPlatform"] = _NO_PLATFORM
     _set_status(compute, vm, "TERMINATED")
 

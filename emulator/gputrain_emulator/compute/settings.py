@@ -49,8 +49,10 @@ class Settings:
     are seen)."""
     concurrent_bulk_operations: int = 10
     """bulkInsert operations of a project that may run at once (published)."""
-    stopped_vm_expires: bool = True
-    """Whether ``maxRunDuration`` with DELETE also deletes a VM that is already stopped (unverified)."""
+    stopped_vm_expires: bool = False
+    """Whether ``maxRunDuration`` with DELETE also deletes a VM that is already stopped. Google's page on
+    limits of the run time says no: the termination timestamp is set when a VM enters RUNNING, and cleared
+    whenever it is stopped (read 2026-11-22; not tried)."""
     flex_poll_s: float = 30.0
     """How often a queued flex-start VM looks for capacity."""
     flex_false_starts: bool = False

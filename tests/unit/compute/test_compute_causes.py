@@ -64,6 +64,7 @@ NOTICED = ended(
     code=75, rank=1, told=result("stopped", 75, stop={"reason": "preempted", "node_rank": 1}, node_rank=1)
 )
 SELF_DELETE = operation("delete", user=ACCOUNT, at="2026-11-20T04:00:12.000-08:00")
+NEVER_BOOTED = ended(why="absent", code=75, message="bert-1-0-1 never booted")
 
 ENDS = {
     None: [
@@ -91,6 +92,7 @@ ENDS = {
         ),
         ((LOST_PEER, []), (None, [operation("compute.instances.hostError")])),
         ((LOST_PEER, []), (None, [operation("compute.instances.localSsdRecoveryError")])),
+        ((NEVER_BOOTED, [SELF_DELETE]), (None, [operation("compute.instances.hostError"), SELF_DELETE])),
     ],
     causes.MAINTENANCE: [
         ((STOPPED, []), (STOPPED, [operation("compute.instances.terminateOnHostMaintenance")]))
@@ -110,8 +112,9 @@ ENDS = {
     ],
     causes.GUEST_SHUTDOWN: [((LOST_PEER, []), (None, [operation("compute.instances.guestTerminate")]))],
     causes.BOOT: [
+        ((NEVER_BOOTED, [SELF_DELETE]), (None, [SELF_DELETE])),  # its peers delete it
         (
-            (ended(why="absent", code=75, message="bert-1-0-1 never booted"), [SELF_DELETE]),
+            (NEVER_BOOTED, [SELF_DELETE]),
             (None, [operation("delete", user="me@example.com", at="2026-11-20T04:05:00.000-08:00")]),
         ),
         ((ended(why="peer", code=69), []), (ended(rank=1, why="boot", code=64, message="no GPU"), [])),

@@ -214,13 +214,29 @@ def test_when_a_vm_dies_before_the_nodes_have_met_the_rest_does_not_live_on(clou
     wait_until(lambda: not cloud.compute.vms and not cloud.compute.resources["disks"])
 
 
+def impatient(road, spec, job_id):
+    """A gang that waits no second for those of it that do not boot."""
+    request = road.request(spec(HELLO, num_nodes=2), job_id=job_id)
+    job = {**request.body["job"], "boot_wait_s": 0}
+    return road.create(evolve(request, body={**request.body, "job": job}))
+
+
+def test_a_node_that_never_boots_is_deleted_by_its_peer_though_nobody_watches(cloud, road, spec):
+    cloud.attach(Mute(cloud.world))
+    cloud.compute.settings.acpi_s = 0.2  # nothing in it hears the power button
+    ref = impatient(road, spec, "alone-1")
+    wait_until(lambda: not cloud.compute.vms and not cloud.compute.resources["disks"])
+    assert not cloud.compute.vms
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "boot")
+    assert "alone-1-0-1 never booted" in seen.failure.message
+
+
 def test_a_node_that_never_boots_is_named_and_holds_nobody(cloud, hurried, spec):
     cloud.attach(Mute(cloud.world))
     cloud.compute.settings.acpi_s = 0.2  # nothing in it hears the power button
     road, clock = hurried
-    request = road.request(spec(HELLO, num_nodes=2), job_id="mute-1")
-    job = {**request.body["job"], "boot_wait_s": 0}
-    ref = road.create(evolve(request, body={**request.body, "job": job}))
+    ref = impatient(road, spec, "mute-1")
     road.until(ref, lambda seen: "whoever waits for the job ends the rest" in seen.detail)
     seen = end_after_a_while(road, clock, ref)
     assert (seen.state, seen.failure.kind) == (State.FAILED, "boot")
