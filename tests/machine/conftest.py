@@ -86,7 +86,7 @@ def stored(cloud):
     def read(name):
         objects = cloud.world.part(Storage).objects
         found = [one for one in objects.walk("my-bucket") if one.name == name]
-        return found[0].content.file.path.read_text() if found else None
+        return found[0].content.read().decode() if found else None
 
     return read
 
