@@ -185,7 +185,12 @@ class Gangs:
         Raises:
             AccessError, TransientError: some could not be deleted.
         """
-        self.queue.sweep(gang)
+        try:
+            self.queue.sweep(gang)
+        finally:  # whoever is refused the queue may delete the VMs still, and these bill
+            self._end_vms(gang)
+
+    def _end_vms(self, gang: VmNames) -> None:
         left, since = self.look(gang), Since(self.calls.access.now)
         while left:
             for name in list(left):

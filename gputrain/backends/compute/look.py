@@ -1,7 +1,4 @@
-"""One look at a job: its VMs, what their guests wrote, and where they are gone, what Google says of it.
-
-A look changes nothing.
-"""
+"""A look at a job, which changes nothing: its VMs, their guests' words, and Google's on those that went."""
 
 from __future__ import annotations
 
@@ -81,9 +78,11 @@ class Looks:
         if not is_whole and len(vms) < len(gang.names):
             return Observation(detail="the list of VMs is incomplete")
         if gang.queue and len(vms) < len(gang.names):
-            stands = queued(record, self._queue.request(gang))
-            if stands is not None:
+            request = self._queue.request(gang)
+            if (stands := queued(record, request)) is not None:
                 return _in_queue(record, stands)
+            if request is not None:  # served just now, however old the ask is: lists may not know it yet
+                vms = {**vms, **self._singly(gang, vms)}
         nodes = self.nodes(gang, vms)
         if not any(node.status or node.document for node in nodes):
             nodes = self.joined(record, nodes)
@@ -197,9 +196,13 @@ class Looks:
             found |= {str(vm["name"]): vm for vm in by_name.seen if vm["name"] in gang.names}
             is_whole = is_whole and by_name.is_whole
         if len(found) < len(gang.names) and record.age_s < LAG_S:
-            singly = (self._calls.instance(gang.zone, name) for name in gang.names if name not in found)
-            found |= {str(vm["name"]): vm for vm in singly if vm}
+            found |= self._singly(gang, found)
         return found, is_whole
+
+    def _singly(self, gang: VmNames, found: Mapping[str, Json]) -> dict[str, Json]:
+        """The VMs that lists lack, asked for by name, which lags behind nothing."""
+        singly = {name: self._calls.instance(gang.zone, name) for name in gang.names if name not in found}
+        return {name: vm for name, vm in singly.items() if vm}
 
     def _list(self, zone: str) -> _Listed:
         """Our VMs of a zone by name, and whether the list is whole: a partial one proves no absence."""

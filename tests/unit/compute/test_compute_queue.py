@@ -146,6 +146,18 @@ def test_a_cancel_that_was_refused_is_done_by_whoever_waits(cloud, road, spec):
     assert road.backend.observe(ref).state is State.CANCELLED
 
 
+@pytest.mark.parametrize("method", [f"{TEMPLATE}.get", f"{GROUP}.delete", f"{REQUEST}.cancel"])
+def test_who_is_refused_the_queue_still_deletes_the_vms(cloud, road, spec, method):
+    ref = road.submit(spec(), job_id="bert-1")
+    cloud.clock.advance(120)
+    refusal = faults.Refuse(error=ApiError(403, "Required 'x' permission for 'y'", reason="forbidden"))
+    cloud.fail(method, refusal, times=None)
+    with pytest.raises(PermissionDeniedError):
+        road.backend.cancel(ref)
+    cloud.clock.advance(120)
+    assert not cloud.compute.vms
+
+
 def test_nobody_waits_longer_than_the_spec_allows(cloud, road, spec):
     full(cloud)
     ref = road.submit(spec(max_wait_duration="2h"), job_id="bert-1")
@@ -267,6 +279,21 @@ def test_vms_that_come_and_go_are_no_half_gang(cloud, road, spec):
     full(cloud, 2)
     cloud.clock.advance(600)
     assert sorted(vm.name for vm in cloud.compute.vms.values()) == NAMES
+
+
+@pytest.mark.parametrize("lags", [("instances",), ("instances", "zoneOperations")])
+def test_lists_that_lag_when_it_is_served_end_no_gang(cloud, make, spec, lags):
+    full(cloud)
+    job = Trainer(make()).submit(spec(max_wait_duration="9h", max_restarts=2))
+    cloud.clock.advance(7200)  # so the ask is old when its VMs are young
+    for kind in lags:
+        cloud.fail(f"compute.{kind}.list", faults.Stale(seconds=100), times=None)
+    full(cloud, 9)
+    for _ in range(40):
+        cloud.clock.advance(5)
+        assert job.refresh().state in (State.QUEUED, State.PROVISIONING)
+        job.supervise()
+    assert sorted(vm.name for vm in cloud.compute.vms.values()) == [f"{job.name}-0-0", f"{job.name}-0-1"]
 
 
 def test_a_placement_policy_is_refused_with_what_to_do(make, spec):
