@@ -95,16 +95,24 @@ def _alone(world, does):
 
 
 def judge_after(world):
-    """Once every limit is over: nothing runs, and whoever cleans up leaves no disk of a VM that halted."""
+    """Once every limit is over: nothing runs, and a person can end what is left, disks of VMs that halted."""
     there = [*billable(world).values(), *_forgotten(world)]
     if there:
         world.truth.violate("the bill ends", f"{there}")
     if billable(world, and_disks=True):
-        _alone(world, lambda trainer: trainer.clean_up())
+        _alone(world, _end_by_hand)
         world.cloud.clock.advance(ENDS_S)
         there = billable(world, and_disks=True)
         if there:
-            world.truth.violate("the bill ends", f"after a clean-up: {there}")
+            world.truth.violate("the bill ends", f"after a clean-up and a cancel: {there}")
+
+
+def _end_by_hand(trainer):
+    """Clean up, and cancel the jobs that live on, as those do whose next attempt nobody has started."""
+    trainer.clean_up()
+    for job in trainer.jobs():
+        if not job.state.is_terminal:
+            job.cancel()
 
 
 def _forgotten(world):
