@@ -216,7 +216,7 @@ def remove_silent(vm: Vm) -> None:
             if name != vm.name:
                 remove(vm, name, accept=(404,))  # another peer was first
                 vm.journal.say(f"{name} never said a word: it is deleted", "NOTICE")
-    except OSError as error:
+    except (OSError, ValueError, AttributeError) as error:  # the lock may hold anything
         vm.journal.say(f"a node that never said a word may be left: {error}", "WARNING")
 
 

@@ -7,9 +7,11 @@ from hypothesis import given, strategies as st
 
 from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service, Shape, Stage
+from gputrain.catalog.fabrics import FABRICS
 from gputrain.catalog.families import FAMILIES, TERMS
 from gputrain.catalog.load import rows
 from gputrain.catalog.machine_types import ATTACHMENTS
+from gputrain.catalog.names import NOT_SOLD
 from gputrain.errors import NoFitError, RequestError, UnknownGpuError
 
 KINDS = [gpu.kind for gpu in catalog.gpus()]
@@ -153,6 +155,8 @@ def facts():
     yield from ((gpu.kind, (*gpu.sources, gpu.lifecycle.source)) for gpu in catalog.gpus())
     yield from ((machine.machine_type, machine.sources) for machine in catalog.machines())
     yield from ((name, family.sources) for name, family in FAMILIES.items())
+    yield from ((name, one.sources) for name, ways in FABRICS.items() for one in ways)
+    yield from ((one.name, (one.source,)) for one in NOT_SOLD if one.source)
     yield from ((name, terms.sources) for name, terms in TERMS.items())
     yield from ((f"{row.gpu}:{row.gpu_count}", (row.source,)) for row in ATTACHMENTS)
     yield from ((f"{row[0]} {row[1]}", (row[-1],)) for row in rows("prices"))

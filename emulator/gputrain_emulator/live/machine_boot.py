@@ -15,7 +15,8 @@ from typing import cast
 from gputrain_emulator.live.guest_process import EXIT_REBOOT, GuestError
 from gputrain_emulator.live.release_agent import ReleaseAgent
 
-POWER_BUTTON = signal.SIGRTMIN + 4  # systemd(1): start poweroff.target
+POWER_BUTTON = 4
+"""Past SIGRTMIN, which not every system has: start poweroff.target. Source: systemd(1)."""
 AGAIN_S = 1.0
 START_S = 60.0
 
@@ -68,7 +69,7 @@ class Boot:
 
     def _press(self) -> None:
         while self._process.poll() is None:
-            self._signal(POWER_BUTTON)
+            self._signal(signal.SIGRTMIN + POWER_BUTTON)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(AGAIN_S)
 
