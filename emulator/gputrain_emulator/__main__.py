@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import threading
 import traceback
+from queue import SimpleQueue
 
 import gputrain_emulator
 
@@ -30,15 +30,16 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"emulator: {error}", file=sys.stderr)
         return 1
     cloud.dispatcher.failed = _tell
-    stop = threading.Event()
+    # Not an Event: its lock may be held by the very thread that a signal interrupts.
+    ended: SimpleQueue[int] = SimpleQueue()
     endings = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup means it to outlive its terminal
         endings.append(signal.SIGHUP)
     for number in endings:
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda number, _frame: ended.put(number))
     with cloud:
         print(_welcome(cloud), flush=True)
-        stop.wait()
+        ended.get()
         print(cloud.ledger, flush=True)
     return 0
 

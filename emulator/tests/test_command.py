@@ -42,11 +42,16 @@ def test_a_signal_or_a_closed_terminal_ends_it_with_its_files(number: signal.Sig
         assert process.stdout is not None
         found = re.search(r"at (http\S+);", process.stdout.readline())
         assert found is not None
-        url = f"{found[1]}/_emulator/add_bucket"
-        assert requests.post(url, json={"name": "my-bucket"}, timeout=60).ok
-        assert list(tmp_path.iterdir())
-        process.send_signal(number)
-        assert process.wait(60) == 0
+        try:
+            told = requests.post(f"{found[1]}/_emulator/add_bucket", json={"name": "my-bucket"}, timeout=60)
+            assert told.ok
+            upload = f"{found[1]}/upload/storage/v1/b/my-bucket/o?uploadType=media&name=large"
+            assert requests.post(upload, data=bytes(1 << 20), timeout=60).ok
+            assert list(tmp_path.iterdir())
+            process.send_signal(number)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
     assert not list(tmp_path.iterdir())
 
 

@@ -131,7 +131,7 @@ def test_json_as_deep_as_a_well_is_refused(cloud: Cloud) -> None:
         ("GET", "/compute/v1/projects/my-project/zones/%2e%2e/instances", 404),
         ("GET", "/compute/v1/projects/my-project/zones//instances", 404),
         ("PUT", "/compute/v1/projects/my-project/zones/us-central1-a", 405),
-        ("GET", "/compute/v1/projects/my-project/global/firewalls", 501),
+        ("GET", "/compute/v1/projects/my-project/global/sslCertificates", 501),
         ("POST", "/v1/projects/my-project/locations/us-central1/endpoints", 501),
         ("GET", "/compute/v1/projects/nobodys/zones", 404),
         ("GET", "/compute/v1/projects/my-project/zones?maxResults=many", 400),
