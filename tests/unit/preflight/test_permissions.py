@@ -65,7 +65,14 @@ def test_the_table_holds_nothing_that_is_not_needed(cloud, backend_of, code, kin
     assert living(cloud) <= {job.ref.name for job in Trainer(backend_of(kind)).jobs()}
 
 
-QUEUED = sorted({one.permission for one in permissions_page.table("compute") if "flex" in one.only_with})
+QUEUED = sorted(
+    {
+        one.permission
+        for kind in present.CLOUDS
+        for one in permissions_page.table(kind)
+        if "flex" in one.only_with
+    }
+)
 
 
 def queue(cloud, backend, code):
@@ -81,6 +88,7 @@ def queue(cloud, backend, code):
 
 
 def test_a_queued_gang_needs_what_the_table_says(cloud, backend_of, code):
+    present.backend("compute")
     cloud.stock("us-central1-a", "g2-standard-4", 0)
     queue(cloud, backend_of("compute", permissions_of("compute") | set(QUEUED)), code)
     assert not cloud.compute.resources["instanceTemplates"]
