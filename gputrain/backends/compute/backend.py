@@ -23,6 +23,7 @@ from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.settings import ROWS, ComputeSettings, read_settings
 from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import GpuNetworking, Service, region_of
+from gputrain.errors import GputrainError
 from gputrain.fields import refusing
 from gputrain.gcp import Access, Api
 from gputrain.gcp.endpoints import asked_for
@@ -264,10 +265,22 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         return cleanup.orphans(self._calls, self._queue, self._board, self._looks, home)
 
     def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:
-        """Delete the `orphans`, or those of them that were seen before; those that were asked to go."""
+        """Delete the `orphans`, or those of them that were seen before; those that were asked to go.
+
+        Raises:
+            GputrainError: the first refusal; all others were asked to go first, as each of them may bill.
+        """
         seen = None if only is None else {(one.place, one.name) for one in only}
         found = (one for one in self.orphans() if seen is None or (one.place, one.name) in seen)
-        return tuple(one for one in found if self._gangs.drop(one))
+        gone, refusals = [], []
+        for one in found:
+            try:
+                gone += [one] if self._gangs.drop(one) else []
+            except GputrainError as error:  # noqa: PERF203  # what may not be removed keeps nothing else
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
+        return tuple(gone)
 
     def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
         """The command with which a person gets to a node, through Identity-Aware Proxy."""

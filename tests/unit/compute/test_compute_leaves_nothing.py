@@ -195,6 +195,17 @@ def test_a_look_deletes_nothing_whatever_the_guests_say(cloud, make, code):
     assert len(writes(cloud)) == before
 
 
+def test_what_may_not_be_removed_keeps_no_other_orphan(cloud, make, code):
+    Road(make()).submit(spec(code), job_id="bert-1")
+    cloud.clock.advance(120)
+    remove_bucket(cloud, make()._access)
+    cloud.fail("compute.instances.delete", faults.Refuse(error=ApiError(403, "no")), times=1)
+    with pytest.raises(PermissionDeniedError):
+        make().clean_up()
+    cloud.clock.advance(300)
+    assert len(vms(cloud)) == 1
+
+
 def test_a_vm_without_our_labels_is_never_deleted(cloud, make, code):
     ref = Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
     cloud.clock.advance(120)
