@@ -3,7 +3,8 @@
     python -m tests.laws.struck_clients
 
 An instant is the n-th call that Python makes, in whichever thread: it falls between any two steps of a
-submit, a wait or a cancel, and on a busy machine as often as on a quiet one. Orders come a line each (JSON).
+submit, a wait or a cancel, and on a busy machine as often as on a quiet one. Or it is a moment of the n-th
+request: before it is sent, before it is answered, or after that. Orders come a line each (JSON).
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import logging
 import mmap
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -24,7 +26,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 WORDS = [sys.executable, "-m", "tests.laws.struck_clients"]
-
+CALL = "at a call"
+UNSENT, SENT, ANSWERED = MOMENTS = ("before it is sent", "before it is answered", "after it is answered")
 
 LOADED = (
     "google.cloud.compute_v1", "google.cloud.aiplatform_v1.services.job_service", "gputrain.trainer",
@@ -42,9 +45,9 @@ class Clients:
             WORDS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )
 
-    def live(self, key, acts, strikes=()):
+    def live(self, key, acts, strikes=(), **more):
         """One client's life: its ``status``, what it ``said`` last, and what it counted."""
-        order = {**self._order, "key": key, "acts": acts, "strikes": strikes}
+        order = {**self._order, "key": key, "acts": acts, "strikes": strikes, **more}
         self._nursery.stdin.write(json.dumps(order) + "\n")
         self._nursery.stdin.flush()
         return json.loads(self._nursery.stdout.readline())
@@ -74,11 +77,12 @@ class Counts:
 
 
 class Watch:
-    """Counts what this process does, and strikes it at its calls: ``[["SIGINT", 120], ["SIGINT", 150]]``."""
+    """Counts what this process does, and strikes it: ``[["SIGINT", "at a call", 120], ...]``."""
 
     def __init__(self, counts, strikes):
         self._counts = counts
-        self._left = sorted(((at, name) for name, at in strikes), reverse=True)
+        self._left = sorted(((at, name) for name, moment, at in strikes if moment == CALL), reverse=True)
+        self._at_requests = {(at, moment): name for name, moment, at in strikes if moment != CALL}
         self._calls = 0
         self._next = self._left[-1][0] if self._left else float("inf")
 
@@ -88,20 +92,23 @@ class Watch:
         put, get = http.client.HTTPConnection.putrequest, http.client.HTTPConnection.getresponse
 
         def putrequest(*arguments, **named):
-            self._counts.add("begun")
+            self._meet(self._counts.add("begun"), UNSENT)
             self._go_on()
             return put(*arguments, **named)
 
         def getresponse(*arguments, **named):
-            self._counts.add("sent")
+            number = self._counts.add("sent")
+            self._meet(number, SENT)
             self._go_on()
-            return get(*arguments, **named)
+            answer = get(*arguments, **named)
+            self._meet(number, ANSWERED)
+            return answer
 
         http.client.HTTPConnection.putrequest = putrequest
         http.client.HTTPConnection.getresponse = getresponse
 
     def end(self):
-        self._left, self._next = [], float("inf")
+        self._left, self._next, self._at_requests = [], float("inf"), {}
         sys.setprofile(None)
         self._counts.add("calls", self._calls)
 
@@ -121,12 +128,41 @@ class Watch:
         if self._calls >= self._next:
             name = self._left.pop()[1]
             self._next = self._left[-1][0] if self._left else float("inf")
-            self._counts.add("struck")
-            os.kill(os.getpid(), signal.Signals[name])
+            self._strike(name)
+
+    def _meet(self, number, moment):
+        name = self._at_requests.pop((number, moment), None)
+        if name is not None:
+            self._strike(name)
+
+    def _strike(self, name):
+        self._counts.add("struck")
+        os.kill(os.getpid(), signal.Signals[name])
 
     def _go_on(self):
         if self._left:  # an interrupt that is raised while calls are counted ends the counting
             sys.setprofile(self._called)
+
+
+class EmulatedTime:
+    """The emulator's clock, past the requests that are counted."""
+
+    def __init__(self, url):
+        self._address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        self._now = 0.0
+        self.sleep(0.0)
+
+    def sleep(self, seconds):
+        body = json.dumps({"seconds": seconds}).encode()
+        lines = ("POST /_emulator/advance HTTP/1.1", "Host: 127.0.0.1", "Connection: close")
+        head = "\r\n".join([*lines, f"Content-Length: {len(body)}"])
+        with socket.create_connection(self._address, timeout=60) as line:
+            line.sendall(head.encode() + b"\r\n\r\n" + body)
+            answer = line.makefile("rb").read()
+        self._now = json.loads(answer.partition(b"\r\n\r\n")[2])["now"]
+
+    def now(self):
+        return self._now
 
 
 def live(order, counts, write):
@@ -164,13 +200,13 @@ def _backend(order, watch):
 
     from gputrain.backends import registry
     from gputrain.gcp import Endpoints
-    from tests.laws.crashing_clients import EmulatedTime
 
     clock = EmulatedTime(order["url"])
     sleep = watch.waiting(clock.sleep)
     backend = registry.find(order["kind"])(
         "my-project", regions=["us-central1"], bucket="gs://my-bucket", sleep=sleep, now=clock.now,
         endpoints=Endpoints(**order["endpoints"]), credentials=Credentials(token=order["token"]),
+        **order.get("settings", {}),
     )  # fmt: skip
     return backend, sleep
 
