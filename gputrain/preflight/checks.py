@@ -32,8 +32,9 @@ _PROGRAMS = ("gcloud ", "docker ")
 """What a fix begins with that is a command as it stands."""
 
 
-PATIENCE = Policy(budget_s=10.0, call_s=10.0)
-"""A look that is not answered for so long is reported as unknown: a person is waiting."""
+PATIENCE = Policy(budget_s=4.0, call_s=10.0)
+"""A look that is not answered for so long is reported as unknown: a person is waiting. An answer may be slow,
+but what nobody listens for is not asked for long."""
 SIDE_BY_SIDE = 16
 
 
