@@ -11,23 +11,27 @@ os.environ["GPUTRAIN_CATALOG"] = os.devnull  # the tables built in, whatever thi
 
 FAST = ("house", "unit", "security", "contract", "examples")
 """Folders of what `make test` runs; all the rest is `make check`'s."""
-EXAMPLES = ("[vertex_two_nodes.py]", "[compute_preempted.py]")
-"""Of the examples, one of each cloud; those of this machine are short."""
+EXAMPLES = ("[train_plain_ddp.py]", "[vertex_two_nodes.py]", "[compute_preempted.py]")
+"""Of the examples, one of each platform."""
 SLOW = (
     "contract/test_stacks.py",
+    "examples/test_notebooks.py",
     "house/test_docs.py",
     "house/test_wheel.py",
     "security/test_bill_of_materials.py",
+    "unit/cli/test_cli_page.py",
+    "unit/keeper/test_packages.py",
     "unit/local/test_local_requirements.py",
     "unit/local/test_local_silence.py",
     "unit/test_removal.py",
+    "unit/test_types.py",
     "unit/vertex/test_vertex_live.py",
     "unit/vertex/test_vertex_memory.py",
     "unit/compute/test_compute_live.py",
     "unit/compute/test_recipes.py",
 )
 """Files of those folders that take long: they start clouds, build wheels, watch memory, wait for
-what agents tell every 15 s, or make environments."""
+what agents tell every 15 s, make environments, run pages of the docs, or have a type checker read all."""
 
 
 def pytest_collection_modifyitems(items):
@@ -39,8 +43,8 @@ def pytest_collection_modifyitems(items):
         is_kept = path.startswith(FAST) and path not in SLOW
         if path.startswith("contract"):
             is_kept = is_kept and world == "local"
-        elif path.startswith("examples") and "example_runs" in item.name:
-            is_kept = item.name.endswith(EXAMPLES)
+        elif path.startswith("examples"):
+            is_kept = is_kept and (item.name.endswith(EXAMPLES) or "fits_on_a_page" in item.name)
         if not is_kept:
             item.add_marker("slow")
 

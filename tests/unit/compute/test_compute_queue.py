@@ -238,7 +238,7 @@ def test_what_a_killed_client_left_is_taken_up_by_the_next(cloud, make, spec):
         f"{REQUEST}.insert", faults.Refuse(error=ApiError(503, "backend", reason="backendError")), times=None
     )
     with pytest.raises(GputrainError):
-        Trainer(make()).submit(spec(), idempotency_key="bert")
+        Trainer(make(), sleep=cloud.clock.advance).submit(spec(), idempotency_key="bert")
     cloud.world.faults.clear()
     job = Trainer(make()).submit(spec(), idempotency_key="bert")
     cloud.clock.advance(120)

@@ -143,7 +143,7 @@ def test_a_record_that_nobody_has_rewritten_is_acted_on(cloud, trainer, script):
 
 @pytest.mark.parametrize("kind", ["compute", "vertex"])
 def test_whatever_a_record_says_only_the_settings_act(cloud, trainer, script, kind):
-    everything(Cloud(cloud, trainer, script, kind), 61 if kind == "compute" else 67)
+    everything(Cloud(cloud, trainer, script, kind), 197 if kind == "compute" else 211)
 
 
 @pytest.mark.soak

@@ -103,8 +103,9 @@ WRONG = {
 }
 
 
-def submit(backend, code):
-    return Trainer(backend).submit("train.py", source_dir=code, gpu="L4:2", idempotency_key="k")
+def submit(backend, code, cloud):
+    trainer = Trainer(backend, sleep=cloud.clock.advance)
+    return trainer.submit("train.py", source_dir=code, gpu="L4:2", idempotency_key="k")
 
 
 @pytest.mark.parametrize("what", WRONG)
@@ -113,7 +114,7 @@ def test_what_is_wrong_is_told_with_what_to_do_and_nothing_is_made(make, cloud, 
     if arrange is not None:
         arrange(cloud, vertex)
     with pytest.raises(kinds) as caught:
-        submit(make(**settings), code)
+        submit(make(**settings), code, cloud)
     error = caught.value
     told = f"{error} {error.fix} {' '.join(fault.fix for fault in getattr(error, 'faults', ()))}"
     assert words in told, told
@@ -128,19 +129,19 @@ def test_once_it_is_mended_the_same_key_makes_one_job(make, cloud, vertex, code,
     arrange(cloud, vertex)
     backend = make()
     with pytest.raises(kinds):
-        submit(backend, code)
+        submit(backend, code, cloud)
     cloud.enable_api("aiplatform")
     vertex.set_limit(METRIC, 16, region="us-central1")
     cloud.world.faults.clear()
     cloud.clock.advance(3600)
-    first, second = submit(make(), code), submit(backend, code)
+    first, second = submit(make(), code, cloud), submit(backend, code, cloud)
     assert first.uri == second.uri
     assert len(vertex.jobs) == 1
 
 
 def test_an_image_that_cannot_be_pulled_says_who_pulls(make, cloud, vertex, code):
     vertex.settings = replace(vertex.settings, error_delay_s=1.0)
-    job = submit(make(), code)
+    job = submit(make(), code, cloud)
     (theirs,) = vertex.jobs.values()
     vertex.put(theirs, type(theirs.life.state).FAILED, theirs.life.endings.image_denied("projects/p/r"))
     cloud.clock.advance(100)
@@ -155,7 +156,7 @@ def test_an_image_that_cannot_be_pulled_says_who_pulls(make, cloud, vertex, code
 def test_a_connection_that_breaks_anywhere_makes_one_job(make, cloud, vertex, code, step, fault):
     vertex.set_fate(Fate(run_s=60.0))
     cloud.fail(step, fault, times=2)
-    job = submit(make(), code)
+    job = submit(make(), code, cloud)
     assert len(vertex.jobs) == 1
     cloud.clock.advance(1000)
     assert job.refresh().state.value == "succeeded"
