@@ -89,7 +89,14 @@ class Answer:
     retry_after_s: float | None = None
     raw: Any = attrs.field(default=None, repr=False)
 
+    @property
+    def quoted(self) -> Answer:
+        """The same with the codes that another service writes into its own words: ``[GCE_STOCKOUT]``."""
+        told = _QUOTED.findall(" ".join((*self.codes, self.message)))
+        return attrs.evolve(self, codes=self.codes.union(told))
 
+
+_QUOTED = re.compile(r"\b(?:CODE_)?(?:GCE_)?([A-Z]{2,}(?:_[A-Z]+)+|[A-Z]{4,})\b")
 _ADDRESSES = (
     (re.compile(r"/compute/"), Surface.COMPUTE),
     (re.compile(r"/storage/v1/"), Surface.STORAGE),

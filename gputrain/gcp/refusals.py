@@ -21,7 +21,7 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.gcp.answer import Answer, QuotaFact
-from gputrain.gcp.kinds import KINDS, Kind
+from gputrain.gcp.kinds import KINDS, Evidence, Kind, Mark
 
 _MARKS = sorted(((mark, kind) for kind in KINDS for mark in kind.marks), key=lambda pair: pair[0].evidence)
 """Codes before reasons, reasons before quotas, these before texts, the status last; then as in the table."""
@@ -43,7 +43,16 @@ _REMEDIES = {
 
 def kind_of(answer: Answer) -> Kind | None:
     """The row of the table that knows an answer; None for one that nobody foresaw."""
-    return next((kind for mark, kind in _MARKS if mark.meets(answer)), None)
+    mark, kind = _best(answer)
+    if mark is None or mark.evidence is Evidence.STATUS:  # a code that is quoted says more than a status
+        said, told = _best(answer.quoted)
+        if said is not None and told is not None and not told.error.retryable:  # words alone repeat no write
+            return told
+    return kind
+
+
+def _best(answer: Answer) -> tuple[Mark, Kind] | tuple[None, None]:
+    return next(((mark, kind) for mark, kind in _MARKS if mark.meets(answer)), (None, None))
 
 
 def to_error(

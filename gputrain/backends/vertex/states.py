@@ -10,6 +10,9 @@ import attrs
 
 from gputrain import causes
 from gputrain.causes import Blame, Cause
+from gputrain.errors import CapacityError, QuotaExceededError
+from gputrain.gcp.answer import Answer, Surface
+from gputrain.gcp.refusals import kind_of
 from gputrain.lifecycle import Failure, State
 
 STATES: Mapping[str, State | None] = {
@@ -141,40 +144,41 @@ TABLE: tuple[Symptom, ...] = (
     Symptom(causes.COMMAND, re.compile(rf"{_EXITED} (?P<code>127)\b")),
     Symptom(causes.CRASHED, re.compile(rf"{_EXITED} (?P<code>13[2456]|139)\b")),
     Symptom(causes.EXIT, re.compile(rf"{_EXITED} (?P<code>\d+)")),
-    Symptom(causes.STOCKOUT_REGION, re.compile(r"^Resources are insufficient in region|\bSTOCKOUT\b")),
-    Symptom(causes.QUOTA_REGION, re.compile(r"^The following quota metrics exceed quota limits")),
     Symptom(causes.INTERNAL, re.compile(r"^Internal error occurred")),
 )
 """Rows are tried from the top. Source: Vertex AI troubleshooting page and public threads, read 2026-11-20."""
 
+REFUSALS = ((CapacityError, causes.STOCKOUT_REGION), (QuotaExceededError, causes.QUOTA_REGION))
+"""What is told after the job was made, in the words of a refusal."""
 
-def find_symptom(error: str) -> tuple[Symptom | None, re.Match[str] | None]:
-    """The row that knows these words."""
+
+def find_symptom(error: str) -> tuple[Cause | None, Mapping[str, str | None]]:
+    """The cause that these words tell, and the facts in them."""
     for row in TABLE:
         found = row.words.search(error)
         if found:
-            return row, found
-    return None, None
+            return row.cause, found.groupdict()
+    kind = kind_of(Answer(surface=Surface.VERTEX, message=error))
+    return next((cause for cls, cause in REFUSALS if kind and issubclass(kind.error, cls)), None), {}
 
 
 def is_capacity(error: str) -> bool:
     """True where the job ended because there were no machines: another region may have some."""
-    row, _ = find_symptom(error)
-    return row is not None and row.cause.fault is Blame.CAPACITY
+    cause, _ = find_symptom(error)
+    return cause is not None and cause.fault is Blame.CAPACITY
 
 
 def failure_of(error: str) -> Failure:
     """The failure as Vertex AI tells it; the rank's own document says more, where there is one."""
-    row, found = find_symptom(error)
-    if row is None or found is None:
+    cause, groups = find_symptom(error)
+    if cause is None:
         return Failure(kind=causes.UNKNOWN.kind, message=error or "Vertex AI gave no reason", exit_code=None)
-    groups = found.groupdict()
     pool, index, status = groups.get("pool"), groups.get("index"), groups.get("code")
     node_rank = None if pool is None else int(index or 0) + (1 if pool == "1" else 0)
     head = re.split(r"\s*To find out more", error)[0]
     return Failure(
-        kind=row.cause.kind,
+        kind=cause.kind,
         message=head,
         node_rank=node_rank if pool in (None, "0", "1") else None,
-        exit_code=int(status) if status else (137 if row.cause is causes.OUT_OF_MEMORY else None),
+        exit_code=int(status) if status else (137 if cause is causes.OUT_OF_MEMORY else None),
     )

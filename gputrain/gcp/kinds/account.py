@@ -4,11 +4,25 @@
 
 from __future__ import annotations
 
-from gputrain.errors import ApiDisabledError, AuthError, OrgPolicyError, PermissionDeniedError, Scope
+from gputrain.errors import (
+    AccessError,
+    ApiDisabledError,
+    AuthError,
+    OrgPolicyError,
+    PermissionDeniedError,
+    Scope,
+)
 from gputrain.gcp.answer import Surface
 from gputrain.gcp.kinds.kind import Kind, Mark
 
+_IN = r".{0,400}?\b"
+"""Services quote each other: the sentence may begin anywhere."""
+_BILLING = (
+    r"(?:has billing disabled|has not configured billing|[Bb]illing must be enabled|requires billing to be enabled"
+    r"|billing account for the owning project is disabled|with an? (?:absent|closed|disabled) billing account)"
+)
 _CONSTRAINT = r"Constraint (?P<constraint>constraints/%s) violated\b"
+_AT = r".{0,80}\bviolates constraint '?(?P<constraint>constraints/gcp\.resourceLocations)\b"
 _PLUGIN = r"Getting metadata from plugin failed with error: .{0,400}"
 _NO_ACCOUNT = r"TransportError: .{0,20}Failed to retrieve \S{1,300} from the Google Compute Engine metadata service\. Status: 404"
 _LOGIN = "run `gcloud auth application-default login`, or pass credentials="
@@ -80,6 +94,27 @@ KINDS = (
         fix="gcloud services enable {api} --project {project}; then wait a few minutes",
     ),
     Kind(
+        name="billing_off",
+        title="the project has no billing account that pays",
+        error=AccessError,
+        marks=(
+            Mark(codes="accountDisabled billingNotEnabled"),
+            Mark(reasons="BILLING_DISABLED UREQ_PROJECT_BILLING_NOT_FOUND"),
+            Mark(message=_IN + _BILLING),
+        ),
+        fix="gcloud billing projects link {project} --billing-account ACCOUNT",
+    ),
+    Kind(
+        name="perimeter",
+        title="a perimeter of VPC Service Controls forbids it",
+        error=OrgPolicyError,
+        marks=(
+            Mark(reasons="SECURITY_POLICY_VIOLATED"),
+            Mark(message=_IN + r"prohibited by organization's policy\b"),
+        ),
+        fix="call from inside the perimeter, or give the organization's administrator the identifier in the answer",
+    ),
+    Kind(
         name="act_as",
         title="you may not act as the service account",
         error=PermissionDeniedError,
@@ -133,7 +168,7 @@ KINDS = (
         error=OrgPolicyError,
         scope=Scope.REGION,
         try_elsewhere=True,
-        marks=(Mark(message=_CONSTRAINT % r"gcp\.resourceLocations"),),
+        marks=(Mark(message=_CONSTRAINT % r"gcp\.resourceLocations"), Mark(message=_AT)),
         fix="allow a region that the policy {constraint} names",
     ),
     Kind(
@@ -154,8 +189,10 @@ KINDS = (
         error=PermissionDeniedError,
         marks=(
             Mark(reasons="IAM_PERMISSION_DENIED"),
-            Mark(message=r"Permission '(?P<permission>[\w.]+)' denied\b"),
+            Mark(message=_IN + r"Permission ['\"](?P<permission>[\w.]+)['\"] denied\b"),
             Mark(message=r"Required '(?P<permission>[\w.]+)' permission\b"),
+            Mark(message=_IN + r"Permission (?P<permission>\w+\.\w+\.\w+) is required to perform"),
+            Mark(message=_IN + r"[Pp]ermission denied to enable service\b"),
             Mark(
                 message=r"\S{1,200} does not have (?P<permission>[\w.]+) access to the Google Cloud Storage\b"
             ),

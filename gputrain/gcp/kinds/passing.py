@@ -9,6 +9,7 @@ from gputrain.gcp.answer import Surface
 from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.kinds.kind import Kind, Mark, words
 
+_CALLS = frozenset(Surface) - {Surface.OPERATION, Surface.AUTH}
 _CROWDED = "CONCURRENT_OPERATIONS_QUOTA_EXCEEDED"
 
 KINDS = (
@@ -27,10 +28,7 @@ KINDS = (
         marks=(
             Mark(codes="rateLimitExceeded userRateLimitExceeded"),
             Mark(reasons="RATE_LIMIT_EXCEEDED"),
-            Mark(
-                message=r"Quota exceeded for quota metric '(?P<metric>[^']{1,200})' and limit '[^']* per minute"
-            ),
-            Mark(message=r"Quota exceeded for quota metric '(?P<metric>[^']{1,200})'"),
+            Mark(message=r"Quota exceeded for quota (?:metric|group) '(?P<metric>[^']{1,200})'"),
             Mark(
                 message=r"Quota exceeded for (?P<metric>aiplatform\.googleapis\.com/\S{0,200}request\S{0,100})"
             ),
@@ -65,7 +63,9 @@ KINDS = (
         name="reservation_not_ready",
         title="the reservation is not ready yet",
         error=TransientError,
-        marks=(Mark(message=r"Cannot insert instance to a reservation with status: \w+"),),
+        marks=(
+            Mark(message=r"Cannot insert instance to a reservation with status: (?:CREATING|UPDATING)\b"),
+        ),
         fix="wait until `gcloud compute reservations describe NAME --zone ZONE` says READY; then submit again",
     ),
     Kind(
@@ -88,9 +88,10 @@ KINDS = (
         error=UnclearError,
         marks=(
             Mark(surfaces=frozenset({Surface.TRANSPORT})),
+            Mark(surfaces=_CALLS, statuses=frozenset({0}), message=r"\A\Z"),
             Mark(
-                surfaces=frozenset(Surface) - {Surface.OPERATION, Surface.AUTH},
-                statuses=frozenset({0, 408, 499, 500, 502, 503, 504})
+                surfaces=_CALLS,
+                statuses=frozenset({408, 499, 500, 502, 503, 504})
                 | words(
                     "INTERNAL UNAVAILABLE DEADLINE_EXCEEDED ABORTED CANCELLED backendError internalError"
                 ),

@@ -13,6 +13,12 @@ _ELSEWHERE = "allow more regions, GPUs or provisioning models, or try again late
 _LISTED = r"(?:List of found errors:.{0,400}?Message: )?"
 _IN = r".{0,400}?"
 """Another service quotes Compute Engine in the middle of a sentence."""
+_LACK = (
+    r"(?:not have (?:enough|sufficient) (?:resources|capacity) available|not enough resources available"
+    r"|not currently have sufficient capacity|currently unavailable in the (?P<zone>[\w-]+) zone"
+    r"|[Nn]o available zone found|could not provision queued instances)"
+)
+"""Whatever the service: something is lacking, and it is room."""
 _POOL = r"The zone 'projects/[^']{1,100}/zones/(?P<zone>[\w-]+)' does not have enough resources available"
 
 KINDS = (
@@ -69,7 +75,8 @@ KINDS = (
         title="the reservation is used up",
         error=CapacityError,
         marks=(
-            Mark(message=r"Specified reservation '[^']*' does not have available resources"),
+            Mark(codes="RESERVATION_CAPACITY_EXCEEDED"),
+            Mark(message=r"Specified reservation \S{1,300} does not have available resources"),
             Mark(message=r"No available resources in specified reservations"),
             Mark(message=r"All automatic reservations\b.{0,300} fully consumed"),
         ),
@@ -99,7 +106,8 @@ KINDS = (
             ),
             Mark(reasons="resource_availability stockout"),
             Mark(message=_POOL),
-            Mark(message=_IN + r"\b(?:ZONE_)?RESOURCE_POOL_EXHAUSTED(?:_WITH_DETAILS)?\b"),
+            Mark(codes="LIMIT_EXCEEDED", message=_IN + r"\bcould not provision queued instances"),
+            Mark(message=_IN + r"\b" + _LACK),
         ),
         fix=_ELSEWHERE,
     ),
@@ -118,6 +126,10 @@ KINDS = (
             Mark(surfaces=_OPERATION, codes="INTERNAL_ERROR"),
             Mark(
                 surfaces=_OPERATION, message=r"Internal error\. Please try again or contact Google Support\b"
+            ),
+            Mark(
+                surfaces=frozenset({Surface.VERTEX}),
+                message=r"Internal error occurred for the current attempt",
             ),
         ),
         fix="try again later, or allow another zone: nothing is left of the try",

@@ -7,7 +7,11 @@ from gputrain.gcp.kinds.kind import Kind, Mark
 
 _CODES = "QUOTA_EXCEEDED quotaExceeded"
 _SHORT = r"Quota '(?P<metric>[\w-]+)' exceeded\.\s+Limit: (?P<limit>\d{1,12}(?:\.\d{1,6})?)"
-_INSUFFICIENT = r'Insufficient (?:\w+ )?quota to satisfy request: resource "(?P<metric>\w+)"'
+_INSUFFICIENT = (
+    r'Insufficient (?:\w+ )?quota to satisfy (?:the )?request(?:[\w:, ]{0,20}resource:? "(?P<metric>\w+)")?'
+)
+_SAID = r".{0,400}?\b[Qq]uota (?:failure for\b|(?:is |was )?exceeded\b(?! for\b))"
+"""No call a minute, which would pass, but a share of machines: of one service's words or another's."""
 _GLOBAL = _SHORT + r" globally\b"
 _REGIONAL = _SHORT + r"(?: in region (?P<region>[\w-]+\w))?"
 _VERTEX = r"The following quota(?:s are exceeded| metrics exceed quota limits): (?P<metrics>[^\n\"]+)"
@@ -57,6 +61,7 @@ KINDS = (
             Mark(message=_VERTEX),
             Mark(message=_REGIONAL),
             Mark(message=_INSUFFICIENT),
+            Mark(message=_SAID),
         ),
         fix=f"ask for more of {{metric}} at {_MORE}, or allow another GPU, region or provisioning_model",
     ),

@@ -12,9 +12,12 @@ from gputrain.gcp.kinds.kind import Kind, Mark, words
 _LISTED = r"(?:List of found errors:.{0,400}?Message: )?"
 """Vertex AI numbers the faults of single fields."""
 _RESERVATION = (
-    r"(?:Specified reservation '[^']*' does not exist|The reservation must exist in the same project"
-    r"|There is no automatic reservation matching)"
+    r".{0,400}?\b(?:Specified reservations? .{1,200}?(?:do(?:es)? not exist|can not be targeted)"
+    r"|reservation must exist in the same project|no automatic reservation matching"
+    r"|[Cc]ould not find the given reservation|Incompatible AggregateReservation|ReservationAffinity of\b"
+    r"|[Tt]o consume reservation\b|to a reservation with status: (?!CREATING|UPDATING))"
 )
+"""It is not there, is another's, or is of another kind than the machine: Google's words for all three."""
 
 KINDS = (
     Kind(
@@ -67,9 +70,11 @@ KINDS = (
         marks=(
             Mark(
                 codes="RESOURCE_NOT_FOUND",
-                message=r"The resource 'projects/[^']{1,200}/images/[^']{1,200}' was not found",
+                message=r"The resource 'projects/[^']{1,200}/image(?:s|FamilyViews)/[^']{1,200}' was not found",
             ),
-            Mark(message=r"The resource 'projects/[^']{1,200}/images/[^']{1,200}' was not found"),
+            Mark(
+                message=r"The resource 'projects/[^']{1,200}/image(?:s|FamilyViews)/[^']{1,200}' was not found"
+            ),
         ),
         fix="name an image or family that `gcloud compute images list` shows, or leave image_family out",
     ),
@@ -103,7 +108,11 @@ KINDS = (
         name="reservation_unusable",
         title="the reservation cannot be used",
         error=RequestError,
-        marks=(Mark(message=_RESERVATION),),
+        marks=(
+            Mark(codes="UNSUPPORTED_OPERATION CONDITION_NOT_MET", message=_RESERVATION),
+            Mark(codes="INVALID_RESERVATION RESERVATION_NOT_FOUND RESERVATION_INCOMPATIBLE"),
+            Mark(message=_RESERVATION),
+        ),
         fix="gcloud compute reservations list --project {project}; then name one of this project, zone and machine type",
     ),
     Kind(
@@ -112,7 +121,7 @@ KINDS = (
         error=RequestError,
         marks=(
             Mark(
-                message=r"The Cloud Storage bucket of \S{1,300} is in location (?P<location>[\w-]+)\. It must be in the same"
+                message=r"The Cloud Storage bucket of \S{1,300} is in location `?(?P<location>[\w-]+)`?\. It must be in the same"
             ),
         ),
         fix="name a bucket in the job's region: gcloud storage buckets create gs://NAME --location REGION",
@@ -165,7 +174,7 @@ KINDS = (
                     {400, 405, 411, 413, "INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"}
                 ),
             ),
-            Mark(statuses=words("CONDITION_NOT_MET invalid badRequest required")),
+            Mark(statuses=words("CONDITION_NOT_MET LIMIT_EXCEEDED invalid badRequest required")),
         ),
         fix="change what the answer names",
     ),

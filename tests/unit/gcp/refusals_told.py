@@ -80,6 +80,29 @@ TOLD = {
             "123456789012 then retry.",
         ),
     ),
+    "billing_off": Told(
+        advice="A project that pays nothing runs nothing, whatever its quotas say. `gcloud billing accounts list` shows"
+        " the accounts that you may link; it takes a few minutes until every service knows.",
+        example=Answer(
+            surface=Surface.COMPUTE,
+            status=403,
+            canonical="PERMISSION_DENIED",
+            codes=words("forbidden"),
+            reasons=words("BILLING_DISABLED"),
+            message="This API method requires billing to be enabled. Please enable billing on project #123456789012.",
+        ),
+    ),
+    "perimeter": Told(
+        advice="The account may have every role: what counts is where the call comes from and whose project it names."
+        " The identifier in the answer leads the administrator to the rule, and for a few days only.",
+        example=Answer(
+            surface=Surface.COMPUTE,
+            status=403,
+            canonical="PERMISSION_DENIED",
+            reasons=words("SECURITY_POLICY_VIOLATED"),
+            message="Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: eYhDkfYCu-dOC",
+        ),
+    ),
     "act_as": Told(
         advice="Whoever starts a machine as a service account needs this on the account itself, also where the account is"
         " one's own. Google does not tell whether the account exists: look with `gcloud iam service-accounts list`.",

@@ -1,8 +1,8 @@
 """Refusals that people met and wrote down in public: read rightly, and none taken for one that passes there.
 
-``refusals_met.tsv`` holds them with their sources. The rows called ``judge`` were looked for once the rules
-had been written by the others: 7 of these 10 were read rightly at first sight, on 2026-11-22. What the other
-three taught is the shape of a sentence that somebody quotes behind words of his own.
+``refusals_met.tsv`` holds them with their sources. Which rows are called ``judge`` was drawn by a hash
+before anybody looked at what became of them, and the rules were written by the others; of the 35 that were
+drawn last, on 2026-11-22, the rules of the day before read 25 rightly and today's 34 at first sight.
 """
 
 import csv
@@ -12,6 +12,7 @@ import pytest
 
 from gputrain.errors import TransientError
 from gputrain.gcp.answer import Answer, Surface
+from gputrain.gcp.kinds import KINDS
 from gputrain.gcp.kinds.kind import words
 from gputrain.gcp.refusals import kind_of, to_error
 
@@ -23,6 +24,7 @@ MET = [
     if not row[0].startswith("#")
 ]
 TARGET = 0.95
+PASSING = {kind.name for kind in KINDS if kind.error.retryable}
 
 
 def answer_of(one):
@@ -52,5 +54,5 @@ def test_nearly_all_of_them_are_read_rightly(half, capsys):
 @pytest.mark.parametrize("one", MET, ids=lambda one: f"{one['kind']}-{one['source'][-5:]}")
 def test_none_is_repeated_as_if_it_would_pass_there(one):
     error = to_error(answer_of(one), "make the VMs")
-    assert not isinstance(error, TransientError)
+    assert not isinstance(error, TransientError) or one["kind"] in PASSING
     assert one["source"].startswith("https://")
