@@ -36,6 +36,8 @@ from gputrain_emulator.vertex.states import Fate
 
 POINTS = 1000
 KILLS = 100
+STARTS_S = 2.0
+"""About as long as a driver takes to its first submit."""
 WATCHED_S = 20.0
 SMALL = 16
 ROUNDS = 3
@@ -134,19 +136,25 @@ def cloudy() -> Iterator[Measure]:
 
 
 def kills(count: int = KILLS, seed: int = 0) -> Iterator[Measure]:
-    """A driver killed at random instants and run again: each point's job is made once."""
-    chance = random.Random(seed)
+    """A driver killed and run again: each point's job is made once.
+
+    The kills are spread over the jobs at random, each at any moment of the road of the next one; where two
+    fall together, the later driver dies while it starts, or looks for what came of the points in doubt.
+    """
+    chance, there, began = random.Random(seed), [], time.monotonic()
     with emulated() as (cloud, script):
-        for _ in range(count):
+        for when in sorted(chance.uniform(0, POINTS) for _ in range(count)):
             driver = started(cloud, script, 0.0)
-            time.sleep(chance.uniform(0.5, 5.0))
+            until = time.monotonic() + chance.uniform(0, STARTS_S)
+            while len(names_of(cloud)) < when or time.monotonic() < until:
+                time.sleep(chance.uniform(0, 0.02))
             driver.send_signal(signal.SIGKILL)
             driver.wait()
-        half = sum(names_of(cloud).values())
+            there.append(len(names_of(cloud)))
         driver = started(cloud, script, 0.0)
         driver.wait()
-        made = names_of(cloud)
-        note = f"{half} jobs were made when the last was killed"
+        made, took_s = names_of(cloud), time.monotonic() - began
+        note = f"in {took_s:.0f} s; jobs at each tenth kill: {', '.join(map(str, there[9::10]))}"
         what = f"points without a job after {count} kills"
         yield Measure(what=what, value=POINTS - len(made), target=0, unit="", note=note)
         twice = sum(made.values()) - len(made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -24,6 +25,9 @@ FULL = (CapacityError, NoPlacementError, QuotaExceededError, TransientError)
 """What says that there is no room now: while other points run, a point waits for one of them to end."""
 AGAIN_S = 30.0
 """How long a point that found no room waits at the most, when nothing has ended meanwhile."""
+DOUBT_S, APART_S = 5.0, 1.0
+"""How often it is looked for what came of a point that another process asked for, which may have died; and
+seconds between two such looks, however many points there are."""
 
 Submit = Callable[[int, threading.Event], Job]
 """Submits the point of that number."""
@@ -33,7 +37,8 @@ class Driver:
     """One experiment's points on their way to jobs.
 
     Args:
-        submit: makes the job of a point, or finds it: exactly once, whoever else does.
+        submit: makes the job of a point, or finds it: exactly once, whoever else does. StoppedError with a
+            uri: another process has asked for it, and nobody knows yet what came of that.
         pending: the numbers of the points to submit, in their order.
         there: jobs that are listed already, by the number of their point; of one that is pending too, nobody
             knows whether its submit was finished.
@@ -57,6 +62,8 @@ class Driver:
         self._ended = ended
         self._changed = threading.Condition()
         self._pending = deque(pending)
+        self._doubtful: deque[tuple[float, int]] = deque()
+        """Points in doubt, each with when it is looked at again."""
         self._living: dict[int, Future[Result]] = {}
         for number, job in there.items():
             if number not in pending:
@@ -66,7 +73,7 @@ class Driver:
 
     def _start(self) -> None:
         with self._changed:
-            if self._pending and self._thread is None:
+            if self._has_more and self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="gputrain submits points", daemon=True)
                 self._thread.start()
 
@@ -83,7 +90,11 @@ class Driver:
     @property
     def pending(self) -> Sequence[int]:
         """Points that nobody has submitted yet."""
-        return tuple(self._pending)
+        return (*(number for _, number in self._doubtful), *self._pending)
+
+    @property
+    def _has_more(self) -> bool:
+        return bool(self._pending or self._doubtful)
 
     def close(self) -> None:
         """Submit nothing more, and stop watching; the jobs go on."""
@@ -104,7 +115,7 @@ class Driver:
         """Give up the points that are not submitted."""
         self.stop.set()
         with self._changed:
-            left, self._pending = list(self._pending), deque()
+            left, self._pending, self._doubtful = self.pending, deque(), deque()
             self._changed.notify_all()
         for number in left:
             self._fail(number, why)
@@ -112,16 +123,19 @@ class Driver:
     def _run(self) -> None:
         while not self.stop.is_set():
             with self._changed:
-                while self._pending and len(self._living) >= self._most and not self.stop.is_set():
-                    self._changed.wait()
-                if not self._pending or self.stop.is_set():
+                while (pause_s := self._pause_s()) != 0:
+                    self._changed.wait(pause_s)
+                if not self._has_more or self.stop.is_set():
                     self._thread = None
                     return
-                number = self._pending.popleft()
+                number = self._next()
             try:
                 job = self._submit(number, self.stop)
             except StoppedError as error:
-                self._fail(number, error)
+                if error.uri and not self.stop.is_set():  # the others need not wait for whoever asked
+                    self._put_off(number)
+                else:
+                    self._fail(number, error)
             except FULL as error:
                 self._wait_for_room(number, error)
             except GputrainError as error:  # this point's own; the others go on
@@ -131,6 +145,24 @@ class Driver:
             else:
                 self.jobs[number] = job
                 self._watch(number, job)
+
+    def _pause_s(self) -> float | None:
+        """Seconds until there is something to do; None: until something changes."""
+        if self.stop.is_set() or not self._has_more:
+            return 0
+        if len(self._living) >= self._most:
+            return None
+        return 0 if self._pending else max(0.0, self._doubtful[0][0] - time.monotonic())
+
+    def _next(self) -> int:
+        if self._doubtful and self._doubtful[0][0] <= time.monotonic():
+            return self._doubtful.popleft()[1]
+        return self._pending.popleft()
+
+    def _put_off(self, number: int) -> None:
+        with self._changed:
+            last = self._doubtful[-1][0] if self._doubtful else 0.0
+            self._doubtful.append((max(time.monotonic() + DOUBT_S, last + APART_S), number))
 
     def _wait_for_room(self, number: int, error: GputrainError) -> None:
         with self._changed:

@@ -63,6 +63,8 @@ class Surroundings:
     """A clock that nobody sets, in seconds."""
     rest: Callable[[float], None] | None = None
     """How to wait while nothing is being made; as ``sleep`` unless somebody may want to stop it."""
+    waits_for_others: bool = True
+    """Whether a job that another process may be asking for is waited for; else StoppedError names it."""
 
     def steady(self) -> Surroundings:
         """The same, with a date that nobody sets back: whoever waits by it would wait on."""

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from gputrain.experiments import Experiment
-from gputrain.experiments.begin import Plans, begun, resumed
-from gputrain.spec.entry import Entry, make_spec
+from gputrain.experiments.begin import Planned, Plans, begun, resumed
+from gputrain.job import Job
+from gputrain.job.watcher import StopEvent
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.spec.typed import PointFields
+from gputrain.trainer.found import Roll
 from gputrain.trainer.road import Road
 
 if TYPE_CHECKING:
@@ -20,6 +26,17 @@ class Maps(Plans):
 
     def __init__(self, road: Road) -> None:
         self._road = road
+        self._rolls: list[Roll] = []
+
+    def _asked(
+        self, spec: TrainingSpec, key: str | None, stop: StopEvent | None, *, waits: bool = True
+    ) -> Job:
+        job_id = make_job_id(spec, key)
+        plan = self._road.plan(spec)
+        job = self._road.submit(plan, job_id, is_new=key is None, stop=stop, waits=waits)
+        for roll in self._rolls:
+            roll.add(job)
+        return job
 
     def map(
         self,
@@ -53,7 +70,7 @@ class Maps(Plans):
             NoFitError: nothing on offer has that shape.
         """
         return begun(
-            self, self._road.home, make_spec(entry, fields), over,
+            _Points(self), self._road.home, make_spec(entry, fields), over,
             name=name, arguments=arguments, max_parallel=max_parallel, max_cost=max_cost,
         )  # fmt: skip
 
@@ -63,4 +80,22 @@ class Maps(Plans):
         Raises:
             JobLostError: this trainer knows of none.
         """
-        return resumed(self, self._road.home, name)
+        return resumed(_Points(self), self._road.home, name)
+
+
+@attrs.frozen
+class _Points:
+    """A trainer whose submits do not wait for a point that another process may be asking for."""
+
+    trainer: Maps
+
+    def plan(self, entry: TrainingSpec) -> Planned:
+        return self.trainer.plan(entry)
+
+    def submit(
+        self, entry: TrainingSpec, *, idempotency_key: str | None = None, stop: StopEvent | None = None
+    ) -> Job:
+        return self.trainer._asked(entry, idempotency_key, stop, waits=False)
+
+    def jobs(self, *, name: str = "") -> Iterable[Job]:
+        return self.trainer.jobs(name=name)

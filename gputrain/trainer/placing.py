@@ -111,6 +111,9 @@ class Placing:
             # Its age by its own clock alone: who is alive keeps it young, and ours may run ahead of it.
             if record.age_s >= asked.turn_s and self._goes_on(record, asked):
                 return None
+            if not self._around.waits_for_others:
+                what = f"somebody is asking for {self._job_id}, or has ended before there was an answer"
+                raise StoppedError(what, uri=asked.name_of(record).uri)
             self._around.wait(LOOK_EVERY_S)
 
     def _goes_on(self, record: Record, asked: Recorder) -> bool:

@@ -104,22 +104,26 @@ class Road:
             backend.send(bundle)
         return backend.to_gcloud(request)
 
-    def submit(self, plan: Plan, job_id: str, *, is_new: bool, stop: StopEvent | None = None) -> Job:
+    def submit(
+        self, plan: Plan, job_id: str, *, is_new: bool, stop: StopEvent | None = None, waits: bool = True
+    ) -> Job:
         """The job of that id, found or made at the first place that takes it.
 
         Args:
             is_new: the id was drawn just now, so that nobody else can know it.
-            stop: ends the waiting for room.
+            stop: ends the waiting for room, and for another process.
+            waits: whether another process that may be asking for it is waited for.
         """
         with span("gputrain.submit", {"gputrain.job.id": job_id}):
-            return self._submit(plan, job_id, is_new=is_new, stop=stop)
+            return self._submit(plan, job_id, is_new, stop, waits)
 
-    def _submit(self, plan: Plan, job_id: str, *, is_new: bool, stop: StopEvent | None) -> Job:
+    def _submit(self, plan: Plan, job_id: str, is_new: bool, stop: StopEvent | None, waits: bool) -> Job:
         plan.check_fits()
         if plan.is_stale(self.now()):
             plan = attrs.evolve(plan, candidates=self._read_anew(plan.candidates), made_at=self.now())
         plan = images.with_image(self._backends, plan)
-        around = self._around if stop is None else attrs.evolve(self._around, rest=pausing(stop))
+        rest = None if stop is None else pausing(stop)
+        around = attrs.evolve(self._around, rest=rest, waits_for_others=waits)
         placing = Placing(around, plan, job_id)
         placed = placing.submit(is_new=is_new)
         return Job(

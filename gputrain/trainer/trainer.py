@@ -62,7 +62,6 @@ class Trainer(Maps):
 
             backends = registry.find("local")()
         self._backends = chosen(backends)
-        self._rolls: list[Roll] = []
         super().__init__(Road(self._backends, now, sleep))
 
     def __repr__(self) -> str:
@@ -172,7 +171,7 @@ class Trainer(Maps):
             entry: as for `plan`.
             idempotency_key: any text; submitting twice with the same key gives the same job. It counts
                 within the ``name``, where one is given.
-            stop: a `threading.Event` that ends the waiting for room.
+            stop: a `threading.Event` that ends the waiting for room, and for another process with this key.
             on_change: told of each change of the job from now on, as by `Job.watch`.
             **fields: fields of `TrainingSpec`.
 
@@ -185,11 +184,7 @@ class Trainer(Maps):
             QuotaExceededError: every quota is too small, and nothing was tried; or as below.
             AccessError, RequestError, TransientError: as the only place that was tried answers.
         """
-        spec = spec_asked(entry, fields)
-        job_id = make_job_id(spec, idempotency_key)
-        job = self._road.submit(self._road.plan(spec), job_id, is_new=idempotency_key is None, stop=stop)
-        for roll in self._rolls:
-            roll.add(job)
+        job = self._asked(spec_asked(entry, fields), idempotency_key, stop)
         if on_change is not None:
             job.watch(on_change)
         return job

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import time
 from datetime import datetime, timezone
 
 import pytest
 
+import gputrain
 from gputrain.errors import PermissionDeniedError
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State
@@ -136,3 +138,45 @@ def test_a_cancel_that_may_not_be_written_down_ends_the_job_and_says_so(submit, 
         backend.cancel(job.ref)
     cloud.clock.advance(60)
     assert job.refresh().state is State.CANCELLED
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_points_go_on_past_one_whose_driver_was_killed_and_come_back_to_it(make, cloud, code, vertex):
+    """Nobody knows for minutes whether there is a job; the others have theirs meanwhile."""
+
+    def mapped(points, sleep):
+        trainer = Trainer(
+            make(sleep=sleep),
+            sleep=sleep,
+            now=lambda: datetime.fromtimestamp(cloud.clock.now(), timezone.utc),
+        )
+        return trainer.map(
+            "train.py",
+            points,
+            name="scan",
+            source_dir=code,
+            gpu="L4:2",
+            max_parallel=9,
+            arguments=lambda _: (),
+        )
+
+    def die(_seconds):
+        raise SystemExit  # ends the thread that submits
+
+    cloud.fail(CREATE, faults.DropBeforeCommit())
+    killed = mapped([{"n": 0}], die)
+    killed._driver.join()
+    assert vertex.jobs == {}
+    scan = mapped(gputrain.grid(n=range(4)), cloud.clock.advance)
+    until(lambda: len(scan.jobs) == 3)
+    assert scan.rows[0] == ({"n": 0}, None)
+    assert scan.errors == ()
+    cloud.clock.advance(TURN_S + 1)
+    until(lambda: len(scan.jobs) == 4)
+    assert len(vertex.jobs) == 4
+    scan.cancel()
+
+
+def until(is_so):
+    while not is_so():  # the test's own time limit ends it
+        time.sleep(0.05)
