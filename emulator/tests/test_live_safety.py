@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,6 +146,25 @@ def test_without_walls_nothing_runs_unless_it_was_asked_for(monkeypatch: pytest.
             told = post(cloud, "/v2/entries:list", body, Authorization=f"Bearer {token}").text
             assert ("it ran" in told) is allowed
             assert ("nothing would confine it here" in told) is not allowed
+
+
+def test_what_a_replica_without_walls_makes_in_its_temporary_folder_goes_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replica, "why_no_walls", lambda: "the kernel refuses namespaces")
+    made = [sys.executable, "-c", "import tempfile; print('made', tempfile.mkdtemp(), flush=True)"]
+    pool = {**POOL, "containerSpec": {**POOL["containerSpec"], "command": made}}
+    with gputrain_emulator.start(live=True, allow_unconfined=True) as cloud:
+        cloud.world.part(Vertex).settings = Settings(provision_s=0.02, start_s=0.02)
+        token = cloud.world.callers.issue(cloud.owner)
+        job = {"displayName": "job", "jobSpec": {"workerPoolSpecs": [pool]}}
+        post(cloud, JOBS, job, Authorization=f"Bearer {token}")
+        (made_job,) = cloud.world.part(Vertex).jobs.values()
+        assert until(cloud, lambda: made_job.life.ended is not None)
+        body = {"resourceNames": [f"projects/{cloud.project}"]}
+        told = post(cloud, "/v2/entries:list", body, Authorization=f"Bearer {token}").text
+    (folder,) = re.findall(r'"made (/[^"]+)"', told)
+    assert not os.path.exists(folder)
 
 
 def test_the_command_prints_the_token_and_the_address_that_holds_it() -> None:

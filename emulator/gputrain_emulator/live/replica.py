@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from gputrain_emulator.folders import remove
+from gputrain_emulator.folders import OwnFolder, remove
 from gputrain_emulator.live import standins
 from gputrain_emulator.live.engine import Engine, long_values
 from gputrain_emulator.live.gcs_folder import GcsFolder
@@ -101,6 +101,7 @@ class LiveReplica:
         self._write = write
         self._ended = ended
         self._gone = gone
+        self._temporary = OwnFolder()  # not below the other: names of sockets may have 107 characters
         self._guest: Guest | None = None
         self._is_cut = False
         self._thread = threading.Thread(target=self._live, name=f"replica {task}", daemon=True)
@@ -134,6 +135,7 @@ class LiveReplica:
         except (GuestError, OSError) as error:
             self._note(f"the replica cannot be kept going here: {error}")
         remove(self._folder)
+        self._temporary.close()
         self.is_gone = True
         if not self.told_to_end:
             self._ended(status)
@@ -192,12 +194,13 @@ class LiveReplica:
         first = standins.INSIDE if walls else str(self._folder / "standins")
         disk = self._folder / "disk"
         disk.mkdir(exist_ok=True)
+        own = {"HOME": "/root"} if walls else {"HOME": str(disk), "TMPDIR": str(self._temporary.path)}
         return Setup(
             kind="container",
             disk=disk,
             hostname=self._hostname,
             hosts=hosts,
-            environment={"HOME": "/root" if walls else str(disk), "LANG": "C.UTF-8"}
+            environment={**own, "LANG": "C.UTF-8"}
             | {**self._environment, "PATH": f"{first}:{self._environment.get('PATH', PATH)}"},
             replaced={**replaced, GCS: str(self._buckets.path)} if walls else {},
             walls=walls,
