@@ -149,11 +149,6 @@ def _kind(cause: Mapping[str, Any]) -> str:
     return kind if known is None else known.kind
 
 
-def lines_of(log: bytes) -> list[bytes]:
-    """The lines of a log, each with its end; a carriage return ends none."""
-    return log.splitlines(keepends=True) if b"\r" not in log else re.findall(rb"[^\n]*\n|[^\n]+$", log)
-
-
 def read_line(text: str, node_rank: int) -> LogLine:
     """One line of an agent's log; text that is no JSON object is a message as it stands.
 

@@ -3,6 +3,8 @@
 A node does it whole or fails: a gang of which one node fell back to sockets would wait on GPUs that bill.
 Sources of all words: slurm-gcp's prologs @13fd92b, cluster-toolkit's blueprints @1047080, Google's GKE
 installers @992db81, read 2026-11-22. Nobody here has run them on such a machine.
+
+TCPXO needs more of an Ubuntu kernel on an A3 Mega: a module, and its GPUs' neighbours as devices.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import os
 import shutil
 import socket
 import struct
+import tempfile
 import time
 
-from . import container, modules
+from . import container
 from .cloud import metadata
 from .install import install
 from .keeper import Failed
@@ -24,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Mapping
 
+    from .install import Call
     from .keeper import Keeper
 
 VOLUMES = {"gib": "/usr/local/gib:/var/lib/gib", "tcpxo": "/var/lib:/var/lib", "tcpx": "/var/lib:/var/lib"}
@@ -124,8 +128,8 @@ def _have_devices(keeper: Keeper, networking: str) -> None:
             f" drivers for them, such as ubuntu-accelerator-*, {INSTEAD}"
         )
     if networking == "tcpxo":
-        modules.import_helper(keeper.call)
-        modules.apertures(keeper.call)
+        import_helper(keeper.call)
+        apertures(keeper.call)
     if networking == "tcpx":
         os.makedirs(TCPX, exist_ok=True)
 
@@ -183,3 +187,75 @@ def _start(keeper: Keeper, networking: str, image: str) -> None:
 def _have_libraries(folder: str) -> None:
     if not glob.glob(os.path.join(folder, "libnccl-net*.so*")):
         raise Failed(f"the plugin left no libnccl-net in {folder}: take another with nccl_plugin=, {INSTEAD}")
+
+
+HELPER = "/dev/dmabuf_import_helper"
+PACKAGE, VERSION = "dmabuf-import-helper", "1.1"
+LISTS = {
+    "artifact-registry": "deb http://packages.cloud.google.com/apt"
+    " apt-transport-artifact-registry-stable main\n",
+    "gpudirect-tcpxo": "deb [arch=all trusted=yes] ar+https://us-apt.pkg.dev/projects/gce-ai-infra"
+    " gpudirect-tcpxo-apt main\n",
+}
+PATCH = 's/MODULE_IMPORT_NS(DMA_BUF)/MODULE_IMPORT_NS("DMA_BUF")/'
+"""The package is of a time before kernel 6.13, which wants a text there."""
+
+APERTURE = "0x1ae0", "0x0084"
+"""Vendor and device of what lets a network interface write into a GPU."""
+APERTURES = "/dev/aperture_devices"
+
+
+def import_helper(call: Call) -> None:
+    """Have the module that lets the daemon import a GPU's memory. Raises Failed, and as ``call``."""
+    call(["modprobe", "import-helper"])
+    if os.path.exists(HELPER):
+        return
+    faults = [_install_from(call, "artifact-registry", "apt-transport-artifact-registry", "dkms")]
+    faults += [_install_from(call, "gpudirect-tcpxo")]
+    with tempfile.TemporaryDirectory() as folder:
+        source = f"/usr/src/{PACKAGE}-{VERSION}"
+        module = ["-m", PACKAGE, "-v", VERSION]
+        for words in (
+            ["sh", "-c", f"cd {folder} && apt-get download {PACKAGE} && dpkg-deb -x *.deb / "],
+            ["sed", "-i", PATCH, f"{source}/import-helper.c"],
+            ["dkms", "add", *module],
+            ["dkms", "build", *module],
+            ["dkms", "install", *module],
+            ["modprobe", "import-helper"],
+        ):
+            code, said = call(words)
+            faults += [said[-500:]] if code else []
+    if not os.path.exists(HELPER):
+        told = "; ".join(filter(None, faults)) or "it was built, and the kernel does not show it"
+        raise Failed(f"TCPXO needs {HELPER}, which {PACKAGE} brings, and there is none: {told}")
+
+
+def _install_from(call: Call, source: str, *packages: str) -> str:
+    with open(f"/etc/apt/sources.list.d/{source}.list", "w") as file:
+        file.write(LISTS[source])
+    return install(call, *packages) or ""
+
+
+def apertures(call: Call) -> None:
+    """Show the apertures of the GPUs where the plugin looks for them. Raises Failed, and as ``call``."""
+    found = [path for path in sorted(glob.glob("/sys/bus/pci/devices/*")) if _is_aperture(path)]
+    if not found:
+        raise Failed("TCPXO needs the aperture devices of an A3 Mega, and this VM shows none")
+    for path in found:
+        target = os.path.join(APERTURES, os.path.basename(path))
+        if os.path.isdir(target):
+            continue
+        os.makedirs(target)
+        code, said = call(["mount", "--bind", os.path.realpath(path), target])
+        if code:
+            raise Failed(f"{target} cannot be mounted: {said[-500:]}")
+        for resource in glob.glob(os.path.join(target, "resource*")):
+            os.chmod(resource, 0o666)  # noqa: S103  # as Google does: ranks need not be root
+
+
+def _is_aperture(path: str) -> bool:
+    try:
+        with open(os.path.join(path, "vendor")) as vendor, open(os.path.join(path, "device")) as device:
+            return (vendor.read().strip(), device.read().strip()) == APERTURE
+    except OSError:
+        return False

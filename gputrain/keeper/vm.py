@@ -19,7 +19,7 @@ import time
 
 from gputrain.entrypoint import contract, processes
 
-from . import container, disks, engine, fabric, gpus
+from . import container, disks, fabric, gpus
 from .bucket import StatusBucket, right_to
 from .cloud import call, metadata
 from .journal import Journal, follow
@@ -115,7 +115,7 @@ class Vm:
         gpus.wait(keeper, self.job["gpus"], self.job["driver_wait_s"])
         wanted = self.job["fabric"]
         if self.job["image"] or fabric.needs_engine(wanted):
-            engine.prepare(keeper.call, self.data if self._caches else None, self.journal.say)
+            container.prepare(keeper.call, self.data if self._caches else None, self.journal.say)
         if wanted:
             self._network = fabric.prepare(keeper, wanted, self.journal.say)
 

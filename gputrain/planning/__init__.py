@@ -4,8 +4,7 @@ from gputrain.planning.attempts import Attempt, Ledger, Outcome
 from gputrain.planning.candidates import Candidate, Refusal, Wanted, candidates
 from gputrain.planning.ladder import Blocks, Ladder
 from gputrain.planning.offers import Fact, Limit, Network, Offer, Supply, allowed_models
-from gputrain.planning.plan import GcloudJob, Plan
-from gputrain.planning.ranking import rank, weigh
+from gputrain.planning.plan import GcloudJob, Plan, rank, weigh
 from gputrain.quota import Verdict
 
 __all__ = [

@@ -1,17 +1,20 @@
-"""`Plan`: the ways a spec could run, best first, and the ways it cannot."""
+"""`Plan`: the ways a spec could run, by what was read of each, best first, and the ways it cannot."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
 
 from gputrain.errors import Fault, NoFitError
-from gputrain.planning.candidates import Candidate, Refusal
+from gputrain.planning.attempts import few_places
+from gputrain.planning.candidates import Candidate, Refusal, Wanted
 from gputrain.planning.explain import explain, warnings
 from gputrain.planning.ladder import is_open
+from gputrain.planning.offers import Fact
+from gputrain.quota import Verdict
 from gputrain.spec import Image, TrainingSpec, format_duration
 from gputrain.tables import Shown, Table
 from gputrain.times import picked
@@ -176,3 +179,50 @@ def _source_line(shown: Sequence[Candidate]) -> str:
     notes = dict.fromkeys(f"prices of {price.date}" for price in priced)
     notes |= dict.fromkeys(f"without {name}" for price in priced for name in price.leaves_out)
     return ", ".join(notes)
+
+
+_ORDER = (Verdict.FITS, Verdict.UNKNOWN, Verdict.SHORT)
+
+
+def weigh(wanted: Wanted, facts: Mapping[Candidate, Fact]) -> Wanted:
+    """The candidates with their facts, best first; a place that lacks the machine becomes a refusal."""
+    ranked = rank(wanted, facts)
+    gone = [one for one in ranked if one.fact.absent_why]
+    return Wanted(
+        candidates=tuple(one for one in ranked if not one.fact.absent_why),
+        refusals=(*wanted.refusals, *_absent(gone)),
+    )
+
+
+def rank(wanted: Wanted, facts: Mapping[Candidate, Fact]) -> tuple[Candidate, ...]:
+    """The candidates with their facts: the user's order of GPUs, models, backends and regions stands, and
+    within one region the zones go by quota verdict, then by the provider's advice, then by price.
+    """
+    known = [attrs.evolve(one, fact=facts[one]) if one in facts else one for one in wanted.candidates]
+    groups: dict[tuple[object, ...], int] = {}
+    for one in known:
+        groups.setdefault(_choice(one), len(groups))
+    return tuple(sorted(known, key=lambda one: (groups[_choice(one)], *_merit(one))))
+
+
+def _choice(one: Candidate) -> tuple[object, ...]:
+    return one.gpu, one.gpu_count, one.provisioning_model, one.backend, one.region_rank
+
+
+def _merit(one: Candidate) -> tuple[float, ...]:
+    advice = 0.5 if one.fact.obtainability is None else one.fact.obtainability
+    price = float("inf") if one.price_usd_h is None else one.price_usd_h
+    return _ORDER.index(one.fact.verdict), -advice, price
+
+
+def _absent(gone: Sequence[Candidate]) -> Iterator[Refusal]:
+    """One refusal for all places that lack a machine for the same reason."""
+    places: dict[Refusal, list[Candidate]] = {}
+    for one in gone:
+        sold = f" as {one.provisioning_model.value}" if one.provisioning_model else ""
+        subject = f"{one.gpus} on {one.machine_type}{sold}"
+        why = one.fact.absent_why
+        refusal = Refusal(backend=one.backend, subject=subject, why=why, fix="allow more regions")
+        places.setdefault(refusal, []).append(one)
+    for refusal, found in places.items():
+        yield attrs.evolve(refusal, subject=f"{refusal.subject} in {few_places(found)}")

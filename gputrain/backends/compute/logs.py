@@ -12,10 +12,11 @@ from collections.abc import Callable
 
 import attrs
 
-from gputrain.backends.base import LogLine, LogPage
+from gputrain.backends.base import LogPage
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import JobObjects, VmNames
-from gputrain.backends.results import lines_of, read_line
+from gputrain.backends.results import read_line
+from gputrain.backends.tails import USUAL_BYTES, Tail, merged, stamped
 from gputrain.gcp import MissingError
 from gputrain.gcp.objects import Objects
 from gputrain.staging.upload import BucketPrefix
@@ -26,29 +27,16 @@ SETTLES_S = 1.0
 CHUNK_BYTES = 1 << 20
 """How much of a node's log one page reads: a page stays small, however much a rank writes."""
 
-USUAL_BYTES = 160
-"""Of a line: a guess, from which the last ones are looked for."""
-
 _MARK = re.compile(r"gputrain:(\d+):(.*?)\r?\n")
 
 
 @attrs.frozen
-class _Line:
-    moment: float
-    end: int
-    """Offset in the node's log after this line."""
-    line: LogLine
+class _PortTail(Tail):
+    """What a node's serial port has beyond the cursor."""
 
-
-@attrs.frozen
-class _Tail:
-    """What one node wrote beyond the cursor."""
-
-    lines: tuple[_Line, ...]
     serial: int = 0
-    """Where to read its serial port on, once all lines are shown."""
+    """Where to read it on, once all lines are shown."""
     missed: int = 0
-    has_more: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -76,24 +64,21 @@ class Logs:
             else self._of_serial(gang, rank, serial, offset)
             for rank, (serial, offset) in enumerate(at)
         ]
-        # Beyond the last line read of a node that has more, another node's lines would come too early.
-        settled = min([settled, *(tail.lines[-1].moment for tail in tails if tail.has_more)])
-        shown: list[tuple[float, int, _Line]] = []
+        shown = merged(tails, settled)
+        ends = {one.node_rank: one.end for one in shown}
         after = []
-        for rank, tail in enumerate(tails):
-            ready = [one for one in tail.lines if one.moment <= settled]
-            shown += [(one.moment, rank, one) for one in ready]
-            is_drained = len(ready) == len(tail.lines)
-            offset = max([at[rank][1], *(one.end for one in ready)])
-            after.append((tail.serial if is_drained else at[rank][0], offset))
-        shown.sort(key=lambda entry: (entry[0], entry[1], entry[2].end))
+        for rank, (tail, (serial, offset)) in enumerate(zip(tails, at)):
+            end = ends.get(rank, 0)
+            is_drained = not tail.entries or tail.entries[-1].end == end
+            following = tail.serial if isinstance(tail, _PortTail) else 0
+            after.append((following if is_drained else serial, max(offset, end)))
         if not shown and attempt < gang.attempt:
             beginning = ",".join(["0.0"] * len(at))
             return self.read(gang, f"{attempt + 1}/{beginning}", is_over=is_over)
         return LogPage(
-            lines=tuple(one.line for _, _, one in shown),
+            lines=tuple(one.line for one in shown),
             cursor=f"{attempt}/" + ",".join(f"{serial}.{offset}" for serial, offset in after),
-            missed_bytes=sum(tail.missed for tail in tails if tail.lines),
+            missed_bytes=sum(one.missed for one in tails if isinstance(one, _PortTail) and one.entries),
         )
 
     def near_end(self, gang: VmNames, lines: int, *, is_over: bool) -> str:
@@ -120,18 +105,14 @@ class Logs:
     def _log(self, gang: VmNames, attempt: int, rank: int) -> str:
         return JobObjects(bucket=self.bucket, job_id=gang.job_id).log(attempt, rank)
 
-    def _of_log(self, gang: VmNames, attempt: int, rank: int, offset: int) -> _Tail:
+    def _of_log(self, gang: VmNames, attempt: int, rank: int, offset: int) -> Tail:
         name, size, data = self._log(gang, attempt, rank), CHUNK_BYTES, b""
         while b"\n" not in data and len(data) == size - CHUNK_BYTES:
             data += self.stored.part(name, offset + len(data), CHUNK_BYTES)
             size += CHUNK_BYTES
         has_more = b"\n" in data and len(data) == size - CHUNK_BYTES
         data = data[: data.rfind(b"\n") + 1] if has_more else data
-        lines = _Stamped(self.now())
-        for raw in lines_of(data):
-            offset += len(raw)
-            lines.add(offset, read_line(raw.decode("utf-8", "backslashreplace").rstrip("\n"), rank))
-        return _Tail(tuple(lines.found), has_more=has_more)
+        return Tail.of(data, rank, offset, self.now() + SETTLES_S, has_more=has_more)
 
     def _serial(self, gang: VmNames, rank: int, serial: int) -> tuple[str, int]:
         """What a node's port has from there on, and where it goes on."""
@@ -143,36 +124,19 @@ class Logs:
             return "", serial
         return str(answer.get("contents", "")), int(answer.get("next", serial))
 
-    def _of_serial(self, gang: VmNames, rank: int, serial: int, offset: int) -> _Tail:
+    def _of_serial(self, gang: VmNames, rank: int, serial: int, offset: int) -> _PortTail:
         text, following = self._serial(gang, rank, serial)
-        lines, missed = _Stamped(self.now()), 0
+        lines, missed = [], 0
         for found in _MARK.finditer(text):
             end = int(found[1])
             if end <= offset:
                 continue
             missed += max(0, end - _size(found[2]) - offset) if "\ufffd" not in found[2] else 0
-            lines.add(end, read_line(found[2], rank))
+            lines.append((end, read_line(found[2], rank)))
             offset = end
+        entries = tuple(stamped(lines, rank, self.now() + SETTLES_S))
         is_whole = text.endswith("\n") or not text
-        return _Tail(tuple(lines.found), following if is_whole else serial, missed)
-
-
-class _Stamped:
-    """Lines of one node with the moments by which they stand among those of other nodes.
-
-    A node's clock may be hours off, and a rank may stamp its lines itself: a stamp of the future must not
-    hold up the others, nor be waited for.
-    """
-
-    def __init__(self, now: float) -> None:
-        self.found: list[_Line] = []
-        self._latest = now + SETTLES_S
-
-    def add(self, end: int, line: LogLine) -> None:
-        """The next line, which ends there."""
-        before = self.found[-1].moment if self.found else 0.0
-        stamp = line.time.timestamp() if line.time else 0.0
-        self.found.append(_Line(max(before, stamp) if stamp <= self._latest else before, end, line))
+        return _PortTail(entries, serial=following if is_whole else serial, missed=missed)
 
 
 def _size(text: str) -> int:

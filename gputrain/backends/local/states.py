@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 import attrs
 
 from gputrain import causes
-from gputrain.backends.base import LogLine, LogPage
+from gputrain.backends.base import LogPage
 from gputrain.backends.results import (
     MOST_BYTES,
     first_cause,
-    lines_of,
     node_of,
-    read_line,
     read_result,
     read_standings,
     silence,
 )
 from gputrain.backends.status import Status, losses, read
+from gputrain.backends.tails import USUAL_BYTES, LoggedLine, Tail, merged
 from gputrain.entrypoint import contract
 from gputrain.keeper import folder
 from gputrain.keeper.status import ENDED, RUNNING, STARTING
@@ -41,8 +40,6 @@ UNSTARTED_S = 30.0
 somebody who runs the same script again may be under way."""
 
 
-_USUAL_BYTES = 160
-"""Of a line: a guess, from which the last ones are looked for."""
 CHUNK_BYTES = 1 << 18
 """How much of a node's log one page reads at most: a page stays small, however much a rank writes."""
 _SETTLES_S = 0.02
@@ -177,24 +174,6 @@ def _results(path: str, told: Status) -> list[Document]:
     return [read_result(document) for document in found if document is not None]
 
 
-@attrs.frozen
-class _Entry:
-    moment: float
-    """Seconds since 1970; never before the entry above it, so that no node's lines change their order."""
-    node_rank: int
-    end: int
-    """Offset in the file after this line."""
-    line: LogLine
-
-
-@attrs.frozen
-class _Tail:
-    """What one node's log holds beyond the cursor."""
-
-    entries: tuple[_Entry, ...]
-    has_more: bool
-
-
 def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
     """The next page of the job's log.
 
@@ -206,10 +185,7 @@ def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
     offsets = _offsets(cursor, _node_count(path))
     settled = float("inf") if is_over else time.time() - _SETTLES_S
     tails = [_tail(path, node_rank, offset, is_over) for node_rank, offset in enumerate(offsets)]
-    # Beyond the last line read of a node that has more, another node's lines would come too early.
-    known = min([settled, *(tail.entries[-1].moment for tail in tails if tail.has_more and tail.entries)])
-    page = [one for tail in tails for one in tail.entries if one.moment <= known]
-    page.sort(key=lambda one: (one.moment, one.node_rank, one.end))
+    page = merged(tails, settled)
     for entry in page:
         offsets[entry.node_rank] = entry.end
     return LogPage(lines=tuple(entry.line for entry in page), cursor=",".join(map(str, offsets)))
@@ -226,17 +202,18 @@ def near_end(path: str, lines: int) -> str:
     return ",".join(map(str, offsets)) if cut else ""
 
 
-def _near_end(path: str, node_rank: int, lines: int) -> tuple[int, list[_Entry]]:
+def _near_end(path: str, node_rank: int, lines: int) -> tuple[int, tuple[LoggedLine, ...]]:
     """Where the last lines of a node's log begin, and those lines."""
     try:
         with open(os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank)), "rb") as file:
-            offset = max(0, file.seek(0, os.SEEK_END) - lines * _USUAL_BYTES)
+            offset = max(0, file.seek(0, os.SEEK_END) - lines * USUAL_BYTES)
             file.seek(offset)
             offset += len(file.readline()) if offset else 0
             data = file.read()
     except FileNotFoundError:
-        return 0, []
-    found = list(_entries(data[: data.rfind(b"\n") + 1], node_rank, offset))
+        return 0, ()
+    data = data[: data.rfind(b"\n") + 1]
+    found = Tail.of(data, node_rank, offset, time.time() + _CLOCK_SLACK_S).entries
     return (offset, found) if found or not offset else _near_end(path, node_rank, 8 * lines)
 
 
@@ -250,7 +227,7 @@ def _offsets(cursor: str, nodes: int) -> list[int]:
     return offsets if len(offsets) == nodes else [0] * nodes
 
 
-def _tail(path: str, node_rank: int, offset: int, is_over: bool) -> _Tail:
+def _tail(path: str, node_rank: int, offset: int, is_over: bool) -> Tail:
     try:
         with open(os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank)), "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -259,22 +236,11 @@ def _tail(path: str, node_rank: int, offset: int, is_over: bool) -> _Tail:
             if b"\n" not in data and offset + len(data) < size:
                 data += file.readline()
     except FileNotFoundError:
-        return _Tail((), False)
+        return Tail()
     at_end = offset + len(data) >= size
     if not (at_end and is_over):
         data = data[: data.rfind(b"\n") + 1]
-    return _Tail(tuple(_entries(data, node_rank, offset)), not at_end)
-
-
-def _entries(data: bytes, node_rank: int, offset: int) -> Iterator[_Entry]:
-    moment, now = 0.0, time.time()
-    for raw in lines_of(data):
-        offset += len(raw)
-        line = read_line(raw.rstrip(b"\n").decode("utf-8", "backslashreplace"), node_rank)
-        stamp = line.time.timestamp() if line.time else 0.0
-        # A rank may stamp its lines itself, with any clock; such a stamp must not hold up the others.
-        moment = max(moment, stamp) if stamp <= now + _CLOCK_SLACK_S else moment
-        yield _Entry(moment, node_rank, offset, line)
+    return Tail.of(data, node_rank, offset, time.time() + _CLOCK_SLACK_S, has_more=not at_end)
 
 
 def ask_for_stacks(path: str, nonce: str) -> None:

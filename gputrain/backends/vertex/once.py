@@ -144,12 +144,11 @@ class Whereabouts:
         self.jobs = jobs
         self._regions = regions
         self._holder = holder
-        self._resources: Kept[str, str] = Kept()
-        self._doubled: Kept[str, bool] = Kept()
+        self._places: Kept[str, tuple[str, bool]] = Kept()  # and whether others go on beside it
 
-    def note(self, name: str, resource: str) -> None:
-        """The job of that name is this one now."""
-        self._resources.put(name, resource)
+    def note(self, name: str, resource: str, *, is_doubled: bool | None = None) -> None:
+        """The job of that name is this one now; ``is_doubled``: others were seen to go on beside it."""
+        self._places.put(name, (resource, self.is_doubled(name) if is_doubled is None else is_doubled))
 
     def of(self, ref: JobRef) -> str:
         """The resource name of the one job that counts.
@@ -157,8 +156,8 @@ class Whereabouts:
         Raises:
             JobLostError: there is none.
         """
-        known = self._resources.get(ref.name)
-        return self.found_anew(ref).resource if known is None else known
+        known = self._places.get(ref.name)
+        return self.found_anew(ref).resource if known is None else known[0]
 
     def found_anew(self, ref: JobRef) -> SeenJob:
         """The one job that counts, looked for in lists. Raises as `of`."""
@@ -166,16 +165,13 @@ class Whereabouts:
         if not found:
             raise lost(ref)
         seen = effective(found, self._holder) or max(found, key=lambda one: str(one.created_at))
-        if extras(found, seen):
-            self._doubled.put(ref.name, True)
-        else:
-            self._doubled.drop(ref.name)
-        self.note(ref.name, seen.resource)
+        self.note(ref.name, seen.resource, is_doubled=bool(extras(found, seen)))
         return seen
 
     def is_doubled(self, name: str) -> bool:
         """Whether other jobs of the id were seen to go on beside the one that counts."""
-        return bool(self._doubled.get(name))
+        known = self._places.get(name)
+        return known is not None and known[1]
 
     def find(self, name: str) -> list[SeenJob]:
         """Jobs of ours in these regions, newest first; those whose id starts with ``name``."""
@@ -187,7 +183,7 @@ class Whereabouts:
         ]
         once_only = Counter(seen.job_id for seen in found)
         for seen in found:  # so that a thousand listed jobs are not looked for one by one
-            if once_only[seen.job_id] == 1 and self._resources.get(seen.job_id) is None:
+            if once_only[seen.job_id] == 1 and self._places.get(seen.job_id) is None:
                 self.note(seen.job_id, seen.resource)
         return sorted(found, key=lambda seen: str(seen.created_at), reverse=True)
 
@@ -209,9 +205,9 @@ class Whereabouts:
         waited_s = 0.0
         while True:
             found = self.all(ref)
-            known = self._resources.get(ref.name)
-            if known is not None and known not in {seen.resource for seen in found}:
-                found = (*found, self._one(ref, known))
+            known = self._places.get(ref.name)
+            if known is not None and known[0] not in {seen.resource for seen in found}:
+                found = (*found, self._one(ref, known[0]))
             if found:
                 return found
             record = self._record(ref, board)

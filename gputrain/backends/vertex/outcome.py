@@ -32,37 +32,48 @@ ENDS = 2000
 """Ends that are kept at most, 2 KB each: one that is forgotten is worked out again."""
 
 
+@attrs.define
+class _Known:
+    """What is remembered of a job until its end is."""
+
+    last: tuple[SeenJob, Observation] | None = None
+    winner: str | None = None
+    """What its lock said when it had ended well."""
+    ended_since: float | None = None
+    """When it was first seen to have failed, by our clock."""
+    restarts: int | None = None
+    ran: bool = False
+    """Whether the latest look saw it run; with `restarts`, what the next one counts by."""
+
+
 class JobEnds:
     """What became of jobs; an end is worked out once."""
 
     def __init__(self, access: Access, locks: Locks) -> None:
         self._access = access
         self._locks = locks
-        self._restarts = Restarts(locks)
         self._ends: Kept[str, Observation] = Kept(most=ENDS)
-        self._ended_since: Kept[str, float] = Kept()
-        self._last: Kept[str, tuple[SeenJob, Observation]] = Kept(idle_s=120.0)
-        self._winners: Kept[str, str] = Kept(most=ENDS)
+        self._live: Kept[str, _Known] = Kept()
 
     def superseded_by(self, seen: SeenJob) -> str:
         """The number of the job that ran instead, where this one ended well by doing nothing; else empty."""
-        if state_of(seen) is not State.SUCCEEDED or not seen.job_id:
+        if state_of(seen) is not State.SUCCEEDED or not seen.job_id or self._ends.get(seen.resource):
             return ""
-        winner = self._winners.get(seen.resource)
-        if winner is None:
-            winner = self._winners.put(seen.resource, self._locks.of(seen).number)
-        return "" if winner in (seen.number, CANCELLED) else winner
+        known = self._known(seen)
+        if known.winner is None:
+            known.winner = self._locks.of(seen).number
+        return "" if known.winner in (seen.number, CANCELLED) else known.winner
 
     def observe(self, seen: SeenJob) -> Observation:
         """The observation that a look amounts to."""
         end = self._ends.get(seen.resource)
         if end is not None:
             return end
-        last, told = self._last.get(seen.resource) or (None, None)
-        if told is not None and last is seen:
-            return told
+        known = self._known(seen)
+        if known.last is not None and known.last[0] is seen:
+            return known.last[1]
         state = state_of(seen)
-        if state is State.SUCCEEDED and self._winners.get(seen.resource) == CANCELLED:
+        if state is State.SUCCEEDED and known.winner == CANCELLED:
             state = State.CANCELLED  # it came after the cancel, and did nothing
         error = {"code": seen.error_code, "message": seen.error}
         plain = Observation(
@@ -70,41 +81,58 @@ class JobEnds:
             detail=_detail(seen, state),
             started_at=seen.started_at,
             ended_at=seen.ended_at,
-            attempt=self._restarts.of(seen),
+            attempt=self._restarts(seen, known),
             place=seen.region,
             ask=seen.nonce,
             raw={"name": seen.resource, "state": seen.state, "error": error},
         )
         if state is State.FAILED:
-            return self._failed(seen, plain)
-        if seen.has_ended:
-            documents = [] if state is State.SUCCEEDED else self._documents(seen)[0]
-            if state is State.EXPIRED:
-                plain = attrs.evolve(
-                    plain, detail="; ".join(filter(None, (plain.detail, silence(documents))))
-                )
-            code = _exit_code(documents, state)
-            plain = attrs.evolve(plain, exit_code=code, failure=_wished(state, plain))
-            self._ends.put(seen.resource, plain)
-            self._last.drop(seen.resource)
-        else:
-            self._last.put(seen.resource, (seen, plain))
-        return plain
+            return self._failed(seen, plain, known)
+        if not seen.has_ended:
+            known.last = seen, plain
+            return plain
+        documents = [] if state is State.SUCCEEDED else self._documents(seen)[0]
+        if state is State.EXPIRED:
+            plain = attrs.evolve(plain, detail="; ".join(filter(None, (plain.detail, silence(documents)))))
+        return self._ended(
+            seen, attrs.evolve(plain, exit_code=_exit_code(documents, state), failure=_wished(state, plain))
+        )
 
-    def _failed(self, seen: SeenJob, plain: Observation) -> Observation:
+    def _known(self, seen: SeenJob) -> _Known:
+        return self._live.get(seen.resource) or self._live.put(seen.resource, _Known())
+
+    def _ended(self, seen: SeenJob, end: Observation) -> Observation:
+        self._live.drop(seen.resource)
+        return self._ends.put(seen.resource, end)
+
+    def _restarts(self, seen: SeenJob, known: _Known) -> int:
+        """How often it was started again. Vertex AI does not tell, but locks do, and so do looks: what they
+        see is counted, and the lock is read where others may have seen more, first and last."""
+        if not seen.may_restart:
+            return 0
+        count, runs = known.restarts, seen.state == "JOB_STATE_RUNNING"
+        if seen.started_at is None:
+            count, runs = 0, True  # the run to come is the first
+        elif count is None or seen.has_ended:
+            count = max(count or 0, self._locks.of(seen).restarts)
+        elif runs and not known.ran:
+            count += 1
+        known.restarts, known.ran = count, runs
+        return count
+
+    def _failed(self, seen: SeenJob, plain: Observation, known: _Known) -> Observation:
         documents, note = self._documents(seen)
         cause = first_cause(documents)
-        if cause is None and not seen.error and not self._is_late(seen):
+        if cause is None and not seen.error and not self._is_late(seen, known):
             detail = "it has failed; Vertex AI tells the reason about a minute later"
             return attrs.evolve(plain, state=None, detail=detail)
         failure = cause or _stopped(documents) or failure_of(seen.error)
         if cause is None and note:
             failure = attrs.evolve(failure, message=f"{failure.message} ({note})")
-        end = attrs.evolve(plain, failure=failure, detail=failure.message, exit_code=failure.exit_code)
-        self._ends.put(seen.resource, end)
-        self._ended_since.drop(seen.resource)
-        self._last.drop(seen.resource)
-        return end
+        return self._ended(
+            seen,
+            attrs.evolve(plain, failure=failure, detail=failure.message, exit_code=failure.exit_code),
+        )
 
     def _documents(self, seen: SeenJob) -> tuple[list[Mapping[str, Any]], str]:
         """The agents' result documents, and why there are none.
@@ -120,14 +148,13 @@ class JobEnds:
             return [], f"its logs could not be read: {error.what}. {error.fix}"
         return documents, NO_LOGS if empty else ""
 
-    def _is_late(self, seen: SeenJob) -> bool:
+    def _is_late(self, seen: SeenJob, known: _Known) -> bool:
         """True when the reason is overdue, by Google's clock and by ours: either may be wrong."""
         now = self._access.now()
-        since = self._ended_since.get(seen.resource)
-        if since is None:
-            since = self._ended_since.put(seen.resource, now)
+        if known.ended_since is None:
+            known.ended_since = now
         ended = seen.ended_at.timestamp() if seen.ended_at else now
-        return max(now - since, now - ended) > REASON_COMES_WITHIN_S
+        return max(now - known.ended_since, now - ended) > REASON_COMES_WITHIN_S
 
 
 def _exit_code(documents: list[Mapping[str, Any]], state: State | None) -> int | None:
@@ -239,28 +266,3 @@ class Locks:
             return BucketPrefix(name=str(order["bucket"])), str(order["lock"])
         except (MissingError, LookupError, ValueError, TypeError):  # deleted, or no job of ours
             return None
-
-
-class Restarts:
-    """How often jobs were started again: Vertex AI does not tell, but locks do, and so does a look.
-
-    It counts what its looks see, and reads the lock where others may have seen more: first and last.
-    """
-
-    def __init__(self, locks: Locks) -> None:
-        self._locks = locks
-        self._known: Kept[str, tuple[int, bool]] = Kept()
-
-    def of(self, seen: SeenJob) -> int:
-        """0 for a job in its first run, one more for each restart."""
-        if not seen.may_restart:
-            return 0
-        count, ran = self._known.get(seen.resource) or (None, False)
-        runs = seen.state == "JOB_STATE_RUNNING"
-        if seen.started_at is None:
-            count, runs = 0, True  # the run to come is the first
-        elif count is None or seen.has_ended:
-            count = max(count or 0, self._locks.of(seen).restarts)
-        elif runs and not ran:
-            count += 1
-        return self._known.put(seen.resource, (count, runs))[0]

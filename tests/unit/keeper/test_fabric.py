@@ -12,7 +12,7 @@ import pytest
 
 from gputrain import catalog
 from gputrain.backends.compute import ComputeEngine, fabrics
-from gputrain.keeper import fabric, modules
+from gputrain.keeper import fabric
 from gputrain.keeper.keeper import Failed
 
 DOCKER = """#!{python}
@@ -152,7 +152,7 @@ def test_apertures_are_told_by_vendor_and_device(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "vendor").write_text(vendor + "\n")
         (tmp_path / name / "device").write_text(device + "\n")
-    assert [modules._is_aperture(str(tmp_path / name)) for name in ("a", "b", "c")] == [True, False, False]
+    assert [fabric._is_aperture(str(tmp_path / name)) for name in ("a", "b", "c")] == [True, False, False]
 
 
 def test_plain_sockets_over_two_interfaces_bring_nothing(vm):

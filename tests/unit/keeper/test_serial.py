@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gputrain.keeper.serial import LONGEST, WAITING, Serial, short
+from gputrain.keeper.journal import LONGEST, WAITING, Serial, short
 
 RUNNER = """
 import sys
