@@ -13,28 +13,30 @@ STATUSES = (403, 404, 409, 412, 429, 500, 503)
 def drawn(seed, backends=("compute", "vertex", "both")):
     """The schedule of a seed."""
     dice = random.Random(f"schedule {seed}")
-    theme = dice.choice(THEMES)
     found = dice.choice(backends)
-    names = {"both": ("vertex", "compute")}.get(found, (found,))
+    theme = dice.choice(THEMES if found == "vertex" else (*THEMES, QUEUE))
+    names = {"both": ("vertex", "compute")}.get(found, (found,)) if theme is not QUEUE else ("compute",)
     watches = (60.0, 200.0, 600.0) if names == ("compute",) else (20.0, 60.0, 200.0)
     clients = _clients(dice, theme, watches)
-    restarts = theme.name == "restart"
+    restarts, waits = theme.name == "restart", theme is QUEUE
+    models = {"restart": ("spot",), "queue": ("flex-start",)}
     return Schedule(
         seed=seed,
         backends=names,
-        nodes=dice.choice((1, 1, 2, 4)),
-        model="spot" if restarts else dice.choice(("standard", "spot")),
+        nodes=dice.choice((2, 2, 4) if waits else (1, 1, 2, 4)),
+        model=dice.choice(models.get(theme.name, ("standard", "standard", "spot", "spot", "flex-start"))),
         limit_s=dice.choice((600, 1800)),
-        wait_s=dice.choice((0, 0, 0, 300)),
+        wait_s=dice.choice((0, 300, 300) if waits else (0, 0, 0, 300)),
         restarts=dice.choice((1, 3)) if restarts else dice.choice((0, 0, 1)),
         rolls_back=dice.random() < 0.5,
         lag_s=dice.choice((0.0, 0.0, 10.0, 60.0)),
-        stock=_stock(dice),
+        stock=_stock(dice, 0.2 if waits else 0.5, 1.0 if waits else 0.7),
         quota=dice.choice((1000, 1000, 1000, 1)),
         ends=dice.choice(ENDS if theme.name != "cancel" else (*ENDS, ("hangs",), ("hangs", "done"))),
         clients=clients,
         mishaps=_mishaps(dice, clients, theme, names),
         happenings=_happenings(dice, clients, theme),
+        false_starts=waits and dice.random() < 0.3,
     )
 
 
@@ -75,6 +77,15 @@ THEMES = (
         acts=("cancel", "cancel", "watch", "submit"), happenings=("ctrl-c", "kill", "preempt"),
     ),
 )  # fmt: skip
+QUEUE = Theme(
+    name="queue", on=("/resizeRequests", "/instanceGroupManagers", "/instanceTemplates", "/instances"),
+    writes=("POST /resizeRequests", "POST /instanceGroupManagers", "POST /instanceTemplates",
+            "DELETE /instanceGroupManagers", "DELETE /instanceTemplates", "POST /cancel"),
+    reads=("GET /operations", "GET /resizeRequests", "GET /instances", "GET /instanceTemplates", "GET "),
+    acts=("watch", "watch", "look", "cancel", "submit", "supervise", "clean up"),
+    happenings=("room", "room", "room", "delete group", "cancel request", "kill", "ctrl-c", "host error"),
+)  # fmt: skip
+"""A gang that waits in Google's flex-start queue."""
 
 
 def _clients(dice, theme, watches):
@@ -181,7 +192,7 @@ def _view(dice):
 
 def _happenings(dice, clients, theme):
     found = []
-    for _ in range(dice.choice((0, 0, 1, 2, 3)) or (theme.name == "restart")):
+    for _ in range(dice.choice((0, 0, 1, 2, 3)) or (theme.name in ("restart", "queue"))):
         kind = dice.choice(theme.happenings)
         at_s = dice.choice((1.0, 8.0, 30.0, 60.0, 120.0, 400.0)) * dice.random()
         off_s = dice.choice((60.0, -60.0, 3600.0, -3600.0, DAY_S, -DAY_S))
@@ -195,9 +206,9 @@ def _happenings(dice, clients, theme):
     return tuple(found)
 
 
-def _stock(dice):
+def _stock(dice, plenty, named):
     """VMs that zones have: what is not named is plenty."""
-    if dice.random() < 0.5:
+    if dice.random() < plenty:
         return ()
     zones = ("us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f")
-    return tuple((zone, dice.choice((0, 1, 3))) for zone in zones if dice.random() < 0.7)
+    return tuple((zone, dice.choice((0, 1, 3))) for zone in zones if dice.random() < named)

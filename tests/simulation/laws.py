@@ -13,9 +13,11 @@ HALTED = ("TERMINATED", "STOPPED", "SUSPENDED")
 """Of these only the disk bills: whoever waits for the job removes it, or a clean-up; no limit of Google's."""
 
 
-def billable(world, *, and_disks=False):
-    """What of the job costs money now, by the nonce of its ask."""
+def billable(world, *, and_disks=False, and_queue=False):
+    """What of the job costs money now, or waits for machines that will; by the nonce of its ask."""
     found = {}
+    for name in sorted(world.cloud.compute.queued) if and_queue else ():
+        found.setdefault(name.rpartition("-")[2], []).append(f"{name} waits")
     for vm in world.cloud.compute.vms.values():
         labels = vm.resource.get("labels", {})
         is_ours = labels.get("gputrain-job") == world.job_id and not world.bystanders.own(vm)
@@ -35,7 +37,7 @@ def judge_at_rest(world):
         truth.violate("no wait beyond its bound", world.turns.broken[-1500:])
     for error in world.cloud.dispatcher.failures:
         truth.violate("the simulation holds", f"the emulator: {error!r}")
-    there = billable(world)
+    there = billable(world, and_queue=True)
     if len(there) > 1:
         truth.violate("one job a key", f"{there}")
     for one, other, since, until in world.cloud.ledger.overlaps():
@@ -65,7 +67,7 @@ def _judge_cancels(world, there):
 
 def judge_seen(world):
     """A fresh process that looks, soon after the last client has gone, sees a living job for what bills."""
-    there, seen = billable(world), []
+    there, seen = billable(world, and_queue=True), []
     if not there:
         return
     _alone(world, lambda trainer: seen.extend((job.ref.name, job.state) for job in trainer.jobs()))
@@ -99,10 +101,10 @@ def judge_after(world):
     there = [*billable(world).values(), *_forgotten(world)]
     if there:
         world.truth.violate("the bill ends", f"{there}")
-    if billable(world, and_disks=True):
+    if billable(world, and_disks=True, and_queue=True):
         _alone(world, _end_by_hand)
         world.cloud.clock.advance(ENDS_S)
-        there = billable(world, and_disks=True)
+        there = billable(world, and_disks=True, and_queue=True)
         if there:
             world.truth.violate("the bill ends", f"after a clean-up and a cancel: {there}")
 

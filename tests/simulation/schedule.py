@@ -87,6 +87,8 @@ class Schedule:
     clients: tuple[Client, ...]
     mishaps: tuple[Mishap, ...]
     happenings: tuple[Happening, ...]
+    false_starts: bool = False
+    """Whether Google's queue makes VMs that it removes again, because there is no room for all."""
     may: frozenset[str] | None = None
     """The permissions of the clients; None for an owner's."""
 
@@ -97,5 +99,6 @@ class Schedule:
             f"guests {'/'.join(self.ends)}, lists lag {self.lag_s:g} s, "
             f"Google {'rolls back' if self.rolls_back else 'does not roll back'}, "
             f"stock {dict(self.stock) or 'plenty'}, quota {self.quota}"
+            f"{', the queue makes VMs too early' if self.false_starts else ''}"
         )
         return "\n  ".join([world, *map(str, (*self.clients, *self.mishaps, *self.happenings))])

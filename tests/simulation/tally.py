@@ -79,7 +79,8 @@ def halves_left(world):
 def reached(world):
     """What came to pass in a schedule, in a few words."""
     acts, process = world.truth.acts, [one.process for one in world.clients]
-    made = {row.event for row in world.cloud.ledger.rows if world.job_id in f"{row.resource} {row.detail}"}
+    rows = world.cloud.ledger.rows
+    made = {row.event for row in rows if world.job_id in f"{row.resource} {row.detail}"}
     nonces = {one.nonce for one in world.truth.trainings}
     told = {
         "machines made": "create" in made,
@@ -89,6 +90,8 @@ def reached(world):
         "a Ctrl-C met": any(act.error.startswith("KeyboardInterrupt") for act in acts),
         "a cancel returned": any(act.name == "cancel" and not act.error for act in acts),
         "a place had no room": "fail" in made or any("NoPlacement" in act.error for act in acts),
+        "a gang queued": any(row.event == "create" and "/resizeRequests/" in row.resource for row in rows),
+        "a queue served": any(one.vm.model == "FLEX_START" for one in world.guests.by_vm.values()),
         "an end was told": any(one.state in ("succeeded", "failed", "cancelled") for one in world.truth.told),
     }
     return [what for what, holds in told.items() if holds]

@@ -4,6 +4,8 @@ ENDS = ("succeeded", "failed", "cancelled", "expired")
 FRESH_S = 3.0
 """Looks of many jobs are shared: an answer may be so old."""
 
+BY_A_PERSON = ("delete", "delete group", "cancel request")
+
 LATE_S = 31.0
 """How late a guest's last word may come: until then it runs for all that anybody knows."""
 
@@ -30,7 +32,7 @@ def is_true(world, told):
             and act.began_at <= until
             for act in world.truth.acts
         ) or any(one.process.is_dead for one in world.clients)
-        was_deleted = any(one.kind == "delete" for one in world.schedule.happenings)
+        was_deleted = any(one.kind in BY_A_PERSON for one in world.schedule.happenings)
         return (was_asked or was_deleted) and (told.state == "stopping" or _rests(trained, since, until))
     return _rests(trained, since, until)
 

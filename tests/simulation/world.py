@@ -54,7 +54,7 @@ class World:
             cloud.add_bucket(bucket)
         cloud.settings(
             provision_s=2.0, staging_s=3.0, rollback_s=15.0 if schedule.rolls_back else NEVER_S,
-            list_lag_s=schedule.lag_s,
+            list_lag_s=schedule.lag_s, flex_false_starts=schedule.false_starts,
         )  # fmt: skip
         for metric in ("NVIDIA_L4_GPUS", "PREEMPTIBLE_NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
             cloud.quota(metric, schedule.quota)
@@ -104,12 +104,17 @@ class World:
             client.process.interrupt()
         elif one.kind == "clock jumps":
             client.process.clock_off_s += one.seconds
+        elif one.kind == "room":
+            for zone, _ in self.schedule.stock:
+                self.cloud.stock(zone, MACHINE, None)
+        elif one.kind in ("delete group", "cancel request"):
+            self._withdraw(one)
         else:
             self._strike(one)
 
     def _strike(self, one):
         """A machine is taken, lost, or deleted by a person."""
-        kinds = {"preempt": ("SPOT",)}.get(one.kind, ("SPOT", "STANDARD"))
+        kinds = {"preempt": ("SPOT",)}.get(one.kind, ("SPOT", "STANDARD", "FLEX_START"))
         vms = [
             vm for vm in self.cloud.compute.vms.values() if vm.model in kinds and not self.bystanders.own(vm)
         ]
@@ -124,6 +129,20 @@ class World:
             self.cloud.host_error(vm.path)
         else:
             self.bystanders.ask("DELETE", f"/compute/v1/{vm.path}")
+
+    def _withdraw(self, one):
+        """A person deletes the group of a gang that waits or runs, or cancels its request."""
+        waits = one.kind == "cancel request"
+        found = sorted(
+            self.cloud.compute.queued if waits else self.cloud.compute.resources["instanceGroupManagers"]
+        )
+        if not found:
+            if self.turns.tasks:
+                self.cloud.clock.after(AGAIN_S, lambda: self._withdraw(one))
+            return
+        path = found[int(one.pick * len(found))]
+        verb, words = ("POST", f"{path}/cancel") if waits else ("DELETE", path)
+        self.bystanders.try_to(verb, f"/compute/v1/{words}")
 
 
 def _spec(schedule, script):
