@@ -101,15 +101,18 @@ class Climb:
         candidate = step.candidate
         for one in self.ladder.passed_over(candidate):
             self._note(passed_over(one, self._around.now()))
-        backend, request = self._around.backends[candidate.backend], None
+        backend, request, ref = self._around.backends[candidate.backend], None, None
         try:
             request = self._request(backend, candidate)
             ref = self._created(backend, request)
+            self._keep_to_record(backend, request)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._withdraw(backend, candidate, request)) from None
         except OvertakenError:
             raise
         except GputrainError as error:
+            if ref is not None:  # it is made, so this is no answer of the place: none other may be asked
+                raise _unread(ref, error) from error
             if request is None and (self.is_unclear or isinstance(error, TransientError)):
                 raise  # either nothing was asked of the place, or what came of it stands in the record
             self._refused(candidate, request, error)
@@ -140,7 +143,8 @@ class Climb:
             way=way_of(candidate), attempt=self._attempt, names=request.names, nonce=start.nonce,
             price_usd_h=candidate.price_usd_h,
         )  # fmt: skip
-        self._claim.ask(attrs.evolve(record, over=""), ask)
+        since = 0.0 if record.over else record.waiting_since  # who asks anew waits anew
+        self._claim.ask(attrs.evolve(record, over="", waiting_since=since), ask)
         return request
 
     def _record(self, bundle: Bundle) -> Record:
@@ -158,9 +162,8 @@ class Climb:
         waited_s = 0.0
         while True:
             try:
-                ref = backend.create(request)
-                break
-            except UnclearError:
+                return backend.create(request)
+            except UnclearError:  # noqa: PERF203  # nobody knows what was done
                 raise
             except TransientError as error:
                 pause_s = error.refills_in_s
@@ -169,10 +172,12 @@ class Climb:
                 self._around.sleep(pause_s)
                 waited_s += pause_s
                 self._claim.keep()
-        if not self._claim.is_ours():  # it took so long that another has asked elsewhere: ours goes
+
+    def _keep_to_record(self, backend: Backend, request: Request) -> None:
+        """What was made goes, if making it took so long that another has asked elsewhere."""
+        if not self._claim.is_ours():
             self._clear(backend, request)
             raise OvertakenError(f"another process has gone on with {self._job_id}")
-        return ref
 
     def _refused(self, candidate: Candidate, request: Request | None, error: GputrainError) -> None:
         attempt = refused(candidate, error, self._around.now())
@@ -245,6 +250,14 @@ class Climb:
             self._claim.write(record.answered("withdrawn"))
         else:
             self._claim.drop()
+
+
+def _unread(ref: JobRef, error: GputrainError) -> UnclearError:
+    return UnclearError(
+        f"{ref.name} was made in {ref.place}, and nobody can tell whether it is the only one of its key",
+        why=f"{error.what}: {error.why}",
+        fix=f"{error.fix or 'wait a moment'}; then submit it again with the same key, which takes it up",
+    )
 
 
 def _end_it(request: Request) -> str:

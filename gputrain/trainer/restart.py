@@ -283,6 +283,7 @@ def _late(record: Record, seen: Observation) -> Next:
     outcome = Outcome.NO_QUOTA if is_quota else Outcome.NO_ROOM
     said = "its quota is too small after all" if is_quota else "no room after all"
     answered = record.answered(outcome.value, Scope.REGION.value)
+    answered = attrs.evolve(answered, waiting_since=record.waiting_since or record.latest.at)
     return Next(record=answered, attempt=record.attempt, told=said, is_late=True)
 
 

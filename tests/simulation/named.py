@@ -104,6 +104,15 @@ NAMED = {
         mishaps=_mishaps("A", "doubled", 0, on="/customJobs"),
         happenings=(Happening(at_s=10.0, kind="ctrl-c", client="A"),),
     ),
+    "a record that may not be read once its job was made": _calm(
+        backends=("vertex", "compute"), lag_s=30.0, clients=ALONE,
+        mishaps=(
+            *_mishaps("A", "lost after", 0, on="POST /customJobs"),
+            *_mishaps(
+                "A", "refused", 0, on="POST /customJobs", status=403, befalls="GET records%2F", lasts_s=600.0
+            ),
+        ),
+    ),
     "a clock set back while a submit waits for room": _calm(
         backends=("vertex", "compute"), nodes=4, wait_s=300, quota=1, clients=(_client("A", "submit"),),
         happenings=(Happening(at_s=92.0, kind="clock jumps", client="A", seconds=-DAY_S),),

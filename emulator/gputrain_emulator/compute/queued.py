@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,9 +82,9 @@ def _wait(queued: Queued, document: Json, admitted: list[Vm], short: OperationEr
         after(poll_s, lambda: serve(queued))
         return
     for vm in admitted:
-        lifecycle.appear(compute, vm, "PROVISIONING")
-        build.place_disks(compute, vm)
-        lifecycle.provision(compute, vm, lambda _: None)
+        operation = _insert(queued, vm)
+        done = functools.partial(operations.end, compute, operation)
+        lifecycle.provision(compute, vm, done)
 
     def take_back() -> None:
         for vm in admitted:
@@ -103,24 +104,31 @@ def _wait(queued: Queued, document: Json, admitted: list[Vm], short: OperationEr
 
 
 def _make(queued: Queued) -> None:
-    compute, agent = queued.compute, agent_of(queued.call)
+    compute = queued.compute
     for vm in queued.vms:
-        operation = operations.begin(
-            compute, scope=vm.scope, kind="insert", target=vm.path, target_id=vm.id, user=agent
-        )
+        operation = _insert(queued, vm)
 
         def done(error: OperationError | None, operation: Operation = operation) -> None:
             operations.end(compute, operation, error)
             _made(queued, error)
 
-        lifecycle.appear(compute, vm, "PROVISIONING")
-        build.place_disks(compute, vm)
         ordered = build.external_ip_violation(compute, vm, queued.call.owner.number)
         ordered = ordered or build.missing_account(compute, vm)
         if ordered is None:
             lifecycle.provision(compute, vm, done)
         else:
             lifecycle.fail_create(compute, vm, ordered, done)
+
+
+def _insert(queued: Queued, vm: Vm) -> Operation:
+    """The group begins to make one of its VMs."""
+    compute, agent = queued.compute, agent_of(queued.call)
+    operation = operations.begin(
+        compute, scope=vm.scope, kind="insert", target=vm.path, target_id=vm.id, user=agent
+    )
+    lifecycle.appear(compute, vm, "PROVISIONING")
+    build.place_disks(compute, vm)
+    return operation
 
 
 def _made(queued: Queued, error: OperationError | None) -> None:

@@ -217,15 +217,24 @@ def reports_of(seen: Observation) -> list[VmReport]:
     ]
 
 
-def of_ask(node: VmReport, operations: Sequence[Document]) -> tuple[Document, ...]:
+def of_ask(node: VmReport, operations: Sequence[Document], *, is_queued: bool) -> tuple[Document, ...]:
     """Of the operations on VMs of its name, those on the VM that was made for the ask.
 
-    It is told by Google's number: as its guest says it, or as whoever made the first of the name.
+    It is told by Google's number: as its guest says it, or as whoever made the first of the name. Google's
+    queue makes VMs before it has room for all, and takes them back: such a one does not count beside others.
     """
     made = [one for one in operations if one.get("operationType") in ("insert", "bulkInsert")]
-    first = min(made, key=lambda one: seconds_of(one.get("insertTime")), default={})
-    number = str((node.document or {}).get("vm_id") or first.get("targetId", ""))
+    made.sort(key=lambda one: seconds_of(one.get("insertTime")))
+    deleted = {_by_whom(one) for one in operations if is_queued and one.get("operationType") == "delete"}
+    stayed = [one for one in made if _by_whom(one) not in deleted] or made[-1:]
+    number = str((node.document or {}).get("vm_id", ""))
+    if stayed and (not number or number in {str(one.get("targetId")) for one in made if one not in stayed}):
+        number = str(stayed[0].get("targetId"))
     return tuple(one for one in operations if number in ("", str(one.get("targetId"))))
+
+
+def _by_whom(operation: Document) -> tuple[object, object]:
+    return operation.get("targetId"), operation.get("user")
 
 
 def seconds_of(text: object) -> float:

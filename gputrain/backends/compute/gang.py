@@ -141,6 +141,9 @@ class Gangs:
         self._note(gang)  # whoever wants to know has it from a record: somebody may have sent it
         if gang.queue and self.queue.request(gang) is not None:
             return True
+        if gang.queue and (who := self.queue.deleted_by(gang)):
+            self.queue.sweep(gang)
+            raise CapacityError(f"the group of {gang.job_id} was deleted by {who}", place=gang.zone)
         found = self.look(gang)
         statuses = {vm["status"] for vm in found.values()}
         if len(found) == len(gang.names) and statuses <= _THERE:

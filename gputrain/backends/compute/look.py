@@ -22,7 +22,7 @@ from gputrain.backends.compute.causes import (
 )
 from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.queue import Queue
-from gputrain.backends.compute.queued import Queued, queued
+from gputrain.backends.compute.queued import Queued, deleted, queued
 from gputrain.backends.status import losses
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
@@ -86,6 +86,8 @@ class Looks:
         nodes = self.nodes(gang, vms)
         if not any(node.status or node.document for node in nodes):
             nodes = self.joined(record, nodes)
+            if gang.queue and (who := self._queue.deleted_by(gang)):
+                return _in_queue(record, deleted(who))
             if not any(node.operations for node in nodes):
                 return _unplaced(record)
         is_over = all(node.is_over for node in nodes)
@@ -101,8 +103,7 @@ class Looks:
         return tuple(str(vm.get("status", "")) if gang.owns(vm) else "" for vm in vms)
 
     def booted(self, record: Record, seen: Observation) -> Observation:
-        """The job with what guests that boot have said since; those that train are not asked again, nor any
-        behind the first that has nothing new to say."""
+        """The job with what guests that boot have said since; none behind one with nothing new to say."""
         gang, nodes = VmNames.of(record), reports_of(seen)
         objects = JobObjects(bucket=self._bucket, job_id=gang.job_id)
         for rank, node in enumerate(nodes):
@@ -161,8 +162,9 @@ class Looks:
             if seconds_of(operation.get("insertTime")) > asked_at - BEFORE_S:
                 name = str(operation.get("targetLink", "")).rpartition("/")[2]
                 by_name.setdefault(name, []).append(operation)
-        found = (of_ask(node, by_name.get(gang.names[node.rank], [])) for node in nodes)
-        return tuple(attrs.evolve(node, operations=mine) for node, mine in zip(nodes, found))
+        found = [by_name.get(name, []) for name in gang.names]
+        mine = (of_ask(node, found[node.rank], is_queued=bool(gang.queue)) for node in nodes)
+        return tuple(attrs.evolve(node, operations=ops) for node, ops in zip(nodes, mine))
 
     def _ended_one(self, record: Record, nodes: tuple[VmReport, ...]) -> Observation:
         verdict, nodes = self.told(record, nodes)

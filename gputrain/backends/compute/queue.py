@@ -17,6 +17,7 @@ Source: "About resize requests in a MIG", "Turn off repairs in a MIG", compute v
 from __future__ import annotations
 
 import contextlib
+import secrets
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -102,6 +103,15 @@ class Queue:
         except MissingError:
             return None
 
+    def deleted_by(self, gang: VmNames) -> str:
+        """The account that deleted the group, and not through us; empty: none did, as far as is known."""
+        wanted = f'targetLink eq ".*/instanceGroupManagers/{gang.queue}"'
+        for one in self.calls.operations(gang.zone, wanted).seen:
+            asked_as = str(one.get("clientOperationId", "")).replace("-", "")
+            if one.get("operationType") == "delete" and not one.get("error") and asked_as[:12] != gang.nonce:
+                return str(one.get("user", "")) or "somebody"
+        return ""
+
     def cancel(self, zone: str, name: str) -> bool:
         """Wait no longer; whether it waits no more: one that is being served can only be removed."""
         asked = {"zone": zone, "instance_group_manager": name, "resize_request": name}
@@ -120,11 +130,11 @@ class Queue:
             within_s: how long to wait for the group to go, without which its template cannot.
         """
         self.cancel(zone, name)
-        asked = {"zone": zone, "instance_group_manager": name}
+        asked = {"zone": zone, "instance_group_manager": name, "request_id": _ours(name)}
         with contextlib.suppress(MissingError):
             self._written(self._groups().delete_unary, asked, f"remove the group {name}")
         since = Since(self.calls.access.now)
-        while self._is_there(self._url(zone, name)) or not self._has_left(name):
+        while self._is_there("group", self._url(zone, name)) or not self._has_left(name):
             if since.seconds > within_s:
                 return False
             self.calls.access.sleep(LOOK_EVERY_S)
@@ -135,7 +145,7 @@ class Queue:
         if not gang.queue or self._swept.get(gang.nonce):
             return
         # The template is made first and removed last: without it nothing is left.
-        is_gone = not self._is_there(self.calls.url(f"global/instanceTemplates/{gang.queue}"))
+        is_gone = not self._is_there("template", self.calls.url(f"global/instanceTemplates/{gang.queue}"))
         is_gone = is_gone or self.withdraw(gang.zone, gang.queue, within_s=FADES_S)
         self._swept.put(gang.nonce, is_gone)
 
@@ -183,9 +193,10 @@ class Queue:
             operation = self.calls.access.get(url, action=f"look at the operation {operation['name']}")
         return operation
 
-    def _is_there(self, url: str) -> bool:
+    def _is_there(self, what: str, url: str) -> bool:
+        action = f"look whether the {what} {url.rpartition('/')[2]} is there"
         try:
-            self.calls.access.get(url, action=f"look at {url}", policy=LOOK, params={"fields": "name"})
+            self.calls.access.get(url, action=action, policy=LOOK, params={"fields": "name"})
         except MissingError:
             return False
         return True
@@ -221,6 +232,11 @@ class Queue:
 
     def _requests(self) -> Any:
         return self.calls.client("InstanceGroupManagerResizeRequestsClient")
+
+
+def _ours(name: str) -> str:
+    """The id of a request to delete a group: it begins with the nonce of the ask, as no stranger's does."""
+    return str(uuid.UUID(hex=f"{name[-12:]}{secrets.token_hex(10)}", version=4))
 
 
 _FIELDS = "items(name,description),nextPageToken,warning"

@@ -32,7 +32,7 @@ def queued(record: Record, request: Mapping[str, Any] | None) -> Queued | None:
     """Where a request stands; None where its VMs tell more: it was served, or there is none."""
     state = str((request or {}).get("state", ""))
     status = mapping((request or {}).get("status"))
-    waited_s = record.now - record.latest.at
+    waited_s = record.now - (record.waiting_since or record.latest.at)
     is_late = waited_s > record.training_spec.longest_queue.total_seconds()
     if state in WAITS:
         return _waiting(record, status, is_late)
@@ -44,6 +44,16 @@ def queued(record: Record, request: Mapping[str, Any] | None) -> Queued | None:
         failure = Failure(kind=cause.kind, message=cause.title)
         return Queued(state=cause.state, detail=cause.title, failure=failure, is_late=is_late)
     return None
+
+
+def deleted(who: str) -> Queued:
+    """How a gang ended whose group somebody deleted while it waited."""
+    cause = causes.STOPPED_BY_PERSON
+    return Queued(
+        state=cause.state,
+        detail=f"its group in Google's queue was deleted by {who}",
+        failure=Failure(kind=cause.kind, message=f"its group in Google's queue was deleted: by {who}"),
+    )
 
 
 def _waiting(record: Record, status: Mapping[str, Any], is_late: bool) -> Queued:
