@@ -169,10 +169,10 @@ def _of_auth(error: Any) -> Answer:
         body = _document(argument)
         if body is not None and "error" in body:
             answer = answer_of_json(body)
-            status = answer.status or (0 if getattr(error, "retryable", False) else 400)
+            status = answer.status or (0 if error.retryable else 400)
             return attrs.evolve(answer, surface=Surface.AUTH, status=status)
     cause = error.args[0] if error.args and isinstance(error.args[0], GoogleAuthError) else error
-    is_passing = isinstance(cause, TransportError) or getattr(error, "retryable", False)
+    is_passing = isinstance(cause, TransportError) or error.retryable
     return Answer(
         surface=Surface.AUTH,
         status=503 if is_passing else 401,

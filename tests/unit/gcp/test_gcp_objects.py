@@ -150,3 +150,27 @@ def test_a_service_that_stays_away_is_transient(cloud, objects):
     cloud.fail("storage.objects.get", faults.server_error(503), times=None)
     with pytest.raises(TransientError):
         objects.read("a")
+
+
+@pytest.mark.parametrize(
+    ("first", "most", "part"), [(0, 4, b"0123"), (3, 1, b"3"), (6, 9, b"6789"), (10, 5, b""), (99, 1, b"")]
+)
+def test_a_part_is_so_many_bytes_from_there(objects, first, most, part):
+    objects.write("a", b"0123456789", if_generation=0)
+    assert objects.part("a", first, most) == part
+
+
+def test_a_part_of_what_is_not_there_is_nothing(objects):
+    assert objects.part("a", 0, 10) == b""
+
+
+def test_whoever_is_asked_for_a_part_may_answer_with_the_whole(serve):
+    asked = []
+
+    def answer(request):
+        asked.append(request.headers["Range"])
+        return 200, b"0123456789", {"x-goog-generation": "1"}
+
+    access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=serve(answer).url))
+    assert Objects(access, "my-bucket").part("a", 3, 4) == b"3456"
+    assert asked == ["bytes=3-6"]

@@ -17,7 +17,7 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.gcp import Answer, MissingError, PreconditionError, UnclearError, to_error
-from gputrain.gcp.answer import answer_of_json
+from gputrain.gcp.answer import Surface, answer_of_json
 from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.kinds import KINDS
 from tests.unit.gcp.refusals_told import TOLD
@@ -180,3 +180,18 @@ def test_an_emulator_is_told_by_its_plain_address_on_this_machine(address, told)
         storage = address
 
     assert emulator_of(Given()) == told
+
+
+def test_only_what_a_place_will_never_have_is_lasting():
+    lasting = {
+        name
+        for name, told in TOLD.items()
+        if isinstance(error := to_error(told.example, "create the job"), CapacityError) and error.is_lasting
+    }
+    assert lasting == {"not_in_zone", "not_in_region", "network_elsewhere"}
+
+
+@pytest.mark.parametrize(("surface", "kind"), [(Surface.STORAGE, "changed"), (Surface.COMPUTE, "changed")])
+def test_a_precondition_is_known_by_its_status_where_it_is_answered_at_once(surface, kind):
+    assert to_error(Answer(surface=surface, status=412, message="x"), "write").kind == kind
+    assert to_error(Answer(surface=Surface.OPERATION, status=412, message="x"), "write").kind != kind

@@ -220,3 +220,8 @@ def test_a_broken_connection_is_shown_without_what_opens_doors(cloud):
 def test_a_broken_connection_keeps_its_cause(cloud):
     cloud.fail("storage.buckets.get", faults.DropBeforeCommit(), times=None)
     assert type(refused(access_of(cloud)).__cause__).__name__ == "ConnectionError"
+
+
+def test_what_a_token_endpoint_says_may_be_of_any_depth():
+    with pytest.raises(AuthError), translated("get a token"):
+        raise google.auth.exceptions.RefreshError("no token", '{"error":' * 100_000)

@@ -1,10 +1,14 @@
-"""Labels and filters."""
+"""Labels, filters, quotas and credentials."""
 
 import re
 
+import pytest
 from hypothesis import given, strategies as st
 
 from gputrain.gcp import filter_text, label_value, our_labels
+from gputrain.gcp.answer import QuotaFact
+from gputrain.gcp.credentials import LockedCredentials
+from tests.unit.gcp.answering import Token
 
 
 @given(st.text())
@@ -31,3 +35,36 @@ def test_a_users_label_cannot_hide_ours():
         "gputrain-job": "bert-x1",
         "gputrain-name": "bert",
     }
+
+
+@pytest.mark.parametrize(
+    ("metric", "dimensions", "is_global"),
+    [
+        ("GPUS_ALL_REGIONS", {}, True),
+        ("compute.googleapis.com/gpus_all_regions", {}, True),
+        ("NVIDIA_L4_GPUS", {}, False),
+        ("NETWORKS", {"global": "global"}, True),
+        ("NVIDIA_L4_GPUS", {"region": "us-central1"}, False),
+        ("GPUS_ALL_REGIONS", {"region": "us-central1"}, False),
+        ("GPUS_ALL_REGIONS", {"zone": "us-central1-a"}, False),
+        ("NETWORKS", {"global": "global", "region": "us-central1"}, False),
+    ],
+)
+def test_a_quota_is_of_all_regions_by_its_name_or_dimension_where_no_region_is_named(
+    metric, dimensions, is_global
+):
+    assert QuotaFact(metric=metric, dimensions=dimensions).is_global is is_global
+
+
+@pytest.mark.parametrize(
+    ("email", "account"),
+    [("a@p.iam.gserviceaccount.com", "a@p.iam.gserviceaccount.com"), ("default", ""), (None, "")],
+)
+def test_locked_credentials_tell_what_those_within_tell(email, account):
+    inner = Token()
+    inner.service_account_email = email
+    locked = LockedCredentials(inner)
+    assert (locked.valid, locked.expired, locked.account) == (False, False, account)
+    assert locked.universe_domain == "googleapis.com"
+    inner.token, inner.expired = "t", True
+    assert (locked.valid, locked.expired) == (True, True)

@@ -6,12 +6,14 @@ import socket
 import subprocess
 import tarfile
 
+import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from gputrain.errors import SpecError
 from gputrain.staging.archive import pack
 from gputrain.staging.ignore import IgnoreRules, read_rules
+from gputrain.staging.survey import Behind, Survey, Travelling, size_text, survey
 
 
 def write(folder, files):
@@ -167,3 +169,59 @@ def test_a_folder_that_is_too_large_names_its_ten_biggest_files(tmp_path):
     assert all(f"f{n:02}.bin" in told for n in range(2, 12))
     assert "f01.bin" not in told
     assert ".gputrainignore" in caught.value.fix
+
+
+def test_a_folder_may_be_as_large_as_is_allowed_and_no_larger(tmp_path):
+    write(tmp_path, {"a.bin": b"x" * 600, "b.bin": b"x" * 400})
+    assert pack(str(tmp_path), max_bytes=1000).files == 2
+    with pytest.raises(SpecError, match="it holds 1000 bytes, more than 999 bytes"):
+        pack(str(tmp_path), max_bytes=999)
+
+
+@pytest.mark.parametrize(("count", "more"), [(3, ""), (10, ""), (11, " and 1 more"), (14, " and 4 more")])
+def test_files_that_look_like_credentials_are_told_by_name_the_first_ten_of_them(tmp_path, count, more):
+    key = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq{'hkiG9w0BAQEF' * 4}\n-----END PRIVATE KEY-----\n"
+    write(tmp_path, {f"k{number:02}.txt": key for number in range(count)})
+    with pytest.raises(SpecError) as caught:
+        pack(str(tmp_path))
+    told = caught.value.what.partition(" is in ")[2].partition(";")[0]
+    assert told.count(".txt") == min(count, 10)
+    assert told.endswith(f"(a private key){more}"), told
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (1024**2, "1.0 MiB"),
+        (1024**3, "1.0 GiB"), (5 * 1024**4, "5,120.0 GiB"),
+    ],
+)  # fmt: skip
+def test_sizes_are_told_in_the_largest_unit_that_they_fill(size, text):
+    assert size_text(size) == text
+
+
+@pytest.mark.parametrize("held", [0, 1, 3, 4, 9])
+@pytest.mark.parametrize(
+    ("files", "counted"), [(1, "1 file, 5 bytes travels"), (2, "2 files, 10 bytes travel")]
+)
+def test_a_line_tells_how_much_travels_and_the_first_three_that_are_held_back(tmp_path, files, counted, held):
+    names = [f"held{number}" for number in range(held)]
+    write(tmp_path, {"__pycache__/x.pyc": "", **dict.fromkeys(names, "")})
+    write(tmp_path, {f"{number}.py": "12345" for number in range(files)})
+    seen = survey(str(tmp_path))
+    behind = tuple(Behind(path=name, told_by="held*") for name in names)
+    told = attrs.evolve(seen, files=tuple(one for one in seen.files if one.path not in names),
+                        behind=(*seen.behind, *behind)).text  # fmt: skip
+    listed = ", ".join(f"{name} (held*)" for name in names[:3])
+    more = f" and {held - 3} more" if held > 3 else ""
+    assert told == counted + (f"; held back: {listed}{more}" if held else "")
+
+
+@pytest.mark.parametrize(("count", "caption"), [(49, ""), (50, ""), (51, "and 1 more"), (60, "and 10 more")])
+def test_a_survey_shows_the_fifty_biggest_of_what_travels(count, caption):
+    files = tuple(
+        Travelling(path=f"{number:02}", full="", size=number, is_asked_for=False) for number in range(count)
+    )
+    table = Survey(folder="/f", files=files, behind=()).table
+    assert [row[0] for row in table.rows] == [f"{number:02}" for number in reversed(range(count))][:50]
+    assert table.caption == caption

@@ -179,6 +179,38 @@ def test_nothing_runs_when_the_script_is_imported(tmp_path):
     assert done.stdout == "imported\n"
 
 
+def helps():
+    return "helped"
+
+
+a_helper = z_helper = helps
+
+
+def uses_a_helper_under_other_names():
+    print(a_helper(), z_helper())
+
+
+def test_a_helper_travels_under_every_name_that_it_goes_by():
+    assert run(uses_a_helper_under_other_names) == "helped helped"
+
+
+class Bound:
+    """Of the main program, by its word."""
+
+
+Bound.__module__ = "__main__"
+BOUND = Bound()
+
+
+def uses_what_only_the_main_program_holds():
+    print(BOUND)
+
+
+def test_nothing_is_imported_from_a_main_program_that_will_be_another_one(monkeypatch):
+    monkeypatch.setattr(sys.modules["__main__"], "BOUND", BOUND, raising=False)
+    assert "cannot be written as source" in faults(uses_what_only_the_main_program_holds)["BOUND"]
+
+
 def uses_a_lock():
     with LOCK:
         print(STREAM)

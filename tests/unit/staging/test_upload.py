@@ -4,10 +4,11 @@ import pytest
 
 import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, SpecError, TransientError
-from gputrain.gcp import Access, Objects
+from gputrain.gcp import Access, Endpoints, Objects
 from gputrain.staging.upload import AT_ONCE_BYTES, BucketPrefix, check_bucket, upload
 from gputrain_emulator import faults
 from gputrain_emulator.storage.state import Storage
+from tests.unit.gcp.answering import Server, Token
 
 BUCKET = BucketPrefix(name="my-bucket")
 NAME = "code/abc.tar.gz"
@@ -132,3 +133,23 @@ def test_a_lost_session_begins_anew(cloud, access):
     cloud.fail("storage.objects.insertChunk", faults.RawReply(status=410, body=b"{}"))
     upload(access, BUCKET, NAME, data)
     assert Objects(access, BUCKET.name).stat(NAME).size == len(data)
+
+
+@pytest.mark.parametrize("host", ["http://0.attacker.example", "https://zz.attacker.example:1", "/relative"])
+def test_the_chunks_of_an_upload_go_to_nobody_but_cloud_storage(host):
+    asked = []
+
+    def answer(request):
+        asked.append(request.command)
+        if request.command == "GET":
+            return 404, b"{}", {}
+        return 200, b"{}", {"Location": f"{host}/upload?id=1"}
+
+    server = Server(answer)
+    try:
+        access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=server.url))
+        with pytest.raises(ProviderError, match="sent to another host"):
+            upload(access, BUCKET, NAME, bytes(AT_ONCE_BYTES + 1))
+    finally:
+        server.close()
+    assert asked == ["GET", "POST"]
