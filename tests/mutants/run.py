@@ -1,173 +1,245 @@
-"""How many single-line mutants the quick unit tests catch: `make mutants`, or with folders as words.
+"""How many single-line mutants the quick tests catch: `make mutants`, or with folders as words.
 
-cosmic-ray makes the mutants, of a copy of the tree. Which are drawn and which tests judge them is decided
-here: its own runner makes all of them, and has one command for every file.
+A mutant is judged by every quick test that runs the function it is in, the shortest first, until one fails.
+Which test runs what is traced once, and again for the files of tests that changed since.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
+import hashlib
+import json
+import os
+import queue
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from cosmic_ray.mutating import mutate_code
-from cosmic_ray.plugins import get_operator, operator_names
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.mutants.draw import mutants, scopes
 
 ROOT = Path(__file__).parents[2]
+ROOMS = ("trainer", "planning", "gcp", "staging", "backends/local", "backends/vertex", "backends/compute")
+JUDGES = (
+    "unit/**/test_*.py",
+    "security/test_*.py",
+    "contract/test_*.py",
+    *(f"laws/test_{one}_laws.py" for one in ("catalog", "ladder", "planning", "quota", "refusal")),
+    *(f"laws/test_{one}.py" for one in ("malformed_specs", "garbled_facts", "moved_tags")),
+)
+"""The tests that judge; those of style and of types see no behaviour."""
 
-JUDGES = {
-    "trainer": ("trainer", "test_trainer.py", "test_abilities.py", "test_since.py", "test_job_everywhere.py"),
-    "planning": ("planning",),
-    "gcp": ("gcp",),
-    "staging": ("staging",),
-    "backends/local": ("local",),
-    "backends/vertex": ("vertex",),
-    "backends/compute": ("compute",),
-}
-"""The folders and files of `tests/unit` that judge a folder of gputrain."""
-
-_PATIENCE_S = 600.0
-
-
-class _Meaning(ast.NodeTransformer):
-    """Leaves out what no test can see: annotations, docstrings, what only type checkers read."""
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.annotation = None
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        self.generic_visit(node)
-        node.annotation = ast.Constant(None)
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.decorator_list = []  # whether a value is frozen or takes keywords alone, type checkers see
-        return self.generic_visit(node)
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        same = {ast.Is: ast.Eq, ast.IsNot: ast.NotEq}  # of enums and None, which is all that `is` is for here
-        node.ops = [same.get(type(one), type(one))() for one in node.ops]
-        return self.generic_visit(node)
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
+_TRACED = ROOT / ".venv-mutants/traced.json"
+_LONGEST_S = 20.0
+"""A test that takes longer is no quick one."""
+_TOGETHER_S = 60.0
+"""What the tests of one mutant may take, by what they took when they were traced."""
 
 
-def mutants(path: Path, source: str, draw: random.Random) -> Iterator[str]:
-    """One-line mutants of a file, of all kinds, in an order that is drawn; none that means the same."""
-    meant = _meaning(source)
-    nodes = list(_nodes(source))
-    places = []
-    for name in operator_names():
-        operator = get_operator(name)
-        if operator.arguments():  # those that are told what to change
-            continue
-        count = sum(1 for node in nodes for _ in operator().mutation_positions(node))
-        places += [(name, occurrence) for occurrence in range(count)]
-    draw.shuffle(places)
-    for name, occurrence in places:
-        mutant = mutate_code(source, get_operator(name)(), occurrence)
+class Mutant(NamedTuple):
+    """A file's text with one place changed."""
+
+    path: str
+    source: str
+    line: int
+    told: str
+
+
+class Judge:
+    """A copy of the tree, and a process that runs tests in it."""
+
+    def __init__(self, folder: Path, python: str) -> None:
+        self.tree, self._scratch = folder / "tree", folder / "scratch"
+        listed = subprocess.run(
+            ["git", "ls-files", "-zco", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+        )
+        for name in filter(None, listed.stdout.decode().split("\0")):
+            if (ROOT / name).is_file():
+                (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, self.tree / name)
+        words = [python, "-m", "tests.mutants.judge"]
+        environment = {**os.environ, "PYTHONPATH": str(self.tree)}
+        self._process = subprocess.Popen(
+            words,
+            cwd=self.tree,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(folder / "told").open("w"),
+            text=True,
+        )
+        self._ask(load=[str(path.relative_to(ROOT)) for path in _judging()])
+
+    def _ask(self, **request: object) -> Any:
+        assert self._process.stdin
+        assert self._process.stdout
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def passes(self, tests: list[str], patience_s: float) -> bool:
+        """Whether they all pass, in time."""
+        return self._ask(tests=tests, patience_s=patience_s, scratch=str(self._scratch)) in (0, 5)
+
+    def trace(self, file: str) -> dict[str, Any]:
+        """What each test of a file runs of gputrain, and which of them fail."""
+        told = self.tree / "traced.json"
+        told.unlink(missing_ok=True)
+        self._ask(tests=[file], patience_s=900, scratch=str(self._scratch), trace=str(told))
+        return json.loads(told.read_text()) if told.exists() else {"tests": {}, "failed": [file]}
+
+    def survives(self, mutant: Mutant, tests: dict[str, float]) -> bool:
+        """Whether no test notices; a mutant that never ends is noticed."""
+        path = self.tree / mutant.path
+        source, times = path.read_text(), path.stat()
+        path.write_text(mutant.source)
         try:
-            if mutant is not None and _meaning(mutant) != meant:
-                yield mutant
-        except SyntaxError:
-            continue
+            return not tests or self.passes(list(tests), 60 + 10 * sum(tests.values()))
+        finally:
+            path.write_text(source)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def close(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
 
 
-def _nodes(source: str) -> Iterator[object]:
-    import parso
+class Bench:
+    """Judges that work side by side."""
 
-    stack = [parso.parse(source)]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(getattr(node, "children", ()))
+    def __init__(self, folder: Path, python: str, count: int) -> None:
+        self._idle: queue.Queue[Judge] = queue.Queue()
+        self._pool = ThreadPoolExecutor(count)
+        self._all = list(self._pool.map(lambda n: Judge(folder / str(n), python), range(count)))
+        for one in self._all:
+            self._idle.put(one)
+
+    def map(self, work: Any, items: Any) -> Any:
+        """What `work(judge, item)` says of each, in order."""
+
+        def one(item: Any) -> Any:
+            judge = self._idle.get()
+            try:
+                return work(judge, item)
+            finally:
+                self._idle.put(judge)
+
+        return self._pool.map(one, items)
+
+    def close(self) -> None:
+        for one in self._all:
+            one.close()
 
 
-def _meaning(source: str) -> str:
-    return ast.dump(_Meaning().visit(ast.parse(source)))
+def traced(bench: Bench) -> dict[str, tuple[float, set[str]]]:
+    """Of each quick test how long it takes, and the functions that it runs."""
+    known = json.loads(_TRACED.read_text()) if _TRACED.exists() else {}
+    stamps = {
+        str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest() for path in _judging()
+    }
+    missing = [name for name, stamp in stamps.items() if known.get(name, {}).get("stamp") != stamp]
+    for name, told in zip(missing, bench.map(Judge.trace, missing)):
+        known[name] = {"stamp": stamps[name], **told}
+        _TRACED.write_text(json.dumps(known))
+        for failed in told["failed"]:
+            print(f"fails without a mutant, and judges none: {failed}", flush=True)
+    return {
+        test: (seconds, set(ran))
+        for name in stamps
+        for test, (seconds, ran) in known[name]["tests"].items()
+        if seconds <= _LONGEST_S
+    }
+
+
+def _judging() -> list[Path]:
+    return sorted(path for judge in JUDGES for path in (ROOT / "tests").glob(judge))
+
+
+def judges_of(mutant: Mutant, tests: dict[str, tuple[float, set[str]]], source: str) -> dict[str, float]:
+    """The tests that run the function a mutant is in, or else what that stands in, with their seconds."""
+    file = mutant.path.removeprefix("gputrain/")
+    places = [f"{file}:{scope}" for scope in scopes(source, mutant.line)]
+    for place in (*places, file, str(Path(file).parent)):
+        names = {
+            name: seconds
+            for name, (seconds, ran) in tests.items()
+            if any(_is_within(function, place) for function in ran)
+        }
+        if names:
+            break
+    kept, spent = {}, 0.0
+    for name, seconds in sorted(names.items(), key=lambda item: (item[1], item[0])):
+        spent += seconds
+        if spent > _TOGETHER_S:
+            break
+        kept[name] = seconds
+    return kept
+
+
+def _is_within(function: str, place: str) -> bool:
+    return function.startswith(place) and function[len(place) :][:1] in ("", ".", ":", "/")
+
+
+def drawn(room: str, sample: int, seed: int) -> list[Mutant]:
+    """Mutants of a folder; a file is drawn by its length."""
+    draw = random.Random(f"{seed} {room}")
+    sources = {path: path.read_text() for path in sorted((ROOT / "gputrain" / room).glob("**/*.py"))}
+    streams = {path: mutants(source, draw) for path, source in sources.items()}
+    found = []
+    while len(found) < sample:
+        (path,) = draw.choices(list(sources), [len(one) for one in sources.values()])
+        source = next(streams[path], None)
+        if source is not None:
+            lines = enumerate(zip([*sources[path].splitlines(), ""], [*source.splitlines(), ""]), 1)
+            line, told = next((number, pair) for number, pair in lines if pair[0] != pair[1])
+            found.append(Mutant(str(path.relative_to(ROOT)), source, line, " -> ".join(map(str.strip, told))))
+    return found
 
 
 def main() -> int:
     """Draw, judge, tell; the exit status is 1 where a folder's rate is below what is asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folders", nargs="*", default=list(JUDGES))
+    parser.add_argument("rooms", nargs="*", default=ROOMS)
     parser.add_argument("--sample", type=int, default=25, help="mutants of each folder")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--python", default=str(ROOT / ".venv/bin/python"), help="what runs the tests")
     parser.add_argument("--at-least", type=int, default=85, help="per cent")
+    parser.add_argument("--side-by-side", type=int, default=2, help="how many mutants are judged at once")
     options = parser.parse_args()
     rates = {}
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "tree"
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-        for name in listed.decode().split("\0"):
-            if name and (ROOT / name).is_file():
-                (copy / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, copy / name)
-        for room in options.folders:
-            rates[room] = _rate(copy, room, options)
+    with tempfile.TemporaryDirectory(prefix="m") as folder:
+        bench = Bench(Path(folder), options.python, options.side_by_side)
+        try:
+            samples = {room: drawn(room, options.sample, options.seed) for room in options.rooms}
+            tests = traced(bench)
+            for room, sample in samples.items():
+                rates[room] = _rate(bench, tests, sample)
+        finally:
+            bench.close()
     for room, (caught, judged) in rates.items():
         print(f"{room:18} {caught} of {judged} caught, {100 * caught // max(1, judged)} %")
     return int(any(100 * caught < options.at_least * judged for caught, judged in rates.values()))
 
 
-def _rate(copy: Path, room: str, options: argparse.Namespace) -> tuple[int, int]:
-    """How many of a folder's mutants the tests caught, of how many; a file is drawn by its length."""
-    draw = random.Random(f"{options.seed} {room}")
-    files = sorted((copy / "gputrain" / room).glob("**/*.py"))
-    sources = {path: path.read_text() for path in files}
-    streams = {path: mutants(path, source, draw) for path, source in sources.items()}
-    words = [
-        options.python,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "--no-header",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow",
-    ]
-    words += [f"tests/unit/{judge}" for judge in JUDGES[room]]
-    if not _passes(words, copy):
-        raise SystemExit(f"{room}: the tests fail without a mutant")
-    caught = judged = 0
-    while judged < options.sample:
-        (path,) = draw.choices(files, [len(sources[one]) for one in files])
-        mutant = next(streams[path], None)
-        if mutant is None:
-            continue
-        path.write_text(mutant)
-        judged += 1
-        survived = _passes(words, copy)
-        path.write_text(sources[path])
+def _rate(bench: Bench, tests: Any, sample: list[Mutant]) -> tuple[int, int]:
+    """How many mutants the tests caught, of how many."""
+
+    def judged(judge: Judge, mutant: Mutant) -> tuple[bool, int]:
+        judges = judges_of(mutant, tests, (ROOT / mutant.path).read_text())
+        return judge.survives(mutant, judges), len(judges)
+
+    caught = 0
+    for mutant, (survived, count) in zip(sample, bench.map(judged, sample)):
         caught += not survived
-        changed = [(a, b) for a, b in zip(sources[path].splitlines(), mutant.splitlines()) if a != b][:1]
-        at = path.relative_to(copy)
-        told = " -> ".join(part.strip() for part in (changed or [("a line", "gone")])[0])
-        print(f"{'SURVIVED' if survived else 'caught  '} {at}: {told}", flush=True)
-    return caught, judged
-
-
-def _passes(words: list[str], folder: Path) -> bool:
-    try:
-        told = subprocess.run(words, cwd=folder, capture_output=True, timeout=_PATIENCE_S, check=False)
-    except subprocess.TimeoutExpired:
-        return False
-    return told.returncode == 0
+        word = f"SURVIVED {count} tests," if survived else "caught"
+        print(f"{word} {mutant.path}:{mutant.line}: {mutant.told}", flush=True)
+    return caught, len(sample)
 
 
 if __name__ == "__main__":
