@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gputrain.backends import registry
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
 from gputrain.errors import Fault, SpecError
@@ -20,12 +21,12 @@ _OF_CODE = ("script", "module", "command", "function", "args", "source_dir", "re
 
 
 def chosen(backends: object) -> dict[str, Backend]:
-    """The backends by name, in the order given.
+    """The backends by name, in the order given; this machine where it is None.
 
     Raises:
         SpecError: with everything among them that is none, or none at all, or a kind twice.
     """
-    listed = _listed(backends)
+    listed = _listed(registry.find("local")() if backends is None else backends)
     faults = tuple(_fault(one) for one in listed if isinstance(one, type) or lacks(one))
     if faults:
         text = "\n".join(f"  {fault}" for fault in faults)

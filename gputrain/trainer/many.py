@@ -13,6 +13,7 @@ from gputrain.job import Job
 from gputrain.job.watcher import StopEvent
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_job_id, make_spec
+from gputrain.spec.told import tells_fields
 from gputrain.spec.typed import PointFields
 from gputrain.trainer.found import Roll
 from gputrain.trainer.road import Road
@@ -38,6 +39,7 @@ class Maps(Plans):
             roll.add(job)
         return job
 
+    @tells_fields(PointFields)
     def map(
         self,
         entry: Entry,

@@ -17,6 +17,7 @@ from gputrain.job.watcher import StopEvent
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id
+from gputrain.spec.told import tells_fields
 from gputrain.spec.typed import FilePath, Model, SpecFields
 from gputrain.trainer.choice import chosen, spec_asked
 from gputrain.trainer.doctor import read as read_quotas
@@ -57,16 +58,13 @@ class Trainer(Maps):
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if backends is None:
-            from gputrain.backends import registry
-
-            backends = registry.find("local")()
         self._backends = chosen(backends)
         super().__init__(Road(self._backends, now, sleep))
 
     def __repr__(self) -> str:
         return f"Trainer([{', '.join(map(repr, self._backends.values()))}])"
 
+    @tells_fields(SpecFields)
     def plan(self, entry: Entry | None = None, **fields: Unpack[SpecFields]) -> PlannedJob:
         """Every way the spec could run, best first, and why the others cannot; nothing is created.
 
@@ -80,6 +78,7 @@ class Trainer(Maps):
         spec = spec_asked(entry, fields)
         return PlannedJob(self._road.plan(spec), self._road, make_job_id(spec, None))
 
+    @tells_fields(SpecFields)
     def doctor(
         self, entry: Entry | None = None, *, idempotency_key: str | None = None, **fields: Unpack[SpecFields]
     ) -> Checks:
@@ -89,8 +88,9 @@ class Trainer(Maps):
         bucket, network... With one, also its code, its image and its name. Nothing is made or changed.
 
         Args:
-            entry, fields: as for `plan`; none at all to look without a spec.
+            entry: as for `plan`; nothing at all to look without a spec.
             idempotency_key: as for `submit`, to look whether that very job's names are free.
+            **fields: fields of `TrainingSpec`.
 
         Raises:
             SpecError: with all faults of the spec.
@@ -151,6 +151,7 @@ class Trainer(Maps):
         """
         return built(self._backends, image, told=told, create_repository=create_repository)
 
+    @tells_fields(SpecFields)
     def submit(
         self,
         entry: Entry | None = None,
@@ -204,6 +205,7 @@ class Trainer(Maps):
             for ref in backend.find():
                 yield self._road.named(ref, backend)
 
+    @tells_fields(SpecFields)
     def run(
         self,
         entry: Entry | None = None,
@@ -213,6 +215,10 @@ class Trainer(Maps):
         **fields: Unpack[SpecFields],
     ) -> Result:
         """Submit, show and wait; as `submit`, `Job.wait` and `Job.result` one after the other.
+
+        Args:
+            entry, idempotency_key, progress: as for `submit` and `Job.wait`.
+            **fields: fields of `TrainingSpec`.
 
         Raises:
             JobFailedError: with the first failing rank's own traceback.
