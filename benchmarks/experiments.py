@@ -110,7 +110,7 @@ def started(cloud: gputrain_emulator.Cloud, script: Path, watched_s: float) -> "
 
 def names_of(cloud: gputrain_emulator.Cloud) -> Counter[str]:
     """How often each point's job was made."""
-    made = cloud.world.part(Vertex).jobs.values()
+    made = list(cloud.world.part(Vertex).jobs.values())  # drivers make more meanwhile
     return Counter(name for one in made if (name := one.document["displayName"]).startswith("many-"))
 
 
@@ -151,6 +151,8 @@ def kills(count: int = KILLS, seed: int = 0) -> Iterator[Measure]:
             driver.send_signal(signal.SIGKILL)
             driver.wait()
             there.append(len(names_of(cloud)))
+            if not len(there) % 10:
+                sys.stderr.write(f"{len(there)} kills: {there[-1]} jobs\n")
         driver = started(cloud, script, 0.0)
         driver.wait()
         made, took_s = names_of(cloud), time.monotonic() - began

@@ -21,3 +21,6 @@ autodoc_class_signature = "mixed"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 suppress_warnings = ["myst.xref_missing"]  # links to files of the repository, which a test follows
+
+for call in ("plan", "doctor", "submit", "run", "map"):  # autodoc reads defaults in the source
+    del getattr(gputrain.Trainer, call).__signature__
