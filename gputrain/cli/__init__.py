@@ -15,6 +15,7 @@ import sys
 
 TYPE_CHECKING = False  # as typing's, which takes long to load
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from gputrain.cli.screen import Exit
@@ -39,15 +40,20 @@ def main(words: Sequence[str] | None = None) -> int:
         from gputrain.cli.completion import complete
 
         return complete(options)
-    from gputrain.cli.commands import run
-    from gputrain.cli.screen import Exit, tell_error
-    from gputrain.errors import GputrainError
-
     if options.debug:
         import logging
 
         logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s %(message)s")
         logging.getLogger("urllib3").setLevel(logging.INFO)
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run what was read; every end of it as an exit status."""
+    from gputrain.cli.commands import run
+    from gputrain.cli.screen import Exit, tell_error
+    from gputrain.errors import GputrainError
+
     try:
         return run(options)
     except GputrainError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import attrs
@@ -14,9 +13,6 @@ from gputrain.gcp.endpoints import Api
 from gputrain.gcp.forms import Json, mapping, mappings, texts
 from gputrain.gcp.listing import PARTIAL_WARNINGS, Listing, Page, left_out_of, listing_of
 from gputrain.retry import SOON, Policy
-
-if TYPE_CHECKING:
-    from gputrain.gcp.wire import Reply
 
 _ZONES = "zones/"
 _EMPTY = "NO_RESULTS_ON_PAGE"
@@ -77,27 +73,31 @@ def aggregated(
         "nextPageToken,unreachables,warning/code",
     }
     unread: set[str] = set()
-
-    def read(_: Reply, body: Json) -> Page[tuple[str, tuple[Json, ...]]]:
-        found = []
-        for scope, part in mapping(body.get("items")).items():
-            zone, held = scope.removeprefix(_ZONES), mapping(part)
-            if not _is_read(held, collection):
-                unread.add(zone)
-            found.append((zone, mappings(held.get(collection))))
-        silent = {place.rpartition("/")[2] for place in texts(body.get("unreachables"))}
-        unread.update(silent)
-        told = [one for one in left_out_of(body) if one not in silent and not unread]
-        token = body.get("nextPageToken", "")
-        left_out = (*told, *(() if found or silent else (NO_ITEMS,)))
-        return Page(items=tuple(found), next_token=token if isinstance(token, str) else "", left_out=left_out)
-
     url = f"{base}/aggregated/{collection}"
-    listing = access.pages(url, action=f"list the {collection}", params=params, policy=policy, read=read)
+    listing = access.pages(
+        url, action=f"list the {collection}", params=params, policy=policy,
+        read=lambda _, body: _page(body, collection, unread),
+    )  # fmt: skip
     items: dict[str, tuple[Json, ...]] = {}
     for zone, held in listing.seen:
         items[zone] = (*items.get(zone, ()), *held)
     return InZones(items=items, unread=frozenset(unread), broken=listing.left_out)
+
+
+def _page(body: Json, collection: str, unread: set[str]) -> Page[tuple[str, tuple[Json, ...]]]:
+    """What one page holds of each zone; the zones that it could not read are put with the others."""
+    found = []
+    for scope, part in mapping(body.get("items")).items():
+        zone, held = scope.removeprefix(_ZONES), mapping(part)
+        if not _is_read(held, collection):
+            unread.add(zone)
+        found.append((zone, mappings(held.get(collection))))
+    silent = {place.rpartition("/")[2] for place in texts(body.get("unreachables"))}
+    unread.update(silent)
+    told = [one for one in left_out_of(body) if one not in silent and not unread]
+    token = body.get("nextPageToken", "")
+    left_out = (*told, *(() if found or silent else (NO_ITEMS,)))
+    return Page(items=tuple(found), next_token=token if isinstance(token, str) else "", left_out=left_out)
 
 
 def _is_read(held: Json, collection: str) -> bool:

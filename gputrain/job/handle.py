@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -179,6 +178,8 @@ class Job(LogReading):
 
     def __await__(self) -> Generator[Any, None, Result]:
         """As `result`, in an event loop. Cancelling it, or a timeout around it, leaves the job alone."""
+        import asyncio  # whoever awaits has it
+
         return asyncio.wrap_future(self.future()).__await__()
 
     def watch(self, listener: Listener) -> Watching:

@@ -1,9 +1,9 @@
 """Decides where a spec could run. Pure: no clock, network, randomness, environment or logging."""
 
 from gputrain.planning.attempts import Attempt, Ledger, Outcome
-from gputrain.planning.candidates import Candidate, Refusal, Wanted, candidates
+from gputrain.planning.candidates import Candidate, Wanted, candidates
 from gputrain.planning.ladder import Blocks, Ladder
-from gputrain.planning.offers import Fact, Limit, Network, Offer, Supply, allowed_models
+from gputrain.planning.offers import Fact, Limit, Network, Offer, Refusal, Supply, allowed_models
 from gputrain.planning.plan import GcloudJob, Plan, rank, weigh
 from gputrain.quota import Verdict
 

@@ -16,7 +16,7 @@ from gputrain.planning.offers import (
     Fact,
     Network,
     Offer,
-    Reason,
+    Refusal,
     Supply,
     allowed_models,
     matches,
@@ -111,18 +111,6 @@ class Candidate:
 
 
 @attrs.frozen(kw_only=True)
-class Refusal:
-    """One way the spec cannot run: what was refused, why, and what would work."""
-
-    backend: str
-    subject: str
-    why: str
-    fix: str = ""
-    asked_for: bool = True
-    """False for shapes that the spec never asked for; displays leave those out."""
-
-
-@attrs.frozen(kw_only=True)
 class Wanted:
     """Every shape on offer, sorted into what could run, in order of preference, and what could not."""
 
@@ -145,16 +133,16 @@ def candidates(spec: TrainingSpec, supplies: Sequence[Supply]) -> Wanted:
     for number, supply in enumerate(supplies):
         blocked = tuple(_limits(spec, supply))
         refusals += blocked
-        refusals += (_refusal(supply, reason) for reason in unmet(spec, supply))
+        refusals += unmet(spec, supply)
         for offer in supply.offers:
             for model in offer.provisioning_models or (None,):
                 priced: list[Candidate] = []
-                reason = refusing(spec, offer, model)
-                if reason is None:
+                refusal = refusing(spec, supply.backend, offer, model)
+                if refusal is None:
                     priced = _priced(spec, supply, offer, model)
-                    reason = None if priced else _unaffordable(spec, offer, model)
-                if reason is not None:
-                    refusals.append(_refusal(supply, reason))
+                    refusal = None if priced else _unaffordable(spec, supply.backend, offer, model)
+                if refusal is not None:
+                    refusals.append(refusal)
                 elif blocked:
                     refusals.append(_blocked(supply.backend, offer, model, blocked))
                 else:
@@ -176,27 +164,15 @@ def _check_gpus(spec: TrainingSpec, supplies: Sequence[Supply]) -> None:
     faults.raise_if_any(UnknownGpuError, nearest=tuple(dict.fromkeys(nearest)))
 
 
-def _refusal(supply: Supply, reason: Reason) -> Refusal:
-    return Refusal(
-        backend=supply.backend,
-        subject=reason.subject,
-        why=reason.why,
-        fix=reason.fix,
-        asked_for=reason.asked_for,
-    )
-
-
 def _limits(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
     for limit in supply.limits:
         if limit.asks(spec):
-            yield Refusal(backend=supply.backend, subject=limit.field, why=limit.why, fix=limit.fix)
+            yield Refusal(supply.backend, limit.field, limit.why, limit.fix)
 
 
 def _blocked(backend: str, offer: Offer, model: ProvisioningModel | None, by: Sequence[Refusal]) -> Refusal:
     fields = ", ".join(refusal.subject for refusal in by)
-    return Refusal(
-        backend=backend, subject=subject_of(offer, model), why=f"{fields} refused", asked_for=False
-    )
+    return Refusal(backend, subject_of(offer, model), f"{fields} refused", asked_for=False)
 
 
 def _priced(
@@ -244,7 +220,7 @@ def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:
     return paid if paid >= min(SHORTEST_RUN, spec.max_run_duration) else None
 
 
-def _unaffordable(spec: TrainingSpec, offer: Offer, model: ProvisioningModel | None) -> Reason:
+def _unaffordable(spec: TrainingSpec, backend: str, offer: Offer, model: ProvisioningModel | None) -> Refusal:
     subject = subject_of(offer, model)
     prices = [offer.price_of(place, model) for place in offer.places]
     if not any(price is not None and price.is_whole for price in prices):
@@ -252,8 +228,12 @@ def _unaffordable(spec: TrainingSpec, offer: Offer, model: ProvisioningModel | N
         why = f"the price of {' and '.join(missing)} is unknown" if missing else "its price is unknown"
         why = f"{why}, so max_cost cannot be kept"
         without = "leave max_cost out and set max_run_duration"
-        return Reason(subject, why, f"{offer.price_fix}, or {without}" if offer.price_fix else without)
-    return Reason(subject, f"max_cost={spec.max_cost:g} does not pay for a minute of it", "raise max_cost")
+        return Refusal(
+            backend, subject, why, f"{offer.price_fix}, or {without}" if offer.price_fix else without
+        )
+    return Refusal(
+        backend, subject, f"max_cost={spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
+    )
 
 
 def _gpu_rank(spec: TrainingSpec, offer: Offer) -> int:

@@ -9,9 +9,9 @@ from typing import Any
 from gputrain import catalog
 from gputrain.catalog import Stage
 from gputrain.planning.attempts import figures
-from gputrain.planning.candidates import Candidate, Refusal
+from gputrain.planning.candidates import Candidate
 from gputrain.planning.ladder import is_open
-from gputrain.planning.offers import Network
+from gputrain.planning.offers import Network, Refusal
 from gputrain.quota import Verdict, contradictions, deciding
 from gputrain.spec import TrainingSpec, format_duration
 

@@ -112,14 +112,15 @@ Model = ProvisioningModel | None
 
 
 @attrs.frozen
-class Reason:
-    """Why not, and what would work."""
+class Refusal:
+    """One way the spec cannot run: what was refused, why, and what would work."""
 
+    backend: str
     subject: str
     why: str
     fix: str = ""
     asked_for: bool = True
-    """False for what the spec never asked for."""
+    """False for shapes that the spec never asked for; displays leave those out."""
 
 
 def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:
@@ -158,68 +159,74 @@ def _models(models: tuple[ProvisioningModel, ...]) -> str:
     return " or ".join(f"'{model.value}'" for model in models)
 
 
-def refusing(spec: TrainingSpec, offer: Offer, model: Model) -> Reason | None:
+def refusing(spec: TrainingSpec, backend: str, offer: Offer, model: Model) -> Refusal | None:
     """Why an offer is not for a spec under a model: the first reason there is; None where it suits."""
-    return next(_reasons(spec, offer, model), None)
+    return next(_refusals(spec, backend, offer, model), None)
 
 
-def _reasons(spec: TrainingSpec, offer: Offer, model: Model) -> Iterator[Reason]:
+def _refusals(spec: TrainingSpec, backend: str, offer: Offer, model: Model) -> Iterator[Refusal]:
     subject, allowed, sold = subject_of(offer, model), allowed_models(spec), offer.provisioning_models
     is_unnamed = not spec.gpu and bool(offer.gpu)
     if not _suits(spec, offer):
-        yield Reason(subject, f"not asked for: gpu is {_gpus(spec)}", asked_for=False)
+        yield Refusal(backend, subject, f"not asked for: gpu is {_gpus(spec)}", asked_for=False)
     if is_unnamed and spec.machine_type != offer.machine_type and model is not None:
         fix = f"gpu='{offer.gpu}:{offer.gpu_count}'"
-        yield Reason(subject, "not asked for: no gpu is named", fix, asked_for=False)
+        yield Refusal(backend, subject, "not asked for: no gpu is named", fix, asked_for=False)
     if spec.machine_type not in (None, offer.machine_type):
-        yield Reason(subject, f"not asked for: machine_type is {spec.machine_type}", asked_for=False)
+        yield Refusal(
+            backend, subject, f"not asked for: machine_type is {spec.machine_type}", asked_for=False
+        )
     if not offer.places:
-        yield Reason(subject, "not to be had in the places you allow", "allow more regions")
+        yield Refusal(backend, subject, "not to be had in the places you allow", "allow more regions")
     if model is not None and model not in allowed:
         why = f"it is sold only as {_models(sold)}; you allow {_models(allowed)}"
         is_asked_for = not set(allowed) & set(sold)
-        yield Reason(subject_of(offer, None), why, f"provisioning_model={_models(sold)}", is_asked_for)
+        yield Refusal(
+            backend, subject_of(offer, None), why, f"provisioning_model={_models(sold)}", is_asked_for
+        )
     if model is ProvisioningModel.RESERVATION_BOUND and spec.reservation in (None, ANY_RESERVATION):
         fix = "reservation='my-reservation'"
-        yield Reason(subject, "reservation-bound needs a reservation", fix, asked_for=False)
+        yield Refusal(backend, subject, "reservation-bound needs a reservation", fix, asked_for=False)
     if is_unnamed and (spec.nproc_per_node or 1) > offer.gpu_count:
-        yield Reason(subject, f"{spec.nproc_per_node} ranks want a GPU each", asked_for=False)
+        yield Refusal(backend, subject, f"{spec.nproc_per_node} ranks want a GPU each", asked_for=False)
     if offer.max_nodes is not None and spec.num_nodes > offer.max_nodes:
         why = f"{spec.num_nodes} such nodes are more than the {offer.max_nodes} there are"
-        yield Reason(subject, offer.max_nodes_why or why, "fewer num_nodes")
+        yield Refusal(backend, subject, offer.max_nodes_why or why, "fewer num_nodes")
     own = offer.refuses(spec, model)  # after ours: a backend speaks only of what the spec asks for
     if own:
-        yield Reason(subject, *own)
+        yield Refusal(backend, subject, *own)
 
 
-def unmet(spec: TrainingSpec, supply: Supply) -> Iterator[Reason]:
+def unmet(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
     """One reason for each request that no offer matches, naming what there is."""
     kinds = tuple(sorted({offer.gpu for offer in supply.offers if offer.gpu}))
     if not spec.gpu and all(offer.gpu and offer.provisioning_models for offer in supply.offers):
-        yield Reason("gpu", "no GPU is named", f"gpu='{kinds[0]}:1'" if kinds else "")
+        yield Refusal(supply.backend, "gpu", "no GPU is named", f"gpu='{kinds[0]}:1'" if kinds else "")
     machines = [offer.machine_type for offer in supply.offers if _suits(spec, offer)]
     if spec.machine_type and machines and spec.machine_type not in machines:
         subject = f"machine_type {spec.machine_type}"
-        yield Reason(subject, f"it does not carry {_gpus(spec)}", " or ".join(machines))
+        yield Refusal(supply.backend, subject, f"it does not carry {_gpus(spec)}", " or ".join(machines))
     for request in spec.gpu:
         own = {offer.gpu_count for offer in supply.offers if offer.gpu and _is_of_kind(request, offer)}
         unknown = unknown_gpu(request, supply)
         if unknown is not None:
-            yield Reason(str(request), unknown.what, unknown.fix)
+            yield Refusal(supply.backend, str(request), unknown.what, unknown.fix)
         elif request.count not in own:
-            yield _none_like(request, sorted(own), kinds)
+            yield _none_like(supply.backend, request, sorted(own), kinds)
 
 
-def _none_like(request: GpuRequest, counts: Sequence[int | Fraction], kinds: Sequence[str]) -> Reason:
+def _none_like(
+    backend: str, request: GpuRequest, counts: Sequence[int | Fraction], kinds: Sequence[str]
+) -> Refusal:
     """Why nothing on offer is like a request: of its kind there are these counts, and in all these kinds."""
     asked = str(request)
     if counts:
         why = f"no machine carries {request.count} x {request.kind or 'GPU'}"
-        return Reason(asked, why, f"counts that exist: {', '.join(map(str, counts))}")
+        return Refusal(backend, asked, why, f"counts that exist: {', '.join(map(str, counts))}")
     if request.kind is None:
-        return Reason(asked, "a count alone means GPUs of this machine", "say which: gpu='L4:2'")
+        return Refusal(backend, asked, "a count alone means GPUs of this machine", "say which: gpu='L4:2'")
     fix = f"GPUs that are: {', '.join(kinds)}" if kinds else "leave gpu= out to run CPU ranks"
-    return Reason(asked, _not_here(request.kind), fix)
+    return Refusal(backend, asked, _not_here(request.kind), fix)
 
 
 def unknown_gpu(request: GpuRequest, supply: Supply) -> UnknownGpuError | None:

@@ -10,10 +10,10 @@ import attrs
 
 from gputrain.errors import Fault, NoFitError
 from gputrain.planning.attempts import few_places
-from gputrain.planning.candidates import Candidate, Refusal, Wanted
+from gputrain.planning.candidates import Candidate, Wanted
 from gputrain.planning.explain import explain, warnings
 from gputrain.planning.ladder import is_open
-from gputrain.planning.offers import Fact
+from gputrain.planning.offers import Fact, Refusal
 from gputrain.quota import Verdict
 from gputrain.spec import Image, TrainingSpec, format_duration
 from gputrain.tables import Shown, Table

@@ -15,6 +15,7 @@ from gputrain.quota.book import Book
 from gputrain.quota.values import Reading, Standing, contradictions
 from gputrain.spec import GpuRequest
 from gputrain.tables import Shown, Table
+from gputrain.times import picked
 
 _COLUMNS = (
     "backend",
@@ -156,35 +157,19 @@ def figure(value: float | None) -> str:
 def _as_json(one: Standing) -> dict[str, Any]:
     decided = one.deciding
     return {
-        "service": one.service.value,
-        "gpu": one.gpu,
-        "gpus": one.gpus,
-        "provisioning_model": one.provisioning_model.value,
-        "region": one.region,
-        "verdict": one.verdict.value,
-        "metric": decided.metric if decided else None,
-        "limit": _number(decided.limit) if decided else None,
-        "usage": _number(decided.usage) if decided else None,
-        "need": decided.need if decided else None,
-        "readings": [_reading_as_json(reading) for reading in one.readings],
-        "note": one.note,
-    }
+        **picked(one, "service gpu gpus provisioning_model region verdict note"),
+        **dict.fromkeys(("metric", "limit", "usage", "need")),
+        **({} if decided is None else {**picked(decided, "metric need"), **_figures(decided)}),
+        "readings": [
+            {**picked(one, "metric where need verdict source read_at quota_id note"), **_figures(one),
+             "counts": one.is_gate}
+            for one in one.readings
+        ],
+    }  # fmt: skip
 
 
-def _reading_as_json(one: Reading) -> dict[str, Any]:
-    return {
-        "metric": one.metric,
-        "where": one.where,
-        "limit": _number(one.limit),
-        "usage": _number(one.usage),
-        "need": one.need,
-        "verdict": one.verdict.value,
-        "source": one.source.value if one.source else None,
-        "read_at": one.read_at.isoformat() if one.read_at else None,
-        "quota_id": one.quota_id,
-        "counts": one.is_gate,
-        "note": one.note,
-    }
+def _figures(one: Reading) -> dict[str, float | None]:
+    return {"limit": _number(one.limit), "usage": _number(one.usage)}
 
 
 def _number(value: float | None) -> float | None:
