@@ -5,9 +5,19 @@ from datetime import datetime, timedelta, timezone
 import attrs
 import pytest
 
-from gputrain import Local, Plan, QuotaExceededError, Trainer, TrainingSpec
+from gputrain import (
+    CapacityError,
+    Local,
+    NoPlacementError,
+    PermissionDeniedError,
+    Plan,
+    QuotaExceededError,
+    Trainer,
+    TrainingSpec,
+)
 from gputrain.catalog import Service
 from gputrain.planning import Fact, Ladder, candidates, weigh
+from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import StopReason
 from gputrain.quota import EVERYWHERE, LimitSource, Reading, Verdict
 from gputrain.trainer.nowhere import placement_error
@@ -108,3 +118,33 @@ def test_what_a_local_plan_says_has_no_quotas_in_it():
     text = Trainer(Local(gpus=0)).plan(spec).explain()
     assert "uota" not in text
     assert "CPU ranks" in text
+
+
+NO, RESERVED = CapacityError("no room"), CapacityError("it has none", is_lasting=True)
+DENIED = PermissionDeniedError("you may not")
+
+
+@pytest.mark.parametrize(
+    ("errors", "reason", "raised"),
+    [
+        ([DENIED], StopReason.NOWHERE_LEFT, DENIED),
+        ([RESERVED], StopReason.NOWHERE_LEFT, RESERVED),
+        ([NO], StopReason.NOWHERE_LEFT, None),
+        ([NO, DENIED], StopReason.NOWHERE_LEFT, None),
+        ([NO, DENIED], StopReason.REFUSED, DENIED),
+        ([DENIED, NO], StopReason.UNCLEAR, NO),
+    ],
+)
+def test_the_only_answer_is_raised_as_it_is_but_for_a_place_without_room(errors, reason, raised):
+    plan = planned(lambda _: None)
+    ladder = Ladder(candidates=plan.candidates)
+    for one, error in zip(plan.candidates, errors):
+        ladder = ladder.after(refused(one, error, NOW))
+    found = placement_error(plan, ladder, reason)
+    if raised is not None:
+        assert found is raised
+        return
+    assert isinstance(found, NoPlacementError)
+    assert f"after {len(errors)} tries: {reason.value}" in str(found)
+    assert found.__cause__ is errors[-1]
+    assert found.attempts == ladder.attempts

@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from gputrain import NoPlacementError, Trainer
+from gputrain import NoPlacementError, SpecError, Trainer
 from gputrain.trainer.restart import rest_s
 from tests.unit.records.test_record import SPEC, record
 from tests.unit.trainer.conftest import L4, MACHINE, creates
@@ -98,3 +98,35 @@ def test_a_hop_into_a_bucket_without_the_code_is_refused_with_its_reason_and_not
     assert not stranger.supervise()
     assert creates(cloud)[1:] == []
     assert any("is not there" in f"{one.answer} {one.error}" for one in stranger.attempts)
+
+
+def test_each_life_of_a_job_has_a_number_of_its_own(cloud, trainer, script):
+    job = trainer("compute").submit(script, **{**SPOT, "max_restarts": 2})
+    for life in range(3):
+        cloud.clock.advance(400)
+        (vm,) = cloud.compute.vms.values()
+        assert vm.name == f"{job.ref.name}-{life}-0"
+        cloud.preempt(vm.name)
+        cloud.clock.advance(400)
+        job.refresh()
+        assert job.supervise() is (life < 2)
+
+
+def test_a_cancel_by_the_name_that_was_told_first_ends_what_has_gone_on_elsewhere(cloud, trainer, script):
+    job = late(cloud, trainer, script)
+    other = trainer("vertex", "compute").attach(job.uri)
+    assert job.supervise()
+    assert len(cloud.compute.vms) == 1
+    other.cancel()
+    cloud.clock.advance(120)
+    assert not cloud.compute.vms
+    assert not trainer("vertex", "compute").attach(job.uri).supervise()
+    assert not cloud.compute.vms
+
+
+def test_a_job_of_a_backend_that_a_trainer_lacks_is_refused_by_name(cloud, trainer, script):
+    job = trainer("compute").submit(script, **L4)
+    with pytest.raises(SpecError, match="this trainer has no backend 'compute'") as caught:
+        trainer("vertex").attach(job.uri)
+    (fault,) = caught.value.faults
+    assert (fault.allowed, fault.fix) == ("a job of vertex", "gputrain.attach(uri) finds it by itself")
