@@ -105,7 +105,8 @@ def _load(paths: list[str]) -> None:
     compileall.compile_dir("gputrain", quiet=2)
     pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", *paths])
     for name, module in list(sys.modules.items()):
-        if (getattr(module, "__file__", None) or "").startswith((_PRODUCT, f"{_ROOT}tests/")):
+        is_ours = (getattr(module, "__file__", None) or "").startswith((_PRODUCT, f"{_ROOT}tests/"))
+        if is_ours and name != "__main__":
             del sys.modules[name]
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
