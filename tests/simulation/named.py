@@ -43,6 +43,43 @@ NAMED = {
             "A", "sees", *range(12), on="/instances?", fault=fault_names.named("half-list")
         ),
     ),
+    "half a gang, and lists that a zone is missing from": _calm(
+        nodes=4, stock=(("us-central1-a", 3),), clients=ALONE,
+        mishaps=_mishaps(
+            "A", "sees", *range(12), on="/instances?",
+            fault=fault_names.named("unreachable", zone="us-central1-a"),
+        ),
+    ),
+    "a client killed while it removes half a gang": _calm(
+        nodes=4, stock=tuple((zone, 3) for zone in _ZONES),
+        clients=(_client("A", "submit"), _client("B", "submit", starts_s=30.0)),
+        mishaps=_mishaps("A", "kill sent", 0, on="DELETE"),
+    ),
+    "a client of two backends, its clock a day ahead, killed at its create": _calm(
+        backends=("vertex", "compute"),
+        clients=(_client("A", "submit", clock_off_s=DAY_S), _client("B", "submit", "look", starts_s=5.0)),
+        mishaps=_mishaps("A", "kill before", 0, on="POST /customJobs"),
+    ),
+    "a host that is lost while its VM starts": _calm(
+        nodes=2, ends=("done",), clients=(_client("A", "submit", "watch", "look"),),
+        happenings=(Happening(at_s=2.5, kind="host error"),),
+    ),
+    "a watcher a day ahead of a submit that is at its first call": _calm(
+        clients=(_client("A", "submit"), _client("B", "jobs", "look", starts_s=0.7, clock_off_s=DAY_S)),
+        mishaps=_mishaps("A", "late there", 0, on="/bulkInsert", seconds=20.0),
+    ),
+    "a gang served while its client is killed, and room that comes late": _calm(
+        nodes=2, model="flex-start", wait_s=300, ends=("done",), false_starts=True,
+        stock=tuple((zone, 1) for zone in _ZONES),
+        clients=(_client("A", "submit"), _client("B", "submit", "watch", starts_s=100.0)),
+        mishaps=_mishaps("A", "kill sent", 0, on="POST /resizeRequests"),
+        happenings=(Happening(at_s=80.0, kind="room"),),
+    ),
+    "a group that a person deletes": _calm(
+        nodes=2, model="flex-start", stock=tuple((zone, 0) for zone in _ZONES),
+        clients=(_client("A", "submit", "watch", "watch", "look"),),
+        happenings=(Happening(at_s=30.0, kind="delete group"),),
+    ),
     "half a gang whose VMs may not be looked at": _calm(
         nodes=2, lag_s=60.0, limit_s=1800, stock=tuple((zone, 1) for zone in _ZONES), clients=ALONE,
         mishaps=_mishaps("A", "refused", *range(90), on="GET /instances/", status=403),
