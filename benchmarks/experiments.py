@@ -146,10 +146,10 @@ def kills(count: int = KILLS, seed: int = 0) -> Iterator[Measure]:
         for when in sorted(chance.uniform(0, POINTS) for _ in range(count)):
             driver = started(cloud, script, 0.0)
             until = time.monotonic() + chance.uniform(0, STARTS_S)
-            while len(names_of(cloud)) < when or time.monotonic() < until:
+            while driver.poll() is None and (len(names_of(cloud)) < when or time.monotonic() < until):
                 time.sleep(chance.uniform(0, 0.02))
             driver.send_signal(signal.SIGKILL)
-            driver.wait()
+            assert driver.wait() in (-signal.SIGKILL, 0), "a driver ended by itself, and not well"
             there.append(len(names_of(cloud)))
             if not len(there) % 10:
                 sys.stderr.write(f"{len(there)} kills: {there[-1]} jobs\n")
