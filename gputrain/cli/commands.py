@@ -11,7 +11,7 @@ from typing import Any
 from gputrain.backends.base import JobRef
 from gputrain.cli import completion, documents, settings
 from gputrain.cli.parser import PAIRS, SPEC_FLAGS
-from gputrain.cli.screen import Exit, confirmed, say, show, tell, tell_line
+from gputrain.cli.screen import Exit, confirmed, remark, say, show, tell, tell_line
 from gputrain.cli.wording import Spoken, spoken
 from gputrain.errors import JobError, SpecError
 from gputrain.fields import refused
@@ -147,9 +147,10 @@ def _stacks(options: argparse.Namespace) -> Exit:
 
 
 def _jobs(options: argparse.Namespace) -> Exit:
-    jobs = _trainer(options).jobs(name=options.name, state=options.state, since=_since(options.since))
+    said = settings.read(options)
+    jobs = Trainer(said.make()).jobs(name=options.name, state=options.state, since=_since(options.since))
     completion.remember(job.id for job in jobs)
-    _show(options, jobs.table, {"jobs": [job.to_dict() for job in jobs]})
+    _show(options, jobs.table, {"jobs": [job.to_dict() for job in jobs]}, said.scope)
     return Exit.OK
 
 
@@ -211,15 +212,18 @@ def _tell_build(line: str) -> None:
 
 def _clean_up(options: argparse.Namespace) -> Exit:
     """Show what is left behind; it goes once a person who has seen it, or ``--yes``, says so."""
-    trainer = _trainer(options)
+    said = settings.read(options)
+    trainer = Trainer(said.make())
     found = trainer.orphans()
     if not options.yes and not options.json:
         show(_orphans(found, "Would be removed"))
+        remark(said.scope)
         if not found or not confirmed(f"Remove {len(found)}?", "gputrain clean-up --yes"):
             return Exit.OK
     removes = options.yes or not options.json
     gone = trainer.clean_up(found) if removes else found
-    _show(options, _orphans(gone, "Removed"), documents.of_orphans(gone, removed=removes))
+    beside = said.scope if options.yes else ""  # who was asked has been told
+    _show(options, _orphans(gone, "Removed"), documents.of_orphans(gone, removed=removes), beside)
     return Exit.OK
 
 
@@ -229,15 +233,17 @@ def _orphans(found: Iterable[Any], title: str) -> Table:
         for one in found
     ]
     columns = ("name", "place", "job", "status", "$/h")
-    caption = "" if rows else "nothing: every VM of ours has a living job"
+    caption = "" if rows else "nothing: every VM of ours that was looked at has a living job"
     return Table(title=title, columns=columns, rows=rows, right=("$/h",), caption=caption)
 
 
-def _show(options: argparse.Namespace, value: object, document: documents.Json) -> None:
+def _show(options: argparse.Namespace, value: object, document: documents.Json, beside: str = "") -> None:
     if options.json:
         tell(document)
-    else:
-        show(value)
+        return
+    show(value)
+    if beside:
+        remark(beside)
 
 
 def _trainer(options: argparse.Namespace) -> Trainer:

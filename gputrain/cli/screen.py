@@ -66,6 +66,11 @@ def say(text: str) -> None:
     sys.stdout.write(f"{safe(text)}\n")
 
 
+def remark(text: str) -> None:
+    """What a person should know beside a table; no part of what the command gives."""
+    sys.stderr.write(f"{safe(text)}\n")
+
+
 def confirmed(question: str, otherwise: str) -> bool:
     """Whether a person at a terminal says yes; where nobody sits there, it is told what does it unasked."""
     if not sys.stdin.isatty():

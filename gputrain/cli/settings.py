@@ -60,6 +60,13 @@ class CliSettings:
         return tuple(self.shared.get("backends") or ("local",))
 
     @property
+    def scope(self) -> str:
+        """Where a list looked, for whoever expected more."""
+        others = [f"{name} (--backend {name})" for name in registry.names() if name not in self.backends]
+        there = f"looked at {' and '.join(self.backends)}"
+        return f"{there}; not at {' or '.join(others)}" if others else there
+
+    @property
     def reach(self) -> dict[str, Any]:
         """What points a cloud backend at an emulator; empty for Google itself."""
         if not self.shared.get("endpoint"):

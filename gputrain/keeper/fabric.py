@@ -94,7 +94,7 @@ def _interfaces(keeper: Keeper, count: int) -> List[str]:
     wanted = [metadata("network-interfaces/%d/mac" % number).strip().lower() for number in range(count)]
     deadline = time.monotonic() + LINKED_S
     while True:
-        known = {_line(path): path.split("/")[-2] for path in glob.glob("/sys/class/net/*/address")}
+        known = {_address(path): path.split("/")[-2] for path in glob.glob("/sys/class/net/*/address")}
         names = [known[mac] for mac in wanted if mac in known and _has_address(known[mac])]
         if len(names) == count:
             return names
@@ -106,9 +106,13 @@ def _interfaces(keeper: Keeper, count: int) -> List[str]:
         keeper.sleep(EVERY_S)
 
 
-def _line(path: str) -> str:
-    with open(path) as file:
-        return file.read().strip().lower()
+def _address(path: str) -> str:
+    """Of an interface as it stands there; drivers rename and remove them while others come up."""
+    try:
+        with open(path) as file:
+            return file.read().strip().lower()
+    except OSError:
+        return ""
 
 
 def _has_address(name: str) -> bool:

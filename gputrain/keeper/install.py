@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 TYPE_CHECKING = False
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     Call = Callable[..., Tuple[int, str]]
     """As `Keeper.call`: command, environment, standard input."""
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*[a-z0-9](?:\+\+)?\Z")
+"""As Debian names packages: a ``-`` or ``+`` at its end is an order to apt-get, a ``-`` before it a flag."""
+
 LIMIT_S = 600
 _APT = ("timeout", "-s", "KILL", str(LIMIT_S), "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
 """A boot image that updates itself holds the lock meanwhile."""
@@ -19,6 +23,9 @@ _APT = ("timeout", "-s", "KILL", str(LIMIT_S), "apt-get", "-q", "-o", "DPkg::Loc
 
 def install(call: Call, *names: str) -> Optional[str]:
     """Install packages; None, or what went wrong. Raises as ``call``."""
+    wrong = [name for name in names if not _NAME.match(name)]
+    if wrong:
+        return "{!r} is no package's name".format(wrong[0])
     if shutil.which("apt-get") is None:
         return "this boot image has no apt-get to install {} with".format(" ".join(names))
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

@@ -26,6 +26,7 @@ class Job:
     life: Life = field(init=False)
     starting: tuple[str, ...] = ()  # the replicas that a runtime is asked to start
     told: int = 0  # how many states of its history have been logged
+    vain: int = 0  # how many looks for machines in vain were known
     event: Event | None = None
 
     @property

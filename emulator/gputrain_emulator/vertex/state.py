@@ -123,6 +123,9 @@ class Vertex:
         job.told = len(life.history)
         for state in untold:
             self._tell(job, state)
+        if life.refusals > job.vain and life.phase is Phase.CAPACITY:
+            self.say(job, f"Resources are insufficient in region: {job.region}")
+        job.vain = life.refusals
         if untold and life.state in TERMINAL:
             self.look_again()
         if job.event is not None:
@@ -188,18 +191,31 @@ class Vertex:
         """
         with self.world.lock:
             job = self._job(job)
-            if task != "service" and job.document["jobSpec"].get("serviceAccount") in self.deaf_accounts:
+            if job.document["jobSpec"].get("serviceAccount") in self.deaf_accounts:
                 return
             self.world.part(Logs).write(
                 job.project,
                 task,
-                resource={
-                    "type": "ml_job",
-                    "labels": {"job_id": job.id, "project_id": job.project.id, "task_name": task},
-                },
+                resource=_resource(job, task),
                 payload={"message": text, "levelname": severity} if payload is None else payload,
                 severity=severity,
                 labels={"ml.googleapis.com/endpoint": "", "compute.googleapis.com/resource_name": task},
+            )
+
+    def say(self, job: Job | str, text: str, *, severity: str = "INFO", state: str = "") -> None:
+        """A line of the service itself, as GitHub's cortex-data-foundation#42 shows it (2026-11-22)."""
+        with self.world.lock:
+            job = self._job(job)
+            self.world.part(Logs).write(
+                job.project,
+                f"ml.googleapis.com%2F{job.id}",
+                resource=_resource(job, "service"),
+                text=text,
+                severity=severity,
+                labels={
+                    "ml.googleapis.com/endpoint": "",
+                    **({"ml.googleapis.com/job_state": state} if state else {}),
+                },
             )
 
     def _do(self, job: Job | str, what: str, *arguments: Any) -> None:
@@ -221,6 +237,15 @@ class Vertex:
     def _tell(self, job: Job, state: State) -> None:
         self.world.ledger.write(state.name.lower(), job.name)
         error = job.life.error.message if state is State.FAILED and job.life.error else ""
-        self.write_log(
-            job, "service", error or SAID.get(state, state.value), severity="ERROR" if error else "INFO"
+        self.say(
+            job,
+            error or SAID.get(state, state.value),
+            severity="ERROR" if error else "INFO",
+            state="QUEUED" if state is State.PENDING else state.name,
         )
+
+
+def _resource(job: Job, task: str) -> dict[str, Any]:
+    """Whose line it is."""
+    labels = {"job_id": job.id, "project_id": job.project.id, "task_name": task}
+    return {"type": "ml_job", "labels": labels}

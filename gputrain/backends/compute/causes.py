@@ -7,6 +7,7 @@ Source of the operation types: public audit logs and threads, read 2026-11-20.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -45,6 +46,9 @@ BY_PEOPLE = frozenset({"stop", "delete", "suspend"})
 HALTED = frozenset({"TERMINATED", "STOPPED", "SUSPENDED"})
 _CREATION = frozenset({"UNSUPPORTED_OPERATION", "RESOURCE_NOT_FOUND"})
 """Codes of an insert whose VM was reclaimed under way. Source: SkyPilot, undocumented, read 2026-11-20."""
+
+_AGENT = re.compile(r"system|(?:service-\d+@[\w-]+\.iam|\d+@cloudservices)\.gserviceaccount\.com")
+"""Accounts through which Google's services act, a managed group of VMs by the last. Source: IAM's pages."""
 
 _MUTE = "it removed itself without a word: it could not write to the bucket"
 _NOTICES = {"preempted": causes.PREEMPTED, "maintenance": causes.MAINTENANCE}
@@ -198,10 +202,17 @@ def _failed_at(nodes: Sequence[VmReport]) -> float:
 def _detail(cause: Cause, node: VmReport) -> str:
     if cause is causes.STOPPED_BY_PERSON:
         who = [str(one.get("user")) for one in node.operations if one.get("operationType") in BY_PEOPLE]
-        return f"by {who[0]}" if who else ""
+        return _by(who[0]) if who else ""
     if cause is causes.TIME_LIMIT:
         return "; ".join(filter(None, (cause.title, silence([node.result]))))
     return node.told.message if cause in (causes.BOOT, causes.REBOOTED) else ""
+
+
+def _by(user: str) -> str:
+    """Whose wish it was, as far as the operation tells."""
+    if _AGENT.fullmatch(user):
+        return f"by {user}, Google's own: the VM's group, a schedule or a policy wanted it so"
+    return f"by {user}"
 
 
 def _said(cause: Cause, node: VmReport) -> Failure:

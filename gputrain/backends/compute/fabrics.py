@@ -80,7 +80,7 @@ def _is_meant(fabric: Fabric, settings: ComputeSettings) -> bool:
 def _counted(fabric: Fabric) -> str:
     counts = {"GVNIC": fabric.data_gvnics, "MRDMA": fabric.rdma_nics}
     kinds = " and ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-    return f"{len(fabric.nics)} subnetworks ({kinds})"
+    return f"{len(fabric.nics)} subnetwork{'s' if len(fabric.nics) > 1 else ''} ({kinds})"
 
 
 def _boots(shape: Shape, settings: ComputeSettings, image: str | None, fabric: Fabric) -> bool:

@@ -73,7 +73,9 @@ ROWS = {
     "gpu_networking": Field(
         fields.one_of(GpuNetworking), fields.words(GpuNetworking), "gpu_networking='auto'", is_needed=True
     ),
-    "nccl_plugin": Field(fields.named(), "an image, or a package", "leave it out"),
+    "nccl_plugin": Field(
+        named(r"{word}(?:[/:@]{word})*(?<![-+])"), "an image, or a package", "leave it out"
+    ),  # apt takes a - or + at a name's end for an order
     "nccl_daemon": Field(fields.named(), "an image", "leave it out"),
     "boot_image": Field(
         named("projects/{word}(?::{word})?/global/images/(?:family/)?{word}"), "an image's full name",
@@ -118,6 +120,12 @@ def read_settings(**given: Any) -> ComputeSettings:
     found = fields.read(ROWS, given, faults)
     both = given["boot_image"] and given["image_family"]
     faults.check(not both, "image_family", given["image_family"], "an image or a family", "drop one")
+    if faults.is_clean("network", "subnetwork", "gpu_subnetworks"):
+        # Google refuses two interfaces in one subnetwork, once other VMs may have been made
+        every = [found["subnetwork"] or found["network"], *given["gpu_subnetworks"]]
+        twice = next((one for one in every if every.count(one) > 1), "")
+        allowed, fix = "another subnetwork for each interface, and none of the first", f"name {twice!r} once"
+        faults.check(not twice, "gpu_subnetworks", given["gpu_subnetworks"], allowed, fix)
     faults.raise_if_any()
     domain, _, name = found["project"].rpartition(":")
     usual = f"{ACCOUNT}@{name}.{domain + '.' if domain else ''}iam.gserviceaccount.com"

@@ -27,6 +27,7 @@ from gputrain.backends.vertex.settings import (
     read_settings,
 )
 from gputrain.backends.vertex.states import SeenJob
+from gputrain.backends.vertex.waiting import Reasons
 from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.catalog import Service
 from gputrain.fields import refusing
@@ -115,6 +116,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         self._jobs = JobService(access=access, transport=settings.transport)
         self._locks = Locks(self._jobs, settings.bucket)
         self._outcome = JobEnds(access, self._locks)
+        self._reasons = Reasons(access)
         self._lock = threading.Lock()
         self._whereabouts = Whereabouts(self._jobs, settings.regions, self._locks.holder)
         self._recorder = None if settings.bucket is None else CustomJobRecorder(
@@ -217,7 +219,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
             seen = self._look(ref)
         elif once.found_no_room(seen) or seen.was_undone:  # it may have been made anew by now
             seen = self._moved.get(ref.name, lambda: self._whereabouts.found_anew(ref))
-        return self._outcome.observe(seen)
+        return self._reasons.tell(seen, self._outcome.observe(seen))
 
     def tidy(self, ref: JobRef, seen: Observation) -> None:  # noqa: ARG002  # lists tell of the others
         """End other jobs of the id that were seen to go on, once the lock says which one counts."""

@@ -15,8 +15,13 @@ from gputrain.backends.vertex.states import SeenJob
 from gputrain.entrypoint import contract
 from gputrain.fields import refused
 from gputrain.gcp import Access, Api, filter_text
+from gputrain.gcp.answer import Answer, Surface
+from gputrain.gcp.refusals import kind_of
 from gputrain.retry import LOOK
 from gputrain.times import moment_of
+
+FEW = 10
+"""Lines of the service that tell what it waits for: the steps of one start are five."""
 
 PAGE_SIZE = 1000
 MOST_PAGES = 5
@@ -97,6 +102,15 @@ def are_empty(access: Access, seen: SeenJob) -> bool:
     """True where not a single line of the job's replicas came; the service writes a few of its own."""
     wanted = f'{_filter(seen)} AND resource.labels.task_name!="service"'
     return not _entries(access, wanted, "timestamp asc", 1, "").get("entries")
+
+
+def of_service(access: Access, seen: SeenJob) -> str:
+    """What Vertex AI itself wrote of the job last, a refusal before the steps it goes through; or nothing."""
+    wanted = f'{_filter(seen)} AND resource.labels.task_name="service"'
+    entries = _entries(access, wanted, "timestamp desc", FEW, "").get("entries") or []
+    said = [_line(entry).message for entry in entries]
+    refusals = (one for one in said if kind_of(Answer(surface=Surface.VERTEX, message=one)))
+    return next(refusals, said[0] if said else "")
 
 
 _MARKER = filter_text(contract.RESULT_MARKER.strip())

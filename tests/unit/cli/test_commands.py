@@ -120,6 +120,13 @@ def test_what_no_job_needs_is_shown_and_removed_once_that_is_said(cloud, run, re
     assert read("clean-up", "--yes")[1] == {"removed": True, "orphans": []}
 
 
+def test_lists_say_which_backends_were_looked_at_and_which_were_not(cloud, run):
+    alone = "looked at local; not at compute (--backend compute) or "
+    for words in (["jobs"], ["clean-up", "--yes"]):
+        assert alone in run(*words, "--backend", "local")[2]
+        assert "looked at compute; not at local (--backend local)" in run(*words, "--backend", "compute")[2]
+
+
 def test_a_local_job_streams_its_log_and_ends_with_0(run, script):
     script()
     status, out, err = run("submit", "train.py", "--nproc-per-node", "2")

@@ -202,6 +202,19 @@ def test_a_person_is_named():
     assert judged(causes.STOPPED_BY_PERSON, 0).detail == "by alice@example.com"
 
 
+@pytest.mark.parametrize(
+    "user",
+    [
+        "123456789012@cloudservices.gserviceaccount.com",
+        "service-123456789012@compute-system.iam.gserviceaccount.com",
+    ],
+)
+def test_a_service_of_googles_is_not_named_as_if_it_were_a_person(user):
+    deleted = {"operationType": "delete", "user": user, "insertTime": "2026-11-20T12:00:00Z"}
+    verdict = judge([VmReport(rank=0, operations=(deleted,))], account=ACCOUNT, is_cancelled=False)
+    assert verdict.detail.startswith(f"by {user}, Google's own")
+
+
 # against the emulated cloud, whose operations are not of our making
 
 

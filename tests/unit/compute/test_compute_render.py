@@ -478,3 +478,24 @@ def test_a_standard_job_takes_an_open_reservation_and_a_spot_one_does_not():
     ):
         affinity = rendered({}, {"gpu": "L4:1", **fields})["properties"]["reservationAffinity"]
         assert affinity == {"consumeReservationType": kind}
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ({"gpu_subnetworks": ["a", "a"]}, "name 'a' once"),
+        ({"gpu_subnetworks": ["b", "a"], "subnetwork": "a"}, "name 'a' once"),
+        ({"gpu_subnetworks": ["default"]}, "name 'default' once"),
+        ({"nccl_plugin": "google-fast-socket-"}, "nccl_plugin"),
+        ({"nccl_plugin": "google-fast-socket+"}, "nccl_plugin"),
+        ({"nccl_plugin": "-oAPT::Update::Pre-Invoke::=id"}, "nccl_plugin"),
+    ],
+)
+def test_a_network_named_twice_and_an_order_to_apt_are_refused_before_anything_is_made(named, told):
+    with pytest.raises(SpecError, match=told):
+        ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **named)
+
+
+def test_names_of_packages_and_images_are_taken():
+    for plugin in ("google-fast-socket", "libstdc++6", "us-docker.pkg.dev/p/r/plugin:v1.1.0"):
+        ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", nccl_plugin=plugin)

@@ -13,6 +13,7 @@ import pytest
 from gputrain import catalog
 from gputrain.backends.compute import ComputeEngine, fabrics
 from gputrain.keeper import fabric
+from gputrain.keeper.install import install
 from gputrain.keeper.keeper import Failed
 
 DOCKER = """#!{python}
@@ -145,6 +146,17 @@ def test_an_interface_that_does_not_come_up_is_told(vm, monkeypatch):
     monkeypatch.setattr(Metadata, "mac", "42:01:0a:00:00:02")
     with pytest.raises(Failed, match="5 of 5 network interfaces have no address"):
         fabric.prepare(Hands(), wanted(vm, "a3-highgpu-8g", "tcpx"), lambda *_: None)
+
+
+def test_an_interface_that_goes_while_they_are_listed_is_passed_over(vm, monkeypatch):
+    found = fabric.glob.glob
+    monkeypatch.setattr(fabric.glob, "glob", lambda path: ["/sys/class/net/gone/address", *found(path)])
+    assert fabric._interfaces(Hands(), 1) == ["lo"]
+
+
+def test_an_order_to_apt_is_no_name_of_a_package():
+    for name in ("bash-", "bash+", "-oDebug=1", "a b", "bash=1", "bash/unstable", ""):
+        assert f"{name!r} is no package's name" in install(Hands().call, "docker.io", name)
 
 
 def test_apertures_are_told_by_vendor_and_device(tmp_path):

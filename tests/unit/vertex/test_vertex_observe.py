@@ -63,6 +63,30 @@ def test_a_job_over_quota_is_queued(backend, vertex, code):
     assert second.refresh().state is State.QUEUED
 
 
+def test_a_job_that_waits_tells_what_only_the_service_log_explains(submit, cloud, vertex):
+    vertex.set_stock("g2-standard-24", 0, region="us-central1")
+    job = submit(provisioning_model="flex-start", max_wait_duration="5h")
+    assert job.refresh().detail == "pending"  # no call is spent on what mostly passes
+    cloud.clock.advance(61)
+    assert job.refresh().detail == "pending: Resources are insufficient in region: us-central1"
+    assert {job.refresh().detail for _ in range(5)} == {job.detail}
+    assert sum(one.method == "logging.entries.list" for one in cloud.requests) == 1
+    vertex.set_stock("g2-standard-24", 9, region="us-central1")
+    cloud.clock.advance(1000)
+    assert job.refresh().detail == "succeeded"
+
+
+def test_another_process_that_comes_late_is_told_at_its_first_look(make, cloud, vertex, code):
+    vertex.set_limit("custom_model_training_nvidia_l4_gpus", 2, region="us-central1")
+    _, second = (Trainer(make()).submit("train.py", source_dir=code, gpu="L4:2") for _ in range(2))
+    cloud.clock.advance(90)
+    late = Trainer(make()).attach(second.uri).refresh()
+    assert late.detail == "queued: Job is queued until quota is available."
+    watcher = cloud.caller("watcher@example.com", permissions={GET, "aiplatform.customJobs.list"})
+    mute = Trainer(make(credentials=cloud.credentials_of(watcher))).attach(second.uri).refresh()
+    assert (mute.state, mute.detail) == (State.QUEUED, "queued")
+
+
 def test_the_ranks_own_traceback_is_read_at_once(submit, cloud, vertex):
     vertex.set_fate(Fate(exits=(1,), replica="workerpool1-0", run_s=60))
     job = submit(num_nodes=2)
