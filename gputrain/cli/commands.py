@@ -147,10 +147,10 @@ def _stacks(options: argparse.Namespace) -> Exit:
 
 
 def _jobs(options: argparse.Namespace) -> Exit:
-    said = settings.read(options)
-    jobs = Trainer(said.make()).jobs(name=options.name, state=options.state, since=_since(options.since))
+    jobs = _trainer(options).jobs(name=options.name, state=options.state, since=_since(options.since))
     completion.remember(job.id for job in jobs)
-    _show(options, jobs.table, {"jobs": [job.to_dict() for job in jobs]}, said.scope)
+    _show(options, jobs.table, {"jobs": [job.to_dict() for job in jobs]})
+    remark(settings.read(options).scope, options)
     return Exit.OK
 
 
@@ -212,18 +212,16 @@ def _tell_build(line: str) -> None:
 
 def _clean_up(options: argparse.Namespace) -> Exit:
     """Show what is left behind; it goes once a person who has seen it, or ``--yes``, says so."""
-    said = settings.read(options)
-    trainer = Trainer(said.make())
+    trainer = _trainer(options)
     found = trainer.orphans()
+    remark(settings.read(options).scope, options)
     if not options.yes and not options.json:
         show(_orphans(found, "Would be removed"))
-        remark(said.scope)
         if not found or not confirmed(f"Remove {len(found)}?", "gputrain clean-up --yes"):
             return Exit.OK
     removes = options.yes or not options.json
     gone = trainer.clean_up(found) if removes else found
-    beside = said.scope if options.yes else ""  # who was asked has been told
-    _show(options, _orphans(gone, "Removed"), documents.of_orphans(gone, removed=removes), beside)
+    _show(options, _orphans(gone, "Removed"), documents.of_orphans(gone, removed=removes))
     return Exit.OK
 
 
@@ -237,13 +235,8 @@ def _orphans(found: Iterable[Any], title: str) -> Table:
     return Table(title=title, columns=columns, rows=rows, right=("$/h",), caption=caption)
 
 
-def _show(options: argparse.Namespace, value: object, document: documents.Json, beside: str = "") -> None:
-    if options.json:
-        tell(document)
-        return
-    show(value)
-    if beside:
-        remark(beside)
+def _show(options: argparse.Namespace, value: object, document: documents.Json) -> None:
+    tell(document) if options.json else show(value)
 
 
 def _trainer(options: argparse.Namespace) -> Trainer:

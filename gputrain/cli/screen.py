@@ -8,6 +8,7 @@ import enum
 import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,9 +67,10 @@ def say(text: str) -> None:
     sys.stdout.write(f"{safe(text)}\n")
 
 
-def remark(text: str) -> None:
+def remark(text: str, options: Namespace) -> None:
     """What a person should know beside a table; no part of what the command gives."""
-    sys.stderr.write(f"{safe(text)}\n")
+    if not options.json:
+        sys.stderr.write(f"{safe(text)}\n")
 
 
 def confirmed(question: str, otherwise: str) -> bool:
