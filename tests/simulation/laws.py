@@ -9,6 +9,8 @@ LAWS = (
 )  # fmt: skip
 
 
+SETTLES_S = 1500.0
+"""Guests that wait for a peer, and VMs on their way out, come to an end in this time."""
 HALTED = ("TERMINATED", "STOPPED", "SUSPENDED")
 """Of these only the disk bills: whoever waits for the job removes it, or a clean-up; no limit of Google's."""
 
@@ -98,7 +100,7 @@ def _alone(world, does):
 
 def judge_after(world):
     """Once every limit is over: nothing runs, and a person can end what is left, disks of VMs that halted."""
-    there = [*billable(world).values(), *_forgotten(world)]
+    there = [*_over_their_limit(world), *_forgotten(world)]
     if there:
         world.truth.violate("the bill ends", f"{there}")
     if billable(world, and_disks=True, and_queue=True):
@@ -107,6 +109,20 @@ def judge_after(world):
         there = billable(world, and_disks=True, and_queue=True)
         if there:
             world.truth.violate("the bill ends", f"after a clean-up and a cancel: {there}")
+
+
+def _over_their_limit(world):
+    """What bills for longer than its limit: Google's queue may serve late, and what waits there is free."""
+    born = {one.machine: one.since for one in world.cloud.ledger.all if "/instances/" in one.machine}
+    longest_s = world.schedule.limit_s + SETTLES_S
+    for found in billable(world).values():
+        for told in found:
+            place, status = told.split()
+            zone, name = place.split("/")
+            path = f"projects/my-project/zones/{zone}/instances/{name}"
+            if status == "PENDING" or world.cloud.clock.now() - born.get(path, 0.0) < longest_s:
+                continue
+            yield told
 
 
 def _end_by_hand(trainer):

@@ -15,7 +15,7 @@ class Tally:
         self.reached = collections.Counter()
         self.count = 0
         self.slowest = (0.0, None)
-        self.longest = (0.0, None, "")
+        self.longest = (0.0, -1, "")
         """The call that took the most of its bound: the share, the seed, and what it was."""
         self.halves = []
         """Seconds that half a gang was there after the call that asked for it, and the seed."""
