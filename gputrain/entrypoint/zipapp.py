@@ -36,13 +36,16 @@ def build() -> bytes:
     True
     """
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, content in _members():
-            entry = zipfile.ZipInfo(name, _EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.create_system = 3
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, content, compresslevel=9)
+    try:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            for name, content in _members():
+                entry = zipfile.ZipInfo(name, _EPOCH)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.create_system = 3
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, content, compresslevel=9)
+    except ValueError as error:  # closing complains of an entry that a Ctrl-C left half written
+        raise error.__context__ or error from None
     return buffer.getvalue()
 
 

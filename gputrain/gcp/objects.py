@@ -6,7 +6,10 @@ two machines' clocks are ever compared.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
@@ -32,6 +35,8 @@ LARGEST_OBJECT = 1 << 30
 _PARTIAL, _BEYOND = 206, 416
 """Statuses of a range: here it is, and: there are no such bytes."""
 _FIELDS = "name,generation,size,md5Hash,updated,timeCreated,metadata"
+_MD5 = re.compile(r"\bmd5=([A-Za-z0-9+/]{22}==)")
+"""Of what is stored; composed objects have none. Source: Google's page on hashes and ETags."""
 _WRITTEN_BY = "gputrain-write"
 """Metadata that names the one write that made this generation: by it a lost answer is settled."""
 
@@ -107,7 +112,7 @@ class Objects:
         try:
             reply = self.access.reply(
                 "GET", self._url(name), action=f"read {self._uri(name)}", policy=policy,
-                params={"alt": "media"}, most_bytes=most_bytes, check=self._is_media,
+                params={"alt": "media"}, most_bytes=most_bytes, check=self._is_whole,
             )  # fmt: skip
         except MissingError:
             return None
@@ -223,6 +228,17 @@ class Objects:
     def _is_part(self, reply: Reply) -> None:
         if reply.status_code != _BEYOND:
             self._is_media(reply)
+
+    def _is_whole(self, reply: Reply) -> None:
+        """What was cut under way is read again: half an object would be taken for one that says nothing."""
+        self._is_media(reply)
+        stored = _MD5.search(reply.headers.get("x-goog-hash", ""))
+        if stored is None or reply.headers.get("x-goog-stored-content-encoding", "identity") != "identity":
+            return
+        here = base64.b64encode(hashlib.md5(reply.content, usedforsecurity=False).digest()).decode()
+        if here != stored[1]:
+            what = f"could not read gs://{self.bucket_name}: the answer is not what is stored"
+            raise unlike_google(what, f"its MD5 is {here}, and Cloud Storage's {stored[1]}")
 
     def _is_media(self, reply: Reply) -> None:
         """A page of a proxy's is no object of ours: only Cloud Storage names a generation."""

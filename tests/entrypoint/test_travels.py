@@ -54,6 +54,39 @@ def test_the_zipapp_is_the_same_whenever_it_is_built(pyz):
     assert again.stdout == pyz.read_bytes()
 
 
+STRUCK = """
+import sys, zipfile
+from gputrain.entrypoint import zipapp
+
+left = 0
+
+def strike(frame, event, _):
+    global left
+    code = frame.f_code
+    if code.co_name in ("_open_to_write", "write") and code.co_filename == zipfile.__file__:
+        left -= event == "line"
+        if left == 0:
+            raise KeyboardInterrupt
+    return strike
+
+for left in range(1, 100):
+    sys.settrace(strike)
+    try:
+        zipapp.build()
+    except BaseException as error:
+        sys.settrace(None)
+        print(type(error).__name__)
+"""
+
+
+def test_ctrl_c_while_an_entry_of_the_zipapp_is_written_is_ctrl_c():
+    """Closing the archive complains of the entry. In a process of its own: zipfile's last words go there."""
+    done = subprocess.run(
+        [sys.executable, "-c", STRUCK], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["KeyboardInterrupt"] * 99
+
+
 def test_the_zipapp_stays_small(pyz):
     """It travels with the code of every job; about a tenth of a second at 10 Mbit/s."""
     assert pyz.stat().st_size < 135_000

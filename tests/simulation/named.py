@@ -187,6 +187,10 @@ NAMED = {
         backends=("vertex",), clients=(_client("A", "watch", "watch"),),
         mishaps=_mishaps("A", "list", *range(3, 40, 3)),
     ),
+    "a guest's word that is cut on its way": _calm(
+        clients=(_client("A", "submit"), _client("B", "look", starts_s=180.0)),
+        mishaps=_mishaps("B", "cut", 0, on="status-0"),
+    ),
     "a record that comes as a web page": _calm(
         clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "html", *range(1, 12, 2), on="records%2F"),

@@ -1,5 +1,8 @@
 """One bucket's objects, against the emulator's Cloud Storage: guarded reads, writes by generation, ages."""
 
+import base64
+import hashlib
+
 import pytest
 
 import gputrain_emulator
@@ -8,6 +11,8 @@ from gputrain.gcp import Access, Endpoints, Objects, PreconditionError, UnclearE
 from gputrain_emulator import faults
 from gputrain_emulator.storage.state import Storage
 from tests.unit.gcp.answering import Token
+
+DATED = {"Last-Modified": "Fri, 20 Nov 2026 12:00:00 GMT"}
 
 
 @pytest.fixture
@@ -150,6 +155,29 @@ def test_a_service_that_stays_away_is_transient(cloud, objects):
     cloud.fail("storage.objects.get", faults.server_error(503), times=None)
     with pytest.raises(TransientError):
         objects.read("a")
+
+
+@pytest.mark.parametrize("came", [b'{"phase": ', b'{"phase": "running"}' * 2, b"", b"{}"])
+def test_what_was_changed_on_its_way_is_read_again(serve, came):
+    stored = b'{"phase": "running"}'
+    md5 = base64.b64encode(hashlib.md5(stored).digest()).decode()
+    told = {"x-goog-generation": "1", "x-goog-hash": f"crc32c=AAAAAA==,md5={md5}", **DATED}
+    answers = iter([came, stored])
+    url = serve(lambda _: (200, next(answers), told)).url
+    access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=url), sleep=lambda _: None)
+    assert Objects(access, "my-bucket").read("a").content == stored
+
+
+@pytest.mark.parametrize(
+    ("hashes", "encoding"),
+    [("", "identity"), ("crc32c=AAAAAA==", "identity"), ("md5=AAAAAAAAAAAAAAAAAAAAAA==", "gzip")],
+)
+def test_what_has_no_hash_of_its_own_is_read_as_it_came(serve, hashes, encoding):
+    """Composed objects have none, and that of one that is stored compressed is of other bytes."""
+    told = {"x-goog-generation": "1", "x-goog-hash": hashes, "x-goog-stored-content-encoding": encoding}
+    url = serve(lambda _: (200, b"{}", {**told, **DATED})).url
+    access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=url))
+    assert Objects(access, "my-bucket").read("a").content == b"{}"
 
 
 @pytest.mark.parametrize(
