@@ -88,7 +88,7 @@ def test_the_client_repeats_nothing_by_itself(cloud, make):
 def test_many_operations_under_way_are_looked_at_with_one_list(cloud):
     cloud.quota("NVIDIA_L4_GPUS", 100)
     cloud.quota("GPUS_ALL_REGIONS", 100)
-    waits = threading.Barrier(8)
+    waits = threading.Barrier(8, action=lambda: cloud.clock.advance(60))
     access = Access(
         project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints, now=cloud.clock.now,
         sleep=lambda _: waits.wait(),  # all of them wait before any of them looks
@@ -106,7 +106,6 @@ def test_many_operations_under_way_are_looked_at_with_one_list(cloud):
     ]
     for thread in threads:
         thread.start()
-    cloud.clock.advance(60)
     for thread in threads:
         thread.join()
     assert [one["status"] for one in ends] == ["DONE"] * 8
