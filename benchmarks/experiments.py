@@ -91,7 +91,8 @@ if watched_s:
 @contextmanager
 def emulated() -> Iterator[tuple[gputrain_emulator.Cloud, Path]]:
     """A cloud whose jobs run for ever, and a script."""
-    with tempfile.TemporaryDirectory() as folder, gputrain_emulator.start(rate_limits=False) as cloud:
+    start = gputrain_emulator.start(rate_limits=False, wall_clock=True)  # what is in doubt grows old
+    with tempfile.TemporaryDirectory() as folder, start as cloud:
         script = Path(folder, "train.py")
         script.write_text("pass\n")
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")

@@ -25,6 +25,8 @@ class Memory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._blocks = Blocks()
+        self.put_off: dict[str, tuple[int, float] | None] = {}
+        """When the records of asks in doubt were first met, by the ids of jobs that are come back to."""
 
     @property
     def blocks(self) -> Blocks:

@@ -82,7 +82,8 @@ class Claim:
         self._now = now
         self._monotonic = monotonic
         self._wrote_at: tuple[datetime, float] | None = None
-        self._met: tuple[int, float] | None = None
+        self.met: tuple[int, float] | None = None
+        """Which generation of the record was met first when, by a clock of our own."""
         self._known_at: datetime | None = None
         self._known_since: Since | None = None
         self.record: Record | None = None
@@ -128,9 +129,9 @@ class Claim:
         """The record, as old as it certainly is: a service whose clock stands keeps nobody waiting."""
         now, self._known_at = self._monotonic(), self._now()
         self._known_since = Since(lambda: self._now().timestamp(), self._monotonic)
-        if self._met is None or self._met[0] != record.generation:
-            self._met = record.generation, now
-        return attrs.evolve(record, age_s=max(record.age_s, now - self._met[1]))
+        if self.met is None or self.met[0] != record.generation:
+            self.met = record.generation, now
+        return attrs.evolve(record, age_s=max(record.age_s, now - self.met[1]))
 
     def _at_home(self, copy: Record) -> Record | None:
         home = self._boards.named(copy.home)

@@ -29,6 +29,7 @@ class Placing:
         self._plan = plan
         self._job_id = job_id
         self._claim = Claim(around.boards, job_id, around.now, around.monotonic)
+        self._claim.met = around.memory.put_off.pop(job_id, None)
         self._shared: tuple[Candidate, Request] | None = None
         self.staged = Staged(job_id, plan.spec)
 
@@ -112,6 +113,7 @@ class Placing:
             if record.age_s >= asked.turn_s and self._goes_on(record, asked):
                 return None
             if not self._around.waits_for_others:
+                self._around.memory.put_off[self._job_id] = self._claim.met
                 what = f"somebody is asking for {self._job_id}, or has ended before there was an answer"
                 raise StoppedError(what, uri=asked.name_of(record).uri)
             self._around.wait(LOOK_EVERY_S)

@@ -9,12 +9,13 @@ import pytest
 
 import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, TrainingSpec, VertexAI
-from gputrain.errors import RequestError
+from gputrain.errors import RequestError, StoppedError
 from gputrain.gcp import Access
 from gputrain.records import Ask, BucketBoard, Code, OvertakenError, Record, Way
 from gputrain.spec.entry import make_job_id
 from gputrain.staging.upload import BucketPrefix
 from gputrain.trainer.claim import TURN_S, Boards, Claim
+from gputrain.trainer.placing import Placing
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates
 
 
@@ -130,6 +131,21 @@ def test_a_service_whose_clock_stands_keeps_nobody_waiting_for_ever(board, asked
     assert claim.read().age_s == pytest.approx(500)
     board.write(attrs.evolve(board.read(record.job_id), used_s=1))
     assert claim.read().age_s < 2  # somebody is at it
+
+
+def test_an_ask_in_doubt_grows_old_for_who_comes_back_to_it_though_the_clock_stands(
+    cloud, asked, trainer, script
+):
+    record, own, mine = asked(), [0.0], trainer("compute")
+    around = attrs.evolve(mine._road._around, monotonic=lambda: own[0], waits_for_others=False)
+    plan = mine.plan(script, **L4).plan
+    with pytest.raises(StoppedError) as caught:
+        Placing(around, plan, record.job_id).submit(is_new=False)
+    assert caught.value.uri.endswith(record.job_id)
+    own[0] = TURN_S + 1
+    assert Placing(around, plan, record.job_id).submit(is_new=False).ref.name == record.job_id
+    assert len(cloud.compute.vms) == 1
+    assert around.memory.put_off == {}
 
 
 @pytest.mark.parametrize("skew_s", [-86_400.0, 86_400.0])
