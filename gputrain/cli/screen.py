@@ -68,7 +68,8 @@ def say(text: str) -> None:
 
 
 def remark(text: str, options: Namespace) -> None:
-    """What a person should know beside a table; no part of what the command gives."""
+    """What a person should know beside a table, after it; no part of what the command gives."""
+    sys.stdout.flush()
     if not options.json:
         sys.stderr.write(f"{safe(text)}\n")
 
