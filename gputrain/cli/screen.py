@@ -68,9 +68,9 @@ def say(text: str) -> None:
 
 
 def remark(text: str, options: Namespace) -> None:
-    """What a person should know beside a table, after it; no part of what the command gives."""
-    sys.stdout.flush()
+    """What a person should know beside what the command gives, in its place there; no part of it."""
     if not options.json:
+        sys.stdout.flush()
         sys.stderr.write(f"{safe(text)}\n")
 
 
