@@ -12,6 +12,7 @@ WORLDS = {
     "vertex-rest": ("gputrain.backends.vertex", "tests.contract.emulated_vertex"),
     "vertex-grpc": ("gputrain.backends.vertex", "tests.contract.emulated_vertex"),
     "compute": ("gputrain.backends.compute", "tests.contract.emulated_compute"),
+    "compute-booted": ("gputrain.backends.compute", "tests.contract.booted_compute"),
     "slurm": ("gputrain_slurmlike", "tests.contract.partitions"),
 }
 """What must be there, and the module whose ``world`` gives the road."""

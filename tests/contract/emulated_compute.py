@@ -32,9 +32,9 @@ def live_cloud(userland=""):
 
 
 @contextmanager
-def compute():
+def compute(userland=""):
     """A backend in a cloud of its own."""
-    with live_cloud() as cloud:
+    with live_cloud(userland) as cloud:
         reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "poll_s": 0.2}
 
         class Emulated(ComputeEngine):
