@@ -27,6 +27,8 @@ class Call:
     query: Mapping[str, Any]
     body: dict[str, Any]
     raw_body: bytes = b""
+    large: memoryview | None = None
+    """The bytes where they are too many for the memory; ``raw_body`` is empty then."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Request headers, names in lower case."""
     caller: Caller
@@ -41,6 +43,11 @@ class Call:
     """Lists must show the world as it was this long ago."""
 
     @property
+    def content(self) -> bytes | memoryview:
+        """The bytes, however many they are."""
+        return self.raw_body if self.large is None else self.large
+
+    @property
     def owner(self) -> Project:
         """The project the call is about; only for methods whose path names one."""
         if self.project is None:
@@ -53,6 +60,6 @@ class Reply:
     """An answer that is more than a JSON document: other status, other bytes, headers."""
 
     status: int = 200
-    body: bytes | dict[str, Any] = b""
+    body: bytes | memoryview | dict[str, Any] = b""
     content_type: str = "application/json; charset=UTF-8"
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -169,6 +169,7 @@ class Dispatcher:
             query={},
             body={},
             raw_body=request.body,
+            large=request.large,
             headers=request.headers,
             caller=who,
             base_url=(f"http://{host}" if host else self.world.base_url) + request.prefix,

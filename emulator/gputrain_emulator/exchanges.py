@@ -18,6 +18,8 @@ class Request:
     target: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    large: memoryview | None = None
+    """The body where it is too large for the memory (`bodies`); the other is empty then."""
     prefix: str = ""
     """``/_emulator/as/TOKEN`` where the client was given an address that holds its token."""
 
@@ -36,7 +38,7 @@ def unwrapped(request: Request) -> Request:
     headers = dict(request.headers)
     if not headers.get("authorization"):
         headers["authorization"] = f"Bearer {token}"
-    return Request(verb=request.verb, target=target, headers=headers, body=request.body, prefix=prefix)
+    return replace(request, target=target, headers=headers, prefix=prefix)
 
 
 def as_meant(request: Request) -> Request:

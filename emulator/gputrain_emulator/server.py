@@ -9,14 +9,13 @@ import re
 import socket
 import threading
 import time
-import zlib
 from dataclasses import replace
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
-from gputrain_emulator import admin, batch, frames
+from gputrain_emulator import admin, batch, bodies, frames
 from gputrain_emulator.call import Reply
 from gputrain_emulator.dispatch import Dispatcher, Dropped, Outcome
 from gputrain_emulator.errors import ApiError, Style
@@ -26,6 +25,9 @@ from gputrain_emulator.routes import MAX_JSON_BODY
 
 IDLE_S = 75.0
 """A connection that says nothing for this long is closed."""
+
+MOST_PACKED = 1 << 30
+"""Bytes that a packed body may have unpacked, as it is in memory then."""
 
 PACKED_FROM = 1024
 """Bytes from which a document travels packed; a shorter one fits one packet of the network as it is."""
@@ -147,16 +149,18 @@ class Handler(BaseHTTPRequestHandler):
     def _request(self) -> Request:
         headers = frames.headers(self.headers.raw_items())
         self.path = frames.target(self.path)
-        limit, body = MAX_JSON_BODY, b""
+        limit = MAX_JSON_BODY
+        body: bytes | memoryview = b""
         if "transfer-encoding" in headers:
             limit = self._body_limit()
-            body = self._chunks(limit)
+            body = bodies.chunks(self.rfile, limit)
         elif headers.get("content-length", "0") != "0":
             limit = self._body_limit()
             body = self._counted(headers["content-length"].strip(), limit)
         if headers.get("content-encoding", "").lower() == "gzip":
-            body = _unpacked(body, limit)
-        return Request(verb=self.command, target=self.path, headers=headers, body=body)
+            body = bodies.unpacked(body, min(limit, MOST_PACKED))
+        request = Request(verb=self.command, target=self.path, headers=headers)
+        return replace(request, body=body) if isinstance(body, bytes) else replace(request, large=body)
 
     def _body_limit(self) -> int:
         try:
@@ -169,47 +173,22 @@ class Handler(BaseHTTPRequestHandler):
             return MAX_JSON_BODY
         return method.max_body
 
-    def _counted(self, text: str, limit: int) -> bytes:
+    def _counted(self, text: str, limit: int) -> bytes | memoryview:
         if not re.fullmatch("[0-9]{1,18}", text):  # isdigit takes a superscript, which int does not
             raise ApiError(400, "Invalid Content-Length.")
-        if int(text) > limit:
-            raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")
+        bodies.refuse_above(limit, int(text))
         if self.headers.get("Expect", "").lower() == "100-continue":
             self.wfile.flush()
-        return self._exactly(int(text))
-
-    def _exactly(self, size: int) -> bytes:
-        body = self.rfile.read(size) if size else b""
-        if len(body) != size:
-            raise ApiError(400, "The request body ended early.")
-        return body
-
-    def _chunks(self, limit: int) -> bytes:
-        parts: list[bytes] = []
-        total = 0
-        while True:
-            line = self.rfile.readline(1024).partition(b";")[0].strip()
-            if not re.fullmatch(rb"[0-9a-fA-F]{1,16}", line):
-                raise ApiError(400, "Malformed chunk.")
-            size = int(line, 16)
-            total += size
-            if total > limit:
-                raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")
-            if size == 0:
-                while self.rfile.readline(8192).strip():
-                    pass
-                return b"".join(parts)
-            parts.append(self._exactly(size))
-            self.rfile.readline(8)
+        return bodies.counted(self.rfile, int(text))
 
     def _send(self, reply: Reply, outcome: Outcome | None = None) -> None:
-        body = reply.body if isinstance(reply.body, bytes) else b""
+        body = b"" if isinstance(reply.body, dict) else reply.body
         wire = outcome.wire if outcome else ()
         if len(body) >= PACKED_FROM and self._takes_packed(reply):
             body = gzip.compress(body, 1)
             reply = replace(reply, headers={**reply.headers, "Content-Encoding": "gzip"})
         if any(isinstance(fault, Double) for fault in wire):
-            body *= 2
+            body = bytes(body) * 2
         self.wfile.write(self._head(reply, len(body)))
         if self.command == "HEAD":
             body = b""
@@ -245,7 +224,7 @@ class Handler(BaseHTTPRequestHandler):
             lines.append("Connection: close")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "replace")
 
-    def _trickle(self, body: bytes, seconds: float) -> None:
+    def _trickle(self, body: bytes | memoryview, seconds: float) -> None:
         steps = max(1, min(20, len(body)))
         size = -(-len(body) // steps)
         for start in range(0, len(body), size):
@@ -257,20 +236,6 @@ class Handler(BaseHTTPRequestHandler):
 def _one_line(value: str) -> str:
     """A header's value: what users store of an object may hold anything, and must end no line."""
     return value if value.isprintable() else "".join(c if c.isprintable() else " " for c in value)
-
-
-def _unpacked(body: bytes, limit: int) -> bytes:
-    """A gzip body as it was before, at most ``limit`` bytes of it."""
-    unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-    try:
-        plain = unpacker.decompress(body, limit)
-    except zlib.error:
-        raise ApiError(400, "The request body is not the gzip that its Content-Encoding says.") from None
-    if unpacker.unconsumed_tail:
-        raise ApiError(413, f"Request payload size exceeds the limit: {limit} bytes.")
-    if not unpacker.eof:
-        raise ApiError(400, "The gzip of the request body ends early.")
-    return plain
 
 
 @functools.lru_cache(maxsize=64)

@@ -15,6 +15,8 @@ from typing import BinaryIO
 
 from google_crc32c import Checksum
 
+from gputrain_emulator.bodies import LARGE, mapped
+
 _BLOCK = 1 << 20
 SMALL_BYTES = 1 << 16
 """What is kept in memory: records, locks and statuses are written every second, and are short."""
@@ -58,6 +60,13 @@ class Content:
     crc32c: str
     md5: str
 
+    def view(self, start: int, end: int) -> bytes | memoryview:
+        """As `read`, of a file where they are too many for the memory."""
+        if end - start < LARGE:
+            return self.read(start, end - start)
+        with self.file.open() as file:
+            return mapped(file, start, end - start)
+
     def read(self, start: int = 0, length: int | None = None) -> bytes:
         """The bytes from `start`, at most `length` of them."""
         with self.file.open() as file:
@@ -74,14 +83,17 @@ class Draft:
         self._crc = Checksum()  # type: ignore[no-untyped-call]  # upstream has no types
         self._md5 = hashlib.md5(usedforsecurity=False)
 
-    def append(self, data: bytes) -> None:
-        self.file.append(data)
-        self.size += len(data)
-        self._crc.update(data)  # type: ignore[no-untyped-call]
-        self._md5.update(data)
+    def append(self, data: bytes | memoryview) -> None:
+        """Append bytes, a block at a time: they may be more than the memory."""
+        for first in range(0, len(data), _BLOCK):
+            block = bytes(data[first : first + _BLOCK])
+            self.file.append(block)
+            self.size += len(block)
+            self._crc.update(block)  # type: ignore[no-untyped-call]
+            self._md5.update(block)
 
     def append_all(self, content: Content) -> None:
-        """Append another object's bytes, a block at a time."""
+        """Append another object's bytes."""
         with content.file.open() as file:
             while block := file.read(_BLOCK):
                 self.append(block)
@@ -119,7 +131,7 @@ class Folder:
     def draft(self) -> Draft:
         return Draft(File(self, next(self._numbers)))
 
-    def keep(self, data: bytes) -> Content:
+    def keep(self, data: bytes | memoryview) -> Content:
         draft = self.draft()
         draft.append(data)
         return draft.finish()

@@ -39,12 +39,10 @@ def download(stored: Stored, headers: Mapping[str, str]) -> Reply:
     size = stored.content.size
     span = _span(headers.get("range", ""), size)
     if span is None:
-        return Reply(body=stored.content.read(), content_type=kind, headers=answered)
+        return Reply(body=stored.content.view(0, size), content_type=kind, headers=answered)
     start, end = span
     answered["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
-    return Reply(
-        status=206, body=stored.content.read(start, end - start), content_type=kind, headers=answered
-    )
+    return Reply(status=206, body=stored.content.view(start, end), content_type=kind, headers=answered)
 
 
 def _headers(stored: Stored) -> dict[str, str]:

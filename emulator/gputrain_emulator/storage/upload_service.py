@@ -19,7 +19,9 @@ from gputrain_emulator.storage.state import Storage
 from gputrain_emulator.storage.uploads import Session
 from gputrain_emulator.storage.values import Writer
 
-MAX_UPLOAD = 1 << 30  # of one request; the emulator holds it in memory while it reads it
+MAX_UPLOAD = 5 << 40
+"""Bytes of one request: as many as an object may have.
+Source: cloud.google.com/storage/docs/uploads-downloads, read 2026-11-23."""
 _INSERT = "storage.objects.insert"
 _PATHS = ("/upload/storage/v1/b/{bucket}/o", "/resumable/upload/storage/v1/b/{bucket}/o")
 """The second is where Google's document sends resumable uploads, and gcloud with it."""
@@ -33,9 +35,9 @@ def insert(call: Call) -> Answer:
     if kind == "resumable":
         return _start(call)
     if kind == "multipart":
-        metadata, media, data = split_multipart(call.headers.get("content-type", ""), call.raw_body)
+        metadata, media, data = split_multipart(call.headers.get("content-type", ""), call.content)
     elif kind == "media":
-        metadata, media, data = b"", call.headers.get("content-type", ""), call.raw_body
+        metadata, media, data = b"", call.headers.get("content-type", ""), call.content
     else:
         raise invalid("Invalid upload request: uploadType must be media, multipart or resumable.")
     asked = read_message("Object", metadata)
@@ -61,7 +63,7 @@ def put_chunk(call: Call) -> Answer:
     with session.lock:
         if session.result is None:
             content_range = call.headers.get("content-range", "")
-            progress = storage.uploads.take(session, content_range, call.raw_body)
+            progress = storage.uploads.take(session, content_range, call.content)
             if progress.content is None:
                 done = {"Range": f"bytes=0-{progress.received - 1}"} if progress.received else {}
                 return Reply(status=308, headers=done)

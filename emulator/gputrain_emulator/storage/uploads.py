@@ -84,14 +84,14 @@ class Sessions:
         """Let the next chunk end in a 503 after `kept_bytes` of it, as a torn connection does."""
         self._keep.append(kept_bytes)
 
-    def take(self, session: Session, content_range: str, body: bytes) -> Progress:
+    def take(self, session: Session, content_range: str, body: bytes | memoryview) -> Progress:
         """Add a chunk, or only tell how far the upload is; the caller holds `session.lock`."""
         first, total = _read_range(content_range, body)
         draft = session.draft
         if draft is None:
             raise ApiError(499, "Client Closed Request", reason="clientClosedRequest")
         if first is not None and first <= draft.size:  # a gap adds nothing: the answer tells where to go on
-            data = body[draft.size - first :]
+            data = memoryview(body)[draft.size - first :]
             if self._keep:
                 draft.append(_whole_chunks(draft.size, data[: self._keep.pop()]))
                 raise ApiError(503, "Service Unavailable", reason="backendError")
@@ -111,12 +111,12 @@ class Sessions:
             del self._sessions[upload_id]
 
 
-def _whole_chunks(before: int, data: bytes) -> bytes:
+def _whole_chunks(before: int, data: memoryview) -> memoryview:
     """What is kept of a chunk that is not the last: up to a multiple of 256 KiB of the whole."""
     return data[: max(0, len(data) - (before + len(data)) % CHUNK)]
 
 
-def _read_range(content_range: str, body: bytes) -> tuple[int | None, int | None]:
+def _read_range(content_range: str, body: bytes | memoryview) -> tuple[int | None, int | None]:
     """The first byte (None: no bytes sent) and the total size (None: not known yet)."""
     if not content_range:
         return 0, len(body)

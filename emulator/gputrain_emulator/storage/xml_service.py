@@ -93,7 +93,7 @@ def put_part(call: Call) -> Reply:
     storage, upload = call.world.part(Storage), _upload(call)
     check_key_of(upload.writer.key_sha256, key_sha256(call.headers))
     text = call.query.get("partNumber", "")
-    content = storage.objects.folder.keep(call.raw_body)
+    content = storage.objects.folder.keep(call.content)
     check_hashes(content, header_hashes(call.headers))
     storage.multipart.take(upload, int(text) if _PART.fullmatch(text) else 0, content)
     return Reply(
