@@ -10,7 +10,6 @@ with ``--json``, as one JSON document. What an exit status means is in `Exit`.
 
 from __future__ import annotations
 
-import os
 import sys
 
 TYPE_CHECKING = False  # as typing's, which takes long to load
@@ -28,6 +27,19 @@ def main(words: Sequence[str] | None = None) -> int:
     Args:
         words: the command line without the program's name; that of this process unless given.
     """
+    from gputrain.cli import streams
+
+    with streams.guarded():
+        try:
+            try:
+                return _main(words)
+            finally:
+                sys.stdout.flush()  # here, and not at the process's end, where nothing can be told
+        except streams.Unwritten as error:
+            return streams.given_up(error)
+
+
+def _main(words: Sequence[str] | None) -> int:
     from gputrain.cli.parser import read
     from gputrain.cli.strangers import Slip
 
@@ -66,9 +78,6 @@ def _run(options: argparse.Namespace) -> int:
 
         sys.stderr.write(f"\n{spoken(str(stop))}\n" if str(stop) else "\n")
         return Exit.INTERRUPTED
-    except BrokenPipeError:  # whoever reads has seen enough; nothing may be written at the end either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
 
 
 def _refused(slip: Slip, words: Sequence[str]) -> Exit:
