@@ -12,6 +12,7 @@ from gputrain.records.reader import RecordError, read_record
 from gputrain.records.record import (
     CANCELLED,
     MADE,
+    WITHDRAWN,
     Ask,
     Code,
     ConflictError,
@@ -24,6 +25,7 @@ from gputrain.records.record import (
 __all__ = [
     "CANCELLED",
     "MADE",
+    "WITHDRAWN",
     "Ask",
     "Board",
     "BucketBoard",

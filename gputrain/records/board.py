@@ -11,7 +11,7 @@ from typing import Protocol
 import attrs
 
 from gputrain.errors import TransientError
-from gputrain.records.record import Record
+from gputrain.records.record import WITHDRAWN, Record
 
 TRIES = 5
 
@@ -111,7 +111,7 @@ def ended(board: Board, job_id: str, why: str) -> Record | None:
     """
     for _ in range(TRIES):
         record = board.read(job_id)
-        if record is None or record.over:
+        if record is None or record.over not in ("", WITHDRAWN):
             return record
         with contextlib.suppress(OvertakenError):
             return board.write(attrs.evolve(record, over=why))

@@ -19,6 +19,11 @@ SCHEMA = 1
 CANCELLED = "cancelled"
 """In `Record.over`: somebody ended it, so nobody starts it again."""
 
+WITHDRAWN = "withdrawn"
+"""There too: a Ctrl-C in its submit takes it back, so nobody takes it up; whoever has its key asks anew.
+
+In `Ask.answer`: the same of one start of a job that ran before, and goes on."""
+
 MADE = "made"
 """In `Ask.answer`: the job was made by it, and has been started again since."""
 
@@ -145,6 +150,11 @@ class Record:
     def is_open(self) -> bool:
         """Whether somebody asked and has not written down what was answered."""
         return self.last is not None and not self.last.answer
+
+    @property
+    def is_to_end(self) -> bool:
+        """Whether all that there is of it is on its way out, or should be."""
+        return self.over in (CANCELLED, WITHDRAWN)
 
     @property
     def is_made(self) -> bool:

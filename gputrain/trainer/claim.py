@@ -6,6 +6,7 @@ Its rows are told from the candidates of a plan, and back.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
@@ -14,11 +15,13 @@ import attrs
 
 from gputrain.backends.abilities import KeepsRecords, Recorder
 from gputrain.backends.base import Backend
-from gputrain.errors import RequestError, Scope
+from gputrain.errors import GputrainError, RequestError, Scope
 from gputrain.planning import Attempt, Candidate, Outcome, Supply, candidates
-from gputrain.records import Ask, Board, MemoryBoard, OvertakenError, Record, Way, ended
+from gputrain.records import WITHDRAWN, Ask, Board, MemoryBoard, OvertakenError, Record, Way, ended
 from gputrain.spec import TrainingSpec
 from gputrain.times import Since
+
+log = logging.getLogger("gputrain")
 
 TURN_S = 180.0
 """How old an ask must be before another process takes over that cannot repeat it: longer than any call that
@@ -29,7 +32,6 @@ STILL_S = 1.0
 
 SURE_S = 15.0
 """How long after its own write a process need not look whether it is still its turn."""
-
 
 FULL_FOR_S = 1800.0
 """How long a place that took a job and then had no machines is passed over by that job."""
@@ -177,6 +179,20 @@ class Claim:
         """Keep in mind what was answered; it is written with what follows."""
         if self.record is not None and self.record.is_open:
             self.record = self.record.answered(answer, scope, said)
+
+    def withdraw(self) -> None:
+        """Write down that what was asked for last is taken back; a job that ran before waits for room.
+
+        Raises as `ask`; a board that refuses it keeps nothing from being ended.
+        """
+        try:
+            if (record := self.record) is not None:
+                ran = record.is_made
+                self.write(record.answered(WITHDRAWN) if ran else attrs.evolve(record, over=WITHDRAWN))
+        except OvertakenError:
+            raise
+        except GputrainError as error:
+            log.info("%s is not noted as withdrawn: %s", self._job_id, error.what)
 
     def is_ours(self) -> bool:
         """Whether our ask still stands: nobody has asked elsewhere, nobody has ended the job.

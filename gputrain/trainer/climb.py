@@ -176,7 +176,7 @@ class Climb:
     def _keep_to_record(self, backend: Backend, request: Request) -> None:
         """What was made goes, if making it took so long that another has asked elsewhere."""
         if not self._claim.is_ours():
-            self._clear(backend, request)
+            self._clear(backend, request, self._claim.record)
             raise OvertakenError(f"another process has gone on with {self._job_id}")
 
     def _refused(self, candidate: Candidate, request: Request | None, error: GputrainError) -> None:
@@ -215,22 +215,23 @@ class Climb:
         if self._is_shared:  # another process asks for the same, and may live
             return f"{what}{_end_it(request)}"
         log.warning("withdrawing %s from %s %s", self._job_id, backend.name, candidate.place)
+        record = self._claim.record
         try:
-            is_gone = self._clear(backend, request)
-            if is_gone:
-                self._forget()
+            self._claim.withdraw()  # first: whoever comes meanwhile takes up nothing that is on its way out
+            is_gone = self._clear(backend, request, record)
+            if is_gone and (record is None or not record.is_made):
+                self._claim.drop()
         except (GputrainError, KeyboardInterrupt):
             is_gone = False
-        if not is_gone:  # its record stays, and by it whoever comes with the same key waits for it
+        if not is_gone:  # its record stays, and by it whoever comes with the same key ends it
             return f"{what}{_end_it(request)}"
         return f"{what}what was made there was withdrawn, and {self._so_far}"
 
-    def _clear(self, backend: Backend, request: Request) -> bool:
+    def _clear(self, backend: Backend, request: Request, record: Record | None) -> bool:
         """End what an interrupted create may have made; whether it is certain that nothing is left.
 
         It may show late, as its answer was not waited for, so it is looked for a few times.
         """
-        record = self._claim.record
         recorder = self._around.boards.recorder(backend.name)
         settles_s = LATE_S if recorder is None else recorder.settles_s
         waited_s, is_gone = 0.0, recorder is None
@@ -243,13 +244,6 @@ class Climb:
                 return is_gone
             self._around.sleep(LATE_EVERY_S)
             waited_s += LATE_EVERY_S
-
-    def _forget(self) -> None:
-        record = self._claim.record
-        if record is not None and record.is_made:
-            self._claim.write(record.answered("withdrawn"))
-        else:
-            self._claim.drop()
 
 
 def _unread(ref: JobRef, error: GputrainError) -> UnclearError:

@@ -10,7 +10,7 @@ from gputrain.errors import CapacityError, GputrainError, RequestError, StoppedE
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, Plan
 from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import GiveUp, StopReason
-from gputrain.records import CANCELLED, OvertakenError, Record, check_same
+from gputrain.records import CANCELLED, WITHDRAWN, OvertakenError, Record, check_same
 from gputrain.trainer.around import Placed, Staged, Surroundings, again
 from gputrain.trainer.claim import TURN_S, Claim, candidate_of, lately_refused
 from gputrain.trainer.climb import Climb
@@ -88,7 +88,13 @@ class Placing:
         """The job, if somebody has asked for it and it came; who is at it now is waited for."""
         self._shared = None
         while True:
-            record, listed = self._claim.read(), self._listed()
+            record = self._claim.read()
+            if record is not None and record.over == WITHDRAWN and not self._is_listed_only(record):
+                if self._is_taken_back(record):
+                    return None
+                self._wait(record)
+                continue
+            listed = self._listed()
             if record is not None:
                 check_same(record, self._plan.spec)
             if listed is not None or record is None or record.last is None:
@@ -112,11 +118,23 @@ class Placing:
             # Its age by its own clock alone: who is alive keeps it young, and ours may run ahead of it.
             if record.age_s >= asked.turn_s and self._goes_on(record, asked):
                 return None
-            if not self._around.waits_for_others:
-                self._around.memory.put_off[self._job_id] = self._claim.met
-                what = f"somebody is asking for {self._job_id}, or has ended before there was an answer"
-                raise StoppedError(what, uri=asked.name_of(record).uri)
-            self._around.wait(LOOK_EVERY_S)
+            self._wait(record)
+
+    def _is_taken_back(self, record: Record) -> bool:
+        """Whether nothing is left of what a Ctrl-C was taking back, and nothing of it comes any more."""
+        asked = self._recorder(record)
+        if not asked.clear(record) and record.age_s < asked.turn_s:
+            return False
+        self._claim.answer(WITHDRAWN)
+        return True
+
+    def _wait(self, record: Record) -> None:
+        """Wait for whoever is at it. StoppedError where this trainer does not."""
+        if not self._around.waits_for_others:
+            self._around.memory.put_off[self._job_id] = self._claim.met
+            what = f"somebody is asking for {self._job_id}, or has ended before there was an answer"
+            raise StoppedError(what, uri=self._recorder(record).name_of(record).uri)
+        self._around.wait(LOOK_EVERY_S)
 
     def _goes_on(self, record: Record, asked: Recorder) -> bool:
         """Whether nobody needs to be waited for: the ask is repeated as it is, or is old and was cleared."""

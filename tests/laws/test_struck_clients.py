@@ -51,18 +51,15 @@ def seeds(first):
     return [*some, *(pytest.param(one, marks=limit, id=f"{one[0]}-{one[-1]}") for one in more)]
 
 
-def judge(world, toll, key, *, is_cancelled, may_be_withdrawn=False):
-    """A fresh process gets the key's one job; after a cancel there is none, and none comes.
-
-    A second Ctrl-C may leave one that is on its way out: whoever comes is told of it, and it ends.
-    """
+def judge(world, toll, key, *, is_cancelled):
+    """A fresh process gets the key's one job, which lives; after a cancel there is none, and none comes."""
     job_id = make_job_id(make_spec(None, {"script": world.script, **world.spec}), key)
     told = world.live(key, ["cancel"] if is_cancelled else [])
     there = world.there(job_id)
     toll.keys += 1
     toll.jobs += len(there) or world.has(job_id)
     is_told = told["status"] == 0 and told["said"].startswith("gputrain://") and "Error" not in told["said"]
-    if not is_told or not (is_cancelled or may_be_withdrawn or world.has(job_id)):
+    if not is_told or not (is_cancelled or world.has(job_id)):
         toll.missing.append((key, told))
     if len(there) > 1:
         toll.doubled.append((key, there))
@@ -131,4 +128,4 @@ def press(world, lives, toll, seed):
     toll.longest_ms = max(toll.longest_ms, told["waited_ms"])
     if told["waited_ms"] > BACK_WITHIN_S * 1000:
         toll.slow.append((key, told))
-    judge(world, toll, key, is_cancelled="cancel" in acts, may_be_withdrawn=True)
+    judge(world, toll, key, is_cancelled="cancel" in acts)

@@ -1,5 +1,6 @@
 """What must hold after every schedule."""
 
+from tests.simulation.told import BY_A_PERSON, is_true
 from tests.simulation.turns import Process, Turns
 
 LAWS = (
@@ -145,8 +146,32 @@ def _forgotten(world):
 
 def judge_told(world):
     """Every state that was told was true at some moment since it was asked."""
-    from tests.simulation.told import is_true
-
     for told in world.truth.told:
         if not is_true(world, told):
             world.truth.violate("what is told is true", f"{told}")
+    for act, gone in _withdrawn(world):
+        told = f"{act} gave what a Ctrl-C before it had withdrawn: {gone}"
+        world.truth.violate("what is told is true", told)
+
+
+def _withdrawn(world):
+    """Submits that gave a job of which nothing was left but what another's Ctrl-C had ended."""
+    acts, lives = world.truth.acts, world.cloud.ledger.all
+    struck = [act for act in acts if act.error.startswith("KeyboardInterrupt: submit")]
+    for act in acts:
+        before = [one for one in struck if one.ended_at <= act.ended_at]
+        if act.name != "submit" or act.error or not before or _may_be_ended(world, act.ended_at):
+            continue
+        made = [one for one in lives if one.since <= act.ended_at]
+        if not made or any(one.until > act.ended_at for one in made):
+            continue
+        last = max(made, key=lambda one: one.until)
+        by_hand = last.end in ("delete-asked", "cancelling", "cancelled")
+        if by_hand and any(one.began_at <= last.until for one in before):
+            yield act, last
+
+
+def _may_be_ended(world, until):
+    """Whether a client has asked for the end of the job, or a person has."""
+    asked = any(act.name in ("cancel", "clean up") and act.began_at <= until for act in world.truth.acts)
+    return asked or any(one.kind in BY_A_PERSON for one in world.schedule.happenings)

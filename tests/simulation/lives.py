@@ -21,8 +21,13 @@ class Life:
     machine: str
     since: float
     until: float = float("inf")
-    has_failed: bool = False
-    """Whether it was never there: no room, no quota."""
+    end: str = ""
+    """The ledger's word for it."""
+
+    @property
+    def has_failed(self):
+        """Whether it was never there: no room, no quota."""
+        return self.end == "fail"
 
 
 class Lives(Ledger):
@@ -43,7 +48,7 @@ class Lives(Ledger):
                 self.all.append(self._now[resource])
         elif event in ENDS and resource in self._now:
             one = self._now.pop(resource)
-            one.until, one.has_failed = row.time, event == "fail"
+            one.until, one.end = row.time, event
         return row
 
     def _nonce(self, resource):

@@ -161,6 +161,21 @@ NAMED = {
             *_mishaps("A", "ctrl-c sent", 0, on="GET /o? prefix="),
         ),
     ),
+    "a Ctrl-C once a job is being withdrawn, and the next submit of its key": _calm(
+        backends=("vertex",), clients=(_client("A", "submit"), _client("B", "submit", "look", starts_s=5.0)),
+        mishaps=(
+            *_mishaps("A", "ctrl-c sent", 0, on="POST /customJobs"),
+            *_mishaps("A", "ctrl-c sent", 0, on="POST :cancel"),
+        ),
+    ),
+    "a Ctrl-C once VMs are being withdrawn, and the next submit of their key": _calm(
+        nodes=2, clients=(_client("A", "submit"), _client("B", "submit", "look", starts_s=60.0)),
+        mishaps=(
+            *_mishaps("A", "late back", 1, on="GET /operations", seconds=20.0),
+            *_mishaps("A", "ctrl-c sent", 1, on="DELETE"),
+        ),
+        happenings=(Happening(at_s=10.0, kind="ctrl-c", client="A"),),
+    ),
     "a key withdrawn and asked anew while another looked": _calm(
         backends=("vertex",), ends=("done",),
         clients=(_client("A", "submit", "watch"), _client("B", "watch", starts_s=1.0)),

@@ -91,14 +91,20 @@ PLANTS = (
     Plant(
         name="a late list that proves a withdrawal",
         module="gputrain.backends.vertex.recorder",
-        text="        return seen is not None\n",
-        instead="        return True\n",
+        text="        if seen is None:\n            return False\n        jobs",
+        instead="        if seen is None:\n            return True\n        jobs",
     ),
     Plant(
         name="a Ctrl-C that forgets and does not withdraw",
         module="gputrain.trainer.climb",
-        text="            is_gone = self._clear(backend, request)\n",
+        text="            is_gone = self._clear(backend, request, record)\n",
         instead="            is_gone = True\n",
+    ),
+    Plant(
+        name="a Ctrl-C that does not note what it takes back",
+        module="gputrain.trainer.climb",
+        text="            self._claim.withdraw()  #",
+        instead="            #",
     ),
     Plant(
         name="a clean-up that takes what others own",
@@ -123,8 +129,8 @@ PLANTS = (
     Plant(
         name="a cancel that believes the end of what never began",
         module="gputrain.backends.compute.backend",
-        text="seen.state.is_terminal and self._recorder.there(record) is not None:",
-        instead="seen.state.is_terminal:",
+        text="if is_over and self._recorder.there(record) is not None:",
+        instead="if is_over:",
     ),
     Plant(
         name="a look that took long is believed",

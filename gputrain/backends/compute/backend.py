@@ -34,7 +34,7 @@ from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
 from gputrain.quota.book import Book
-from gputrain.records import CANCELLED, BucketBoard, ended
+from gputrain.records import CANCELLED, WITHDRAWN, BucketBoard, ended
 from gputrain.spec import TrainingSpec
 from gputrain.staging.upload import Progress
 
@@ -246,7 +246,8 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         """
         record = self._recorder.known(ref)
         seen = self._looks.observe(record)
-        if seen.state is not None and seen.state.is_terminal and self._recorder.there(record) is not None:
+        is_over = seen.state is not None and seen.state.is_terminal and record.over != WITHDRAWN
+        if is_over and self._recorder.there(record) is not None:
             return  # else whoever has its key asks for it once more
         over = ended(self._board, ref.name, CANCELLED) or record
         cancel = JobObjects(bucket=self._settings.bucket, job_id=ref.name).cancel

@@ -177,10 +177,14 @@ class Gangs:
             if since.seconds > SETTLE_S:
                 raise left_behind(gang, left, refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
-        if found and and_traces:  # a lock or a word of theirs would keep the next gang from training
-            folder = JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)
-            for trace in self.stored.list(folder).whole(f"remove what {gang.job_id} wrote"):
-                self.stored.remove(trace.name)
+        if found and and_traces:
+            self.remove_traces(gang)
+
+    def remove_traces(self, gang: VmNames) -> None:
+        """Remove what the VMs of an attempt wrote: their lock would keep the next gang from training."""
+        folder = JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)
+        for trace in self.stored.list(folder).whole(f"remove what {gang.job_id} wrote"):
+            self.stored.remove(trace.name, if_generation=trace.generation)
 
     def end(self, gang: VmNames) -> None:
         """Delete every VM of a gang; those that are gone are gone.

@@ -29,7 +29,7 @@ from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Shared
 from gputrain.keeper.status import ENDED, RUNNING, WAITING
 from gputrain.lifecycle import Failure, Observation, State
-from gputrain.records import CANCELLED, Record
+from gputrain.records import Record
 from gputrain.records.record import SHORTEST_RESTART_S
 from gputrain.staging.upload import BucketPrefix
 
@@ -142,7 +142,7 @@ class Looks:
 
     def told(self, record: Record, nodes: tuple[VmReport, ...]) -> tuple[GangVerdict, tuple[VmReport, ...]]:
         """Why a gang that is over ended, and its nodes; asks Google unless the guests have said it all."""
-        is_cancelled = record.over == CANCELLED
+        is_cancelled = record.is_to_end
         plain = judge(nodes, account=self._account, is_cancelled=is_cancelled)
         if plain.cause is None and all(node.told.is_over for node in nodes):
             return plain, nodes
@@ -241,7 +241,7 @@ def ran(record: Record, nodes: tuple[VmReport, ...]) -> int:
 
 def _living(record: Record, gang: VmNames, nodes: tuple[VmReport, ...]) -> Observation:
     statuses = {node.status for node in nodes}
-    if record.over == CANCELLED:
+    if record.is_to_end:
         state = State.STOPPING
     elif "PENDING" in statuses:
         state = State.QUEUED
@@ -263,7 +263,7 @@ def _in_queue(record: Record, stands: Queued) -> Observation:
 def _unplaced(record: Record) -> Observation:
     """A job without VMs of which nobody has a word to say: it was never asked for, or waits for room."""
     state, detail, failure = State.QUEUED, "", None
-    if record.over == CANCELLED:
+    if record.is_to_end:
         state, detail = State.CANCELLED, causes.CANCELLED.title
     elif record.over:
         cause = causes.of(record.over)

@@ -13,7 +13,7 @@ from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import BucketRecorder
 from gputrain.errors import JobLostError
 from gputrain.gcp import MissingError
-from gputrain.records import MADE, Record
+from gputrain.records import MADE, WITHDRAWN, Record
 
 
 @attrs.frozen(kw_only=True)
@@ -44,8 +44,11 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
 
     def clear(self, record: Record) -> bool:
         """Remove the VMs of the latest ask, and wait until each was seen to be gone."""
+        gang = VmNames.of(record)
         is_unmade = record.last is not None and record.last.answer != MADE
-        self.gangs.clear(VmNames.of(record), and_traces=is_unmade)
+        self.gangs.clear(gang, and_traces=is_unmade)
+        if record.over == WITHDRAWN:  # whoever began it may have died between the VMs and what they wrote
+            self.gangs.remove_traces(gang)
         return True
 
     def ref(self, zone: str, job_id: str) -> JobRef:

@@ -217,7 +217,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         if winner := self._outcome.superseded_by(seen):
             self._whereabouts.note(ref.name, f"{seen.resource.rpartition('/')[0]}/{winner}")
             seen = self._look(ref)
-        elif once.found_no_room(seen) or seen.was_undone:  # it may have been made anew by now
+        elif once.found_no_room(seen) or seen.was_cancelled:  # it may have been made anew by now
             seen = self._moved.get(ref.name, lambda: self._whereabouts.found_anew(ref))
         return self._reasons.tell(seen, self._outcome.observe(seen))
 
@@ -247,7 +247,8 @@ class VertexAI(GoogleBackend[VertexSettings]):
             AccessError, RequestError, TransientError: that it is over could not be written down.
         """
         found = self._whereabouts.settled(ref, None if self._recorder is None else self._recorder.board)
-        live, ends = [seen for seen in found if not seen.has_ended], all(map(once.found_no_room, found))
+        live = [seen for seen in found if not seen.has_ended]
+        ends = all(once.found_no_room(seen) or seen.was_cancelled for seen in found)  # its key is free else
         refused = self._recorder.end(ref.name) if self._recorder is not None and (live or ends) else None
         for seen in live:
             once.end(self._jobs, seen)

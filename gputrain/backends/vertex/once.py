@@ -25,6 +25,7 @@ from gputrain.errors import JobLostError, RequestError, TransientError
 from gputrain.gcp import LABEL_JOB, MissingError, UnclearError, filter_text, label_value
 from gputrain.gcp.shared import Kept
 from gputrain.records import Board, Record
+from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
 
@@ -33,6 +34,8 @@ SETTLE_S = 60.0
 
 LOOK_EVERY_S = 5.0
 TRIES = 2
+ENDS_S = 300.0
+"""How long a job that was asked to stop may take: its ranks save, and Vertex AI is in no hurry."""
 
 Holder = Callable[[SeenJob], str]
 """The number of the job that holds the lock of a job's id; empty where none does."""
@@ -57,16 +60,15 @@ def found_no_room(seen: SeenJob) -> bool:
 
 
 def effective(found: Sequence[SeenJob], holder: Holder) -> SeenJob | None:
-    """The one job that counts: the lock's holder; before anyone holds it, the oldest that was not undone.
+    """The one job that counts: the lock's holder; before anyone holds it, the oldest that was not cancelled.
 
-    One that found no machines does not count; nor does one that was cancelled before it ran, beside others.
-    None where there is none.
+    One that found no machines does not count. None where there is none.
     """
     counting = [seen for seen in found if not found_no_room(seen)]
     if len(counting) > 1:
         number = holder(counting[0])
         held = [seen for seen in counting if seen.number == number]
-        counting = held or [seen for seen in counting if not seen.was_undone] or counting
+        counting = held or [seen for seen in counting if not seen.was_cancelled] or counting
     return min(counting, key=lambda seen: (seen.created_at or _LONG_AGO, seen.number), default=None)
 
 
@@ -120,6 +122,18 @@ def end(jobs: JobService, seen: SeenJob) -> None:
     except RequestError:
         if not jobs.get(seen.resource).has_ended:  # it ended before the cancel came
             raise
+
+
+def await_end(jobs: JobService, seen: SeenJob) -> None:
+    """Wait for the end of a job that was asked to stop. UnclearError where it does not come."""
+    since = Since(jobs.access.now)
+    while not jobs.get(seen.resource).has_ended:
+        if since.seconds > ENDS_S:
+            raise UnclearError(
+                f"{seen.job_id} was asked to stop in {seen.region}, and goes on",
+                fix="wait a moment, and submit it again with the same key",
+            )
+        jobs.access.sleep(LOOK_EVERY_S)
 
 
 def of_ask(jobs: JobService, region: str, job_id: str, nonce: str) -> SeenJob | None:

@@ -242,6 +242,20 @@ class Locks:
             with contextlib.suppress(PreconditionError):  # a job has it: that one is ended as a job
                 Objects(self._jobs.access, self._bucket.name).write(name, CANCELLED.encode(), if_generation=0)
 
+    def release(self, seen: SeenJob) -> None:
+        """Remove the lock that a job has taken which ended: another of its id may begin.
+
+        Raises:
+            AccessError, TransientError: as Cloud Storage answers.
+        """
+        place = self._place(seen)
+        if place is None:
+            return
+        objects = Objects(self._jobs.access, place[0].name)
+        found = objects.read(place[1])
+        if found is not None and found.content.partition(b" ")[0] == seen.number.encode():
+            objects.remove(place[1], if_generation=found.generation)
+
     def beside(self, seen: SeenJob) -> tuple[Objects, str]:
         """Where a job's containers look for words of its own, and how their names begin there.
 

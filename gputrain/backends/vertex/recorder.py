@@ -62,11 +62,20 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         return self.name_of(record)
 
     def clear(self, record: Record) -> bool:
-        """End the job that the latest ask has made, as far as lists show it; one that none shows may come."""
+        """End the job that the latest ask has made, as far as lists show it; one that none shows may come.
+
+        One that has begun is waited for, and its lock removed: the next one of the id would not train.
+        """
         seen = self._of_ask(record)
-        if seen is not None and not seen.has_ended:
-            once.end(self.whereabouts.jobs, seen)
-        return seen is not None
+        if seen is None:
+            return False
+        jobs = self.whereabouts.jobs
+        if not seen.has_ended:
+            once.end(jobs, seen)
+        if self.locks.holder(seen) == seen.number:
+            once.await_end(jobs, seen)
+            self.locks.release(seen)
+        return True
 
     def end(self, job_id: str) -> GputrainError | None:
         """Write down that nobody starts the job again, and take its lock, so that one that comes late does

@@ -100,9 +100,9 @@ class SeenJob:
         return self.state in ENDED
 
     @property
-    def was_undone(self) -> bool:
-        """True for one that was cancelled before it ran."""
-        return self.state == "JOB_STATE_CANCELLED" and self.started_at is None
+    def was_cancelled(self) -> bool:
+        """True for one that was cancelled, or withdrawn: its key may have been asked for anew."""
+        return self.state == "JOB_STATE_CANCELLED"
 
 
 def state_of(seen: SeenJob) -> State | None:

@@ -17,6 +17,7 @@ from gputrain_emulator import faults
 
 CREATE = "aiplatform.customJobs.create"
 LIST = "aiplatform.customJobs.list"
+CANCEL = "aiplatform.customJobs.cancel"
 
 
 @pytest.fixture
@@ -80,33 +81,61 @@ def test_where_nothing_was_made_the_job_is_made_once_its_turn_is_over(killed, su
     assert TURN_S <= cloud.clock.now() - begun < TURN_S + 60
 
 
-def interrupted(submit, cloud):
+def interrupted(submit, cloud, *methods):
     """A submit whose create is done, and that is interrupted before it has understood the answer."""
 
     def press(document):
         os.kill(os.getpid(), signal.SIGINT)
         return document
 
-    cloud.fail(CREATE, faults.Reshape(change=press))
+    for method in (CREATE, *methods):
+        cloud.fail(method, faults.Reshape(change=press))
     with pytest.raises(KeyboardInterrupt) as caught:
         submit()
     return str(caught.value)
 
 
-def test_a_job_that_no_list_shows_yet_is_not_said_to_be_withdrawn_and_keeps_its_record(submit, cloud, vertex):
+GOING = ("JOB_STATE_CANCELLING", "JOB_STATE_CANCELLED")
+
+
+def test_a_job_that_no_list_shows_yet_is_not_said_to_be_withdrawn_and_ends_once_one_does(
+    submit, cloud, vertex
+):
     cloud.fail(LIST, faults.Stale(seconds=60), times=None)
     assert "it may be there: end it with" in interrupted(submit, cloud)
     (number,) = vertex.jobs
     job = submit()
-    assert set(vertex.jobs) == {number}
-    cloud.clock.advance(60)
-    assert job.refresh().raw["name"].endswith(f"/{number}")
+    (fresh,) = set(vertex.jobs) - {number}
+    assert vertex.jobs[number].life.state.value in GOING
+    assert job.refresh().raw["name"].endswith(f"/{fresh}")
+
+
+def test_a_job_whose_withdrawal_is_cut_short_is_none_for_the_next_submit(submit, cloud, vertex):
+    assert "it may be there: end it with" in interrupted(submit, cloud, CANCEL)
+    (number,) = vertex.jobs
+    submit()
+    (fresh,) = set(vertex.jobs) - {number}
+    assert [vertex.jobs[one].life.state.value in GOING for one in (number, fresh)] == [True, False]
+
+
+def test_a_withdrawn_job_that_has_begun_leaves_the_next_one_no_lock(submit, make, cloud, vertex):
+    cloud.fail(LIST, faults.Stale(seconds=60), times=None)
+    interrupted(submit, cloud)
+    (number,) = vertex.jobs
+    backend = make(sleep=cloud.clock.advance)
+    name = f"jobs/{vertex.jobs[number].document['displayName']}/lock"
+    bucket = Objects(backend._access, "my-bucket")
+    bucket.write(name, f"{number} 1".encode(), if_generation=0)
+    submit()
+    (fresh,) = set(vertex.jobs) - {number}
+    assert vertex.jobs[number].life.ended <= vertex.jobs[fresh].life.created
+    assert bucket.read(name) is None
 
 
 def test_a_job_that_a_list_shows_is_withdrawn_and_its_key_is_free(submit, cloud, vertex):
     assert "was withdrawn" in interrupted(submit, cloud)
     (job,) = vertex.jobs.values()
-    assert job.life.state.value in ("JOB_STATE_CANCELLING", "JOB_STATE_CANCELLED")
+    assert job.life.state.value in GOING
     submit()
     assert len(vertex.jobs) == 2
 
