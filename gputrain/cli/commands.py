@@ -149,8 +149,9 @@ def _stacks(options: argparse.Namespace) -> Exit:
 def _jobs(options: argparse.Namespace) -> Exit:
     jobs = _trainer(options).jobs(name=options.name, state=options.state, since=_since(options.since))
     completion.remember(job.id for job in jobs)
-    _show(options, jobs.table, {"jobs": [job.to_dict() for job in jobs]})
-    remark(settings.read(options).scope, options)
+    looked = settings.read(options)
+    _show(options, jobs.table, {"backends": looked.backends, "jobs": [job.to_dict() for job in jobs]})
+    remark(looked.scope, options)
     return Exit.OK
 
 
@@ -213,15 +214,15 @@ def _tell_build(line: str) -> None:
 def _clean_up(options: argparse.Namespace) -> Exit:
     """Show what is left behind; it goes once a person who has seen it, or ``--yes``, says so."""
     trainer = _trainer(options)
-    found = trainer.orphans()
-    remark(settings.read(options).scope, options)
+    found, looked = trainer.orphans(), settings.read(options)
+    remark(looked.scope, options)
     if not options.yes and not options.json:
         show(_orphans(found, "Would be removed"))
         if not found or not confirmed(f"Remove {len(found)}?", "gputrain clean-up --yes"):
             return Exit.OK
     removes = options.yes or not options.json
     gone = trainer.clean_up(found) if removes else found
-    _show(options, _orphans(gone, "Removed"), documents.of_orphans(gone, removed=removes))
+    _show(options, _orphans(gone, "Removed"), documents.of_orphans(gone, looked.backends, removed=removes))
     return Exit.OK
 
 

@@ -5,7 +5,7 @@ Times are ISO 8601, durations seconds, prices US dollars; what is not known is n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gputrain.backends.base import LogLine
@@ -74,7 +74,7 @@ def of_stacks(stacks: Stacks) -> Json:
     return {"story": stacks.story, "missing_nodes": list(stacks.missing), "ranks": plain(stacks.ranks)}
 
 
-def of_orphans(orphans: Iterable[Any], *, removed: bool) -> Json:
+def of_orphans(orphans: Iterable[Any], backends: Sequence[str], *, removed: bool) -> Json:
     """``gputrain clean-up``."""
     found = [
         {
@@ -85,7 +85,7 @@ def of_orphans(orphans: Iterable[Any], *, removed: bool) -> Json:
         }
         for one in orphans
     ]
-    return {"removed": removed, "orphans": found}
+    return {"removed": removed, "backends": backends, "orphans": found}
 
 
 def of_error(error: GputrainError) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -110,12 +111,18 @@ def ended(ref: JobRef, state: State, seen: Observation, silence: timedelta | Non
     if state is State.FAILED:
         return _failed(ref.name, ref.uri, failure)
     cause = causes.of(failure.kind)
-    why, fix = seen.detail or failure.message, cause.fix
+    why, fix = _beyond(cause.title, seen.detail or failure.message), cause.fix
     if cause is causes.TIME_LIMIT and silence is not None and silence >= SILENT:
         why = f"{why}; no rank had written a line for {format_duration(silence)}"
         fix = f"look for what it hung in, before you pay for more: gputrain.attach({ref.uri!r}).logs(tail=50)"
-    what = f"{ref.name} ended as {state.value}: {cause.title}"
+    what = f"{ref.name} ended as {state.value}" + ("" if cause is causes.CANCELLED else f": {cause.title}")
     return JobError(what, why=why, fix=fix, uri=ref.uri, kind=failure.kind)
+
+
+def _beyond(title: str, text: str) -> str:
+    """A text that stands behind a cause's title; nothing, where each of its words stands there already."""
+    known, words = (re.findall(r"\w+", one.lower().replace("ll", "l")) for one in (title, text))
+    return text if set(words) - set(known) else ""
 
 
 def _failed(name: str, uri: str, failure: Failure) -> JobFailedError:
@@ -124,6 +131,6 @@ def _failed(name: str, uri: str, failure: Failure) -> JobFailedError:
         where = f" on node {failure.node_rank}"
     cause = causes.of(failure.kind)
     facts = attrs.asdict(failure, recurse=False)
-    what, why = f"{name} failed{where}: {cause.title}", facts.pop("message")
+    what, why = f"{name} failed{where}: {cause.title}", _beyond(cause.title, facts.pop("message"))
     fix = f"{cause.fix}; the whole log: gputrain.attach({uri!r}).logs()"
     return JobFailedError(what, why=why, fix=fix, uri=uri, **facts)

@@ -6,6 +6,7 @@ import pytest
 
 from gputrain.backends.base import JobRef
 from gputrain.errors import JobLostError, SpecError
+from gputrain.job.result import ended
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 
@@ -168,6 +169,8 @@ def test_a_running_job_is_cancelled_and_its_ranks_may_save(road, script):
     road.backend.cancel(ref)
     seen = road.end(ref)
     assert (seen.state, seen.exit_code, seen.failure.kind) == (State.CANCELLED, 75, "cancelled")
+    told = str(ended(ref, seen.state, seen)).lower()
+    assert told.count("cancel") == 1, told  # once is enough
 
 
 def test_a_job_is_cancelled_before_it_runs(road, script):

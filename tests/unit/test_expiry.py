@@ -4,6 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from gputrain import causes
 from gputrain.backends.base import JobRef, LogLine
 from gputrain.job.result import ended, silent_for
 from gputrain.lifecycle import Failure, Observation, State
@@ -45,6 +46,14 @@ def test_a_job_that_hung_is_not_told_to_raise_its_limit():
     assert "no rank had written a line for 42m" in error.why
     assert "max_run_duration" not in error.fix
     assert ".logs(tail=50)" in error.fix
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED, State.EXPIRED])
+def test_a_cause_that_is_all_there_is_to_say_is_said_once(state):
+    for cause in causes.CAUSES.values():
+        seen = Observation(state=state, failure=Failure(kind=cause.kind, message=cause.title), ended_at=END)
+        assert ended(REF, state, seen).why == ""
+        assert str(ended(REF, state, seen)).count(cause.title) <= 1
 
 
 @pytest.mark.parametrize("silence", [None, timedelta(minutes=2)])

@@ -117,7 +117,7 @@ def test_what_no_job_needs_is_shown_and_removed_once_that_is_said(cloud, run, re
     assert "Would be removed" in out
     assert vm.name in run("clean-up", "--yes")[1]
     cloud.clock.advance(300)
-    assert read("clean-up", "--yes")[1] == {"removed": True, "orphans": []}
+    assert read("clean-up", "--yes")[1] == {"removed": True, "backends": ["compute"], "orphans": []}
 
 
 def test_lists_say_which_backends_were_looked_at_and_which_were_not(cloud, run):
@@ -125,6 +125,8 @@ def test_lists_say_which_backends_were_looked_at_and_which_were_not(cloud, run):
     for words in (["jobs"], ["clean-up", "--yes"]):
         assert alone in run(*words, "--backend", "local")[2]
         assert "looked at compute; not at local (--backend local)" in run(*words, "--backend", "compute")[2]
+        status, out, err = run(*words, "--backend", "local", "--json")
+        assert (status, json.loads(out)["backends"], err) == (0, ["local"], "")
 
 
 def test_a_local_job_streams_its_log_and_ends_with_0(run, script):
