@@ -21,6 +21,12 @@ _BILLING = (
     r"(?:has billing disabled|has not configured billing|[Bb]illing must be enabled|requires billing to be enabled"
     r"|billing account for the owning project is disabled|with an? (?:absent|closed|disabled) billing account)"
 )
+_OFFERED = (
+    r"(?:\b(?:is|are) not (?:supported|available|enabled|allowed|offered) (?:for|in|to|on) (?:this|your) project\b(?!')"
+    r"|[Pp]roject \S{1,200} (?:is|has) not (?:been )?(?:allowed|authorized|permitted|granted access) to\b"
+    r"|\bnot (?:been )?(?:allowlisted|whitelisted)\b|Required '\w+ Access' permission\b)"
+)
+"""Of a project, whatever its account may do: Google has not opened it."""
 _CONSTRAINT = r"Constraint (?P<constraint>constraints/%s) violated\b"
 _AT = r".{0,80}\bviolates constraint '?(?P<constraint>constraints/gcp\.resourceLocations)\b"
 _PLUGIN = r"Getting metadata from plugin failed with error: .{0,400}"
@@ -90,6 +96,7 @@ KINDS = (
             Mark(
                 message=r"[\w .()-]{1,80} API has not been used in project [\w-]+ before or it is disabled\b"
             ),
+            Mark(message=_IN + r"(?:Access Not Configured\b|not found and cannot be used for API calls\b)"),
         ),
         fix="gcloud services enable {api} --project {project}; then wait a few minutes",
     ),
@@ -103,6 +110,15 @@ KINDS = (
             Mark(message=_IN + _BILLING),
         ),
         fix="gcloud billing projects link {project} --billing-account ACCOUNT",
+    ),
+    Kind(
+        name="not_offered",
+        title="Google has not opened this to the project",
+        error=AccessError,
+        scope=Scope.PROJECT,
+        marks=(Mark(message=r".{0,400}?" + _OFFERED),),
+        fix="take a project of your own with billing on (those of labs and free trials have no GPUs), or ask Google's"
+        " support to open it to {project}; another backend may do meanwhile",
     ),
     Kind(
         name="perimeter",
@@ -193,9 +209,8 @@ KINDS = (
             Mark(message=r"Required '(?P<permission>[\w.]+)' permission\b"),
             Mark(message=_IN + r"Permission (?P<permission>\w+\.\w+\.\w+) is required to perform"),
             Mark(message=_IN + r"[Pp]ermission denied to enable service\b"),
-            Mark(
-                message=r"\S{1,200} does not have (?P<permission>[\w.]+) access to the Google Cloud Storage\b"
-            ),
+            Mark(message=_IN + r"does not have (?P<permission>[a-z]\w*\.\w+\.\w+) access to\b"),
+            Mark(message=_IN + r"(?:does|do) not have permission to access\b"),
             Mark(
                 surfaces=frozenset(Surface) - {Surface.OPERATION, Surface.AUTH},
                 statuses=frozenset({403, "PERMISSION_DENIED", "forbidden"}),

@@ -121,7 +121,7 @@ def _found(pattern: str, message: str) -> re.Match[str] | None:
 
 
 _LONGEST_LEAD = 400
-_QUOTES = re.compile(r': "?|\bmessage=')
+_QUOTES = re.compile(r':\s{1,20}(?:- |")?|\bmessage=')
 
 
 @functools.cache

@@ -62,6 +62,7 @@ KINDS = (
             Mark(message=_REGIONAL),
             Mark(message=_INSUFFICIENT),
             Mark(message=_SAID),
+            Mark(message=r".{0,400}?\b(?:insufficient quota to|due to quota restrictions)\b"),
         ),
         fix=f"ask for more of {{metric}} at {_MORE}, or allow another GPU, region or provisioning_model",
     ),

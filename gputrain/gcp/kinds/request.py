@@ -11,6 +11,8 @@ from gputrain.gcp.kinds.kind import Kind, Mark, words
 
 _LISTED = r"(?:List of found errors:.{0,400}?Message: )?"
 """Vertex AI numbers the faults of single fields."""
+_RESOURCE = r"The resource 'projects/[^']{1,200}/%s/[^']{1,200}' was not found"
+_IMAGES = r"image(?:s|FamilyViews)"
 _RESERVATION = (
     r".{0,400}?\b(?:Specified reservations? .{1,200}?(?:do(?:es)? not exist|can not be targeted)"
     r"|reservation must exist in the same project|no automatic reservation matching"
@@ -68,30 +70,31 @@ KINDS = (
         title="the boot image does not exist",
         error=MissingError,
         marks=(
-            Mark(
-                codes="RESOURCE_NOT_FOUND",
-                message=r"The resource 'projects/[^']{1,200}/image(?:s|FamilyViews)/[^']{1,200}' was not found",
-            ),
-            Mark(
-                message=r"The resource 'projects/[^']{1,200}/image(?:s|FamilyViews)/[^']{1,200}' was not found"
-            ),
+            Mark(codes="RESOURCE_NOT_FOUND", message=_RESOURCE % _IMAGES),
+            Mark(message=_RESOURCE % _IMAGES),
         ),
         fix="name an image or family that `gcloud compute images list` shows, or leave image_family out",
     ),
     Kind(
         name="subnet_missing",
         title="the subnetwork does not exist in this region",
-        error=RequestError,
+        error=MissingError,
         scope=Scope.REGION,
         try_elsewhere=True,
-        marks=(Mark(message=r".{0,300}\bThe referenced subnetwork resource cannot be found"),),
+        marks=(
+            Mark(message=r".{0,300}\bThe referenced subnetwork resource cannot be found"),
+            Mark(message=_RESOURCE % r"regions/[\w-]{1,40}/subnetworks"),
+        ),
         fix="gcloud compute networks subnets list --project {project}; then name one of the region, or allow its region",
     ),
     Kind(
         name="network_missing",
         title="the network does not exist",
-        error=RequestError,
-        marks=(Mark(message=r".{0,300}\bThe referenced network resource cannot be found"),),
+        error=MissingError,
+        marks=(
+            Mark(message=r".{0,300}\bThe referenced network resource cannot be found"),
+            Mark(message=_RESOURCE % r"global/networks"),
+        ),
         fix="gcloud compute networks list --project {project}; then name one: it is the same in every region",
     ),
     Kind(

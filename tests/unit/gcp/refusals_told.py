@@ -92,6 +92,17 @@ TOLD = {
             message="This API method requires billing to be enabled. Please enable billing on project #123456789012.",
         ),
     ),
+    "not_offered": Told(
+        advice="No role helps, and no quota: the whole project lacks it. Projects of training labs and free trials have no"
+        " accelerators; previews and some models are opened to a project by Google's support or sales.",
+        example=Answer(
+            surface=Surface.VERTEX,
+            status=400,
+            canonical="INVALID_ARGUMENT",
+            message="List of found errors: 1.Field: job_spec.worker_pool_specs[0].machine_spec.accelerator_count; Message:"
+            " Accelerators are not supported for this project.",
+        ),
+    ),
     "perimeter": Told(
         advice="The account may have every role: what counts is where the call comes from and whose project it names."
         " The identifier in the answer leads the administrator to the rule, and for a few days only.",
