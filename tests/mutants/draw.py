@@ -25,8 +25,11 @@ class _Meaning(ast.NodeTransformer):
 
     def visit_arguments(self, node: ast.arguments) -> ast.arguments:
         self.generic_visit(node)  # whether an argument is given by its name, type checkers see as well
-        node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
-        node.defaults = [*node.defaults, *(one or ast.Constant(None) for one in node.kw_defaults)]
+        before = [*node.posonlyargs, *node.args]
+        missing: list[ast.expr | None] = [None] * (len(before) - len(node.defaults))
+        defaults = [*missing, *node.defaults, *node.kw_defaults]
+        node.args = [*before, *node.kwonlyargs]
+        node.defaults = [one or ast.Constant("none") for one in defaults]
         node.posonlyargs, node.kwonlyargs, node.kw_defaults = [], [], []
         return node
 

@@ -1,9 +1,6 @@
 """What type checkers say of users' code."""
 
-import inspect
 import json
-import pydoc
-import re
 import subprocess
 import sys
 import tempfile
@@ -11,9 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-from gputrain import Trainer
-from gputrain.spec.typed import PointFields, SpecFields
 
 HERE = Path(__file__).parents[2]
 PYRIGHTS = ("basedpyright", "pyright")
@@ -122,17 +116,3 @@ def test_a_type_checker_refuses_what_would_be_refused_when_it_runs(checker, user
         if f"{path.name}:" in line and "error" in line
     }
     assert told == set(range(2, 2 + len(BAD))), done.stdout
-
-
-@pytest.mark.parametrize("call", ["plan", "doctor", "submit", "run", "map"])
-def test_help_tells_the_fields_of_a_spec_by_name_type_default_and_meaning(call):
-    named = PointFields if call == "map" else SpecFields
-    shown = pydoc.plain(pydoc.render_doc(getattr(Trainer, call)))
-    signature = inspect.signature(getattr(Trainer, call)).parameters
-    assert set(named.__annotations__) <= set(signature)
-    assert signature["num_nodes"].default == 1
-    for name in named.__annotations__:
-        assert re.search(rf"^ {{8}}{name}: \S", shown, re.MULTILINE), name
-    assert "``standard``, ``spot``" in shown
-    assert "**fields" not in shown
-    assert "Raises:" in shown

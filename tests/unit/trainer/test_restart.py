@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from gputrain import NoPlacementError, SpecError, Trainer
+from gputrain import NoPlacementError, SpecError, State, Trainer
 from gputrain.trainer.restart import rest_s
 from tests.unit.records.test_record import SPEC, record
 from tests.unit.trainer.conftest import L4, MACHINE, creates
@@ -130,3 +130,53 @@ def test_a_job_of_a_backend_that_a_trainer_lacks_is_refused_by_name(cloud, train
         trainer("vertex").attach(job.uri)
     (fault,) = caught.value.faults
     assert (fault.allowed, fault.fix) == ("a job of vertex", "gputrain.attach(uri) finds it by itself")
+
+
+def interrupted(cloud, trainer, script, **more):
+    """A job of VMs that was preempted, and that nobody has started again yet."""
+    job = trainer("compute").submit(script, **{**SPOT, **more})
+    cloud.clock.advance(400)
+    cloud.preempt(f"{job.ref.name}-0-0")
+    cloud.clock.advance(400)
+    return job
+
+
+def nonces(cloud):
+    return [vm.resource["labels"]["gputrain-gang"] for vm in cloud.compute.vms.values()]
+
+
+def test_a_restart_whose_asker_died_is_asked_again_as_it_was(cloud, trainer, script, monkeypatch):
+    job = interrupted(cloud, trainer, script)
+
+    def die(*_):
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(job._backend), "create", die)  # its ask is written, and was never sent
+        with pytest.raises(SystemExit):
+            trainer("compute").attach(job.uri).supervise()
+    board = job._backend.recorder().board
+    asked = board.read(next(iter(board.entries())).job_id).last.nonce
+    cloud.clock.advance(19)
+    assert not trainer("compute").attach(job.uri).supervise()  # whoever asked may be at it still
+    assert not nonces(cloud)
+    cloud.clock.advance(3)
+    assert trainer("compute").attach(job.uri).supervise()
+    assert nonces(cloud) == [asked]
+
+
+@pytest.mark.parametrize(("wait", "last_s"), [("2h", 7200), ("4h", 14_400)])
+def test_a_restart_without_room_waits_as_long_as_it_may_and_no_longer(cloud, trainer, script, wait, last_s):
+    job = interrupted(cloud, trainer, script, max_wait_duration=wait)
+    for zone in "abcf":
+        cloud.stock(f"us-central1-{zone}", MACHINE, 0)
+    began, mine = cloud.clock.now(), trainer("compute").attach(job.uri)
+    while cloud.clock.now() - began < last_s - 60:
+        mine.supervise()
+        assert not mine.refresh().state.is_terminal
+        cloud.clock.advance(300)
+    for _ in range(5):
+        cloud.clock.advance(300)
+        mine.supervise()
+    assert mine.refresh().state is State.EXPIRED
+    assert not cloud.compute.vms
