@@ -51,6 +51,8 @@ class JobEvent(Shown):
 
 Listener = Callable[[JobEvent], object]
 
+log = logging.getLogger("gputrain")
+
 
 class Changes:
     """Tells one job's changes apart: an event where something is other than it was."""
@@ -61,12 +63,16 @@ class Changes:
         self._last: JobEvent | None = None
 
     def telling(self, listener: Listener) -> Callable[[], None]:
-        """What tells a listener of what has changed since it was called last."""
+        """What tells a listener of what has changed since it was called last; what it raises is logged."""
 
         def tell() -> None:
             event = self.next()
-            if event is not None:
+            if event is None:
+                return
+            try:
                 listener(event)
+            except Exception:
+                log.exception("a listener failed; the job is watched on")
 
         return tell
 
@@ -90,9 +96,6 @@ class Changes:
             at=self._now(),
         )
         return self._last
-
-
-log = logging.getLogger("gputrain")
 
 
 def tell(job: Facts, before: State) -> None:

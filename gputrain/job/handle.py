@@ -74,7 +74,8 @@ class Job(LogReading):
             progress: ``auto`` (rich text in a terminal, html in a notebook, otherwise nothing), ``rich``,
                 ``plain`` or ``none``; ``$GPUTRAIN_PROGRESS`` sets it for a whole process.
             stop: a `threading.Event`; once it is set, the waiting ends at once.
-            on_change: called with a `JobEvent` for how the job stands, and for each change.
+            on_change: called with a `JobEvent` for how the job stands, and for each change; what it raises
+                is logged.
 
         Returns:
             The terminal state. A failed job raises only in `result`.
@@ -130,12 +131,14 @@ class Job(LogReading):
         errors: list[Exception] = []
 
         def tell(error: Exception | None) -> None:
-            if error is not None:
-                errors.append(error)
-            else:
-                looked()
-            if error is not None or self.state.is_terminal:
-                over.set()
+            try:
+                if error is not None:
+                    errors.append(error)
+                else:
+                    looked()
+            finally:  # whatever a listener raises
+                if error is not None or self.state.is_terminal:
+                    over.set()
 
         drop = WATCHER.watch(self, tell)
         try:

@@ -210,7 +210,7 @@ class Watcher:
 def _tell(one: _Watch, error: Exception | None) -> None:
     try:
         one.tell(error)
-    except Exception:
+    except BaseException:  # SystemExit, too, is a listener's own affair: all others are watched by this thread
         log.exception("a listener failed; the job is watched on")
 
 

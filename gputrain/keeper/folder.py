@@ -91,7 +91,7 @@ def take(folder: str) -> int | None:
     """Take the job: an open file that holds its lock until it is closed, or None where another holds it."""
     import fcntl  # not on Windows, whose clients keep records in buckets
 
-    fd = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    fd = _kept(os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
     until = time.monotonic() + _PATIENCE_S
     try:
         while True:
@@ -122,6 +122,18 @@ def is_held(folder: str) -> bool:
 def now() -> float:
     """Seconds since 1970, as every document here counts them."""
     return time.time()
+
+
+def _kept(fd: int) -> int:
+    """The open file, at a number that no stream of a child takes, though the caller has closed its own."""
+    import fcntl
+
+    if fd > 2:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
 
 
 def _is_locked(fd: int) -> bool:

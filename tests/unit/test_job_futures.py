@@ -188,12 +188,28 @@ def test_a_trainer_tells_of_all_jobs_that_live_and_that_come(trainer, script, lo
     other.wait(timeout=60)
 
 
-def test_a_listener_that_fails_ends_nothing(trainer, script, caplog):
+FAILS = [RuntimeError, SystemExit, KeyboardInterrupt, asyncio.CancelledError]
+
+
+@pytest.mark.parametrize("error", FAILS)
+def test_a_listener_that_fails_ends_nothing(trainer, script, caplog, error):
     def listener(event):
-        raise RuntimeError("of the listener")
+        raise error("of the listener")
 
     job = trainer.submit(script("print(1)"), on_change=listener)
     assert job.future().result(timeout=60).state == "succeeded"
+    assert "a listener failed" in caplog.text
+    other = trainer.submit(script("print(1)"))
+    assert other.future().result(timeout=60).state == "succeeded"
+
+
+@pytest.mark.parametrize("stop", [None, threading.Event()], ids=["alone", "with a stop"])
+def test_a_wait_goes_on_whatever_its_listener_raises(trainer, script, caplog, stop):
+    def listener(event):
+        raise RuntimeError("of the listener")
+
+    job = trainer.submit(script("print(1)"))
+    assert job.wait(60, stop=stop, on_change=listener) is State.SUCCEEDED
     assert "a listener failed" in caplog.text
 
 

@@ -1,6 +1,7 @@
 """What can go wrong on a machine of one's own, with real processes."""
 
 import concurrent.futures
+import json
 import os
 import shutil
 import signal
@@ -228,6 +229,28 @@ def test_a_job_goes_on_without_its_client(road, script):
     road.until_said(ref, "waiting")
     road.backend.cancel(ref)
     assert road.end(ref).state is State.CANCELLED
+
+
+CLOSED = """
+import json, os, sys
+for one in map(int, sys.argv[1].split(",")):
+    os.close(one)
+from gputrain import Local, Trainer
+job = Trainer(Local(gpus=0)).submit(sys.argv[2])
+told = [job.refresh().state.value]
+while not job.state.is_terminal:
+    told.append(job.refresh().state.value)
+with open(sys.argv[3], "w") as file:
+    json.dump([told, job.refresh().state.value, str(job.failure)], file)
+"""
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "0,1,2"])
+def test_a_client_whose_streams_are_closed_starts_a_job_like_any_other(tmp_path, script, closed):
+    path, told = script("import time\ntime.sleep(0.5)\nprint('done')\n"), tmp_path / "told.json"
+    subprocess.run([sys.executable, "-c", CLOSED, closed, path, str(told)], timeout=120, check=True)
+    states, last, failure = json.loads(told.read_text())
+    assert (states[-1], last, failure) == ("succeeded", "succeeded", "None")
 
 
 def test_a_job_whose_client_died_before_it_started_is_started_by_the_next(road, script):
