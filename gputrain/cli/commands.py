@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
-from datetime import datetime, timedelta
 from typing import Any
 
 from gputrain.backends.base import JobRef
@@ -18,7 +17,6 @@ from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.spec import Image
-from gputrain.spec.durations import parse_duration
 from gputrain.spec.gpu import parse_gpu
 from gputrain.tables import Table
 from gputrain.terminal import safe
@@ -147,7 +145,7 @@ def _stacks(options: argparse.Namespace) -> Exit:
 
 
 def _jobs(options: argparse.Namespace) -> Exit:
-    jobs = _trainer(options).jobs(name=options.name, state=options.state, since=_since(options.since))
+    jobs = _trainer(options).jobs(name=options.name, state=options.state, since=options.since)
     completion.remember(job.id for job in jobs)
     looked = settings.read(options)
     _show(options, jobs.table, {"backends": looked.backends, "jobs": [job.to_dict() for job in jobs]})
@@ -159,7 +157,7 @@ def _logs(options: argparse.Namespace) -> Exit:
     people = PlainLines(sys.stdout, timestamps=options.timestamps)
     for line in _job(options).logs(
         rank=options.rank,
-        since=_since(options.since),
+        since=options.since,
         tail=options.tail,
         grep=options.grep,
         follow=options.follow,
@@ -169,22 +167,6 @@ def _logs(options: argparse.Namespace) -> Exit:
         else:
             people.lines([line])
     return Exit.OK
-
-
-def _since(text: str | None) -> datetime | timedelta | None:
-    """A moment, or how long ago."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        return moment if moment.tzinfo else moment.astimezone()
-    except ValueError:
-        pass
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        allowed = "a moment such as 2026-11-22T10:00, or how long ago"
-        raise refused("since", text, allowed, "since='10m'") from error
 
 
 def _cancel(options: argparse.Namespace) -> Exit:

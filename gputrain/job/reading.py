@@ -25,6 +25,7 @@ from gputrain.job.result import silent_for
 from gputrain.job.watcher import StopEvent
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
+from gputrain.spec.durations import Moment, moment_asked
 
 FARTHER, MOST_NEAR = 16, 1 << 17
 """How much farther back the next look for the last lines begins; beyond so many lines, at the beginning."""
@@ -68,7 +69,7 @@ class LogReading(Facts):
         self,
         *,
         rank: int | None = None,
-        since: datetime | timedelta | None = None,
+        since: Moment | None = None,
         tail: int | None = None,
         grep: str | None = None,
         follow: bool = False,
@@ -78,7 +79,7 @@ class LogReading(Facts):
 
         Args:
             rank: only this rank's lines; all ranks and agents unless said.
-            since: only lines from then on; a timedelta counts back from now.
+            since: only lines from then on; ``"10m"`` or a timedelta counts back from now.
             tail: only the last so many of the lines that the others leave.
             grep: only lines in which this regular expression is found.
             follow: go on until the job has ended.
@@ -86,10 +87,11 @@ class LogReading(Facts):
 
         Raises:
             RequestError: ``grep`` is no regular expression.
+            SpecError: ``since`` is no moment.
         """
         wanted = LineFilter(
             rank=rank,
-            since=self.now() - since if isinstance(since, timedelta) else since,
+            since=None if since is None else moment_asked(since, self.now()),
             grep=None if grep is None else pattern(grep),
         )
         if tail is None:

@@ -210,7 +210,7 @@ class Watcher:
 def _tell(one: _Watch, error: Exception | None) -> None:
     try:
         one.tell(error)
-    except BaseException:  # SystemExit, too, is a listener's own affair: all others are watched by this thread
+    except BaseException:  # SystemExit, too: this thread watches for all others
         log.exception("a listener failed; the job is watched on")
 
 

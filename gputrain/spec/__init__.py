@@ -1,7 +1,7 @@
 """What a user asks for, as one frozen value."""
 
 from gputrain.secrets import looks_secret, redact
-from gputrain.spec.durations import format_duration, parse_duration
+from gputrain.spec.durations import Moment, format_duration, parse_duration
 from gputrain.spec.gpu import GpuRequest, parse_gpu
 from gputrain.spec.image import Image
 from gputrain.spec.training import TrainingSpec
@@ -12,6 +12,7 @@ __all__ = [
     "GpuRequest",
     "Image",
     "Launcher",
+    "Moment",
     "TrainingSpec",
     "format_duration",
     "looks_secret",

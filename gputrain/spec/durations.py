@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 
 from gputrain.fields import refused
 
 _UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_MOMENT = re.compile(r"\d{4}-")
 
 
 def parse_duration(value: str | timedelta) -> timedelta:
@@ -37,19 +40,45 @@ def seconds_of(value: float | str | timedelta, field: str = "timeout") -> float:
     """The seconds that a number, a text or a timedelta says.
 
     Raises:
-        SpecError: the text says no duration.
+        SpecError: it is no duration.
 
     >>> seconds_of("2m"), seconds_of(0.5)
     (120.0, 0.5)
     """
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if not isinstance(value, str):
-        return float(value)
-    try:
-        return parse_duration(value).total_seconds()
-    except ValueError:
-        raise refused(field, value, "a duration", f"{field}='90m', seconds or a timedelta") from None
+    with suppress(ValueError, TypeError):
+        if isinstance(value, timedelta):
+            return value.total_seconds()
+        seconds = parse_duration(value).total_seconds() if isinstance(value, str) else float(value)
+        if not math.isnan(seconds):
+            return seconds
+    raise refused(field, value, "a duration", f"{field}='90m', seconds or a timedelta")
+
+
+Moment = datetime | timedelta | str
+"""A moment, or how long ago: ``"10m"``, ``"2026-11-22T10:00"``; without a zone it is this machine's time."""
+
+
+def moment_asked(value: Moment, now: datetime, field: str = "since") -> datetime:
+    """The moment that is meant, with its zone.
+
+    Raises:
+        SpecError: it is none.
+
+    >>> from datetime import timezone
+    >>> moment_asked("2h", datetime(2026, 11, 22, 12, tzinfo=timezone.utc)).hour
+    10
+    """
+    with suppress(ValueError, OverflowError):
+        if isinstance(value, str) and not _MOMENT.match(value):
+            value = parse_duration(value)
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        if isinstance(value, timedelta):
+            return now - value
+        if isinstance(value, datetime):
+            return value if value.tzinfo else value.astimezone()
+    allowed = "a moment such as 2026-11-22T10:00, or how long ago"
+    raise refused(field, value, allowed, f"{field}='10m', a datetime or a timedelta")
 
 
 def format_duration(duration: timedelta) -> str:

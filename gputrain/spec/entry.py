@@ -70,5 +70,5 @@ def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:
     if idempotency_key is None:
         suffix = secrets.token_hex(3)
     else:
-        suffix = hashlib.sha256(idempotency_key.encode()).hexdigest()[:10]
+        suffix = hashlib.sha256(idempotency_key.encode(errors="surrogatepass")).hexdigest()[:10]
     return f"{stem}-{suffix}"

@@ -6,17 +6,19 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import attrs
 
 from gputrain.backends.base import Backend
-from gputrain.errors import Fault, GputrainError, SpecError
+from gputrain.errors import GputrainError
+from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.job.events import Changes, JobEvent, Listener
 from gputrain.job.watcher import WATCHER, Watching
 from gputrain.lifecycle import State
+from gputrain.spec.durations import Moment, moment_asked
 from gputrain.tables import Shown, Table
 from gputrain.trainer.road import by_name
 
@@ -86,19 +88,19 @@ class JobFilter:
 def wanted(
     state: State | str | Iterable[State | str] | None,
     labels: Mapping[str, str] | None,
-    since: datetime | timedelta | None,
+    since: Moment | None,
     now: datetime,
 ) -> JobFilter:
-    """What a caller asks for, checked. Raises SpecError where there is no such state."""
-    states = (state,) if isinstance(state, str) else tuple(state or ())
+    """What a caller asks for, checked. Raises SpecError where there is no such state, or no such moment."""
+    states = (state,) if isinstance(state, str) else state or ()
     known = [one.value for one in State]
-    for one in states:
-        if one not in known:
-            fault = Fault(field="state", value=repr(one), allowed=f"one of {', '.join(known)}", fix="")
-            raise SpecError(f"there is no state {one!r}; there are {', '.join(known)}", faults=(fault,))
-    at = now - since if isinstance(since, timedelta) else since
-    if at is not None and at.tzinfo is None:
-        at = at.astimezone()
+    strange = [one for one in states if one not in known] if isinstance(states, Iterable) else [states]
+    if strange:
+        what = f"there is no state {strange[0]!r}"
+        raise refused("state", strange[0], f"one of {', '.join(known)}", "state='running'", what=what)
+    if not isinstance(labels or {}, Mapping):
+        raise refused("labels", labels, "names and their values", "labels={'team': 'vision'}")
+    at = None if since is None else moment_asked(since, now)
     return JobFilter(states=frozenset(map(str, states)), labels=labels or {}, since=at)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from gputrain.images import BuiltImage, Told
     from gputrain.preflight import Checks
-    from gputrain.spec import Image
+    from gputrain.spec import Image, Moment
     from gputrain.view import ProgressWord
 
 log = logging.getLogger("gputrain")
@@ -84,8 +84,8 @@ class Trainer(Maps):
     ) -> Checks:
         """Look at all that jobs need, before one is made: every fault at once, with what mends it.
 
-        Without a spec, what every job of these backends needs: credentials, project, APIs, permissions,
-        bucket, network... With one, also its code, its image and its name. Nothing is made or changed.
+        Without a spec, what every job here needs: credentials, APIs, permissions, bucket, network... With
+        one, also its code, its image and its name. Nothing is made or changed.
 
         Args:
             entry: as for `plan`; nothing at all to look without a spec.
@@ -243,7 +243,7 @@ class Trainer(Maps):
         name: str = "",
         state: State | str | Iterable[State | str] | None = None,
         labels: Mapping[str, str] | None = None,
-        since: datetime | timedelta | None = None,
+        since: Moment | None = None,
     ) -> JobList:
         """Jobs that exist on these backends, newest first; it shows itself as a table.
 
@@ -251,10 +251,10 @@ class Trainer(Maps):
             name: how their ids begin.
             state: in one of these states.
             labels: with all of these labels in their spec.
-            since: made since then; a timedelta counts back from now.
+            since: made since then; ``"2h"`` or a timedelta counts back from now.
 
         Raises:
-            SpecError: there is no such state.
+            SpecError: there is no such state, or ``since`` is no moment.
         """
         asked = wanted(state, labels, since, self._road.now())
         found = []
@@ -291,7 +291,7 @@ class Trainer(Maps):
 
     @property
     def _tidy(self) -> list[CleansUp]:
-        return [backend for backend in self._backends.values() if isinstance(backend, CleansUp)]
+        return [one for one in self._backends.values() if isinstance(one, CleansUp)]
 
     def _backend(self, name: str) -> Backend:
         if name not in self._backends:

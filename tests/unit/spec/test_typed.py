@@ -1,7 +1,9 @@
 """What type checkers see of a spec is what a spec has; what may stand for a path or a time is taken."""
 
 import enum
+import math
 import typing
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import attrs
@@ -9,7 +11,7 @@ import pytest
 
 from gputrain import Local, ProvisioningModel, SpecError, Trainer, TrainingSpec
 from gputrain.spec import typed
-from gputrain.spec.durations import seconds_of
+from gputrain.spec.durations import moment_asked, seconds_of
 from gputrain.spec.read import _ROWS
 from gputrain.spec.typed import Launcher
 
@@ -62,6 +64,26 @@ def test_seconds_may_be_said_as_a_duration(value, seconds):
     assert seconds_of(value) == seconds
 
 
-def test_a_timeout_that_is_no_duration_is_told_as_one():
-    with pytest.raises(SpecError, match="timeout='soon'"):
-        seconds_of("soon")
+@pytest.mark.parametrize("value", ["soon", math.nan, [], {}])
+def test_a_timeout_that_is_no_duration_is_told_as_one(value):
+    with pytest.raises(SpecError, match="timeout="):
+        seconds_of(value)
+
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize("value", ["2h", timedelta(hours=2), "2026-11-22T10:00Z", NOON.replace(hour=10)])
+def test_a_moment_is_said_as_people_say_it(value):
+    assert moment_asked(value, NOON) == NOON.replace(hour=10)
+
+
+@pytest.mark.parametrize("value", ["2026-11-22", datetime(2026, 11, 22)])
+def test_a_moment_without_a_zone_is_this_machines(value):
+    assert moment_asked(value, NOON) == datetime(2026, 11, 22).astimezone()
+
+
+@pytest.mark.parametrize("value", ["nope", "2026-13-40", 5, [], timedelta.max])
+def test_what_is_no_moment_is_refused(value):
+    with pytest.raises(SpecError, match="since="):
+        moment_asked(value, NOON)
