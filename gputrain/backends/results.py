@@ -46,7 +46,7 @@ _ABOUT_NODES = (contract.NODE_LOSS, contract.NODE_MISSING)
 
 MOST_BYTES = 8 << 20
 """Of an answer; the stacks of a node's ranks take some kilobytes each."""
-_TEXTS = ("collective", "place", "trace")
+_TEXTS = ("collective", "place", "trace", "absent")
 _COUNTS = ("rank", "local_rank")
 
 

@@ -160,20 +160,24 @@ class Agent:
             self._asks.answer(nonce, {"node_rank": self._cluster.node_rank, "ranks": self._standings()})
 
     def _standings(self) -> List[Message]:
-        """Where this node's ranks stand, by what they offer themselves or else by py-spy."""
-        taken = stacks.take(self._workers.folder)
-        told = {one["rank"] for one in taken}
+        """Where this node's ranks stand, by what they offer or else by py-spy; or why not."""
+        taken = {one["rank"]: one for one in stacks.take(self._workers.folder)}
         is_ours = launch.processes_on_node(self._options)
-        running = [one for one in self._workers.ranks if one.is_running]
-        mute = [one for one in running if one.rank not in told] if is_ours or not taken else []
-        taken += spy.take([(one.rank, one.local_rank, one.pid) for one in mute])
-        return [stacks.standing(one) for one in taken]
+        for rank in self._workers.ranks if is_ours or not taken else []:
+            code = rank.exit_code
+            why = stacks.UNOFFERED if code is None else f"had ended with {code} before"
+            taken.setdefault(rank.rank, stacks.absent(rank.rank, rank.local_rank, rank.pid, why))
+        mute = [one for one in taken.values() if one["absent"]]
+        taken.update((one["rank"], one) for one in spy.take(mute))
+        # What one process for all ranks of a node stands for is no rank.
+        ranks = [one for one in taken.values() if is_ours or one["absent"] != stacks.UNOFFERED]
+        return [stacks.standing(one) for one in sorted(ranks, key=lambda one: int(one["rank"]))]
 
     def _log_standings(self) -> List[Message]:
         """The same, and all stacks in the log, equal ones once."""
         found = self._standings()
         traces: Dict[str, List[str]] = {}
-        for one in found:
+        for one in (one for one in found if one["trace"]):
             traces.setdefault(one["trace"], []).append(str(one["rank"]))
         for trace, ranks in traces.items():
             self._pump.say(f"rank {', '.join(ranks)} stands at, most recent call first:\n{trace}", "WARNING")

@@ -11,11 +11,10 @@ import json
 import os
 import sys
 import threading
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, Optional
 
 BUFFER = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}
 """Entries that are kept a rank: what torch keeps since 2.9, and not before. The second is the old name."""
@@ -84,11 +83,9 @@ def ask(base: str) -> bool:
     return True
 
 
-def read(base: str, until: float) -> Dict[str, Any]:
-    """What was answered by then; a rank whose interpreter is held by native code answers nothing."""
-    while time.monotonic() < until:
-        with contextlib.suppress(OSError, ValueError), open(base + ".json", encoding="utf-8") as file:
-            found = json.loads(file.read(_MOST))
-            return found if isinstance(found, dict) else {}
-        time.sleep(0.02)
-    return {}
+def read(base: str) -> Optional[Dict[str, Any]]:
+    """What was answered; None: nothing yet. A rank whose interpreter native code holds answers nothing."""
+    with contextlib.suppress(OSError, ValueError), open(base + ".json", encoding="utf-8") as file:
+        found = json.loads(file.read(_MOST))
+        return found if isinstance(found, dict) else {}
+    return None

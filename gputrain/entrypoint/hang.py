@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 UNKNOWN = "no rank could be asked where it stands: none is run by Python, or all are stuck in the kernel"
 
+_ENDED = {
+    "local_rank": None, "node_rank": None, "collective": "", "place": "", "trace": "",
+    "absent": "had ended with 0 before",
+}  # fmt: skip
+_IMPORTS = "<frozen importlib._bootstrap>"
+
 
 def cause(
     silent_s: float, standings: Sequence[Standing], left: Sequence[int], mute: Sequence[str] = ()
@@ -28,33 +34,39 @@ def cause(
 
     Args:
         silent_s: for how long no rank had said anything.
-        standings: of every rank that could be asked: rank, node_rank, collective, place, trace, recorded.
+        standings: of every rank: rank, node_rank, collective, place, trace, recorded; and absent: why it has
+            no stack.
         left: ranks that had ended with 0 before.
         mute: nodes that did not tell in time where their ranks stand.
     """
     told: Dict[str, Any] = dict.fromkeys(contract.CAUSE_FIELDS)
     told.update(kind=contract.HANG, last_lines=[], node_rank=0)
-    guilty, told_so = story(standings, left)
-    told_so += "".join(f"; {name} did not tell in time where its ranks stand" for name in mute)
+    guilty, told_so = story(standings, left, mute)
     if guilty is not None:
         told.update(rank=guilty["rank"], local_rank=guilty["local_rank"], node_rank=guilty["node_rank"])
-        told.update(traceback=f"rank {guilty['rank']}, most recent call first:\n{guilty['trace']}")
+        traced = guilty if guilty["trace"] else next((one for one in standings if one["trace"]), guilty)
+        trace = f"rank {traced['rank']}, most recent call first:\n{traced['trace']}"
+        told.update(traceback=trace if traced["trace"] else None)
     told.update(message=f"silent for {silent_s:g} s: {told_so}")
     return told
 
 
-def story(standings: Sequence[Standing], left: Sequence[int] = ()) -> Tuple[Any, str]:
+def story(
+    standings: Sequence[Standing], left: Sequence[int] = (), mute: Sequence[str] = ()
+) -> Tuple[Any, str]:
     """Which rank holds up the others, as far as that can be told, and the sentence."""
-    if not standings:
-        return None, UNKNOWN
-    guilty, sentence = _of_places(standings, left)
+    told = {one["rank"] for one in standings}
+    ended = [{**_ENDED, "rank": rank} for rank in left if rank not in told]
+    guilty, sentence = _of_places([*standings, *ended], left, bool(mute)) if standings else (None, UNKNOWN)
     for group in sorted({group for one in standings for group in one.get("recorded", ())}):
         behind, counts = _behind(group, [one for one in standings if group in one.get("recorded", ())])
         if behind:
-            # Counts are surer than places: a rank runs ahead of what its GPU waits for.
-            guilty = guilty if any(one is guilty for one in behind) else behind[0]
+            # Counts are surer than places, as a rank runs ahead of what its GPU waits for; a rank that could
+            # not be asked has most often none.
+            is_known = guilty is None or group in guilty.get("recorded", ())
+            guilty = guilty if not is_known or any(one is guilty for one in behind) else behind[0]
             sentence += counts
-    return guilty, sentence
+    return guilty, sentence + "".join(f"; {name} did not tell in time where its ranks stand" for name in mute)
 
 
 def _behind(group: str, standings: Sequence[Standing]) -> Tuple[List[Standing], str]:
@@ -71,31 +83,43 @@ def _behind(group: str, standings: Sequence[Standing]) -> Tuple[List[Standing], 
     return behind, f"; of group {group}, {counts}"
 
 
-def _of_places(standings: Sequence[Standing], left: Sequence[int]) -> Tuple[Any, str]:
-    waiting = _groups([one for one in standings if one["collective"]])
-    elsewhere = _groups([one for one in standings if not one["collective"]])
-    waits = "; ".join(f"{_ranks(group)} in {_where(group[0])}" for group in waiting)
-    gone = f"; {_numbers(sorted(left))} had ended with 0 before" if left else ""
+def _of_places(standings: Sequence[Standing], left: Sequence[int], is_part: bool) -> Tuple[Any, str]:
+    asked = [one for one in standings if not one.get("absent")]
+    absent = [one for one in standings if one.get("absent")]
+    waiting = _groups([one for one in asked if one["collective"]])
+    elsewhere = _groups([one for one in asked if not one["collective"]])
+    gone = "".join(f"; {_ranks(group)} {group[0]['absent']}" for group in _groups(absent))
+    # Who has ended holds up none but those that wait for others.
+    suspects = [one for one in absent if one["rank"] not in left] or (absent if waiting else [])
+    if not asked:
+        return suspects[0] if len(suspects) == 1 else None, gone[2:]
     if waiting and elsewhere:
+        waits = _apart(waiting)
         others = "; ".join(f"{_ranks(group)} never came to it: {_where(group[0])}" for group in elsewhere)
         return elsewhere[0][0], f"waiting: {waits}; {others}{gone}"
     groups = waiting or elsewhere
     if len(groups) > 1:
         # The few are more likely wrong than the many.
         fewest = min(groups, key=len)
-        apart = "; ".join(f"{_ranks(group)} in {_where(group[0])}" for group in groups)
-        return fewest[0], f"the ranks are at different places: {apart}{gone}"
-    if left:
-        return groups[0][0], f"{_ranks(groups[0])} in {_where(groups[0][0])}{gone}"
-    end = "; all came, so what they send does not arrive: look at the network" if waiting else ""
-    return groups[0][0], f"{_ranks(groups[0])} in {_where(groups[0][0])}{end if len(standings) > 1 else ''}"
+        return (suspects or fewest)[0], f"the ranks are at different places: {_apart(groups)}{gone}"
+    end = ""
+    if waiting and len(asked) > 1 and not (absent or is_part):
+        end = "; all came, so what they send does not arrive: look at the network"
+    elif elsewhere and all(_IMPORTS in one["trace"] for one in asked):
+        end = "; still importing: hang_timeout is shorter than the start of this script takes here"
+    return (suspects or groups[0])[0], f"{_apart(groups)}{end}{gone}"
+
+
+def _apart(groups: Sequence[Sequence[Standing]]) -> str:
+    return "; ".join(f"{_ranks(group)} in {_where(group[0])}" for group in groups)
 
 
 def _groups(standings: Sequence[Standing]) -> List[List[Standing]]:
     """Ranks at one place together, the lowest first."""
-    groups: Dict[Tuple[str, str], List[Standing]] = {}
+    groups: Dict[Tuple[str, ...], List[Standing]] = {}
     for one in sorted(standings, key=lambda standing: standing["rank"]):
-        groups.setdefault((one["collective"], one["place"]), []).append(one)
+        where = one["collective"], one["place"], one.get("absent", "")
+        groups.setdefault(where, []).append(one)
     return list(groups.values())
 
 

@@ -165,6 +165,11 @@ def _stat(pid: int) -> List[str]:
     return _read(f"/proc/{pid}/stat").rpartition(")")[2].split() or [""]
 
 
+def state_of(pid: int) -> str:
+    """One letter of proc(5): T is stopped, D in the kernel, Z a zombie; empty: gone, or not told here."""
+    return _stat(pid)[0]
+
+
 def catches(pid: int, number: int) -> bool:
     """Whether a process has a handler for a signal."""
     found = re.search(r"^SigCgt:\s*([0-9a-f]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)

@@ -136,6 +136,7 @@ def _standing(value: Any) -> Message:
         raise TypeError
     ranks = {field: _count(0, _CODES)(value.get(field)) for field in ("rank", "local_rank")}
     texts = {field: _prose(value.get(field)) for field in ("collective", "place", "trace")}
+    texts["absent"] = _or("", _prose)(value.get("absent"))
     return {**ranks, **texts, "recorded": _or({}, _recorded)(value.get("recorded"))}
 
 

@@ -9,29 +9,29 @@ from . import host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Tuple
+    from typing import Any, Dict, List
 
 WITHIN_S = 1.5
 """All of them together; one takes 0.1 s."""
 
 
-def take(ranks: List[Tuple[int, int, int]]) -> List[Dict[str, Any]]:
-    """As of `stacks.take`, of the first Python below each of some processes: rank, local rank, pid."""
+def take(ranks: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """As `stacks.take`, of the first Python below each of some ranks that have a process."""
     import shutil  # seldom needed, and half a megabyte
 
     program = shutil.which("py-spy") if ranks else None
-    looks = [(rank, local, _python_of(pid)) for rank, local, pid in ranks] if program else []
+    looks = [(one, _python_of(one["pid"])) for one in ranks if one["pid"]] if program else []
     words = [str(program), "dump", "--json", "--nonblocking", "--pid"]
     started = [
-        (rank, local, subprocess.Popen([*words, str(pid)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
-        for rank, local, pid in looks
+        (one, subprocess.Popen([*words, str(pid)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+        for one, pid in looks
         if pid
     ]
     found = []
-    for rank, local, process in started:
+    for one, process in started:
         text = _told(process)
         if text:
-            found.append({"rank": rank, "local_rank": local, "text": text})
+            found.append({**one, "text": text, "absent": ""})
     return found
 
 

@@ -17,7 +17,7 @@ from . import contract, flight, host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Tuple
+    from typing import Any, Dict, List, Optional, Tuple
 
     Standing = Dict[str, Any]
 
@@ -27,6 +27,16 @@ NUMBER = int(signal.SIGRTMIN) + 7 if _HAS_REAL_TIME else int(signal.SIGURG)
 
 WITHIN_S = 1.5
 """How long ranks have to write them; they take milliseconds, and a stopped process takes for ever."""
+
+UNCAUGHT = "could not be asked: no handler for the signal any more, as after os.exec or a signal.signal()"
+UNANSWERED = f"could not be asked: no answer within {WITHIN_S:g} s, as where all threads block signals"
+UNOFFERED = "could not be asked: not run by Python, or not yet"
+_STATES = {
+    "T": "could not be asked: stopped by a signal, as by SIGSTOP",
+    "t": "could not be asked: held by a debugger",
+    "D": "could not be asked: stuck in the kernel, as in a driver or a file system",
+}
+_GONE = ("", "Z", "X")
 
 SETTLED_S = 0.02
 _FLIGHT = ".flight"
@@ -60,38 +70,70 @@ def offer() -> None:
 
 
 def take(folder: str) -> List[Standing]:
-    """Rank, local rank, the stacks of all threads as text and what torch recorded, of all that offer them."""
-    asked = []
-    for name in sorted(os.listdir(folder)) if folder else []:
-        found = _NAME.match(name)
-        # A real-time signal would end a process that has no handler.
-        if found and (not _HAS_REAL_TIME or host.catches(int(found[3]), NUMBER)):
-            path = os.path.join(folder, name)
-            before = os.path.getsize(path)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(found[3]), NUMBER)
-                asked.append((int(found[1]), int(found[2]), path, before, flight.ask(path + _FLIGHT)))
+    """Of all that offer them, by rank: rank, local rank, process, the stacks of all threads as text, what
+    torch recorded, and why a rank that is there gave no stack.
+    """
+    names = map(_NAME.match, os.listdir(folder) if folder else [])
+    asked = [_Question(os.path.join(folder, found[0]), *map(int, found.groups())) for found in names if found]
+    asked = [one for one in asked if one.ask()]
     until = time.monotonic() + WITHIN_S
-    return [
-        {
-            "rank": rank,
-            "local_rank": local_rank,
-            "text": _read(path, before, until),
-            "recorded": flight.read(path + _FLIGHT, until) if has_flight else {},
-        }
-        for rank, local_rank, path, before, has_flight in asked
-    ]
-
-
-def _read(path: str, before: int, until: float) -> str:
-    """What was written there since: all of it, or as much as came in time."""
-    text = ""
-    while time.monotonic() < until and not _is_whole(text):
+    # All in turns: one that answers slowly, or never, takes nothing of the others' time.
+    while not all([one.read() for one in asked]) and time.monotonic() < until:  # noqa: C419  # all are read
         time.sleep(SETTLED_S)
-        with open(path, encoding="utf-8", errors="replace") as file:
-            file.seek(before)
-            text = file.read()
-    return text
+    return sorted(map(_Question.told, asked), key=lambda one: int(one["rank"]))
+
+
+def absent(rank: int, local_rank: int, pid: int, why: str) -> Standing:
+    """What is told of a rank that gives no stack."""
+    return {"rank": rank, "local_rank": local_rank, "pid": pid, "text": "", "absent": why}
+
+
+class _Question:
+    """One rank that is asked, and how much of its answer has come."""
+
+    def __init__(self, path: str, rank: int, local_rank: int, pid: int) -> None:
+        self._path = path
+        self._rank, self._local_rank, self._pid = rank, local_rank, pid
+        self._before = os.path.getsize(path)
+        self._text = ""
+        self._recorded: Optional[Dict[str, Any]] = None
+        self._catches = self._has_flight = False
+
+    def ask(self) -> bool:
+        """Ask; whether the rank is there at all."""
+        # A real-time signal would end a process that has no handler.
+        self._catches = not _HAS_REAL_TIME or host.catches(self._pid, NUMBER)
+        if not self._catches:
+            return host.state_of(self._pid) not in _GONE
+        try:
+            os.kill(self._pid, NUMBER)
+        except ProcessLookupError:
+            return False
+        self._has_flight = flight.ask(self._path + _FLIGHT)
+        return True
+
+    def read(self) -> bool:
+        """Take in what has come; whether that is all."""
+        if not self._catches:
+            return True
+        if not _is_whole(self._text):
+            with open(self._path, encoding="utf-8", errors="replace") as file:
+                file.seek(self._before)
+                self._text = file.read()
+        if self._has_flight and self._recorded is None:
+            self._recorded = flight.read(self._path + _FLIGHT)
+        return _is_whole(self._text) and not (self._has_flight and self._recorded is None)
+
+    def told(self) -> Standing:
+        """The answer."""
+        why = "" if self._text else self._why()
+        told = {**absent(self._rank, self._local_rank, self._pid, why), "text": self._text}
+        return {**told, "recorded": self._recorded or {}}
+
+    def _why(self) -> str:
+        if not self._catches:
+            return UNCAUGHT
+        return _STATES.get(host.state_of(self._pid), UNANSWERED)
 
 
 def _is_whole(text: str) -> bool:
@@ -117,6 +159,7 @@ def standing(taken: Standing) -> Standing:
         "collective": _collective(frames),
         "place": _place(frames),
         "trace": main[:TRACE_LIMIT],
+        "absent": taken.get("absent", ""),
         "recorded": taken.get("recorded", {}),
     }
 

@@ -34,6 +34,8 @@ class Stack:
     """Function, file and line of the script that it is at."""
     trace: str
     """The stack of its main thread, the most recent call first."""
+    absent: str = ""
+    """Why it has no stack: how it could not be asked, or that it had ended; empty where it has one."""
     recorded: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     """Of each group of processes, what torch's flight recorder has counted: ``begun``, ``done``, ``name``."""
 
@@ -49,13 +51,15 @@ class Stacks(Shown):
     @property
     def story(self) -> str:
         """Who waits in which collective, and who never came to it, in one sentence."""
-        said = hang.story([attrs.asdict(one) for one in self.ranks])[1]
-        return "; ".join([said, *(f"node {node} did not answer" for node in self.missing)])
+        ranks = [attrs.asdict(one) for one in self.ranks]
+        return hang.story(ranks, mute=[f"node {node}" for node in self.missing])[1]
 
     @property
     def table(self) -> Table:
         """A row for each rank."""
-        rows = [(str(one.rank), str(one.node_rank), one.collective, one.place) for one in self.ranks]
+        rows = [
+            (str(one.rank), str(one.node_rank), one.collective, one.place or one.absent) for one in self.ranks
+        ]
         columns = ("rank", "node", "waits in", "at")
         return Table(columns=columns, rows=rows, right=columns[:2], caption=self.story)
 
@@ -63,7 +67,7 @@ class Stacks(Shown):
     def traces(self) -> Mapping[str, tuple[int, ...]]:
         """Each different stack once, and the ranks that have it; the nodes' folders make no difference."""
         alike: dict[str, list[Stack]] = {}
-        for one in self.ranks:
+        for one in (one for one in self.ranks if one.trace):
             alike.setdefault(_FOLDER.sub('"', one.trace), []).append(one)
         return {some[0].trace: tuple(one.rank for one in some) for some in alike.values()}
 

@@ -99,16 +99,19 @@ def test_an_answer_may_hold_anything():
 
 def test_nodes_may_tell_of_collectives_and_nothing_else():
     rank = {"rank": 0, "local_rank": 0, "collective": "", "place": "", "trace": ""}
-    good = {**rank, "recorded": {"0": {"begun": 2, "done": 1, "name": "x"}}}
+    good = {**rank, "absent": "could not be asked", "recorded": {"0": {"begun": 2, "done": 1, "name": "x"}}}
     assert messages.read({"type": "standings", "ranks": [good]})["ranks"] == [good]
-    assert messages.read({"type": "standings", "ranks": [rank]})["ranks"][0]["recorded"] == {}
+    (bare,) = messages.read({"type": "standings", "ranks": [rank]})["ranks"]
+    assert (bare["recorded"], bare["absent"]) == ({}, "")
     bad = {**rank, "recorded": {"0": {"begun": "2", "done": 1, "name": "x"}}}
     assert messages.read({"type": "standings", "ranks": [bad]})["type"] == messages.NONSENSE
 
 
 def test_a_node_that_did_not_answer_is_named():
     one = Stack(rank=0, local_rank=0, node_rank=0, collective="", place="f at t.py:1", trace="x")
-    assert Stacks(ranks=(one,), missing=(1,)).story.endswith("; node 1 did not answer")
+    assert Stacks(ranks=(one,), missing=(1,)).story.endswith(
+        "; node 1 did not tell in time where its ranks stand"
+    )
     told = hang.cause(300, [], left=[], mute=["node 1"])
     assert told["message"].endswith("node 1 did not tell in time where its ranks stand")
 

@@ -1,5 +1,6 @@
 """A job that stands still is found, explained by the stacks of all its ranks, and ended."""
 
+import os
 import time
 
 import pytest
@@ -37,14 +38,15 @@ SLEEPS = """
 """
 
 
-def standing(rank, collective, place):
+def standing(rank, collective, place, absent=""):
     return {
+        "absent": absent,
         "rank": rank,
         "local_rank": 0,
         "node_rank": rank,
         "collective": collective,
         "place": place,
-        "trace": "t",
+        "trace": "" if absent else "t",
     }
 
 
@@ -172,6 +174,77 @@ def test_all_in_one_collective_speak_of_the_network():
     assert "ranks 0 to 3 in all_reduce, from b at t.py:2; all came" in told["message"]
 
 
+UNASKED = "could not be asked: a reason"
+
+
+@pytest.mark.parametrize(
+    ("told", "mute", "rank", "said"),
+    [
+        ([standing(2, "", "", UNASKED)], (), 2, "1 in all_reduce, from b at t.py:2; rank 2 could not"),
+        ([], ["node 1"], 0, "ranks 0, 1 in all_reduce, from b at t.py:2; node 1 did not tell in time"),
+        ([standing(2, "", "e at t.py:9"), standing(3, "", "", UNASKED)], (), 2, "rank 2 never came to it"),
+    ],
+)
+def test_that_all_came_is_said_only_where_all_told_so(told, mute, rank, said):
+    waiting = [standing(n, "all_reduce", "b at t.py:2") for n in (0, 1)]
+    cause = hang.cause(300, [*waiting, *told], left=[], mute=mute)
+    assert said in cause["message"]
+    assert "network" not in cause["message"]
+    assert cause["rank"] == rank
+    assert cause["traceback"].endswith("most recent call first:\nt")  # some stack rather than none
+
+
+def test_a_rank_that_left_is_blamed_by_those_alone_that_wait_for_others():
+    gone = standing(1, "", "", "had ended with 0 before")
+    for collective, rank in (("all_reduce", 1), ("", 0)):
+        told = hang.cause(300, [standing(0, collective, "f at t.py:2"), gone], left=[1])
+        assert (told["rank"], told["message"].count("rank 1")) == (rank, 1)
+
+
+def test_ranks_that_cannot_be_asked_are_named_with_why(cluster):
+    script = cluster.script("""
+        import os, signal, sys, threading
+        rank = int(os.environ["RANK"])
+        def stuck():
+            threading.Event().wait()
+        if rank == 1:
+            os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"])
+        if rank == 2:
+            for number in range(signal.SIGRTMIN, signal.SIGRTMAX + 1):
+                signal.signal(number, signal.SIG_IGN)
+        if rank == 3:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        stuck()
+    """)
+    # Without py-spy, which may be beside this Python.
+    node = cluster.run(script, nproc=5, flags=["--hang-timeout=4"], env={"PATH": os.defpath})
+    told = node.cause["message"]
+    assert f"ranks 0, 4 in stuck at train.py:5; ranks 1, 2 {stacks.UNCAUGHT}; rank 3 could not be" in told
+    assert told.endswith("stopped by a signal, as by SIGSTOP")
+    assert node.cause["rank"] == 1
+
+
+def test_one_that_answers_slowly_takes_nothing_of_the_others_time(cluster):
+    script = cluster.script("""
+        import os, threading
+        def computes():
+            print("computing", flush=True)
+            sum(range(10**12))  # holds the interpreter's lock, so torch's recorder cannot be asked
+        def stuck():
+            threading.Event().wait()
+        computes() if os.environ["RANK"] == "1" else stuck()
+    """)
+    node = cluster.run(script, nproc=6, flags=["--hang-timeout=4"])
+    assert "ranks 0, 2 to 5 in stuck at train.py:7" in node.cause["message"]
+    assert "rank 1 in computes at train.py:5" in node.cause["message"]
+
+
+def test_who_is_still_importing_is_told_that_the_timeout_is_short(cluster):
+    (cluster.folder / "slow.py").write_text("import time\nprint('in', flush=True)\ntime.sleep(600)\n")
+    node = cluster.run(cluster.script("import slow"), nproc=2, flags=["--hang-timeout=3"])
+    assert "still importing: hang_timeout is shorter than the start" in node.cause["message"]
+
+
 def test_the_stacks_of_ranks_in_a_blocked_call_come_at_once(cluster, until):
     script = cluster.script("""
         import os, threading
@@ -197,9 +270,11 @@ def test_a_process_without_the_handler_is_not_signalled(cluster, tmp_path):
 
     with subprocess.Popen(["sleep", "30"]) as process:
         (tmp_path / f"stacks-0-0-{process.pid}").touch()
-        assert stacks.take(str(tmp_path)) == []
+        (told,) = stacks.take(str(tmp_path))
+        assert (told["rank"], told["absent"]) == (0, stacks.UNCAUGHT)
         assert process.poll() is None
         process.kill()
+    assert stacks.take(str(tmp_path)) == []  # nor is one that is gone told of
 
 
 def test_the_kind_is_in_the_contract():
