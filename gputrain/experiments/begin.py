@@ -5,42 +5,34 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
-
-import attrs
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from gputrain.entrypoint import host
-from gputrain.errors import RequestError
-from gputrain.experiments.book import (
-    Arguments,
-    ExperimentRecord,
-    Point,
-    arguments_of,
-    kept,
-    only,
-    opened,
-    read_points,
-)
-from gputrain.experiments.experiment import Experiment, Submits
-from gputrain.experiments.outcome import never_began
-from gputrain.fields import FaultCollector, matching, number
-from gputrain.planning import Candidate
-from gputrain.records import Board
+from gputrain.errors import RequestError, SpecError
+from gputrain.experiments.book import ExperimentRecord, joined, kept, only, opened
+from gputrain.experiments.experiment import Experiment
+from gputrain.experiments.outcome import OnlyWatches, Submits, may_cost
+from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
+from gputrain.fields import FaultCollector, matching, number, whole
+from gputrain.planning import Candidate, Plan
+from gputrain.records import Board, ConflictError
 from gputrain.records.record import spec_of
 from gputrain.spec import TrainingSpec
-from gputrain.spec.entry import ARGUMENTS, make_job_id
+from gputrain.spec.entry import ARGUMENTS
+from gputrain.staging.function import check_call
 
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?")
 MOST_UNKNOWN = 16
 """Jobs at a time where no quota was read."""
+SHOWN_FAULTS = 20
 
 
 class Planned(Protocol):
     """A plan, as far as it matters here."""
 
     @property
-    def best(self) -> Candidate: ...
+    def plan(self) -> Plan: ...
 
 
 class Plans(Submits, Protocol):
@@ -63,34 +55,62 @@ def begun(
     """The experiment of that name, with its book written before any job is asked for.
 
     Raises:
-        SpecError: with all faults of the points, the name and the limits.
-        ConflictError: the name is that of an experiment with another spec.
+        SpecError: with all faults of the points, the code, the name and the limits.
+        ConflictError: the name is that of an experiment with another spec, or with other arguments.
+        RequestError: the limit on what they cost together cannot be kept.
         NoFitError: nothing on offer has the shape.
     """
     points = read_points(over)
     _check(name, max_parallel, max_cost)
     base = base.replace(name=None)  # its jobs are found by the experiment's
-    is_function = base.function is not None
-    share = None if max_cost is None else round(max_cost / len(points), 6)
-    if is_function and base.args[:1] == (ARGUMENTS,):  # of a partial function: what all points share
+    if base.function is not None and base.args[:1] == (ARGUMENTS,):  # partial: what all points share
         common = json.loads(base.args[1])
-        points, base = tuple({**common, **point} for point in points), base.replace(args=())
-    args = tuple(arguments_of(point, is_function, arguments) for point in points)
-    first = base.replace(args=(*base.args, *args[0]))
-    planned = trainer.plan(first if share is None else first.replace(max_cost=share))
-    best = planned.best  # nothing that fits: told now, not point by point
-    most = max_parallel or _room(best)
-    asked = ExperimentRecord(
+        points, base = read_points({**common, **point} for point in points), base.replace(args=())
+    args = tuple((*base.args, *arguments_of(one, base.function is not None, arguments)) for one in points)
+    _check_calls(base, args)
+    ask = _Ask(trainer, board, base, ExperimentRecord(
         name=name,
-        spec={key: value for key, value in spec_of(base, (f"{base.title}.py",)).items() if key != "args"},
+        spec=spec_of(base, (f"{base.title}.py",)),
         points=points,
         args=args,
-        is_function=is_function,
+        limits_usd=(None,) * len(points),
+        is_function=base.function is not None,
         max_parallel=max_parallel,
-        share_usd=share,
-    )
-    book = only(kept(board, asked), points)
-    return Experiment(trainer, board, book, base, most)
+        max_cost=max_cost,
+    ))  # fmt: skip
+    book = kept(board, name, ask.joined)
+    return Experiment(trainer, board, only(book, points), base, max_parallel or _room(ask.plan.best))
+
+
+class _Ask:
+    """What is asked for under a name, joined with what is there: looked at whole before it is written."""
+
+    def __init__(self, trainer: Plans, board: Board, base: TrainingSpec, asked: ExperimentRecord) -> None:
+        self._trainer, self._board, self._base, self._asked = trainer, board, base, asked
+
+    def joined(self, there: ExperimentRecord | None) -> ExperimentRecord:
+        """The book as it is to be written. Raises as `begun`."""
+        try:
+            book = joined(there, self._asked, self._held)
+        except ConflictError:
+            if there is None or self._has_jobs(there):
+                raise
+            book = joined(None, self._asked, self._held)  # nothing came of what was asked for first
+        self.plan = self._trainer.plan(only(book, self._asked.points).asks(self._base)[0][0]).plan
+        faults = FaultCollector("the spec")
+        faults.faults += self.plan.faults
+        faults.raise_if_any()
+        self.plan.check_fits()  # nothing that fits: told now, not point by point
+        return book
+
+    def _held(self, book: ExperimentRecord) -> Sequence[float | None]:
+        return may_cost(book, self._base, self._trainer.jobs(name=book.name)) if book.points else ()
+
+    def _has_jobs(self, book: ExperimentRecord) -> bool:
+        """Whether machines were asked for, for any of its points."""
+        found = {job.id for job in self._trainer.jobs(name=book.name)}
+        found |= {entry.job_id for entry in self._board.entries(book.name)}
+        return bool(found & book.ids(self._base))
 
 
 def resumed(trainer: Plans, board: Board, name: str) -> Experiment:
@@ -100,45 +120,48 @@ def resumed(trainer: Plans, board: Board, name: str) -> Experiment:
         JobLostError: there is none.
     """
     book = opened(board, name)
-    spec = TrainingSpec.from_dict(dict(book.spec)).replace(name=None)  # of a function, its record has one
-    trainer_of = _OnlyWatches(trainer, name) if book.is_function else trainer
-    most = book.max_parallel or MOST_UNKNOWN
-    if not book.is_function and book.max_parallel is None:
-        most = _room(trainer.plan(spec).best)
-    return Experiment(trainer_of, board, book, spec, most)
-
-
-@attrs.frozen
-class _OnlyWatches:
-    """For an experiment of a function, whose code is in the script that began it."""
-
-    trainer: Submits
-    name: str
-
-    def submit(self, entry: TrainingSpec, *, idempotency_key: str | None = None, **_: Any) -> Any:
-        """The job of that key. RequestError: there is none that began, and the function is not here."""
-        for job in self.jobs(name=make_job_id(entry, idempotency_key)):
-            if not never_began(job):
-                return job
-        raise RequestError(
-            f"the function {entry.title} of the experiment {self.name} is not here",
-            why="only its jobs can be found by the name alone",
+    spec = TrainingSpec.from_dict({**book.spec, "name": None})  # of a function, its record has one
+    if book.is_function or not book.is_whole:
+        function = spec.title.removesuffix(".py")
+        why = f"the function {function} is not here" if book.is_function else _NOT_WHOLE
+        refusal = RequestError(
+            f"{name} is only watched from here: {why}",
             fix="run the script with its trainer.map(...) again: it submits what is missing, once",
         )
+        return Experiment(OnlyWatches(trainer, refusal), board, book, spec, book.max_parallel or MOST_UNKNOWN)
+    most = book.max_parallel or _room(trainer.plan(spec).plan.best)
+    return Experiment(trainer, board, book, spec, most)
 
-    def jobs(self, *, name: str = "") -> Iterable[Any]:
-        """Those of the trainer."""
-        return self.trainer.jobs(name=name)
+
+_NOT_WHOLE = "it was begun by an older release, which did not write down the arguments that all points share"
+
+
+def _check_calls(base: TrainingSpec, args: Sequence[tuple[str, ...]]) -> None:
+    """See that the function takes each point. Raises SpecError with every point that it does not take."""
+    if base.function is None:
+        return
+    faults = FaultCollector("the points")
+    for one in args:
+        given = json.loads(one[1]) if len(one) == 2 and one[0] == ARGUMENTS else {}
+        try:
+            check_call(base.function, given)
+        except SpecError as error:
+            faults.faults += [fault for fault in error.faults if fault not in faults.faults]
+        if len(faults.faults) >= SHOWN_FAULTS:
+            break
+    faults.raise_if_any()
 
 
 def _check(name: str, max_parallel: int | None, max_cost: float | None) -> None:
     faults = FaultCollector("the experiment")
     allowed = "at most 40 small letters, digits and hyphens, starting with a letter"
     faults.parse("name", name, matching(NAME), allowed, "name='lr-scan'")
-    limits: Mapping[str, float | None] = {"max_parallel": max_parallel, "max_cost": max_cost}
-    for field, value in limits.items():
-        if value is not None:
-            faults.parse(field, value, number(0, math.inf), "above 0", f"{field}=4")
+    if max_parallel is not None:
+        faults.parse(
+            "max_parallel", max_parallel, whole(1, 10**6), "a whole number above 0", "max_parallel=4"
+        )
+    if max_cost is not None:
+        faults.parse("max_cost", max_cost, number(0, math.inf), "US dollars, above 0", "max_cost=20")
     faults.raise_if_any()
 
 

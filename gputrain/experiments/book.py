@@ -7,124 +7,20 @@ how jobs stand: that is told by the jobs.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from gputrain.errors import Fault, JobLostError, RequestError, SpecError
+from gputrain.errors import JobLostError, RequestError
+from gputrain.experiments.money import LEAST_USD, shares
+from gputrain.experiments.points import Point, canonical, key_of
 from gputrain.records import Board, OvertakenError, RecordError, check_alike
-from gputrain.spec.entry import ARGUMENTS
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import make_job_id
 
-Point = Mapping[str, Any]
-MOST = 10_000
-"""More points than this are a slip of the pen."""
-
-
-def grid(**axes: Iterable[Any]) -> tuple[Point, ...]:
-    """Every combination of some values, the last name turning fastest.
-
-    >>> grid(lr=[0.1, 0.3], seed=range(2))
-    ({'lr': 0.1, 'seed': 0}, {'lr': 0.1, 'seed': 1}, {'lr': 0.3, 'seed': 0}, {'lr': 0.3, 'seed': 1})
-    """
-    return tuple(dict(zip(axes, values)) for values in itertools.product(*axes.values()))
-
-
-def read_points(over: Iterable[Point]) -> tuple[dict[str, Any], ...]:
-    """The points as JSON types, checked.
-
-    Raises:
-        SpecError: with every point that is none, or stands twice.
-    """
-    points: list[dict[str, Any]] = []
-    faults: list[Fault] = []
-    seen: set[str] = set()
-    for given in itertools.islice(over, MOST + 1):
-        point, why = _read(given)
-        text = canonical(point)
-        if not why and text in seen:
-            why = "each point once; give them a name more, such as seed=, to run one twice"
-        if why:
-            faults.append(Fault(field="over", value=repr(given)[:80], allowed=why, fix="over=[{'lr': 3e-4}]"))
-        seen.add(text)
-        points.append(point)
-    if not points or len(points) > MOST:
-        count = "none" if not points else f"more than {MOST}"
-        faults.append(Fault(field="over", value=count, allowed=f"1 to {MOST} points", fix="gputrain.grid()"))
-    if faults:
-        text = "\n".join(f"  {fault}" for fault in faults[:20])
-        raise SpecError(f"the points have {len(faults)} fault(s):\n{text}", faults=tuple(faults))
-    return tuple(points)
-
-
-def _read(given: object) -> tuple[dict[str, Any], str]:
-    if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
-        return {}, "a mapping of names to values"
-    point = {name: _plain(value) for name, value in given.items()}
-    try:
-        is_same = json.loads(json.dumps(point, allow_nan=False)) == point
-    except (TypeError, ValueError):
-        is_same = False
-    return point, "" if is_same else "values that JSON can hold: numbers, texts, lists and mappings"
-
-
-def _plain(value: Any) -> Any:
-    """A scalar of numpy or torch as the number that it is; a tuple as a list."""
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    if not isinstance(value, (str, int, float, list, dict, type(None))) and hasattr(value, "item"):
-        return value.item()
-    return value
-
-
-def canonical(point: Point) -> str:
-    """The same text for the same point, however it was written."""
-    return json.dumps(point, sort_keys=True, default=repr)
-
-
-def key_of(name: str, point: Point, retries: int = 0) -> str:
-    """The idempotency key of a point: drawn from the experiment's name, the point, and its retries alone."""
-    return f"{name} {canonical(point)}" + (f" again {retries}" if retries else "")
-
-
-def words(point: Point) -> str:
-    """A point for people.
-
-    >>> words({"lr": 0.0003, "layers": [4, 8], "name": "a b"})
-    'lr=0.0003 layers=[4, 8] name=a b'
-    """
-    return " ".join(f"{name}={word(value)}" for name, value in point.items())
-
-
-def word(value: object) -> str:
-    """One value as a command line or a table has it."""
-    if isinstance(value, float) and math.isfinite(value):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-Arguments = Callable[[Point], Sequence[str] | Mapping[str, Any]]
-
-
-def arguments_of(point: Point, is_function: bool, said: Arguments | None) -> tuple[str, ...]:
-    """How a point reaches its job: ``--name value`` for a script, keyword arguments for a function.
-
-    Args:
-        said: the caller's own way: from a point to texts, or to a mapping that is treated as a point.
-    """
-    given = point if said is None else said(point)
-    if not isinstance(given, Mapping):
-        return tuple(map(str, given))
-    if is_function:
-        return (ARGUMENTS, json.dumps(given, sort_keys=True))
-    told = ((f"--{name}", word(value)) for name, value in given.items() if value is not None)
-    return tuple(itertools.chain.from_iterable(told))
-
-
-SCHEMA = 1
+SCHEMA = 2
 TRIES = 5
 
 
@@ -139,24 +35,46 @@ class Retried:
 
 @attrs.frozen(kw_only=True)
 class ExperimentRecord:
-    """What was asked for under one name."""
+    """What was asked for under one name: all that is needed to submit each point as it was asked for."""
 
     name: str
     spec: Mapping[str, Any]
-    """What all points have in common, as `TrainingSpec.to_dict` writes it, without the arguments."""
+    """What all points have in common, as `TrainingSpec.to_dict` writes it."""
     points: tuple[Point, ...]
     args: tuple[tuple[str, ...], ...]
-    """The arguments of each point."""
+    """The arguments of each point, those that all have in common first."""
+    limits_usd: tuple[float | None, ...]
+    """US dollars that each point may use, all its jobs together; None: no limit was given."""
     is_function: bool = False
     max_parallel: int | None = None
-    share_usd: float | None = None
-    """US dollars that each point may use; None: no limit on them all was given."""
+    max_cost: float | None = None
+    """US dollars for all points."""
+    is_whole: bool = True
+    """False: a release before 0.3 wrote it, which left out what all points' arguments have in common."""
     retried: Mapping[str, Retried] = attrs.field(factory=dict)
     """By the point's canonical text: those that were asked for again after a failure."""
 
     def retries(self, point: Point) -> Retried:
         """How often a point was asked for again."""
         return self.retried.get(canonical(point), Retried())
+
+    def asks(self, base: TrainingSpec) -> list[tuple[TrainingSpec, str]]:
+        """The spec and the key of each point's newest job."""
+        asks = []
+        for point, args, limit in zip(self.points, self.args, self.limits_usd):
+            before = self.retries(point)
+            # where nothing is left of it, the plan says that it pays for nothing
+            left = base.max_cost if limit is None else max(limit - before.used_usd, LEAST_USD)
+            asks.append((base.replace(args=args, max_cost=left), key_of(self.name, point, before.times)))
+        return asks
+
+    def ids(self, base: TrainingSpec) -> frozenset[str]:
+        """The ids of all jobs that any process may have asked for, those of earlier tries among them."""
+        return frozenset(
+            make_job_id(base, key_of(self.name, point, times))
+            for point in self.points
+            for times in range(self.retries(point).times + 1)
+        )
 
     def written(self) -> bytes:
         """The book as it lies on a board."""
@@ -167,14 +85,22 @@ def read_book(name: str, content: bytes) -> ExperimentRecord:
     """The book of an experiment. Raises RecordError where it is none."""
     try:
         fields = json.loads(content)
-        if fields.pop("schema") != SCHEMA or fields["name"] != name:
+        schema = fields.pop("schema")
+        if schema not in (1, SCHEMA) or fields["name"] != name:
             raise ValueError("it is that of another experiment, or of a newer release")
+        if schema == 1:
+            share, count = fields.pop("share_usd", None), len(fields["points"])
+            fields |= {"limits_usd": [share] * count, "is_whole": False}
+            fields["max_cost"] = None if share is None else share * count
         fields["retried"] = {text: Retried(**one) for text, one in fields.get("retried", {}).items()}
         book = ExperimentRecord(**fields)
         args = tuple(tuple(map(str, one)) for one in book.args)
-        if len(args) != len(book.points) or not all(isinstance(one, dict) for one in book.points):
+        if not len(book.points) == len(args) == len(book.limits_usd):
             raise ValueError("its points are not whole")
-        return attrs.evolve(book, points=tuple(book.points), args=args)
+        if not all(isinstance(one, dict) for one in book.points):
+            raise ValueError("its points are not whole")
+        limits = tuple(None if one is None else float(one) for one in book.limits_usd)
+        return attrs.evolve(book, points=tuple(book.points), args=args, limits_usd=limits)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise RecordError(f"what is kept of the experiment {name} is no record", why=str(error)) from error
 
@@ -188,27 +114,26 @@ def opened(board: Board, name: str) -> ExperimentRecord:
     return read_book(name, found.content)
 
 
-def kept(board: Board, asked: ExperimentRecord) -> ExperimentRecord:
-    """Write a book, or take up the one that is there: points of both are kept, and asked for once.
+def kept(
+    board: Board, name: str, join: Callable[[ExperimentRecord | None], ExperimentRecord]
+) -> ExperimentRecord:
+    """Write a book: what is made of the one that is there, by the reading of whoever wrote last.
 
     Raises:
-        ConflictError: the experiment of that name is of another spec.
+        RequestError: others write it again and again; or as ``join`` does, and nothing is written.
     """
     for _ in range(TRIES):
-        found = board.note(asked.name)
-        book = asked if found is None else _joined(read_book(asked.name, found.content), asked)
-        if found is not None and book == read_book(asked.name, found.content):
+        found = board.note(name)
+        there = None if found is None else read_book(name, found.content)
+        book = join(there)
+        if book == there:
             return book
         try:
-            board.keep(asked.name, book.written(), found.generation if found else 0)
-        except OvertakenError:  # somebody runs the same script
+            board.keep(name, book.written(), found.generation if found else 0)
+        except OvertakenError:  # somebody else writes it: look at what came of that
             continue
         return book
-    raise _too_many(asked.name)
-
-
-def _too_many(name: str) -> RequestError:
-    return RequestError(f"others write the experiment {name} again and again", fix="run it once")
+    raise RequestError(f"others write the experiment {name} again and again", fix="run it once")
 
 
 def again(board: Board, name: str, failed: Mapping[str, Retried]) -> ExperimentRecord:
@@ -217,19 +142,13 @@ def again(board: Board, name: str, failed: Mapping[str, Retried]) -> ExperimentR
     Args:
         failed: what is to be written, by a point's canonical text.
     """
-    for _ in range(TRIES):
-        found = board.note(name)
-        book = opened(board, name) if found is None else read_book(name, found.content)
+
+    def join(there: ExperimentRecord | None) -> ExperimentRecord:
+        book = there or opened(board, name)
         new = {key: one for key, one in failed.items() if one.times > book.retried.get(key, Retried()).times}
-        if found is None or not new:
-            return book
-        book = attrs.evolve(book, retried={**book.retried, **new})
-        try:
-            board.keep(name, book.written(), found.generation)
-        except OvertakenError:  # somebody asks for the same
-            continue
-        return book
-    raise _too_many(name)
+        return attrs.evolve(book, retried={**book.retried, **new}) if new else book
+
+    return kept(board, name, join)
 
 
 def cancel(board: Board, name: str) -> None:
@@ -243,23 +162,69 @@ def is_cancelled(board: Board, name: str) -> bool:
     return board.note(f"{name}.cancelled") is not None
 
 
-def _joined(there: ExperimentRecord, asked: ExperimentRecord) -> ExperimentRecord:
+def joined(
+    there: ExperimentRecord | None,
+    asked: ExperimentRecord,
+    held: Callable[[ExperimentRecord], Sequence[float | None]],
+) -> ExperimentRecord:
+    """What is there and what is asked for as one book: points of both, each once. Pure but for ``held``.
+
+    Args:
+        held: what each of its points may still come to, as `money.shares` takes it.
+
+    Raises:
+        ConflictError: the experiment of that name is of another spec, or of other arguments.
+        RequestError: the limit on all points cannot be kept.
+    """
+    if there is None:
+        return _grown(attrs.evolve(asked, points=(), args=(), limits_usd=()), asked, held)
+    there = there if there.is_whole else _completed(there, asked)
+    given = {canonical(point): args for point, args in zip(asked.points, asked.args)}
+    kept_args = ((args, given.get(canonical(point), args)) for point, args in zip(there.points, there.args))
+    one, other = next((pair for pair in kept_args if pair[0] != pair[1]), ((), ()))
     what = f"the experiment {asked.name} was begun with another spec; nothing was submitted"
-    check_alike(there.spec, asked.spec, what, "take another name=, or ask for it as it was begun")
-    known = {canonical(point): args for point, args in zip(there.points, there.args)}
-    new = [(point, args) for point, args in zip(asked.points, asked.args) if canonical(point) not in known]
+    fix = "take another name=, or ask for it as it was begun"
+    check_alike(there.spec, asked.spec, what, fix)
+    check_alike({"args": list(one)}, {"args": list(other)}, what, fix)
+    return _grown(there, asked, held)
+
+
+def _grown(
+    there: ExperimentRecord,
+    asked: ExperimentRecord,
+    held: Callable[[ExperimentRecord], Sequence[float | None]],
+) -> ExperimentRecord:
+    known = set(map(canonical, there.points))
+    new = [pair for pair in zip(asked.points, asked.args) if canonical(pair[0]) not in known]
+    # whoever adds points and says nothing of money stays within what was said before
+    limit = there.max_cost if asked.max_cost is None else asked.max_cost
+    limits: tuple[float | None, ...] = (None,) * len(new)
+    if limit is not None and (new or limit != there.max_cost):
+        limits = shares(limit, held(there), len(new))
     return attrs.evolve(
         there,
         points=(*there.points, *(point for point, _ in new)),
         args=(*there.args, *(args for _, args in new)),
+        limits_usd=(*there.limits_usd, *limits),
         max_parallel=asked.max_parallel or there.max_parallel,
+        max_cost=limit,
     )
+
+
+def _completed(there: ExperimentRecord, asked: ExperimentRecord) -> ExperimentRecord:
+    """A book of an older release with what it left out, as whoever has the script says it."""
+    common = tuple(asked.spec.get("args", ()))
+    spec = {**there.spec, **({"args": list(common)} if common else {})}
+    return attrs.evolve(there, spec=spec, args=tuple((*common, *one) for one in there.args), is_whole=True)
 
 
 def only(book: ExperimentRecord, points: Sequence[Point]) -> ExperimentRecord:
     """The book as seen by somebody who goes over these points."""
-    wanted = {canonical(point) for point in points}
-    kept_ones = [(point, args) for point, args in zip(book.points, book.args) if canonical(point) in wanted]
+    wanted = set(map(canonical, points))
+    kept_ones = [number for number, point in enumerate(book.points) if canonical(point) in wanted]
     return attrs.evolve(
-        book, points=tuple(one for one, _ in kept_ones), args=tuple(args for _, args in kept_ones)
+        book,
+        points=tuple(book.points[number] for number in kept_ones),
+        args=tuple(book.args[number] for number in kept_ones),
+        limits_usd=tuple(book.limits_usd[number] for number in kept_ones),
     )

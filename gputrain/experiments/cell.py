@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from gputrain import causes
-from gputrain.experiments.book import Point, words
 from gputrain.experiments.comparison import Comparison, figure
 from gputrain.experiments.plot import Curve, Plot
+from gputrain.experiments.points import Point, words
 from gputrain.job import Job
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics, short, sparkline

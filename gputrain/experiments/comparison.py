@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 from gputrain.errors import GputrainError, RequestError
-from gputrain.experiments.book import Point, word, words
 from gputrain.experiments.plot import Curve, Plot
+from gputrain.experiments.points import Point, word, words
 from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.metrics import Metrics, short

@@ -43,7 +43,7 @@ class Driver:
         there: jobs that are listed already, by the number of their point; of one that is pending too, nobody
             knows whether its submit was finished.
         most: jobs at a time.
-        ended: called with the number of each point whose end is known.
+        ended: called with the number of each point whose end is known, and its job, if it has one.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Driver:
         pending: Sequence[int],
         there: dict[int, Job],
         most: int,
-        ended: Callable[[int], None],
+        ended: Callable[[int, Job | None], None],
     ) -> None:
         self.jobs = dict(there)
         self.errors: dict[int, GputrainError] = {}
@@ -83,6 +83,7 @@ class Driver:
             for number in numbers:
                 self.jobs.pop(number, None)
                 self.errors.pop(number, None)
+                self._living.pop(number, None)  # its end may be known, and not told yet
             self._pending.extend(numbers)
             self._changed.notify_all()
         self._start()
@@ -178,14 +179,16 @@ class Driver:
         future = job.future()
         with self._changed:
             self._living[number] = future
-        future.add_done_callback(lambda _: self._over(number))
+        future.add_done_callback(lambda _: self._over(number, job, future))
 
-    def _over(self, number: int) -> None:
+    def _over(self, number: int, job: Job, future: Future[Result]) -> None:
         with self._changed:
-            future = self._living.pop(number, None)
+            if self._living.get(number) is not future:  # of a job that is submitted once more since
+                return
+            del self._living[number]
             self._changed.notify_all()
-        if future is None or not future.cancelled():
-            self._ended(number)
+        if not future.cancelled():
+            self._ended(number, job)
 
     def _fail(self, number: int, error: GputrainError) -> None:
         if number in self.jobs:
@@ -193,4 +196,4 @@ class Driver:
             return
         self.errors[number] = error
         log.info("a point of an experiment was not submitted: %s", error.what)
-        self._ended(number)
+        self._ended(number, None)

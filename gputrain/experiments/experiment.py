@@ -5,28 +5,18 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
 
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
-from gputrain.experiments.book import (
-    ExperimentRecord,
-    Point,
-    Retried,
-    again,
-    cancel,
-    canonical,
-    is_cancelled,
-    key_of,
-    only,
-)
+from gputrain.experiments.book import ExperimentRecord, Retried, again, cancel, is_cancelled, only, opened
 from gputrain.experiments.cell import Watched, watched, whole
 from gputrain.experiments.comparison import READERS, Comparison
 from gputrain.experiments.driver import Driver
-from gputrain.experiments.outcome import PointOutcome, cancelled, never_began
+from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits, cancelled, never_began
+from gputrain.experiments.points import Point, canonical
 from gputrain.gcp.endpoints import on_trial
 from gputrain.job import Job
 from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
@@ -37,19 +27,7 @@ from gputrain.spec.durations import seconds_of
 from gputrain.spec.entry import make_job_id
 from gputrain.view import ProgressWord
 
-LEAST_USD = 1e-6
-_FAILED = (State.FAILED, State.EXPIRED)
 _CANCELLED = "it was not submitted: the experiment was cancelled"
-
-
-class Submits(Protocol):
-    """What an experiment needs of its trainer."""
-
-    def submit(
-        self, entry: TrainingSpec, *, idempotency_key: str | None = None, stop: StopEvent | None = None
-    ) -> Job: ...
-
-    def jobs(self, *, name: str = "") -> Iterable[Job]: ...
 
 
 class Experiment(Comparison):
@@ -70,10 +48,14 @@ class Experiment(Comparison):
         self.title = f"Experiment {book.name}"
         self._trainer = trainer
         self._board = board
-        self._over: list[int] = []
+        self._ends: list[tuple[int, Job | None]] = []
+        """Every end, in its order, and the job that ended; of a point that is retried each, so that whoever
+        goes through them loses none. `_over`: the points that have ended for now."""
+        self._over: set[int] = set()
+        self._is_closed = False
         self._changed = threading.Condition()
         self._book, self._base = book, base
-        self._asks = self._asked(book)
+        self._asks = book.asks(base)
         ids = [make_job_id(spec, key) for spec, key in self._asks]
         found = {job.id: job for job in trainer.jobs(name=book.name)}
         there = {number: found[one] for number, one in enumerate(ids) if one in found}
@@ -87,19 +69,6 @@ class Experiment(Comparison):
         if is_cancelled(board, book.name):
             self._give_up()
 
-    def _asked(self, book: ExperimentRecord) -> list[tuple[TrainingSpec, str]]:
-        """The spec and the key of each point's newest job."""
-        asks = []
-        for point, args in zip(book.points, book.args):
-            before, limit = book.retries(point), self._base.max_cost
-            if (
-                book.share_usd is not None
-            ):  # where nothing is left of it, the plan says that it pays for nothing
-                limit = max(book.share_usd - before.used_usd, LEAST_USD)
-            spec = self._base.replace(args=(*self._base.args, *args), max_cost=limit)
-            asks.append((spec, key_of(book.name, point, before.times)))
-        return asks
-
     def _submitted(self, number: int, stop: threading.Event) -> Job:
         if is_cancelled(self._board, self.name):
             raise StoppedError(_CANCELLED)
@@ -110,9 +79,10 @@ class Experiment(Comparison):
             job.cancel()
         return job
 
-    def _ended(self, number: int) -> None:
+    def _ended(self, number: int, job: Job | None) -> None:
         with self._changed:
-            self._over.append(number)
+            self._ends.append((number, job))
+            self._over.add(number)
             self._changed.notify_all()
 
     @property
@@ -137,34 +107,52 @@ class Experiment(Comparison):
     ) -> Iterator[Job]:
         """Each job as it ends, those that have ended first. A point that got no job is in `results` only.
 
+        A job that `retry_failed` makes meanwhile, also inside the loop, comes as well when it ends.
+
         Args:
             timeout: seconds, ``"2h"`` or a timedelta, after which to stop waiting.
             stop: a `threading.Event` that ends the waiting.
 
         Raises:
-            JobTimeoutError, StoppedError: the time passed, or ``stop`` was set; the jobs go on.
+            JobTimeoutError, StoppedError: the time passed, or ``stop`` was set, or it was closed here; the
+                jobs go on.
         """
-        for number in self._as_ended(timeout, stop):
-            if number in self._driver.jobs:
-                yield self._driver.jobs[number]
+        for job in self._as_ended(timeout, stop):
+            if job is not None:
+                yield job
 
     def _as_ended(
         self, timeout: float | str | timedelta | None, stop: StopEvent | None, live: Watched | None = None
-    ) -> Iterator[int]:
+    ) -> Iterator[Job | None]:
         until = None if timeout is None else time.monotonic() + seconds_of(timeout)
-        for told in range(len(self.points)):
-            while len(self._over) <= told:
-                with self._changed:
-                    self._changed.wait_for(lambda told=told: len(self._over) > told, STOP_WITHIN_S)  # type: ignore[misc]
-                if live is not None:
-                    live.tick()
-                if stop is not None and stop.is_set():
-                    raise StoppedError(f"the waiting for {self.name} was stopped; its jobs go on")
-                if until is not None and time.monotonic() > until and len(self._over) <= told:
-                    left = len(self.points) - told
-                    fix = f"wait longer, or later: trainer.experiment({self.name!r}).wait()"
-                    raise JobTimeoutError(f"{left} points of {self.name} have not ended", fix=fix)
-            yield self._over[told]
+        with self._changed:
+            told = len(self._ends)
+            standing = {number: job for number, job in self._ends if number in self._over}  # their latest
+        yield from standing.values()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: len(self._ends) > told or self.is_over, STOP_WITHIN_S)  # noqa: B023
+                news = [job for _, job in self._ends[told:]]
+                left = len(self.points) - len(self._over)
+            if live is not None:
+                live.tick()
+            yield from news
+            told += len(news)
+            if news:
+                continue
+            if not left:
+                return
+            if self._is_closed or (stop is not None and stop.is_set()):
+                raise self._stopped()
+            if until is not None and time.monotonic() > until:
+                fix = f"wait longer, or later: trainer.experiment({self.name!r}).wait()"
+                raise JobTimeoutError(f"{left} points of {self.name} have not ended", fix=fix)
+
+    def _stopped(self) -> StoppedError:
+        if not self._is_closed:
+            return StoppedError(f"the waiting for {self.name} was stopped; its jobs go on")
+        what = f"{self.name} was closed here: it is not watched any more, and its jobs go on"
+        return StoppedError(what, fix=f"take it up again: trainer.experiment({self.name!r}).wait()")
 
     def wait(
         self,
@@ -215,21 +203,35 @@ class Experiment(Comparison):
         ``max_cost``. A point that somebody cancelled is left.
 
         Raises:
-            RequestError: the experiment was cancelled, or closed here.
+            RequestError: the experiment was cancelled, or closed here, or its function is not here; nothing
+                is touched.
         """
-        if self._driver.stop.is_set() or is_cancelled(self._board, self.name):
-            raise RequestError(f"{self.name} submits nothing any more", fix="map it under another name")
-        bad = {n: job for n, (_, job) in enumerate(self.rows) if job is not None and job.state in _FAILED}
-        failed = {
-            canonical(self.points[n]): _after(self._book, self.points[n], job) for n, job in bad.items()
-        }
+        self._check_submits()
+        bad = {n: job for n, (_, job) in enumerate(self.rows) if job is not None and job.state in TO_RETRY}
+        failed = {canonical(self.points[n]): self._after(n, job) for n, job in bad.items()}
         self._book = only(again(self._board, self.name, failed), self.points)
-        self._asks = self._asked(self._book)
+        self._asks = self._book.asks(self._base)
         anew = sorted({*bad, *self._driver.errors})
         with self._changed:
-            self._over = [number for number in self._over if number not in anew]
+            self._over.difference_update(anew)
         self._driver.again(anew)
         return self
+
+    def _check_submits(self) -> None:
+        if isinstance(self._trainer, OnlyWatches):
+            raise self._trainer.refusal
+        if is_cancelled(self._board, self.name):
+            fix = "map what is still wanted under another name="
+            raise RequestError(f"{self.name} was cancelled: nobody submits any more of it", fix=fix)
+        if self._is_closed:
+            fix = f"trainer.experiment({self.name!r}).retry_failed(), or run the script again"
+            raise RequestError(f"{self.name} was closed here, and submits nothing any more", fix=fix)
+
+    def _after(self, number: int, job: Job) -> Retried:
+        before, limit = self._book.retries(self.points[number]), self._book.limits_usd[number]
+        # a cost that nobody can tell may be the whole share: rather too little is spent than too much
+        used = job.cost_usd if job.cost_usd is not None else limit or 0.0
+        return Retried(times=before.times + 1, used_usd=before.used_usd + used)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write one page with everything in it: points, failures, curves. It needs no other file."""
@@ -238,24 +240,41 @@ class Experiment(Comparison):
     def cancel(self) -> None:
         """End all of it: no point is submitted any more, by nobody, and the jobs that run are cancelled.
 
+        All of them: also those of points that this object does not look at, and that others have submitted
+        since. Whoever submits one meanwhile cancels it as soon as it is made.
+
         Raises:
             GputrainError: of a job that could not be cancelled, when all others were asked to end.
         """
-        cancel(self._board, self.name)
+        cancel(self._board, self.name)  # first, so that whatever is submitted after the list ends by itself
         self._give_up()
         self._driver.join()
-        living = [job for job in self.jobs if not job.state.is_terminal]
+        errors: list[GputrainError | None] = []
+        found = {job.id: job for job in self.jobs}
+        try:
+            mine = opened(self._board, self.name).ids(self._base)
+            listed = {job.id: job for job in self._trainer.jobs(name=self.name) if job.id in mine}
+            found = {**listed, **found}  # our own handles, where there are: they tell at once that it stops
+        except GputrainError as error:  # those that are known here end all the same
+            errors.append(error)
+        living = [job for job in found.values() if not job.state.is_terminal]
         with ThreadPoolExecutor(max_workers=READERS) as pool:
-            errors = [one for one in pool.map(cancelled, living) if one is not None]
-        if errors:
-            raise errors[0]
+            errors += pool.map(cancelled, living)
+        for one in filter(None, errors):
+            raise one
 
     def _give_up(self) -> None:
         self._driver.drop_pending(RequestError(_CANCELLED, fix="map the same points under another name="))
 
     def close(self) -> None:
-        """Submit nothing more from this process, and stop watching. The jobs go on."""
+        """Submit nothing more from this process, and stop watching. The jobs go on.
+
+        Whoever waits for it here is told with StoppedError; ``trainer.experiment(name)`` takes it up again.
+        """
+        self._is_closed = True
         self._driver.close()
+        with self._changed:
+            self._changed.notify_all()
 
     @property
     def errors(self) -> Sequence[GputrainError]:
@@ -274,10 +293,3 @@ class Experiment(Comparison):
     def __repr__(self) -> str:
         where = next((on_trial(job.trial) for job in self.jobs), "")
         return f"<Experiment {self.name} {self.caption}{where}>"
-
-
-def _after(book: ExperimentRecord, point: Point, job: Job) -> Retried:
-    before = book.retries(point)
-    # a cost that nobody can tell may be the whole share: rather too little is spent than too much
-    used = job.cost_usd if job.cost_usd is not None else book.share_usd or 0.0
-    return Retried(times=before.times + 1, used_usd=before.used_usd + used)

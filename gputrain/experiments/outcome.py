@@ -2,13 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
 import attrs
 
 from gputrain import causes
-from gputrain.errors import GputrainError
-from gputrain.experiments.book import Point
+from gputrain.errors import GputrainError, RequestError
+from gputrain.experiments.book import ExperimentRecord
+from gputrain.experiments.points import Point
 from gputrain.job import Job, Result
+from gputrain.job.watcher import StopEvent
+from gputrain.lifecycle import State
+from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import make_job_id
 from gputrain.tables import Shown
+
+TO_RETRY = (State.FAILED, State.EXPIRED)
+"""How a job ends that `Experiment.retry_failed` submits once more."""
+
+
+class Submits(Protocol):
+    """What an experiment needs of its trainer."""
+
+    def submit(
+        self, entry: TrainingSpec, *, idempotency_key: str | None = None, stop: StopEvent | None = None
+    ) -> Job: ...
+
+    def jobs(self, *, name: str = "") -> Iterable[Job]: ...
+
+
+@attrs.frozen
+class OnlyWatches:
+    """The trainer of an experiment that cannot submit here: jobs that others have submitted are found."""
+
+    trainer: Submits
+    refusal: RequestError
+
+    def submit(self, entry: TrainingSpec, *, idempotency_key: str | None = None, **_: Any) -> Any:
+        """The job of that key. RequestError: there is none that began."""
+        for job in self.jobs(name=make_job_id(entry, idempotency_key)):
+            if not never_began(job):
+                return job
+        raise self.refusal
+
+    def jobs(self, *, name: str = "") -> Iterable[Any]:
+        """Those of the trainer."""
+        return self.trainer.jobs(name=name)
 
 
 @attrs.frozen(kw_only=True)
@@ -43,3 +83,21 @@ def cancelled(job: Job) -> GputrainError | None:
     except GputrainError as error:
         return error
     return None
+
+
+def may_cost(book: ExperimentRecord, base: TrainingSpec, listed: Iterable[Job]) -> Sequence[float | None]:
+    """US dollars that each point may still come to, over all of its jobs; None: nobody knows.
+
+    What ended and is not retried has cost what it has cost; anything else may yet use its whole limit.
+    """
+    found = {job.id: job for job in listed}
+    told: list[float | None] = []
+    for (spec, key), point, own in zip(book.asks(base), book.points, book.limits_usd):
+        job, before = found.get(make_job_id(spec, key)), book.retries(point).used_usd
+        limit = base.max_cost if own is None else own
+        cost = None if job is None or job.cost_usd is None else before + job.cost_usd
+        if job is not None and job.state.is_terminal and job.state not in TO_RETRY and cost is not None:
+            told.append(cost)
+        else:  # more than its limit, where a platform was slow to stop it
+            told.append(None if limit is None else max(limit, cost or before))
+    return told

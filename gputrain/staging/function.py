@@ -43,7 +43,7 @@ def as_script(function: Callable[..., object], arguments: Mapping[str, object] |
         SpecError: the function has no source, has to be given arguments, is a closure, or uses something
             that is bound to this process; with all faults.
     """
-    plain = _checked(function, {} if arguments is None else arguments)
+    plain = check_call(function, {} if arguments is None else arguments)
     travel = _Travel(plain)
     travel.define(plain.__name__, plain)
     travel.raise_if_any()
@@ -51,7 +51,8 @@ def as_script(function: Callable[..., object], arguments: Mapping[str, object] |
     return travel.script(plain.__name__, given)
 
 
-def _checked(function: Callable[..., object], given: Mapping[str, object]) -> types.FunctionType:
+def check_call(function: Callable[..., object], given: Mapping[str, object]) -> types.FunctionType:
+    """The plain function, where it can travel and takes these arguments. Raises SpecError otherwise."""
     name = getattr(function, "__name__", repr(function))
     inner = inspect.unwrap(function)
     if not isinstance(inner, types.FunctionType):

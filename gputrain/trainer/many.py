@@ -63,12 +63,14 @@ class Maps(Plans):
             arguments: from a point to what its job gets: texts for a script's command line, or a mapping.
                 Unless said, a script gets ``--name value``, and a function keyword arguments.
             max_parallel: jobs at a time; what this machine's cores bear, or what the quotas have left.
-            max_cost: US dollars for all points together; each may use its equal share, as its ``max_cost``.
+            max_cost: US dollars for all points together, also those that are added later; each may use its
+                equal share of what the others leave, as its ``max_cost``.
             **fields: fields of `TrainingSpec`, for all of them.
 
         Raises:
             SpecError: with all faults, before anything is touched.
-            ConflictError: the experiment of that name was begun with another spec.
+            ConflictError: the experiment of that name was begun with another spec, or other arguments.
+            RequestError: ``max_cost`` cannot be kept with what its points may come to already.
             NoFitError: nothing on offer has that shape.
         """
         return begun(
