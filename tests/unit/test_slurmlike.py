@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gputrain import NoPlacementError, SpecError, State, Trainer
+from gputrain import Local, NoPlacementError, SpecError, State, Trainer
 from gputrain.backends import registry
 from gputrain.backends.abilities import ABILITIES, lacks, members, strays
 from gputrain.backends.base import Attaches, CleansUp
@@ -170,3 +170,30 @@ def batch_of(folder):
     ((agent, _),) = json.loads((folder / "state.json").read_text())["agents"]
     with open(f"/proc/{agent}/stat") as file:
         return int(file.read().rpartition(") ")[2].split()[1])
+
+
+def test_who_comes_with_the_same_key_finds_the_job_and_says_where(slurm, script):
+    first = Trainer(slurm(partitions=["cpu"])).submit(script, idempotency_key="k")
+    again = Trainer([Local(), slurm(partitions=["cpu"])]).submit(script, idempotency_key="k")
+    assert again.uri == first.uri
+    told = [(one.candidate.backend, one.candidate.place, one.answer) for one in again.attempts]
+    assert told == [("slurm", "cpu", "found there: an earlier submit made it")]
+    first.wait(timeout=PATIENCE_S)
+
+
+def test_what_shows_late_after_a_ctrl_c_is_withdrawn_as_well(slurm, script, monkeypatch):
+    backend, asked, made = slurm(), [], []
+    create = type(backend).create
+
+    def interrupt(_self, request):
+        asked.append(request)
+        raise KeyboardInterrupt
+
+    def sleep(_seconds):
+        if not made:
+            made.append(create(backend, asked[0]))
+
+    monkeypatch.setattr(type(backend), "create", interrupt)
+    with pytest.raises(KeyboardInterrupt, match="was withdrawn"):
+        Trainer(backend, sleep=sleep).submit(script)
+    assert Trainer(backend).attach(made[0].uri).wait(timeout=PATIENCE_S) is State.CANCELLED

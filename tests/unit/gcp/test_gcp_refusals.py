@@ -119,6 +119,12 @@ def test_a_lost_answer_is_unclear():
     assert isinstance(to_error(Answer(), "create the job"), UnclearError)
 
 
+@pytest.mark.parametrize("status", range(400, 600))
+def test_only_a_status_that_leaves_open_what_was_done_is_unclear(status):
+    is_unclear = isinstance(to_error(Answer(status=status, message="x"), "create the job"), UnclearError)
+    assert is_unclear is (status in (408, 499, 500, 502, 503, 504))
+
+
 def test_a_wrong_clock_is_named():
     said = "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe."
     body = {"error": "invalid_grant", "error_description": said}
