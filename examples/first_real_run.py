@@ -11,50 +11,50 @@ from pathlib import Path
 from typing import Any
 
 import gputrain_emulator
-from gputrain import ComputeEngine, Trainer
+from gputrain import ComputeEngine, Job, Trainer
 from gputrain.gcp import wire
-from gputrain_emulator.live import LiveMode
-from gputrain_emulator.storage import Storage
 
-HERE, ANSWERS = Path(__file__).parent, Path(tempfile.mkdtemp()) / "answers.jsonl"
-EACH = {"gpu": "L4:1", "max_run_duration": "30m", "max_cost": 4}  # five VMs at most: 5 x 4 dollars
-exchange = wire.exchange
+ANSWERS, exchange = Path(tempfile.mkdtemp()) / "answers.jsonl", wire.exchange
+LOOK, SAVE = (str(Path(__file__).with_name(name)) for name in ("look_around.py", "save_when_asked.py"))
+EACH, PAIR = {"gpu": "L4:1", "max_run_duration": "30m", "max_cost": 4}, {"num_nodes": 2, "max_cost": 8}
 
 
 def recorded(session: Any, method: str, url: str, **request: Any) -> wire.Reply:
     reply = exchange(session, method, url, **request)
-    row = {"call": f"{method} {url}", "sent": request.get("json"), "status": reply.status_code}
+    row = {"sent": request.get("json"), "status": reply.status_code, "answer": reply.text}
     with ANSWERS.open("a") as file:
-        file.write(json.dumps({**row, "answer": reply.text}) + "\n")
+        file.write(json.dumps({"call": f"{method} {url}", **row}) + "\n")
     return reply
 
 
 def run(trainer: Trainer, image: str | None) -> bool:
     """Look, train on a pair, in a container, cancel, clean up; whether all of it went well."""
-    wire.exchange, ledger = recorded, []
-    print(trainer.doctor(str(HERE / "look_around.py"), **EACH))
-    for name, fields in (("pair", {"num_nodes": 2, "max_cost": 8}), ("container", {"image": image})):
-        if name != "container" or image:
-            job = trainer.submit(str(HERE / "look_around.py"), **{**EACH, **fields})
-            ledger.append((name, job, job.wait(timeout=2400) == "succeeded"))
-    job = trainer.submit(str(HERE / "save_when_asked.py"), **EACH)
-    next(line for line in job.logs(follow=True) if line.message == "training")
-    job.cancel()
-    ledger.append(("cancel", job, "saved" in [line.message for line in job.logs()]))
-    for name, job, is_well in ledger:
-        print(f"{name:10}{'well' if is_well else 'NOT WELL':9} {job.uri}, ${job.cost_usd}\n{job.attempts}")
-    print("removed", trainer.clean_up(), "left", left := trainer.orphans(), "answers in", ANSWERS)
-    return not left and all(is_well for _, _, is_well in ledger)
+    wire.exchange, made, well = recorded, dict[str, Job](), dict[str, bool]()
+    print(checks := trainer.doctor(LOOK, **EACH))
+    if not checks.is_ok:
+        return False  # nothing was made, nothing costs
+    try:
+        for name, fields in [("pair", PAIR), ("container", {"image": image})][: 2 if image else 1]:
+            job = made[name] = trainer.submit(LOOK, **{**EACH, **fields})
+            well[name] = job.wait(timeout=2400) == "succeeded"
+        job = made["cancel"] = trainer.submit(SAVE, **EACH)
+        any(line.message == "training" for line in job.logs(follow=True))
+        job.cancel()
+        well["cancel"] = any(line.message == "saved" for line in job.logs())
+    finally:  # whatever happened, a Ctrl-C too: nothing is left that bills
+        for name, job in made.items():
+            job.cancel()
+            print(f"{name:10}{'well' if well.get(name) else 'NOT WELL':9} {job.uri}, ${job.cost_usd}")
+        print("removed", trainer.clean_up(), "left", left := trainer.orphans(), "answers in", ANSWERS)
+    return not left and all(well.values())
 
 
 if __name__ == "__main__" and sys.argv[1:]:
-    project, bucket, *image = sys.argv[1:]
-    there = Trainer(ComputeEngine(project, regions=["us-central1"], bucket=bucket, external_ip=True))
-    sys.exit(not run(there, *image or [None]))
+    there = ComputeEngine(sys.argv[1], regions=["us-central1"], bucket=sys.argv[2], external_ip=True)
+    sys.exit(not run(Trainer(there), (*sys.argv, None)[3]))
 elif __name__ == "__main__":
-    with gputrain_emulator.start(wall_clock=True) as cloud:
-        cloud.attach(LiveMode(cloud.world))
-        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+    with gputrain_emulator.start(wall_clock=True, live=True) as cloud:
+        cloud.add_bucket("my-bucket")
         reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials, "external_ip": True}
         here = ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket", **reach)
         sys.exit(not run(Trainer(here), None))

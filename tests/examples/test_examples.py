@@ -1,12 +1,16 @@
 """Every example runs, as it is."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import gputrain_emulator
 from gputrain import Local, State, Trainer
+from gputrain.gcp import wire
+from tests import present
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -72,6 +76,19 @@ def test_each_job_is_logged_to_mlflow_once():
     pytest.importorskip("sqlalchemy")
     done = python(EXAMPLES / "log_to_mlflow.py")
     assert "4 runs; best: lr=" in done.stdout, done.stderr
+
+
+def test_the_first_real_run_makes_nothing_where_the_preflight_finds_a_fault(monkeypatch, capsys):
+    monkeypatch.setattr(wire, "exchange", wire.exchange)  # put back afterwards: the example records there
+    run = runpy.run_path(str(EXAMPLES / "first_real_run.py"))["run"]
+    with gputrain_emulator.start() as cloud:
+        reach = {"endpoints": cloud.endpoints, "credentials": cloud.credentials}
+        there = present.backend("compute")(
+            "my-project", regions=["us-central1"], bucket="gs://not-there", **reach
+        )
+        assert not run(Trainer(there), None)
+        assert not cloud.compute.vms
+    assert "gcloud storage buckets create gs://not-there" in capsys.readouterr().out
 
 
 def test_a_command_in_the_manner_of_tensorflow_reads_tf_config():
