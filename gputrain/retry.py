@@ -67,6 +67,9 @@ Vertex AI takes 60 creates a minute. Source: its quotas page, read 2026-11-20.
 ONCE = Policy(budget_s=0.0)
 """Changes something, and nobody knows what twice is: one try."""
 
+TOLD_S = 5.0
+"""After how many seconds a person is told what keeps them waiting."""
+
 
 def retried(
     call: Callable[[], T],
@@ -76,6 +79,7 @@ def retried(
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
     dice: Callable[[], float] = random.random,
+    tell: Callable[[str], None] = log.debug,
 ) -> T:
     """What ``call`` returns, tried again while it raises `TransientError` and the budget lasts.
 
@@ -86,6 +90,7 @@ def retried(
         sleep: takes seconds.
         now: seconds of any clock that ``sleep`` moves.
         dice: a number from 0 to 1.
+        tell: takes a line for people with each failure after the first `TOLD_S`.
 
     Raises:
         TransientError: the last one, when the budget is spent. Any other error at once.
@@ -106,27 +111,32 @@ def retried(
         return left <= 0 or (_error(state).retry_after_s or 0.0) > left
 
     def pause_s(state: RetryCallState) -> float:
-        asked, refills = _error(state).retry_after_s, _error(state).refills_in_s
-        if asked is None and refills is not None and refills < left_s(state):
-            asked = refills
-        ceiling = min(policy.most_s, policy.first_s * 2.0 ** min(state.attempt_number - 1, 30))
-        wanted = dice() * ceiling if asked is None else asked + dice() * policy.first_s
-        return max(0.0, min(wanted, left_s(state)))
+        return _pause_s(policy, _error(state), state.attempt_number, left_s(state), dice())
+
+    def said(state: RetryCallState) -> None:
+        left = left_s(state)
+        log.debug("try %d failed, and %.1f s are left: %s", state.attempt_number, left, _error(state))
+        if left < policy.budget_s - TOLD_S:
+            tell(f"{_error(state).what}; it is tried again for {left:.0f} s at most")
 
     def is_passing(error: BaseException) -> bool:
         return isinstance(error, TransientError) and not isinstance(error, unless)
 
     passing = retry_if_exception(is_passing)
-    again = Retrying(stop=is_over, wait=pause_s, retry=passing, sleep=sleep, before_sleep=_tell, reraise=True)
+    again = Retrying(stop=is_over, wait=pause_s, retry=passing, sleep=sleep, before_sleep=said, reraise=True)
     return again(call)
+
+
+def _pause_s(policy: Policy, error: TransientError, number: int, left_s: float, drawn: float) -> float:
+    asked, refills = error.retry_after_s, error.refills_in_s
+    if asked is None and refills is not None and refills < left_s:
+        asked = refills
+    ceiling = min(policy.most_s, policy.first_s * 2.0 ** min(number - 1, 30))
+    wanted = drawn * ceiling if asked is None else asked + drawn * policy.first_s
+    return max(0.0, min(wanted, left_s))
 
 
 def _error(state: RetryCallState) -> TransientError:
     error = state.outcome.exception() if state.outcome else None
     assert isinstance(error, TransientError)  # nothing else is tried again
     return error
-
-
-def _tell(state: RetryCallState) -> None:
-    pause = state.next_action.sleep if state.next_action else 0.0
-    log.debug("try %d failed, the next in %.1f s: %s", state.attempt_number, pause, _error(state))

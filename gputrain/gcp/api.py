@@ -15,6 +15,7 @@ where one was due counts as unclear.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from gputrain.gcp.wire import Reply
 
 T = TypeVar("T")
+log = logging.getLogger("gputrain")
+TELL_EVERY_S = 60.0
 LARGEST_DOCUMENT = 64 << 20
 """Bytes of a JSON answer; a page of a thousand machine types has two million."""
 
@@ -49,6 +52,7 @@ class _Made:
         self.credentials: Any = None
         self.session: Any = None
         self.clients: dict[tuple[type[Any], str, str], Any] = {}
+        self.told_at = float("-inf")
 
 
 def _or_googles(given: Any) -> Any:
@@ -173,7 +177,16 @@ class Access:
                 return call()
 
         unless = () if policy.repeats_unclear else (UnclearError,)
-        return retried(once, policy=policy, unless=unless, sleep=self.sleep)
+        return retried(once, policy=policy, unless=unless, sleep=self.sleep, tell=self._tell)
+
+    def _tell(self, line: str) -> None:
+        """Tell what keeps somebody waiting; once a minute, however many calls wait for the same network."""
+        with self._made.lock:
+            now = self.now()
+            if abs(now - self._made.told_at) < TELL_EVERY_S:
+                return
+            self._made.told_at = now
+        log.warning("%s", line)
 
     def reply(
         self,
