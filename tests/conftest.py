@@ -10,8 +10,8 @@ from tests import distributions, present
 
 os.environ["GPUTRAIN_CATALOG"] = os.devnull  # the tables built in, whatever this machine's user has refreshed
 
-FAST = ("house", "unit", "security", "contract", "examples")
-"""Folders of what `make test` runs; all the rest is `make check`'s."""
+FAST = ("house", "unit", "security", "contract", "examples", "simulation/test_first_schedules.py")
+"""Folders and files of what `make test` runs; all the rest is `make check`'s."""
 EXAMPLES = ("[train_plain_ddp.py]", "[vertex_two_nodes.py]", "[compute_preempted.py]")
 """Of the examples, one of each platform."""
 SLOW = (

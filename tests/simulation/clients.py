@@ -5,12 +5,14 @@ from datetime import datetime, timezone
 
 from google.oauth2.credentials import Credentials
 
+from gputrain.backends import compute, vertex
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.vertex import VertexAI
 from gputrain.errors import GputrainError
+from gputrain.gcp import refusals
 from gputrain.spec.entry import make_job_id, make_spec
 from gputrain.staging import archive
-from gputrain.trainer import Trainer
+from gputrain.trainer import Trainer, road
 from tests.simulation.truth import Act, Told
 from tests.simulation.turns import Process
 
@@ -27,18 +29,29 @@ POLL_S = 20.0
 """Between two looks of one who waits; one every second meets nothing that one in 20 s does not."""
 
 
-_pack, _packed = archive.pack, {}
+def _once(module, name, key):
+    """Have what is the same in every schedule worked out once: code, what is sold, what refusals mean."""
+    real, known = getattr(module, name), {}
+
+    def found(*arguments, **named):
+        at = key(*arguments, **named)
+        if at not in known:
+            known[at] = real(*arguments, **named)
+        return known[at]
+
+    setattr(module, name, found)
 
 
-def _packed_once(folder, **files):
-    """The code is the same in every schedule."""
-    key = (folder, *((name, *sorted(made.items())) for name, made in sorted(files.items())))
-    if key not in _packed:
-        _packed[key] = _pack(folder, **files)
-    return _packed[key]
+def _refusal(answer):
+    told = answer.surface, answer.status, answer.canonical, answer.message
+    return (*told, answer.codes, answer.reasons, answer.quota and answer.quota.is_global)
 
 
-archive.pack = _packed_once
+_once(archive, "pack", lambda folder, **files: (folder, repr(files)))
+_once(compute.offers, "supply", lambda settings: settings.capacity_advice)
+_once(vertex.offers, "supply", lambda regions, fee: (regions, fee))
+_once(refusals, "kind_of", _refusal)
+_once(road, "candidates", lambda spec, supplies: (repr(spec), *map(id, supplies)))
 
 
 class PatientVertexAI(VertexAI):

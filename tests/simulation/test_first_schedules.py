@@ -1,0 +1,21 @@
+"""The first schedules break no law, in every run; `test_schedules.py` goes on from there."""
+
+import pytest
+
+from tests import present
+from tests.simulation.planted import PLANTS
+from tests.simulation.runs import simulated
+
+present.backend("compute"), present.backend("vertex")  # else there is nothing here to run
+
+FIRST = 100
+
+
+def test_the_first_schedules_break_no_law():
+    code, told = simulated("--seeds", f"0:{FIRST}", limit_s=280)
+    assert code == 0, told
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_a_fault_can_be_planted_where_the_code_stands_today(plant):
+    compile(plant.planted(plant.path.read_text()), plant.module, "exec")
