@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import groupby, starmap
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import attrs
 
 from gputrain.entrypoint import contract
-from gputrain.progress import Progress, Report, is_number
+from gputrain.progress import LARGEST, Progress, Report, is_number, is_numeric
 from gputrain.tables import Shown, Table
 from gputrain.terminal import safe_html
 
@@ -76,33 +77,35 @@ class Metrics(Shown):
     @property
     def names(self) -> tuple[str, ...]:
         """The names that hold numbers, ``step`` and ``time`` apart, in order of first report."""
-        seen = dict.fromkeys(name for row in self.rows for name, value in row.items() if is_number(value))
+        seen = dict.fromkeys(name for row in self.rows for name, value in row.items() if is_numeric(value))
         return tuple(name for name in seen if name not in _AXES)
 
     def series(self, name: str, *, along: str = "step") -> tuple[tuple[float, float], ...]:
         """Pairs of step (or position, where no step was reported) and value.
 
-        A step that was run twice, before and after a restart, counts once: the later report holds.
+        A step that was run twice, before and after a restart, counts once: the later report holds. NaN and
+        the infinities are among the values.
 
         Args:
             along: ``step``, or ``time``: seconds since the first report that tells its time.
         """
         if along == "time":
-            timed = [row for row in self.rows if is_number(row.get("time")) and is_number(row.get(name))]
+            timed = [row for row in self.rows if is_number(row.get("time")) and is_numeric(row.get(name))]
             return tuple((row["time"] - timed[0]["time"], row[name]) for row in timed)
-        rows = ((place, row) for place, row in enumerate(self.rows) if is_number(row.get(name)))
+        rows = ((place, row) for place, row in enumerate(self.rows) if is_numeric(row.get(name)))
         return tuple(sorted({row.get("step", place): row[name] for place, row in rows}.items()))
 
     @property
     def table(self) -> Table:
-        """First, last and lowest value of every name, with its course."""
+        """First and last value of every name, the lowest of those that are finite, and its course."""
         return self._table({name: self.series(name) for name in self.names})
 
     def _table(self, series: Mapping[str, tuple[tuple[float, float], ...]]) -> Table:
         rows = []
         for name, points in series.items():
             values = [value for _, value in points]
-            rows.append((name, short(values[0]), short(values[-1]), short(min(values)), sparkline(values)))
+            lowest = short(min(finite)) if (finite := list(filter(is_number, values))) else ""
+            rows.append((name, short(values[0]), short(values[-1]), lowest, sparkline(values)))
         columns = ("metric", "first", "last", "lowest", "course")
         return Table(columns=columns, rows=rows, right=columns[1:4], caption=self.caption)
 
@@ -113,7 +116,8 @@ class Metrics(Shown):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         series = {name: self.series(name) for name in self.names}
-        plots = "".join(starmap(_plot, list(series.items())[:MOST_PLOTS]))
+        drawn = {name: tuple(one for one in points if is_number(one[1])) for name, points in series.items()}
+        plots = "".join(starmap(_plot, [one for one in drawn.items() if one[1]][:MOST_PLOTS]))
         table = self._table(series)
         return {"text/plain": str(table), "text/html": f"{table._repr_html_()}<div>{plots}</div>"}
 
@@ -176,7 +180,7 @@ def sparkline(values: Iterable[float], *, width: int = _SPARK_WIDTH) -> str:
     >>> sparkline([1, 2, 3, 4])
     '▁▃▆█'
     """
-    finite = [value for value in values if math.isfinite(value)]
+    finite = list(filter(is_number, values))
     if not finite:
         return ""
     count = min(width, len(finite))
@@ -204,7 +208,13 @@ def _hashable(report: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def short(value: float) -> str:
-    """A number as a table shows it."""
+    """A number as a table shows it.
+
+    >>> short(0.12345), short(20_000), short(float("nan")), short(10**400)
+    ('0.1234', '20,000', 'nan', '1.000e+400')
+    """
+    if abs(value) >= LARGEST and value not in (math.inf, -math.inf):
+        return f"{Decimal(value):.4g}"
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 

@@ -75,7 +75,11 @@ def _pace_s(rows: Sequence[Report]) -> float | None:
     return (found[0][1] - found[-1][1]) / (found[0][0] - found[-1][0])
 
 
+def is_numeric(value: object) -> TypeGuard[float]:
+    """Whether it is a number at all; NaN and the infinities are."""
+    return type(value) in (float, int)
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is one that can be drawn."""
-    kind = type(value)
-    return (kind is float or kind is int) and abs(value) < LARGEST  # type: ignore[arg-type]
+    return is_numeric(value) and abs(value) < LARGEST

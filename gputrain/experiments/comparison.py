@@ -13,6 +13,7 @@ from gputrain.experiments.points import Point, word, words
 from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.metrics import Metrics, short
+from gputrain.progress import Report, is_number
 from gputrain.tables import Shown, Table
 from gputrain.times import plain
 
@@ -43,32 +44,37 @@ class Comparison(Shown):
     def best(self, metric: str, *, mode: Literal["min", "max"] = "min") -> Job:
         """The job whose last value of a metric is the lowest, or the highest, of those that ended well.
 
+        One whose last value is NaN or infinite is never the best.
+
         Raises:
-            RequestError: none that ended well has reported it as a number.
+            RequestError: none that ended well has reported it last as a finite number.
         """
         found = []
         for job, metrics in self.metrics().items():
             if job.state is not State.SUCCEEDED:
                 continue
             value = metrics.last.get(metric)
-            if isinstance(value, (int, float)) and math.isfinite(value):
+            if is_number(value):
                 found.append((value, job))
         if not found:
             fix = "look at the table for what they report, and at results() for how they ended"
-            raise RequestError(f"no job that ended well has reported {metric}", fix=fix)
+            raise RequestError(
+                f"no job that ended well has reported {metric} last as a finite number", fix=fix
+            )
         return (min if mode == "min" else max)(found, key=lambda one: one[0])[1]
 
     @property
     def table(self) -> Table:
         """A row a point."""
-        documents = self.to_dicts()
+        last = self._last()
+        documents = [_document(point, job, last) for point, job in self.rows]
         names = list(dict.fromkeys(name for one in documents for name in one["point"]))
         metrics = list(dict.fromkeys(name for one in documents for name in one["metrics"]))[:SHOWN_METRICS]
         rows = [
             [
                 *(word(one["point"][name]) if name in one["point"] else "" for name in names),
                 one["state"],
-                *(figure(one["metrics"].get(name)) for name in metrics),
+                *(figure(last.get(one["uri"], {}).get(name)) for name in metrics),
                 "" if one["duration_s"] is None else f"{one['duration_s']:.0f} s",
                 "" if one["cost_usd"] is None else f"{one['cost_usd']:,.2f}",
             ]
@@ -108,8 +114,11 @@ class Comparison(Shown):
 
         A number that is none (``nan``, ``inf``) is None: JSON has no word for it.
         """
-        metrics = {job.uri: found.last for job, found in self.metrics().items()}
-        return [_document(point, job, metrics) for point, job in self.rows]
+        last = self._last()
+        return [_document(point, job, last) for point, job in self.rows]
+
+    def _last(self) -> dict[str | None, Report]:
+        return {job.uri: found.last for job, found in self.metrics().items()}
 
     def to_pandas(self) -> Any:
         """The same as a wide ``pandas.DataFrame``: ``params.lr``, ``metrics.loss``, ``state``...
@@ -152,7 +161,7 @@ def _metrics(job: Job) -> Metrics:
         return Metrics()
 
 
-def _document(point: Point, job: Job | None, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _document(point: Point, job: Job | None, metrics: Mapping[str | None, Report]) -> dict[str, Any]:
     told = {} if job is None else metrics.get(job.uri, {})
     return {
         "point": dict(point),

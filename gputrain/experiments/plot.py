@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from gputrain.metrics import short, sparkline, thinned
+from gputrain.progress import is_number
 from gputrain.terminal import safe, safe_html
 
 WIDTH, HEIGHT = 640, 300
@@ -71,7 +72,7 @@ class Plot:
         """Curves as they are drawn, and how many values a logarithm has no room for."""
         drawn, left_out = [], 0
         for curve in self.curves:
-            points = [(x, y) for x, y in curve.points if math.isfinite(y)]
+            points = [(x, y) for x, y in curve.points if is_number(y)]
             if self.log:
                 left_out += sum(y <= 0 for _, y in points)
                 points = [(x, math.log10(y)) for x, y in points if y > 0]

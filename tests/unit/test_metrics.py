@@ -30,13 +30,26 @@ def test_the_last_value_of_every_name_is_kept():
 def test_a_loss_that_diverged_is_seen():
     metrics = Metrics.read(lines({"step": 1, "loss": 3.0}, {"step": 2, "loss": "nan"}))
     assert math.isnan(metrics.last["loss"])
-    assert metrics.series("loss") == ((1, 3.0),)
+    assert str(metrics.series("loss")) == "((1, 3.0), (2, nan))"
+    assert metrics.table.rows == (("loss", "3", "nan", "3", "▁"),)
 
 
 def test_values_that_are_no_numbers_are_not_plotted():
     metrics = Metrics.read(['GPUTRAIN_METRIC {"step": 1, "loss": NaN, "phase": "warm-up"}'])
-    assert metrics.names == ()
-    assert metrics.series("loss") == ()
+    assert metrics.names == ("loss",)
+    assert metrics.table.rows == (("loss", "nan", "nan", "", ""),)
+    assert "<svg" not in metrics._repr_mimebundle_()["text/html"]
+
+
+def test_numbers_of_any_size_have_a_row():
+    large = "1" + 400 * "0"
+    log = [
+        f'GPUTRAIN_METRIC {{"step": {n}, "a": {value}, "b": {value}}}' for n, value in ((1, large), (2, 3))
+    ]
+    metrics = Metrics.read([*log, 'GPUTRAIN_METRIC {"step": 3, "b": -Infinity}'])
+    assert metrics.table.rows[0] == ("a", "1.000e+400", "3", "3", "▁")
+    assert metrics.table.rows[1][:4] == ("b", "1.000e+400", "-inf", "3")
+    assert "<svg" in metrics._repr_mimebundle_()["text/html"]
 
 
 def test_metrics_show_a_table_with_the_course_and_plots_in_a_notebook():

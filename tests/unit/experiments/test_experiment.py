@@ -242,6 +242,23 @@ def test_any_jobs_can_be_compared(trainer, script):
     assert "succeeded" in str(found)
 
 
+def test_what_diverged_is_never_the_best_and_stands_in_the_table(trainer, tmp_path):
+    script = tmp_path / "diverges.py"
+    script.write_text("""
+import sys
+for step, loss in enumerate((0.1, sys.argv[2])):
+    print('GPUTRAIN_METRIC {"step": %d, "loss": %s}' % (step, loss), flush=True)
+""")
+    scan = trainer.map(str(script), [{"last": "NaN"}, {"last": 0.5}, {"last": "-Infinity"}], name="scan")
+    scan.wait(timeout=120)
+    assert scan.best("loss").point == {"last": 0.5}
+    assert [one["metrics"]["loss"] for one in scan.to_dicts()] == [None, 0.5, None]
+    shown = str(scan)
+    assert " nan " in shown
+    assert " -inf " in shown
+    assert "nan" in str(scan.plot("loss"))
+
+
 def test_a_frame_has_a_row_a_point(trainer, script):
     pandas = pytest.importorskip("pandas")
     scan = trainer.map(script, gputrain.grid(lr=[0.5, 3.0]), name="scan").wait(timeout=120)
