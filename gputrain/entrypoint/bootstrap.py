@@ -96,7 +96,8 @@ def _code_of(leaving: SystemExit) -> int:
     if code is None:
         return 0
     if isinstance(code, int):
-        return code & 0xFF
+        # As Python: what is no C long is -1.
+        return code & 0xFF if -(1 << 63) <= code < 1 << 63 else 255
     with contextlib.suppress(Exception):
         sys.stderr.write(f"{code}\n")
     _write(_document(leaving, None))

@@ -3,7 +3,9 @@
 A thread of gloo that lets go of a tensor asks for the interpreter's lock; once the interpreter is finalizing,
 Python ends such a thread by unwinding it, which C++ answers with abort (exit 134; torch 2.13, Python < 3.14).
 So a rank with process groups does itself what Python does first: it joins threads, runs the atexit handlers,
-closes every file that the script left open, and leaves by os._exit. All others end as ``python script`` does.
+closes every file that the script left open, and leaves by os._exit. So does one with daemon threads: they
+hold the script's names beyond Python's end, so that Python loses what its files hold back. All others end as
+``python script`` does.
 """
 
 from __future__ import annotations
@@ -49,9 +51,10 @@ def leave(code: int, folder: str, failed: bool = False) -> NoReturn:
     with contextlib.suppress(ValueError):  # as when a thread called sys.exit
         # A stop that comes now is too late to change how it ended.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    is_pythons = not (_would_abort() or any(thread.daemon for thread in threading.enumerate()))
     if failed:
         _guard(code, folder)
-    if not _would_abort():
+    if is_pythons:
         sys.exit(code)
     try:
         threading._shutdown()  # type: ignore[attr-defined]

@@ -173,7 +173,9 @@ def _last_traceback(lines: Sequence[str]) -> Dict[str, Any]:
     """The exception that the last lines show, for a program that the bootstrap did not run."""
     lines = [_RANK_PREFIX.sub("", line) for line in lines]
     head = "Traceback (most recent call last):"
-    starts = [index for index, line in enumerate(lines) if line.startswith(head)]
+    # What a __del__ or a callback raises ends nothing.
+    of_none = [index + 1 for index, line in enumerate(lines) if line.startswith("Exception ignored ")]
+    starts = [at for at, line in enumerate(lines) if line.startswith(head) and at not in of_none]
     if not starts:
         return {}
     block = lines[starts[-1] :]

@@ -93,6 +93,25 @@ def test_a_file_that_python_closes_at_its_end_is_whole_under_the_agent(ended, na
         assert PLAIN[name](ended(by, "alone", ending) / "0" / name), by
 
 
+@pytest.mark.parametrize(("ending", "code"), [("", 0), ("raise ValueError('nan')", 1), ("sys.exit(3)", 3)])
+def test_files_are_whole_beside_daemon_threads_too(cluster, ending, code):
+    script = cluster.script(f"""
+        import atexit, gzip, sys, threading, time
+        def watch():
+            while True:
+                time.sleep(0.01)
+        threading.Thread(target=watch, daemon=True).start()
+        text, packed = open("text.txt", "w"), gzip.open("text.gz", "wt")
+        text.write("text"), packed.write("packed" * 100)
+        atexit.register(text.write, " at exit")
+        {ending}
+    """)
+    node = cluster.run(script, nproc=1)
+    assert node.code == code, node.out
+    assert (cluster.folder / "text.txt").read_text() == "text at exit"
+    assert gzip.decompress((cluster.folder / "text.gz").read_bytes()) == b"packed" * 100
+
+
 @pytest.mark.parametrize("ending", ["succeeds", "destroys", "fails"])
 @pytest.mark.parametrize("name", {**PLAIN, **LIBRARIES})
 def test_every_file_of_every_rank_is_whole_when_the_ranks_had_process_groups(ended, name, ending):

@@ -99,6 +99,11 @@ def test_a_rank_that_raises_is_told_with_its_own_traceback(cluster):
     [
         ("sys.exit(7)", 7, "exit"),
         ("sys.exit('no data')", 1, "exit"),
+        ("sys.exit(10**30)", 255, "exit"),
+        ("sys.exit(2**64)", 255, "exit"),
+        ("sys.exit(-(2**63) - 1)", 255, "exit"),
+        ("sys.exit(-1)", 255, "exit"),
+        ("class Odd:\n    def __del__(self): raise ValueError('late')\nOdd()\nsys.exit(3)", 3, "exit"),
         ("os._exit(9)", 9, "exit"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", 139, "signal"),
         ("os.kill(os.getpid(), signal.SIGKILL)", 137, "signal"),
