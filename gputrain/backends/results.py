@@ -129,6 +129,12 @@ def silence(documents: Sequence[Mapping[str, Any]]) -> str:
     return f"no rank had said anything for {told}" if youngest >= LONG_S else ""
 
 
+def asked_by(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Who asked ranks to stop that have saved, as far as their agents know."""
+    reasons = (one.get(contract.R_STOP, {}).get("reason") for one in documents)
+    return f"it was stopped: {next(filter(None, reasons), 'from outside')}"
+
+
 def _failure(cause: Mapping[str, Any]) -> Failure:
     return Failure(
         kind=_kind(cause),

@@ -147,7 +147,7 @@ class Gang:
         if self._cause is not None:
             return
         if code == contract.STOPPED and self._stop is None:
-            self.stop(rank, "a rank left with 75", is_agreed=True)
+            self.stop(rank, "a rank left with 75 that no agent had asked to", is_agreed=True)
         if cause and self._is_forgiven(cause):
             self._unsaved.append(cause)
         elif cause and cause["kind"] == contract.LEFT_EARLY:

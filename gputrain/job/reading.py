@@ -164,7 +164,7 @@ class LogReading(Facts):
                 lines = next(pages, None)
                 if lines is None:
                     return
-                self._reports.add(line.message for line in lines)
+                self._reports.add(line.message for line in lines if not line.rank)
                 self._gauges.add(lines)
             yield lines
 

@@ -145,7 +145,8 @@ class Restart:
         if seen.state is not State.INTERRUPTED:
             return None
         if cause is None:
-            return self._unanswered(record)
+            # Ranks have run: where they were, their keeper starts them again.
+            return None if seen.started_at else self._unanswered(record)
         if not cause.may_restart or not record.restarts_left:
             return None
         spent = record.answered(MADE).spent(int(seen.ran_s))

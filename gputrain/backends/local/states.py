@@ -15,6 +15,7 @@ from gputrain import causes
 from gputrain.backends.base import LogPage
 from gputrain.backends.results import (
     MOST_BYTES,
+    asked_by,
     first_cause,
     node_of,
     read_result,
@@ -89,7 +90,8 @@ def _observation(
     message = told.message or (failure.message if failure else "")
     never_ran = told.exit_code in (None, contract.BAD_ENVIRONMENT, contract.NODE_LOST)
     # A job may be over between two looks of its keeper; then none has seen its ranks.
-    began = told.at(RUNNING) or (None if not told.is_over or never_ran else told.at(STARTING))
+    has_begun = state is State.INTERRUPTED or (told.is_over and not never_ran)
+    began = told.at(RUNNING) or (told.at(STARTING) if has_begun else None)
     return Observation(
         state=state,
         detail="; ".join(filter(None, [message, losses([told], documents)])),
@@ -147,7 +149,7 @@ def _failure(path: str, told: Status, documents: list[Document]) -> Failure | No
         node, number = min(told.lost.items())
         message = f"the agent of node {node} was ended by {_name_of(number)}"
         return Failure(kind=causes.NODE_LOST.kind, message=message, node_rank=node)
-    return found or _without_document(path, told)
+    return found or _without_document(path, told, documents)
 
 
 def _name_of(number: int) -> str:
@@ -155,11 +157,11 @@ def _name_of(number: int) -> str:
     return signal.Signals(number).name if known else f"signal {number}"
 
 
-def _without_document(path: str, told: Status) -> Failure:
+def _without_document(path: str, told: Status, documents: list[Document]) -> Failure:
     """An agent that could not even start says why in its log."""
     code = told.exit_code
     if code == contract.STOPPED:
-        return Failure(kind=causes.STOPPED.kind, message="it was stopped from outside", exit_code=code)
+        return Failure(kind=causes.STOPPED.kind, message=asked_by(documents), exit_code=code)
     message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
     if told.disk_was_full:
         message = f"the disk that holds {path} was full"

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.results import first_cause, read_result, silence
+from gputrain.backends.results import asked_by, first_cause, read_result, silence
 from gputrain.backends.vertex import logs, render
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.states import NO_LOGS, SeenJob, failure_of, state_of
@@ -170,7 +170,7 @@ def _stopped(documents: list[Mapping[str, Any]]) -> Failure | None:
         if one.get(contract.R_STATE) == contract.STATE_STOPPED:
             return Failure(
                 kind=causes.STOPPED.kind,
-                message="the ranks were asked to stop, saved and left; submit again to go on from there",
+                message=f"{asked_by(documents)}; the ranks saved and left: submit again to go on from there",
                 exit_code=contract.STOPPED,
             )
     return None

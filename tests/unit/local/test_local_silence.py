@@ -1,9 +1,12 @@
 """A job that had its time while it said nothing: more time only costs more."""
 
+import time
+
 import pytest
 
 from gputrain import JobError, JobFailedError, Local, Trainer
 from gputrain.backends import results
+from gputrain.lifecycle import State
 
 
 def run(tmp_path, text, **spec):
@@ -25,6 +28,37 @@ def test_an_expired_job_that_spoke_to_the_end_says_nothing_of_silence(tmp_path):
     with pytest.raises(JobError, match="max_run_duration") as caught:
         run(tmp_path, text, max_run_duration="4s").result(timeout=60)
     assert "said" not in caught.value.why
+
+
+def test_what_starts_again_by_itself_is_left_to_it_by_whoever_looks(tmp_path):
+    text = (
+        "import os, time\n"
+        "if os.environ['RANK'] == '1' and os.environ['GPUTRAIN_ATTEMPT'] == '0': os.kill(os.getppid(), 9)\n"
+        "time.sleep(1)\n"
+    )
+    job, seen = run(tmp_path, text, max_restarts=1), set()
+    while not job.state.is_terminal:
+        job.refresh()
+        seen.add(job.state)
+        assert not job.supervise()
+        time.sleep(0.02)
+    assert (job.state, job.attempt) == (State.SUCCEEDED, 1)
+    assert State.INTERRUPTED in seen
+
+
+def test_a_job_whose_rank_left_with_75_by_itself_says_so(tmp_path):
+    with pytest.raises(JobFailedError) as caught:
+        run(tmp_path, "import sys\nsys.exit(75)\n").result(timeout=60)
+    assert caught.value.kind == "stopped"
+    assert "a rank left with 75 that no agent had asked to" in caught.value.why
+
+
+def test_reports_are_those_of_rank_0(tmp_path):
+    text = "import os\nprint('GPUTRAIN_METRIC {\"step\": 1, \"loss\": %s}' % os.environ['RANK'])\n"
+    job = run(tmp_path, text)
+    job.result(timeout=60)
+    assert job.metrics().series("loss") == ((1, 0),)
+    assert job.metrics().count == 1
 
 
 def test_a_job_that_hangs_fails_as_such_with_the_place_of_its_ranks(tmp_path):
