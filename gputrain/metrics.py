@@ -18,7 +18,7 @@ import attrs
 
 from gputrain.entrypoint import contract
 from gputrain.progress import LARGEST, Progress, Report, is_number, is_numeric
-from gputrain.tables import Shown, Table
+from gputrain.tables import Shown, Table, cut
 from gputrain.terminal import safe_html
 
 _NO_NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -118,7 +118,7 @@ class Metrics(Shown):
         series = {name: self.series(name) for name in self.names}
         drawn = {name: tuple(one for one in points if is_number(one[1])) for name, points in series.items()}
         plots = "".join(starmap(_plot, [one for one in drawn.items() if one[1]][:MOST_PLOTS]))
-        table = self._table(series)
+        table = self._table(series).brief
         return {"text/plain": str(table), "text/html": f"{table._repr_html_()}<div>{plots}</div>"}
 
 
@@ -242,7 +242,8 @@ def _plot(name: str, points: tuple[tuple[float, float], ...]) -> str:
     width = _PLOT_WIDTH - 2 * _MARGIN
     drawn = thinned([((x - left) / wide * width, (y - low) / tall * (_PLOT_HEIGHT - 40)) for x, y in points])
     path = " ".join(f"{_MARGIN + int(x)},{_PLOT_HEIGHT - 18 - y:.1f}" for x, y in drawn)
-    label = safe_html(f"{name}: {short(ys[0])} to {short(ys[-1])}, steps {short(left)} to {short(right)}")
+    course = f"{short(ys[0])} to {short(ys[-1])}, steps {short(left)} to {short(right)}"
+    label = safe_html(f"{cut(name)}: {course}")
     return (
         f'<svg width="{_PLOT_WIDTH}" height="{_PLOT_HEIGHT}" role="img" aria-label="{label}">'
         f'<text x="10" y="14" font-size="12" fill="currentColor">{label}</text>'

@@ -26,6 +26,19 @@ COLOURS = {"green": "#1e9e4a", "red": "#d93025", "yellow": "#b06000", "blue": "#
 """The same in html: each is read on white and on a dark page."""
 
 
+MOST_ROWS, MOST_COLUMNS, LONGEST_CELL, LONGEST_CAPTION = 200, 40, 200, 2000
+"""What a table shows of itself where nobody asked for all of it: in the cell of a notebook, say."""
+
+
+def cut(text: str, most: int = LONGEST_CELL) -> str:
+    """The text, or its beginning.
+
+    >>> cut("gradient_norm", 9)
+    'gradient…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _as_columns(columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(safe, columns))
 
@@ -69,6 +82,19 @@ class Table:
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
+    @property
+    def brief(self) -> Table:
+        """As much of it as a page bears, whatever others wrote into it: what is left out is counted."""
+        more = {"rows": len(self.rows) - MOST_ROWS, "columns": len(self.columns) - MOST_COLUMNS}
+        told = [f"and {count} more {what}" for what, count in more.items() if count > 0]
+        return Table(
+            title=cut(self.title),
+            columns=[cut(name) for name in self.columns[:MOST_COLUMNS]],
+            rows=[[cut(cell) for cell in row[:MOST_COLUMNS]] for row in self.rows[:MOST_ROWS]],
+            right=tuple(map(cut, self.right)),
+            caption="\n".join(filter(None, (*told, cut(self.caption, LONGEST_CAPTION)))),
+        )
+
     def _lines(self) -> Iterator[str]:
         if self.title:
             yield self.title
@@ -106,7 +132,8 @@ class Table:
         return "".join(cells)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": self._repr_html_()}
+        brief = self.brief
+        return {"text/plain": str(brief), "text/html": brief._repr_html_()}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Columns where they fit, the fields of each row below each other where not; no word is broken."""
@@ -240,7 +267,7 @@ class Shown:
         return "\n\n".join(map(str, self._parts()))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        parts = self._parts()
+        parts = [part.brief for part in self._parts()]
         plain, html_ = "\n\n".join(map(str, parts)), "".join(part._repr_html_() for part in parts)
         return {"text/plain": plain, "text/html": html_}
 

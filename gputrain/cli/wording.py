@@ -22,6 +22,7 @@ _PHRASES = (
     (r"gputrain\.attach\((['\"]?)([^()'\"]+)\1\)\.(logs|cancel|wait|metrics)\((?:tail=(\d+))?\)",
      r"gputrain \3 \2 --tail \4"),
     (r"gputrain\.attach\((['\"]?)([^()'\"]+)\1\)", r"gputrain wait \2"),
+    (r"trainer\.experiment\((['\"])([^'\"]+)\1\)(?:\.wait\(\))?", r"gputrain map --name \2"),
     (r"trainer\.(jobs|quotas|doctor)\(\)", r"gputrain \1"),
     (r"trainer\.clean_up\(\)", "gputrain clean-up"),
     (r"job\.logs\(grep=re\.escape\(text\)\)", "put \\\\ before what is meant as it stands"),
@@ -82,8 +83,12 @@ def _flag(field: str, literal: str) -> str:
         value = literal
     if value is True or value is None:
         return flag
+    if value == [...]:
+        return f"{flag} ..."
     if field in ("command", "args"):
         return f"-- {shlex.join(map(str, value))}" if isinstance(value, (list, tuple)) else f"-- {literal}"
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        value = value[0]  # a point
     if isinstance(value, dict):
         value = [f"{name}={one}" for name, one in value.items()]
     said = value if isinstance(value, (list, tuple)) else [value]

@@ -65,7 +65,9 @@ class ExperimentRecord:
             before = self.retries(point)
             # where nothing is left of it, the plan says that it pays for nothing
             left = base.max_cost if limit is None else max(limit - before.used_usd, LEAST_USD)
-            asks.append((base.replace(args=args, max_cost=left), key_of(self.name, point, before.times)))
+            spec = base.replace(max_cost=left)
+            spec = spec.replace(command=(*spec.command, *args)) if spec.command else spec.replace(args=args)
+            asks.append((spec, key_of(self.name, point, before.times)))
         return asks
 
     def ids(self, base: TrainingSpec) -> frozenset[str]:

@@ -13,7 +13,7 @@ from gputrain.experiments.points import Point, words
 from gputrain.job import Job
 from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics, short, sparkline
-from gputrain.tables import Table
+from gputrain.tables import Table, cut
 from gputrain.terminal import safe, safe_html
 from gputrain.view import BETWEEN_S, Cell, CellPage, cause, place_of
 
@@ -131,7 +131,7 @@ def page(shown: Comparison, rows: Sequence[Row]) -> CellPage:
     names = _names(rows)
     pictures = _picture(rows, names[0])._repr_html_() if names and len(rows) <= MOST_ROWS else ""
     parts = [f"<b>{safe_html(shown.title)}</b> {safe_html(shown.caption)}", _causes(shown, rows)]
-    parts += [_table(listed, names[:2]), hidden, pictures]
+    parts += [_table(listed, names[:2]).brief._repr_html_(), hidden, pictures]
     return CellPage("".join(parts), safe(f"{shown.title}: {shown.caption}"))
 
 
@@ -144,7 +144,7 @@ def whole(shown: Comparison) -> str:
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{safe_html(shown.caption)}</p>"
-        f"{_causes(shown, rows)}{_table(rows, names)}{pictures}</body></html>\n"
+        f"{_causes(shown, rows)}{_table(rows, names)._repr_html_()}{pictures}</body></html>\n"
     )
 
 
@@ -167,13 +167,14 @@ def _causes(shown: Comparison, rows: Sequence[Row]) -> str:
         if job is not None and job.failure is not None and job.state is State.FAILED
     }
     listed = list(found.values())[:MOST_CAUSES]
-    return told + "".join(f"<p>{safe_html(words(point))}</p>{cause(failure)}" for point, failure in listed)
+    named = ((safe_html(cut(words(point))), failure) for point, failure in listed)
+    return told + "".join(f"<p>{name}</p>{cause(failure)}" for name, failure in named)
 
 
-def _table(rows: Sequence[Row], names: Sequence[str]) -> str:
+def _table(rows: Sequence[Row], names: Sequence[str]) -> Table:
     is_counted = any(metrics.progress for _, _, metrics in rows)
     columns = ("point", "state", "took", *(("progress",) if is_counted else ()), *names, "cost $")
-    return Table(columns=columns, rows=[_cells(row, names, is_counted) for row in rows])._repr_html_()
+    return Table(columns=columns, rows=[_cells(row, names, is_counted) for row in rows])
 
 
 def _cells(row: Row, names: Sequence[str], is_counted: bool) -> list[str]:

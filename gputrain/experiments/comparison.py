@@ -10,6 +10,7 @@ from typing import Any, Literal
 from gputrain.errors import GputrainError, RequestError
 from gputrain.experiments.plot import Curve, Plot
 from gputrain.experiments.points import Point, word, words
+from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.metrics import Metrics, short
@@ -47,8 +48,11 @@ class Comparison(Shown):
         One whose last value is NaN or infinite is never the best.
 
         Raises:
+            SpecError: ``mode`` is no such word.
             RequestError: none that ended well has reported it last as a finite number.
         """
+        if mode not in ("min", "max"):
+            raise refused("mode", mode, "'min' or 'max'", "mode='min'")
         found = []
         for job, metrics in self.metrics().items():
             if job.state is not State.SUCCEEDED:
@@ -89,7 +93,9 @@ class Comparison(Shown):
         """The caption, and why the first that failed has done so: a table has no room for all of it."""
         found = (job.failure for job in self.jobs if job.state is State.FAILED)
         why = next((one.message for one in found if one is not None and one.message), "")
-        return f"{self.caption}\nthe first failure: {why[:LONGEST_WHY]}" if why else self.caption
+        told = [self.caption, f"the first failure: {why[:LONGEST_WHY]}" if why else ""]
+        told += (f"the first without a job: {one.what[:LONGEST_WHY]}" for one in self.errors[:1])
+        return "\n".join(filter(None, told))
 
     @property
     def errors(self) -> Sequence[GputrainError]:
@@ -144,7 +150,12 @@ class Comparison(Shown):
         Args:
             log: a logarithmic scale of values; what is not above 0 is left out, and counted.
             x: along the steps, or the seconds since each job's first report.
+
+        Raises:
+            SpecError: ``x`` is no such word.
         """
+        if x not in ("step", "time"):
+            raise refused("x", x, "'step' or 'time'", "x='step'")
         read = self.metrics()
         curves = [
             Curve(label=words(point) or (job.name if job else ""), points=read[job].series(metric, along=x))
@@ -188,10 +199,15 @@ def figure(value: object) -> str:
 def compare(jobs: Iterable[Job]) -> Comparison:
     """Any jobs beside each other: what tells them apart, how they stand, what they report.
 
+    Raises:
+        SpecError: these are no jobs.
+
     >>> compare([]).to_dicts()
     []
     """
-    listed = list(jobs)
+    listed = list(jobs) if isinstance(jobs, Iterable) else []
+    if not isinstance(jobs, Iterable) or not all(isinstance(job, Job) for job in listed):
+        raise refused("jobs", jobs, "a list of jobs", "gputrain.compare(trainer.jobs())")
     specs = [{} if job.spec is None else job.spec.to_dict() for job in listed]
     names = {name for spec in specs for name in spec if len({str(one.get(name)) for one in specs}) > 1}
     return Comparison(

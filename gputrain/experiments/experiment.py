@@ -130,12 +130,16 @@ class Experiment(Comparison):
             standing = {number: job for number, job in self._ends if number in self._over}  # their latest
         yield from standing.values()
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: len(self._ends) > told or self.is_over, STOP_WITHIN_S)  # noqa: B023
-                news = [job for _, job in self._ends[told:]]
-                left = len(self.points) - len(self._over)
-            if live is not None:
-                live.tick()
+            try:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._ends) > told or self.is_over, STOP_WITHIN_S)  # noqa: B023
+                    news = [job for _, job in self._ends[told:]]
+                    left = len(self.points) - len(self._over)
+                if live is not None:
+                    live.tick()
+            except KeyboardInterrupt:
+                go_on = f"the jobs go on. Take them up again: trainer.experiment({self.name!r})"
+                raise KeyboardInterrupt(f"stopped watching; {go_on}") from None
             yield from news
             told += len(news)
             if news:
@@ -172,9 +176,6 @@ class Experiment(Comparison):
             for _ in self._as_ended(timeout, stop, live):
                 pass
             live.tick(at_once=True)
-        except KeyboardInterrupt:
-            text = f"stopped watching; the jobs go on. Take them up again: trainer.experiment({self.name!r})"
-            raise KeyboardInterrupt(text) from None
         finally:
             live.close()
         return self

@@ -11,6 +11,7 @@ import attrs
 
 from gputrain.metrics import short, sparkline, thinned
 from gputrain.progress import is_number
+from gputrain.tables import MOST_ROWS, cut
 from gputrain.terminal import safe, safe_html
 
 WIDTH, HEIGHT = 640, 300
@@ -25,7 +26,7 @@ NAMED = 12
 class Curve:
     """One job's course of one metric."""
 
-    label: str
+    label: str = attrs.field(converter=cut)
     points: tuple[tuple[float, float], ...]
 
 
@@ -82,7 +83,7 @@ class Plot:
 
     def __str__(self) -> str:
         lines = [safe(self.title)]
-        for curve in self.curves:
+        for curve in self.curves[:MOST_ROWS]:
             values = [y for _, y in curve.points]
             lines.append(f"{safe(curve.label)}  {sparkline(values)}  {short(values[-1])}")
         return "\n".join(lines)

@@ -92,3 +92,14 @@ def test_verdicts_are_coloured_in_a_terminal():
     console.print(Table(columns=("quota",), rows=[("short",), ("of short notice",)]))
     assert "\x1b[31mshort" in console.file.getvalue()
     assert "\x1b[31mof" not in console.file.getvalue()
+
+
+def test_what_a_notebook_shows_is_bounded_whatever_others_wrote():
+    long = "x" * 20_000
+    table = Table(title=long, columns=("point", long), rows=[(long, long)] * 3000, caption=long)
+    shown = table._repr_mimebundle_()
+    assert sum(map(len, shown.values())) < 400_000
+    assert "and 2800 more rows" in shown["text/plain"]
+    assert len(str(table)) > 3000 * 20_000  # who prints it gets all of it
+    wide = Table(columns=[f"c{n}" for n in range(300)], rows=[["1"] * 300], right=["c1"])
+    assert "and 260 more columns" in wide._repr_mimebundle_()["text/plain"]

@@ -1,6 +1,14 @@
 """`gputrain map`: an experiment from words."""
 
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
+
+from gputrain import Trainer
+from gputrain.cli.wording import words
 
 REPORTS = """
 import argparse, json
@@ -54,6 +62,11 @@ def test_a_failed_point_ends_with_1_and_stands_in_the_document(run, read, script
         (("train.py", "--name", "scan", "--grid", "lr"), "--grid"),
         (("train.py", "--name", "scan", "--grid", "lr=1", "--grid", "lr=2"), "--grid"),
         (("train.py", "--name", "scan"), "--grid"),
+        (("train.py", "--name", "scan", "--grid", "layers=[1,2]"), "--grid"),
+        (("--name", "scan", "--grid", "lr=1"), "gputrain map SCRIPT --name scan"),
+        (("--name", "scan", "--max-parallel", "2"), "--max-parallel"),
+        (("--name", "scan", "--max-cost", "2"), "--max-cost"),
+        (("nothere.py", "--name", "scan", "--grid", "lr=1"), "nothere.py"),
     ],
 )
 def test_what_is_missing_is_told_in_words_of_the_command_line(run, script, words, flag):
@@ -61,3 +74,37 @@ def test_what_is_missing_is_told_in_words_of_the_command_line(run, script, words
     status, _, err = run("map", *words)
     assert status == 2
     assert flag in err
+
+
+def test_a_command_gets_the_words_of_its_point(run, read):
+    asked = ("map", "--name", "said", "--grid", "lr=0.1", "--", "echo", "words")
+    assert run(*asked)[0] == 0
+    job = read("map", "--name", "said")[1]["points"][0]["job"]
+    assert "words --lr 0.1" in run("logs", job["id"])[1]
+
+
+def test_what_was_not_submitted_tells_why_and_ends_as_its_reason(run, script):
+    script("pass")
+    Trainer().map("train.py", [{"lr": 0.2}], name="given-up").cancel()
+    status, out, err = run("map", "train.py", "--name", "given-up", "--grid", "lr=0.1")
+    assert status == 2
+    assert "1 not submitted" in out
+    assert "the experiment was cancelled" in err
+
+
+def test_ctrl_c_says_how_to_go_on(folder):
+    (folder / "train.py").write_text("import time; time.sleep(600)")
+    asked = [sys.executable, "-m", "gputrain", "map", "train.py", "--name", "long", "--grid", "lr=1"]
+    watcher = subprocess.Popen(asked, cwd=folder, stderr=subprocess.PIPE, text=True)
+    while not Trainer().jobs(name="long", state="running"):
+        time.sleep(0.1)
+    watcher.send_signal(signal.SIGINT)
+    err = watcher.communicate(timeout=300)[1]
+    Trainer().experiment("long").cancel()
+    assert watcher.returncode == 130
+    assert "gputrain map --name long" in err
+
+
+def test_a_point_and_an_ellipsis_are_told_as_they_are_typed():
+    assert words("over=[{'lr': 0.0003}]") == "--grid lr=0.0003"
+    assert words("put them into command=[...]") == "put them into -- ..."

@@ -247,3 +247,25 @@ def test_a_function_that_is_not_here_is_not_retried_and_its_failure_stays(traine
     with pytest.raises(RequestError, match="the function flaky is not here"):
         found.retry_failed()
     assert [job.state for job in found.jobs] == ["failed"]
+
+
+def test_a_word_that_is_none_of_a_closed_set_is_refused(trainer, tells):
+    scan = trainer.map(tells, [{"x": 1}], name="scan").wait(timeout="5m")
+    for mode in ("Min", "MIN", "minimize", "lowest", None, 0):
+        with pytest.raises(SpecError, match="mode"):
+            scan.best("loss", mode=mode)
+    for along in ("Step", "wall", None):
+        with pytest.raises(SpecError, match="step"):
+            scan.plot("loss", x=along)
+    for jobs in (5, None, [1], scan.jobs[0], "ab"):
+        with pytest.raises(SpecError, match="jobs"):
+            gputrain.compare(jobs)
+    for timeout in (float("nan"), [], "soon"):
+        with pytest.raises(SpecError, match="timeout"):
+            scan.wait(timeout=timeout)
+
+
+def test_a_table_tells_why_points_have_no_job(trainer, tells):
+    trainer.map(tells, [{"x": 1}], name="scan").cancel()
+    told = str(trainer.map(tells, [{"x": 1}, {"x": 2}], name="scan").wait(timeout="5m"))
+    assert "the first without a job: it was not submitted: the experiment was cancelled" in told
