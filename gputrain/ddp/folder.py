@@ -166,9 +166,8 @@ def verify(path: str, name: str, expected: Tuple[int, str]) -> None:
     except OSError as error:
         raise CheckpointError(f"{name} cannot be read: {error.strerror}") from error
     if (size, digest.hexdigest()) != tuple(expected):
-        raise CheckpointError(
-            f"{name} is not what was saved: {size} bytes instead of {expected[0]}, or other bytes"
-        )
+        how = "other bytes" if size == expected[0] else f"{size} bytes instead of {expected[0]}"
+        raise CheckpointError(f"{name} is not what was saved: {how}")
 
 
 def write_marker(directory: str, marker: Marker) -> None:

@@ -6,6 +6,7 @@ Below it: the steps that count already, and the one thread that saves beside the
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import threading
@@ -18,6 +19,14 @@ from gputrain.ddp.folder import SHARED, Marker, rank_file
 from gputrain.ddp.peers import Peers
 from gputrain.ddp.report import notice
 from gputrain.ddp.state import refuse_unsafe
+
+_FIXES = {
+    errno.ENOENT: "give every run a directory of its own: it seems that another one saves into {} as well",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "let this job write and remove files in {}"),
+}
+"""Of the system's errors that more room would not mend."""
+
+_TOLD_RANKS = 8
 
 
 class Beside:
@@ -151,7 +160,7 @@ class Saving:
 
     def save(self, step: int, parts: Parts) -> None:
         """See `Checkpoints.save`."""
-        newest = self._peers.share(self._shelf.latest() if self._peers.rank == 0 else None)
+        newest = self._agreed(step)
         if newest == step:
             return
         if newest is not None and newest > step:
@@ -172,8 +181,28 @@ class Saving:
         if self._peers.rank == 0:
             self._prune()
 
+    def _agreed(self, step: int) -> Optional[int]:
+        """The newest step that is there, as rank 0 sees it, once all ranks are at the same save."""
+        newest = self._shelf.latest() if self._peers.rank == 0 else None
+        try:
+            told = self._peers.gather((step, newest))
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"step {step} could not be saved: not every rank came to this save",
+                why=str(error),
+                fix="call save() on all ranks, not below `if s.is_main`; a rank that failed tells why itself",
+            ) from error
+        if len({one for one, _ in told}) > 1:
+            asked = ", ".join(f"rank {rank} step {one}" for rank, (one, _) in enumerate(told[:_TOLD_RANKS]))
+            raise CheckpointError(
+                f"the ranks do not agree on the step to save: {asked}" + ", ..." * (len(told) > _TOLD_RANKS),
+                why="a checkpoint is one step of all ranks; nothing was written",
+                fix="call save() on all ranks after the same step",
+            )
+        return told[0][1]  # type: ignore[no-any-return]
+
     def _together(self, step: int, action: Callable[[], Any]) -> List[Any]:
-        outcome = self._peers.together(action, (OSError, RuntimeError))
+        outcome = self._peers.together(lambda: self._told(action), (OSError, RuntimeError))
         if outcome.failure is None:
             return outcome.values
         last = self._peers.share(self._last_after_failure(step) if self._peers.rank == 0 else None)
@@ -185,6 +214,17 @@ class Saving:
             why=f"rank {outcome.failure.rank}: {outcome.failure.why}",
             fix=f"{outcome.failure.fix or 'make room in ' + self._directory}, and run again; {intact}",
         ) from outcome.cause
+
+    def _told(self, action: Callable[[], Any]) -> Any:
+        """Do it; where the folder itself is at fault, with what helps there."""
+        try:
+            return action()
+        except OSError as error:
+            fix = _FIXES.get(error.errno or 0)
+            if fix is None:
+                raise
+            what = f"{type(error).__name__}: {error}"
+            raise CheckpointError(what, fix=fix.format(self._directory)) from error
 
     def _last_after_failure(self, step: int) -> Optional[int]:
         try:

@@ -44,6 +44,19 @@ def disks_of_their_own() -> None:
         Checkpoints(f"{sys.argv[2]}/node-{s.rank}", peers, seen_within_s=0.1).save(1, {}, {})
 
 
+def steps_of_their_own() -> None:
+    with ddp.session(device="cpu") as s:
+        s.register(model=torch.nn.Linear(4, 4))
+        s.save(s.rank + 1)
+
+
+def saves_alone() -> None:
+    with ddp.session(device="cpu", timeout_s=5) as s:
+        s.register(model=torch.nn.Linear(4, 4))
+        if s.rank == 0:
+            s.save(1)
+
+
 def settings_of_their_own() -> None:
     import os
 

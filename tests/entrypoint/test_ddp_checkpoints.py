@@ -183,6 +183,28 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stays(store: Checkpoints) -
     assert found.step == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (FileNotFoundError(2, "No such file or directory"), "another one saves into"),
+        (PermissionError(13, "Permission denied"), "let this job write"),
+        (OSError(30, "Read-only file system"), "let this job write"),
+        (OSError(28, "No space left on device"), "make room in"),
+    ],
+)
+def test_what_the_system_refuses_has_a_fix_that_helps(
+    store: Checkpoints, monkeypatch: pytest.MonkeyPatch, error: OSError, fix: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "rename", refuse)  # as when the marker is put into its place
+    with pytest.raises(CheckpointError) as caught:
+        store.save(1, {})
+    assert fix in caught.value.fix
+    assert str(error) in caught.value.why
+
+
 def test_leftovers_of_a_cut_off_save_are_gone_after_the_next_one(store: Checkpoints) -> None:
     store.save(1, 1)
     store.save(5, 5)

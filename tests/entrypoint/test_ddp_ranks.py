@@ -51,6 +51,20 @@ def test_checkpoints_on_disks_of_their_own_are_found_out_at_the_first_save(tmp_p
     assert "rank-1.pt is missing, seen from rank 0; is" in gang.log(0)
 
 
+def test_ranks_that_save_other_steps_are_told_which(tmp_path: Path) -> None:
+    codes, gang = run("steps_of_their_own", tmp_path=tmp_path)
+    assert codes == [1, 1]
+    for rank in range(2):
+        assert "do not agree on the step to save: rank 0 step 1, rank 1 step 2" in gang.log(rank)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_rank_that_saves_alone_is_told_so(tmp_path: Path) -> None:
+    codes, gang = run("saves_alone", tmp_path=tmp_path)
+    assert codes[0] == 1
+    assert "CheckpointError: step 1 could not be saved: not every rank came to this save" in gang.log(0)
+
+
 def test_settings_that_differ_are_told_before_anything_hangs(tmp_path: Path) -> None:
     codes, gang = run("settings_of_their_own", tmp_path=tmp_path)
     assert codes == [1, 1]
