@@ -221,7 +221,9 @@ class Job(LogReading):
             RequestError: no ranks of it run, or its platform has no way to ask them.
             JobTimeoutError: no node has answered.
         """
-        if self.refresh().state is not State.RUNNING:
+        state = self.refresh().state
+        # A platform may tell late that ranks run, whose lines are in the log already.
+        if self.state.is_terminal or state in (None, State.QUEUED, State.INTERRUPTED):
             raise RequestError(
                 f"{self.ref.name} is {self.state.value}: no ranks of it run",
                 fix="ask while it runs; the stacks of one that hung are in its error and its log",

@@ -4,6 +4,7 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import attrs
 import pytest
 
 from gputrain import JobError, JobTimeoutError, Local, RequestError, State, Trainer
@@ -37,6 +38,24 @@ def test_a_wait_that_is_too_short_leaves_the_job_running(waiting):
     with pytest.raises(JobTimeoutError, match="it goes on"):
         waiting.wait(timeout=0.2)
     assert waiting.state is State.RUNNING
+
+
+class Behind(Local):
+    """A platform that tells minutes late that ranks run, as Vertex AI does."""
+
+    def observe(self, ref):
+        seen = super().observe(ref)
+        return seen if seen.state is not State.RUNNING else attrs.evolve(seen, state=State.PROVISIONING)
+
+
+def test_ranks_are_asked_where_they_stand_before_the_platform_tells_that_they_run(waiting):
+    late = Trainer(Behind(gpus=0)).attach(waiting.uri)
+    assert [one.rank for one in late.stacks().ranks] == [0, 1]
+    assert late.state is State.PROVISIONING
+    waiting.cancel()
+    waiting.wait(timeout=30)
+    with pytest.raises(RequestError, match="no ranks of it run"):
+        late.stacks()
 
 
 def test_cancelling_twice_is_cancelling_once(waiting):

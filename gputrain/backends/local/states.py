@@ -25,6 +25,7 @@ from gputrain.backends.results import (
 from gputrain.backends.status import Status, losses, read
 from gputrain.backends.tails import USUAL_BYTES, LoggedLine, Tail, merged
 from gputrain.entrypoint import contract
+from gputrain.errors import RequestError
 from gputrain.keeper import folder
 from gputrain.keeper.status import ENDED, RUNNING, STARTING
 from gputrain.lifecycle import Failure, Observation, State
@@ -246,9 +247,12 @@ def _tail(path: str, node_rank: int, offset: int, is_over: bool) -> Tail:
 
 
 def ask_for_stacks(path: str, nonce: str) -> None:
-    """Leave the question; twice is two questions."""
+    """Leave the question; twice is two questions. RequestError: nobody is there yet."""
+    attempt = _attempt_of(path)
+    if not os.path.isdir(attempt):
+        raise RequestError(f"{os.path.basename(path)} starts: no ranks of it run", fix="ask a moment later")
     with explained(path):
-        folder.write_whole(os.path.join(_attempt_of(path), contract.STACKS_ASK), nonce.encode())
+        folder.write_whole(os.path.join(attempt, contract.STACKS_ASK), nonce.encode())
 
 
 def read_stacks(path: str, nonce: str) -> Mapping[int, Sequence[Mapping[str, Any]]]:
