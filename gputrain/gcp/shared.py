@@ -24,6 +24,7 @@ import attrs
 
 from gputrain.errors import GputrainError
 from gputrain.gcp.errors import UnclearError
+from gputrain.times import awaited
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -127,7 +128,7 @@ class _Flight:
 
     def found(self, wait_s: float) -> Found:
         """The answer as far as it has come ``wait_s`` seconds after it was asked for."""
-        self.landed.wait(max(0.0, self.left_at + wait_s - time.monotonic()))
+        awaited(self.landed, max(0.0, self.left_at + wait_s - time.monotonic()))
         if self.mistake is not None:
             raise self.mistake
         if self.answer is not None:
@@ -174,7 +175,7 @@ class Shared(Generic[K, V]):
             flight, is_ours = self._flight(key)
             if is_ours:
                 flight.fly(fetch)
-            flight.landed.wait()
+            awaited(flight.landed)
             if flight.mistake is not None and not is_ours and not isinstance(flight.mistake, Exception):
                 continue  # whoever asked was interrupted; that was not meant for us
             if flight.answer is None:

@@ -33,6 +33,7 @@ from gputrain.planning import Candidate, Ledger
 from gputrain.spec.durations import seconds_of
 from gputrain.staging import folder_of
 from gputrain.staging.survey import missed
+from gputrain.times import awaited
 
 log = logging.getLogger("gputrain")
 
@@ -142,7 +143,7 @@ class Job(LogReading):
 
         drop = WATCHER.watch(self, tell)
         try:
-            while not over.wait(STOP_WITHIN_S):
+            while not awaited(over, STOP_WITHIN_S):
                 if stop.is_set():
                     pausing(stop)(0.0)
                 if limit_s is not None and time.monotonic() - started > limit_s:

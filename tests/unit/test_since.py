@@ -1,6 +1,11 @@
-"""How long ago something was, whatever somebody does to the date."""
+"""How long ago something was, whatever somebody does to the date; and waits that a Ctrl-C cuts short."""
 
-from gputrain.times import Since
+import sys
+import threading
+
+import pytest
+
+from gputrain.times import Since, awaited
 
 
 class Clocks:
@@ -23,3 +28,24 @@ def test_the_time_that_a_machine_slept_counts():
     made = since(clocks)
     clocks.date += 600.0
     assert made.seconds == 600.0
+
+
+@pytest.mark.parametrize("at", range(2, 40))
+def test_a_ctrl_c_at_any_step_of_a_wait_is_a_ctrl_c(at):
+    left, event = [at], threading.Event()
+
+    def strike(*_):
+        left[0] -= 1
+        if not left[0]:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    caught = None
+    try:
+        sys.setprofile(strike)
+        awaited(event, 0.001)
+    except BaseException as error:  # noqa: BLE001  # whatever comes is judged
+        caught = error
+    left[0] = 0
+    sys.setprofile(None)
+    assert caught is None or isinstance(caught, KeyboardInterrupt)
