@@ -140,7 +140,7 @@ def _check_calls(base: TrainingSpec, args: Sequence[tuple[str, ...]]) -> None:
     """See that the function takes each point. Raises SpecError with every point that it does not take."""
     if base.function is None:
         return
-    faults = FaultCollector("the points")
+    faults = FaultCollector("the function")
     for one in args:
         given = json.loads(one[1]) if len(one) == 2 and one[0] == ARGUMENTS else {}
         try:
