@@ -32,6 +32,9 @@ log = logging.getLogger("gputrain")
 SETTLE_S = 60.0
 """How long a job that was made although its answer was lost may be missing in lists. Google promises none."""
 
+FORGET_S = 600.0
+"""Where a job is that nobody looked at for so long is asked for anew."""
+
 LOOK_EVERY_S = 5.0
 TRIES = 2
 ENDS_S = 300.0
@@ -158,7 +161,7 @@ class Whereabouts:
         self.jobs = jobs
         self._regions = regions
         self._holder = holder
-        self._places: Kept[str, tuple[str, bool]] = Kept()  # and whether others go on beside it
+        self._places: Kept[str, tuple[str, bool]] = Kept(idle_s=FORGET_S)  # and whether it is doubled
 
     def note(self, name: str, resource: str, *, is_doubled: bool | None = None) -> None:
         """The job of that name is this one now; ``is_doubled``: others were seen to go on beside it."""

@@ -34,7 +34,11 @@ class Reasons:
 
     def tell(self, seen: SeenJob, told: Observation) -> Observation:
         """The observation, with the reason of one that has waited for a while."""
-        if told.state not in (State.QUEUED, State.PROVISIONING) or not self._is_overdue(seen):
+        if told.state not in (State.QUEUED, State.PROVISIONING):
+            self._since.drop(seen.resource)
+            self._said.drop(seen.resource)
+            return told
+        if not self._is_overdue(seen):
             return told
         reason = self._reason(seen)
         return attrs.evolve(told, detail=f"{told.detail}: {reason}") if reason else told
