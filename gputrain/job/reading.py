@@ -27,8 +27,9 @@ from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec.durations import Moment, moment_asked
 
-FARTHER, MOST_NEAR = 16, 1 << 17
-"""How much farther back the next look for the last lines begins; beyond so many lines, at the beginning."""
+FARTHER, MOST_NEAR = 4, 1 << 30
+"""How much farther back the next look for the last lines begins, so that a third is read twice; beyond so
+many lines, at the beginning."""
 
 MetricsWord = Literal["script", "gpu"]
 
@@ -101,11 +102,14 @@ class LogReading(Facts):
 
     def _last(self, wanted: LineFilter, count: int) -> tuple[LogReader, Iterable[LogLine]]:
         """The last lines that are wanted, read from the end as far back as it takes, and who read them."""
-        near = max(count, 1)
+        near, before = max(count, 1), ""
         while True:
             cursor = ""
             if isinstance(self._backend, FindsTheEnd) and near < MOST_NEAR:
                 cursor = self._backend.cursor_near_end(self.ref, near)
+            if cursor == before:  # it knows of nothing farther back but the beginning
+                cursor = ""
+            before = cursor
             reader = LogReader(self.ref, cursor)
             found = deque(wanted.of(self._lines(reader, follow=False)), maxlen=max(0, count))
             if len(found) >= count or not cursor:

@@ -5,6 +5,7 @@ import pytest
 from gputrain import Local, RequestError, Trainer
 from gputrain.backends.base import JobRef, LogLine, LogPage
 from gputrain.job.reading import LineFilter, LogReader
+from gputrain.keeper import folder
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 SPEAKS = """
@@ -116,4 +117,34 @@ def test_the_last_lines_of_a_long_log_are_read_from_its_end(tmp_path, monkeypatc
     assert messages(job.logs(tail=2, rank=0)) == [line.message for line in whole if line.rank == 0][-2:]
     assert messages(job.logs(tail=3, grep="^rare$")) == ["rare"]
     assert list(job.logs(tail=10**9)) == whole
+
+
+def test_what_a_rank_said_last_is_found_without_reading_all_before_it(tmp_path, monkeypatch):
+    script = tmp_path / "short.py"
+    script.write_text("print('short')")
+    job = Trainer(Local(gpus=0, root=str(tmp_path / "jobs"))).submit(str(script), nproc_per_node=1)
+    job.wait(60)
+    (log,) = (tmp_path / "jobs").rglob(folder.NODE_LOG.format(node_rank=0))
+    long = "x" * 2000 + "\n"
+    with log.open("a") as file:  # as much as a day of talk, in few lines
+        file.writelines([long * 45_000, "rare\n", long * 15_000])
+    lines, read = [], Local.logs
+
+    def counted(*words):
+        page = read(*words)
+        lines.append(len(page.lines))
+        return page
+
+    monkeypatch.setattr(Local, "logs", counted)
+    assert messages(job.logs(tail=1, grep="^rare$")) == ["rare"]
+    assert sum(lines) < 35_000  # of 60,000: 21,000 of them hold it, and a third of that is read again
+    log.unlink()
+
+
+def test_the_last_lines_of_a_log_that_tells_no_more_are_few(tmp_path):
+    script = tmp_path / "short.py"
+    script.write_text("print('short')")
+    job = Trainer(Local(gpus=0, root=str(tmp_path / "jobs"))).submit(str(script), nproc_per_node=1)
+    job.wait(60)
+    assert messages(job.logs(tail=7, rank=0)) == ["short"]
     assert list(job.logs(tail=0)) == []

@@ -23,7 +23,7 @@ from gputrain.backends.results import (
     silence,
 )
 from gputrain.backends.status import Status, losses, read
-from gputrain.backends.tails import USUAL_BYTES, LoggedLine, Tail, merged
+from gputrain.backends.tails import USUAL_BYTES, Tail, merged
 from gputrain.entrypoint import contract
 from gputrain.errors import RequestError
 from gputrain.keeper import folder
@@ -196,28 +196,36 @@ def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
 
 def near_end(path: str, lines: int) -> str:
     """The cursor after which about so many lines of each node are left, of all nodes after one moment."""
-    tails = [_near_end(path, rank, lines) for rank in range(_node_count(path))]
-    cut = [entries[0].moment for offset, entries in tails if offset and entries]
-    since = max(cut, default=0.0)
-    offsets = [
-        max([offset, *(one.end for one in entries if one.moment < since)]) for offset, entries in tails
-    ]
-    return ",".join(map(str, offsets)) if cut else ""
+    nodes = range(_node_count(path))
+    begins = [_near_end(path, rank, lines) for rank in nodes]
+    since = max((moment for offset, moment in begins if offset), default=0.0)
+    offsets = [_from(path, rank, begins[rank][0], since) for rank in nodes]
+    return ",".join(map(str, offsets)) if any(offset for offset, _ in begins) else ""
 
 
-def _near_end(path: str, node_rank: int, lines: int) -> tuple[int, tuple[LoggedLine, ...]]:
-    """Where the last lines of a node's log begin, and those lines."""
+def _near_end(path: str, node_rank: int, lines: int) -> tuple[int, float]:
+    """Where the last lines of a node's log begin, and when the first of them was written."""
     try:
         with open(os.path.join(path, folder.NODE_LOG.format(node_rank=node_rank)), "rb") as file:
             offset = max(0, file.seek(0, os.SEEK_END) - lines * USUAL_BYTES)
             file.seek(offset)
             offset += len(file.readline()) if offset else 0
-            data = file.read()
     except FileNotFoundError:
-        return 0, ()
-    data = data[: data.rfind(b"\n") + 1]
-    found = Tail.of(data, node_rank, offset, time.time() + _CLOCK_SLACK_S).entries
-    return (offset, found) if found or not offset else _near_end(path, node_rank, 8 * lines)
+        return 0, 0.0
+    first = _tail(path, node_rank, offset, is_over=False).entries[:1]
+    if offset and not first:
+        return _near_end(path, node_rank, 8 * lines)
+    return offset, first[0].moment if first else 0.0
+
+
+def _from(path: str, node_rank: int, offset: int, since: float) -> int:
+    """Where the lines of a node begin that were written since then, a part of its log at a time."""
+    while True:
+        entries = _tail(path, node_rank, offset, is_over=False).entries
+        early = [one.end for one in entries if one.moment < since]
+        offset = early[-1] if early else offset
+        if len(early) < len(entries) or not entries:
+            return offset
 
 
 def _node_count(path: str) -> int:
