@@ -210,8 +210,8 @@ def _hashable(report: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def short(value: float) -> str:
     """A number as a table shows it.
 
-    >>> short(0.12345), short(20_000), short(float("nan")), short(10**400)
-    ('0.1234', '20,000', 'nan', '1.000e+400')
+    >>> short(0.25), short(20_000), short(float("nan")), short(10**400)
+    ('0.25', '20,000', 'nan', '1.000e+400')
     """
     if abs(value) >= LARGEST and value not in (math.inf, -math.inf):
         return f"{Decimal(value):.4g}"
