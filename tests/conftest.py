@@ -1,6 +1,7 @@
 """Shared by all tests: state goes to a folder of the test, and nothing is shown."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -33,6 +34,19 @@ SLOW = (
 )
 """Files of those folders that take long: they start clouds, build wheels, watch memory, wait for
 what agents tell every 15 s, make environments, run pages of the docs, or have a type checker read all."""
+
+
+@pytest.hookimpl(trylast=True)  # on top of the hook that pytest sets
+def pytest_configure(config):
+    """A finalizer that runs while a document of a test stands at the recursion limit fails by that alone."""
+    told = sys.unraisablehook
+
+    def hook(unraisable):
+        if not issubclass(unraisable.exc_type, RecursionError):
+            told(unraisable)
+
+    sys.unraisablehook = hook
+    config.add_cleanup(lambda: setattr(sys, "unraisablehook", told))
 
 
 def pytest_collection_modifyitems(items):
