@@ -100,7 +100,8 @@ def place_of(progress: str | None = None) -> str:
         raise refused("progress", word, "one of " + ", ".join(PROGRESS), "leave it out")
     if word not in ("none", "plain") and in_notebook():
         return "notebook"
-    return word if word != "auto" else "rich" if sys.stderr.isatty() else "none"
+    is_rich = sys.stderr is not None and sys.stderr.isatty()  # a service may have closed its streams
+    return word if word != "auto" and sys.stderr else "rich" if is_rich else "none"
 
 
 def choose(progress: str | None = None) -> View:

@@ -234,7 +234,9 @@ def _job(options: argparse.Namespace) -> Job:
     exact = [job for job in found if job.ref.name == options.job] or list(found)
     if len(exact) != 1:
         there = ", ".join(job.ref.name for job in exact[:5])
-        allowed = f"one job; these begin so: {there}" if there else "the name of a job that exists"
+        allowed = (
+            f"the name of one job, and these begin so: {there}" if there else "the name of a job that exists"
+        )
         raise refused("job", options.job, allowed, "gputrain jobs lists them")
     return exact[0]
 

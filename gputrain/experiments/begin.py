@@ -16,7 +16,7 @@ from gputrain.experiments.outcome import OnlyWatches, Submits, may_cost
 from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
 from gputrain.fields import FaultCollector, matching, number, whole
 from gputrain.planning import Candidate, Plan
-from gputrain.records import Board, ConflictError
+from gputrain.records import Board
 from gputrain.records.record import spec_of
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import ARGUMENTS
@@ -90,12 +90,7 @@ class _Ask:
 
     def joined(self, there: ExperimentRecord | None) -> ExperimentRecord:
         """The book as it is to be written. Raises as `begun`."""
-        try:
-            book = joined(there, self._asked, self._held)
-        except ConflictError:
-            if there is None or self._has_jobs(there):
-                raise
-            book = joined(None, self._asked, self._held)  # nothing came of what was asked for first
+        book = joined(there, self._asked, self._held)
         self.plan = self._trainer.plan(only(book, self._asked.points).asks(self._base)[0][0]).plan
         faults = FaultCollector("the spec")
         faults.faults += self.plan.faults
@@ -105,12 +100,6 @@ class _Ask:
 
     def _held(self, book: ExperimentRecord) -> Sequence[float | None]:
         return may_cost(book, self._base, self._trainer.jobs(name=book.name)) if book.points else ()
-
-    def _has_jobs(self, book: ExperimentRecord) -> bool:
-        """Whether machines were asked for, for any of its points."""
-        found = {job.id for job in self._trainer.jobs(name=book.name)}
-        found |= {entry.job_id for entry in self._board.entries(book.name)}
-        return bool(found & book.ids(self._base))
 
 
 def resumed(trainer: Plans, board: Board, name: str) -> Experiment:

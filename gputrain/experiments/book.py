@@ -22,6 +22,8 @@ from gputrain.spec.entry import make_job_id
 
 SCHEMA = 2
 TRIES = 5
+MOST_RETRIES = 1000
+"""More than these nobody has asked for."""
 
 
 @attrs.frozen(kw_only=True)
@@ -87,6 +89,8 @@ def read_book(name: str, content: bytes) -> ExperimentRecord:
     """The book of an experiment. Raises RecordError where it is none."""
     try:
         fields = json.loads(content)
+        if not isinstance(fields, dict) or not isinstance(fields.get("spec"), dict):
+            raise ValueError("it tells of no spec")
         schema = fields.pop("schema")
         if schema not in (1, SCHEMA) or fields["name"] != name:
             raise ValueError("it is that of another experiment, or of a newer release")
@@ -99,11 +103,16 @@ def read_book(name: str, content: bytes) -> ExperimentRecord:
         args = tuple(tuple(map(str, one)) for one in book.args)
         if not len(book.points) == len(args) == len(book.limits_usd):
             raise ValueError("its points are not whole")
-        if not all(isinstance(one, dict) for one in book.points):
+        if not all(isinstance(one, dict) and one for one in book.points):
             raise ValueError("its points are not whole")
+        counts = [one.times for one in book.retried.values()]
+        if not all(type(one) is int and 0 < one <= MOST_RETRIES for one in counts):
+            raise ValueError("its points were not retried so often")
+        if not (book.max_parallel is None or (type(book.max_parallel) is int and book.max_parallel > 0)):
+            raise ValueError("its max_parallel is no count")
         limits = tuple(None if one is None else float(one) for one in book.limits_usd)
         return attrs.evolve(book, points=tuple(book.points), args=args, limits_usd=limits)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise RecordError(f"what is kept of the experiment {name} is no record", why=str(error)) from error
 
 

@@ -14,7 +14,7 @@ from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.metrics import Metrics, short
-from gputrain.progress import Report, is_number
+from gputrain.progress import Report, is_numeric
 from gputrain.tables import Shown, Table
 from gputrain.times import plain
 
@@ -58,7 +58,7 @@ class Comparison(Shown):
             if job.state is not State.SUCCEEDED:
                 continue
             value = metrics.last.get(metric)
-            if is_number(value):
+            if is_numeric(value) and abs(value) < math.inf:
                 found.append((value, job))
         if not found:
             fix = "look at the table for what they report, and at results() for how they ended"

@@ -230,8 +230,10 @@ class Experiment(Comparison):
 
     def _after(self, number: int, job: Job) -> Retried:
         before, limit = self._book.retries(self.points[number]), self._book.limits_usd[number]
-        # a cost that nobody can tell may be the whole share: rather too little is spent than too much
-        used = job.cost_usd if job.cost_usd is not None else limit or 0.0
+        # a cost that nobody can tell may be the whole share: rather too little is spent than too much. Nobody
+        # can tell it of a job whose machines ran to their limit without a word of their ranks
+        is_told = job.cost_usd is not None and (job.state is not State.EXPIRED or job.started_at is not None)
+        used = (job.cost_usd if is_told else limit) or 0.0
         return Retried(times=before.times + 1, used_usd=before.used_usd + used)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:

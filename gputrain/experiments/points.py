@@ -116,7 +116,7 @@ def arguments_of(point: Point, is_function: bool, said: Arguments | None) -> tup
     given = point if said is None else said(point)
     if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
         texts = tuple(map(str, given))
-        if all(map(is_text, texts)):
+        if all(map(is_text, texts)) and all(isinstance(one, (str, int, float)) for one in given):
             return texts
     if not isinstance(given, Mapping):
         allowed = f"a list of texts, or a mapping, of each point ({words(point)})"

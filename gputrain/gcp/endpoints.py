@@ -21,6 +21,8 @@ _ADDRESS = re.compile(
 )
 OURS = "googleapis.com"
 """Google's own universe; partners of Google's run others."""
+_HOLDS_TOKEN = "/_emulator/as/"  # noqa: S105  # what stands before it in an emulator's address
+_TOKEN = re.compile(r"[\w-]+", re.ASCII)
 _CHANNEL = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9.-]+):\d{1,5}", re.IGNORECASE | re.ASCII)
 
 
@@ -186,23 +188,33 @@ def asked_for(endpoints: Any, credentials: Any) -> dict[str, Any]:
 def reach(url: str) -> dict[str, Any]:
     """``endpoints`` and ``credentials`` for a backend that speaks to the emulator at ``url`` over REST.
 
-    Requests then carry no token, so nothing of yours goes to a wrong address.
+    An emulator that runs what comes wants its own token, which stands in the address that it prints. No other
+    goes there, so nothing of yours goes to a wrong address.
 
     Raises:
         SpecError: the address is not of this machine.
     """
-    address = _here(url)
-    if address is None:
+    plain, holds, token = url.partition(_HOLDS_TOKEN)
+    address = _here(plain)
+    if address is None or (holds and not _TOKEN.fullmatch(token)):
         raise refused(
             "endpoint",
-            url,
-            "an emulator on this machine",
-            "http://127.0.0.1:18080, where `python -m gputrain.emulator --port 18080` serves",
+            redact(url),
+            "the address of an emulator on this machine, as it prints it",
+            "http://127.0.0.1:18080, where `gputrain-emulator --port 18080` serves",
         )
+    addresses = {api.value: address.text for api in Api if api is not Api.AIPLATFORM_GRPC}
+    return {"endpoints": Endpoints(**addresses, aiplatform_grpc=""), "credentials": _credentials(token)}
+
+
+def _credentials(token: str) -> Any:
+    if token:
+        from google.oauth2.credentials import Credentials
+
+        return Credentials(token=token)
     from google.auth.credentials import AnonymousCredentials
 
-    addresses = {api.value: address.text for api in Api if api is not Api.AIPLATFORM_GRPC}
-    return {"endpoints": Endpoints(**addresses, aiplatform_grpc=""), "credentials": AnonymousCredentials()}
+    return AnonymousCredentials()
 
 
 def emulator_of(endpoints: Any) -> str:

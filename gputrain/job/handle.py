@@ -75,8 +75,8 @@ class Job(LogReading):
             progress: ``auto`` (rich text in a terminal, html in a notebook, otherwise nothing), ``rich``,
                 ``plain`` or ``none``; ``$GPUTRAIN_PROGRESS`` sets it for a whole process.
             stop: a `threading.Event`; once it is set, the waiting ends at once.
-            on_change: called with a `JobEvent` for how the job stands, and for each change; what it raises
-                is logged.
+            on_change: called with a `JobEvent` for how the job stands, and for each change; an
+                `Exception` of it is logged.
 
         Returns:
             The terminal state. A failed job raises only in `result`.

@@ -11,6 +11,7 @@ from gputrain.fields import refused
 
 _UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_SECONDS = re.compile(r"\d+(\.\d*)?")
 _MOMENT = re.compile(r"\d{4}-")
 
 
@@ -45,10 +46,12 @@ def seconds_of(value: float | str | timedelta, field: str = "timeout") -> float:
     >>> seconds_of("2m"), seconds_of(0.5)
     (120.0, 0.5)
     """
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, OverflowError):
         if isinstance(value, timedelta):
             return value.total_seconds()
-        seconds = parse_duration(value).total_seconds() if isinstance(value, str) else float(value)
+        if isinstance(value, str) and not _SECONDS.fullmatch(value):
+            value = parse_duration(value).total_seconds()
+        seconds = float(value)
         if not math.isnan(seconds):
             return seconds
     raise refused(field, value, "a duration", f"{field}='90m', seconds or a timedelta")

@@ -5,6 +5,7 @@ import pytest
 import gputrain
 import gputrain_emulator
 from gputrain import ComputeEngine, Local, SpecError, Trainer, VertexAI
+from gputrain.gcp.endpoints import reach
 from gputrain_emulator.storage import Storage
 
 REGION = "us-central1"
@@ -44,6 +45,24 @@ def test_a_job_whose_record_is_out_of_reach_says_so(url, tmp_path):
     assert (alone.spec, alone.candidate) == (None, None)
     assert "given no bucket=" in str(alone)
     assert "bucket" not in str(trainer.attach(job.uri))
+
+
+@pytest.mark.parametrize("path", ["/more", "/_emulator/as/", "/_emulator/as/a b", "/_emulator/as/t/u", "?t"])
+def test_an_address_that_no_emulator_prints_is_refused(url, path):
+    with pytest.raises(SpecError, match="endpoint"):
+        reach(f"{url}{path}")
+
+
+def test_the_address_of_an_emulator_that_wants_its_token_is_taken_and_the_token_never_shown():
+    with gputrain_emulator.start(anonymous=False) as cloud:
+        cloud.world.part(Storage).add_bucket("my-bucket", location=REGION)
+        token = cloud.world.callers.issue(cloud.owner)
+        url = f"{cloud.endpoints.url}/_emulator/as/{token}"
+        backend = VertexAI("my-project", REGION, bucket="gs://my-bucket", **reach(url))
+        assert backend.find() == ()
+        assert cloud.endpoints.url in repr(backend)
+        assert token not in repr(backend)
+        assert token not in repr(Trainer(backend).doctor())
 
 
 def test_credentials_that_were_given_for_google_do_not_go_there(url):

@@ -52,6 +52,12 @@ def test_a_program_that_embeds_us_sees_nothing(monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("progress", [None, "plain", "rich"])
+def test_a_service_that_has_closed_its_streams_sees_nothing(monkeypatch, progress):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert isinstance(view.choose(progress), view.Quiet)
+
+
 def test_a_terminal_sees_log_lines_and_one_live_line(capfd):
     shown = view.choose("rich")
     shown.lines(LINES)

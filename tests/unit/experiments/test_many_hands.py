@@ -22,6 +22,12 @@ if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "brok
 """
 
 
+BIG = """
+import json, sys
+print("GPUTRAIN_METRIC", json.dumps({"step": 1, "loss": float(sys.argv[2])}))
+"""
+
+
 @pytest.fixture
 def trainer():
     return Trainer(Local(gpus=0))
@@ -215,14 +221,18 @@ def test_a_slip_is_told_before_the_name_is_taken(trainer, tells, tmp_path):
     assert trainer.map(tells, [{"x": 1}], name="scan").wait(timeout="5m").jobs[0].state == "succeeded"
 
 
-def test_a_name_under_which_no_machine_was_asked_for_is_free(trainer, tells, tmp_path):
-    trainer.map(tells, [{"x": 1}], name="scan", args=["--tag"]).wait(timeout="5m")
-    (note,) = pathlib.Path(os.environ["GPUTRAIN_HOME"]).rglob("notes/scan.json")
-    note.with_name("slip.json").write_bytes(note.read_bytes().replace(b'"scan"', b'"slip"'))
-    assert args_of(trainer.map(tells, [{"x": 1}], name="slip", args=["--no"])) == [("--no", "--x", "1")]
-    assert args_of(trainer.experiment("slip")) == [("--no", "--x", "1")]
-    with pytest.raises(ConflictError):
-        trainer.map(tells, [{"x": 1}], name="slip", args=["--tag"])
+def test_two_who_begin_one_name_at_once_do_not_share_it(trainer, tells):
+    first = trainer.map(tells, [{"x": 1}, {"x": 2}], name="one", args=["--tag", "A"])
+    with pytest.raises(ConflictError, match="args"):
+        trainer.map(tells, [{"x": 1}, {"x": 2}], name="one", args=["--tag", "B"])
+    assert {job.spec.args[:2] for job in first.wait(timeout="5m").jobs} == {("--tag", "A")}
+
+
+def test_a_number_of_any_size_may_be_the_best(trainer, tmp_path):
+    script = tmp_path / "big.py"
+    script.write_text(BIG)
+    scan = trainer.map(str(script), gputrain.grid(x=["1e307", "1e308"]), name="big").wait(timeout="5m")
+    assert scan.best("loss", mode="max").point == {"x": "1e308"}
 
 
 def test_arguments_that_are_none_are_told_as_faults(trainer, tells):
