@@ -300,7 +300,7 @@ def test_what_a_rank_left_running_ends_with_the_node(cluster, until):
 
 def test_a_rank_that_hides_its_children_behind_each_other_leaves_none(cluster):
     nested = (
-        "import os, time; os.setsid(); os.fork(); print('child', os.getpid(), flush=True); time.sleep(600)"
+        "import os, time; os.setsid(); os.fork(); os.write(1, b'child %d\\n' % os.getpid()); time.sleep(600)"
     )
     script = cluster.script(f"""
         import subprocess, sys, time

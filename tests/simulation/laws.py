@@ -144,6 +144,11 @@ def _forgotten(world):
             yield f"{vm.zone}/{vm.name} {vm.status}, which its peers left behind"
 
 
+ENDING = ("cancel", "clean up")
+LATE_S = 30.0
+"""A request that was sent before a Ctrl-C may come so much later."""
+
+
 def judge_told(world):
     """Every state that was told was true at some moment since it was asked."""
     for told in world.truth.told:
@@ -159,19 +164,32 @@ def _withdrawn(world):
     acts, lives = world.truth.acts, world.cloud.ledger.all
     struck = [act for act in acts if act.error.startswith("KeyboardInterrupt: submit")]
     for act in acts:
-        before = [one for one in struck if one.ended_at <= act.ended_at]
-        if act.name != "submit" or act.error or not before or _may_be_ended(world, act.ended_at):
+        if act.name != "submit" or act.error or _may_go_on(world, act):
             continue
         made = [one for one in lives if one.since <= act.ended_at]
         if not made or any(one.until > act.ended_at for one in made):
             continue
         last = max(made, key=lambda one: one.until)
         by_hand = last.end in ("delete-asked", "cancelling", "cancelled")
-        if by_hand and any(one.began_at <= last.until for one in before):
+        within = [one for one in struck if one.began_at <= last.until <= one.ended_at + LATE_S]
+        if by_hand and any(one.ended_at <= act.ended_at for one in within):
             yield act, last
 
 
-def _may_be_ended(world, until):
-    """Whether a client has asked for the end of the job, or a person has."""
-    asked = any(act.name in ("cancel", "clean up") and act.began_at <= until for act in world.truth.acts)
-    return asked or any(one.kind in BY_A_PERSON for one in world.schedule.happenings)
+def _may_go_on(world, act):
+    """Whether another who has the key may still make it, or a client or a person has asked for its end."""
+    acts = world.truth.acts
+    ends = [one for one in acts if one.name in ENDING and one.began_at <= act.ended_at]
+    others = [one for one in acts if one.name == "submit" and one.client != act.client]
+    return (
+        any(one.began_at <= act.ended_at < one.ended_at for one in others)
+        or bool(ends)
+        or any(_was_killed_in(world, client, ENDING) for client in world.schedule.clients)
+        or any(one.kind in BY_A_PERSON for one in world.schedule.happenings)
+    )
+
+
+def _was_killed_in(world, client, names):
+    """Whether a client has begun one of these and never came back from it."""
+    done = sum(act.client == client.name for act in world.truth.acts)
+    return any(act.name in names for act in client.acts[done : done + 1])
