@@ -20,7 +20,7 @@ def submit(trainer: Trainer, name: str) -> Job:
     return trainer.submit(
         str(SCRIPT),
         args=["--steps", str(STEPS), "--save-every", "2", "--exact-resume"],
-        gpu="L4:1",
+        gpu="L4:2",
         num_nodes=2,
         provisioning_model="spot",
         max_restarts=2,
