@@ -100,8 +100,8 @@ def place_of(progress: str | None = None) -> str:
         raise refused("progress", word, "one of " + ", ".join(PROGRESS), "leave it out")
     if word not in ("none", "plain") and in_notebook():
         return "notebook"
-    is_rich = sys.stderr is not None and sys.stderr.isatty()  # a service may have closed its streams
-    return word if word != "auto" and sys.stderr else "rich" if is_rich else "none"
+    auto = "rich" if sys.stderr is not None and sys.stderr.isatty() else "none"
+    return auto if word == "auto" or sys.stderr is None else word  # a service may have closed its streams
 
 
 def choose(progress: str | None = None) -> View:

@@ -234,9 +234,7 @@ def _job(options: argparse.Namespace) -> Job:
     exact = [job for job in found if job.ref.name == options.job] or list(found)
     if len(exact) != 1:
         there = ", ".join(job.ref.name for job in exact[:5])
-        allowed = (
-            f"the name of one job, and these begin so: {there}" if there else "the name of a job that exists"
-        )
+        allowed = "the name of a job that exists" if not there else f"one of the jobs that begin so: {there}"
         raise refused("job", options.job, allowed, "gputrain jobs lists them")
     return exact[0]
 

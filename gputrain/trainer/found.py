@@ -92,9 +92,10 @@ def wanted(
     now: datetime,
 ) -> JobFilter:
     """What a caller asks for, checked. Raises SpecError where there is no such state, or no such moment."""
-    states = (state,) if isinstance(state, str) else state or ()
+    asked = state if isinstance(state, Iterable) and not isinstance(state, str) else [state]
+    states = [one for one in asked if one is not None]
     known = [one.value for one in State]
-    strange = [one for one in states if one not in known] if isinstance(states, Iterable) else [states]
+    strange = [one for one in states if one not in known]
     if strange:
         what = f"there is no state {strange[0]!r}"
         raise refused("state", strange[0], f"one of {', '.join(known)}", "state='running'", what=what)

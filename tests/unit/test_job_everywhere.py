@@ -101,12 +101,14 @@ def test_jobs_are_found_by_state_labels_and_time(failed):
     other.wait(timeout=60)
     assert trainer.jobs(state="failed") == trainer.jobs(state=State.FAILED) == [failed]
     assert trainer.jobs(state=["failed", "succeeded"], labels={"team": "vision"}) == [other]
+    assert trainer.jobs(state=(one for one in ["failed"])) == [failed]
     assert trainer.jobs(labels={"team": "vision", "kind": "other"}) == []
     assert trainer.jobs(since=timedelta(hours=1)) == [other, failed]
     assert trainer.jobs(since=other.created_at) == [other]
     assert trainer.jobs(since=datetime.now(timezone.utc)) == []
-    with pytest.raises(SpecError, match="no state 'done'"):
-        trainer.jobs(state="done")
+    for wrong in ("done", 5, ["failed", "done"]):
+        with pytest.raises(SpecError, match="no state "):
+            trainer.jobs(state=wrong)
     text = str(trainer.jobs().table)
     assert "started" in text
     assert "0.00" in text

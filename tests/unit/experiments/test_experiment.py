@@ -50,11 +50,6 @@ def script(tmp_path):
     return str(path)
 
 
-@pytest.fixture
-def trainer():
-    return Trainer(Local(gpus=0))
-
-
 def losses(lr, seed=0):
     """A function that is mapped."""
     import json

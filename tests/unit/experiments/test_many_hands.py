@@ -29,11 +29,6 @@ print("GPUTRAIN_METRIC", json.dumps({"step": 1, "loss": float(sys.argv[2])}))
 
 
 @pytest.fixture
-def trainer():
-    return Trainer(Local(gpus=0))
-
-
-@pytest.fixture
 def tells(tmp_path):
     path = tmp_path / "tells.py"
     path.write_text(TELLS)
