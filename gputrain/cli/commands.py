@@ -60,7 +60,7 @@ def _quotas(options: argparse.Namespace) -> Exit:
         options.gpu, num_nodes=options.num_nodes, provisioning_model=options.provisioning_model
     )
     _show(options, quotas, documents.of_quotas(quotas))
-    return Exit.OK
+    return Exit.AGAIN if quotas.is_blind else Exit.OK
 
 
 def _plan(options: argparse.Namespace) -> Exit:

@@ -40,12 +40,16 @@ class Exit(enum.IntEnum):
         """The status for an error of ours."""
         from gputrain import errors
 
+        if isinstance(error, errors.NoPlacementError):
+            answers = [one.error for one in error.attempts if one.error is not None]
+            met = {cls.of(one) for one in answers}
+            return cls.CAPACITY if not met or cls.CAPACITY in met else min(met)
         remedies = (
             ((errors.JobTimeoutError, errors.StoppedError), cls.AGAIN),
             (errors.JobError, cls.JOB),
             (errors.RequestError, cls.REQUEST),
             (errors.AccessError, cls.ACCESS),
-            ((errors.CapacityError, errors.NoPlacementError), cls.CAPACITY),
+            (errors.CapacityError, cls.CAPACITY),
             (errors.TransientError, cls.AGAIN),
         )
         return next((status for kinds, status in remedies if isinstance(error, kinds)), cls.UNKNOWN)

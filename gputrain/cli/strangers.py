@@ -75,6 +75,7 @@ def check_words(
 ) -> None:
     """Raise Slip where a command is given words that are not its own, and say where they go."""
     loose, kept = _sorted(words, parser)
+    _check_ranks(kept)
     takes_script = parser.get_default("takes_script")
     has_module = any(word.partition("=")[0] in ("-m", "--module") for word in kept)
     own = [] if has_module and takes_script else _positional(loose, parser, takes_script)
@@ -87,12 +88,41 @@ def check_words(
     if takes_script:
         import shlex
 
-        line = shlex.join(["gputrain", command, *own, *kept, "--", *strangers, *rest])
-        hints.append(f"what {'only ' if hints else ''}the script is to get follows --: {line}")
+        theirs = [*_without_torchruns(strangers), *rest]
+        line = shlex.join(["gputrain", command, *own, *kept, *(["--", *theirs] if theirs else [])])
+        only = f"what {'only ' if hints else ''}the script is to get follows --: {line}"
+        hints.append(only if len(theirs) > len(rest) else line)
     elif not hints:
         hints.append(f"gputrain {command} --help tells what it takes")
     flags = [word.partition("=")[0] for word in strangers if word.startswith("-")] or strangers
     raise Slip(f"gputrain {command} does not know {', '.join(dict.fromkeys(flags))}", "\n       ".join(hints))
+
+
+def _check_ranks(words: Sequence[str]) -> None:
+    """torchrun counts ranks by a word, too: ``--nproc_per_node gpu``."""
+    said = " ".join(words).replace("=", " ").partition("--nproc-per-node ")[2].partition(" ")[0]
+    if said in ("gpu", "auto"):
+        fix = "leave it out: one rank a GPU, of those that --gpu names or this machine has"
+    elif said == "cpu":
+        import os
+
+        fix = f"--nproc-per-node {os.cpu_count()}"
+    else:
+        return
+    raise Slip(f"--nproc-per-node is a number, and not {said}", fix)
+
+
+def _without_torchruns(strangers: Sequence[str]) -> list[str]:
+    """The words without the flags of torchrun's that nobody needs here, and without their values."""
+    kept: list[str] = []
+    takes_value = False
+    for word in strangers:
+        flag, equals, _ = word.partition("=")
+        is_torchruns = flag.replace("_", "-") in _BY_ITSELF
+        if not is_torchruns and (word.startswith("-") or not takes_value):
+            kept.append(word)
+        takes_value = is_torchruns and not equals and flag != "--standalone"
+    return kept
 
 
 def _sorted(words: Sequence[str], parser: argparse.ArgumentParser) -> tuple[list[str], list[str]]:

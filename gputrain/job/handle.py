@@ -32,6 +32,7 @@ from gputrain.lifecycle import State
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec.durations import seconds_of
 from gputrain.staging import folder_of
+from gputrain.staging.checks import lacked
 from gputrain.staging.survey import missed
 from gputrain.times import awaited
 
@@ -207,9 +208,11 @@ class Job(LogReading):
                 read=lambda: (self.metrics(), self.gpu_busy),
             )
         error = ended(self.ref, state, self._seen, self._silence() if state is State.EXPIRED else None)
-        if isinstance(error, JobFailedError) and "FileNotFoundError" in error.traceback and self.spec:
-            behind = missed(folder_of(self.spec), error.traceback)
-            error.fix = f"{behind}; {error.fix}" if behind else error.fix
+        if isinstance(error, JobFailedError) and "NotFoundError: " in error.traceback and self.spec:
+            is_sent = self.candidate is None or self.candidate.provisioning_model is not None
+            mend = missed(folder_of(self.spec), error.traceback)
+            mend = mend or lacked(self.spec, error.traceback, is_sent=is_sent)
+            error.fix = f"{mend}; {error.fix}" if mend else error.fix
         raise error
 
     def stacks(self, timeout: float | str | timedelta = 60.0) -> Stacks:

@@ -12,7 +12,7 @@ from gputrain import catalog
 from gputrain.catalog import ProvisioningModel, Service, Shape
 from gputrain.fields import refused
 from gputrain.quota.book import Book
-from gputrain.quota.values import Reading, Standing, contradictions
+from gputrain.quota.values import Reading, Standing, Verdict, contradictions
 from gputrain.spec import GpuRequest
 from gputrain.tables import Shown, Table
 from gputrain.times import picked
@@ -52,6 +52,11 @@ class Quotas(Shown):
     def __add__(self, other: Quotas) -> Quotas:
         unread = tuple(dict.fromkeys([*self.unread, *other.unread]))
         return Quotas(standings=(*self.standings, *other.standings), unread=unread)
+
+    @property
+    def is_blind(self) -> bool:
+        """True where there is something to tell and nothing of it could be read."""
+        return len(self) > 0 and all(one.verdict is Verdict.UNKNOWN for one in self)
 
     @property
     def table(self) -> Table:

@@ -18,16 +18,9 @@ from types import MappingProxyType
 
 import attrs
 
-from gputrain.secrets import form_of
-from gputrain.staging.ignore import OWN_FILE
-from gputrain.staging.survey import Survey, biggest, refuse, size_text, survey
+from gputrain.staging.fitness import MAX_BYTES, check_size, credential_in, refuse_credentials
+from gputrain.staging.survey import survey
 
-MAX_BYTES = 512 * 1024**2
-"""What travels with a job is code; data and weights belong in a bucket."""
-
-MAX_SEARCHED = 64 * 1024
-"""Bytes of a file that may be one of keys; larger ones are code or data."""
-_NAMED = 10
 _END = bytes(2 * tarfile.BLOCKSIZE)
 
 
@@ -72,19 +65,19 @@ def pack(
     """
     seen = survey(folder)
     found = {one.path: one for one in seen.files if one.path not in {*made, *companions}}
-    _check_size(seen, max_bytes)
+    check_size(seen, max_bytes)
     secrets = []
 
     def written(into: io.BufferedIOBase) -> None:
         for path in sorted({*found, *made}):
             content, is_program = (made[path], False) if path in made else _read(found[path].full)
-            if path in found and not found[path].is_asked_for and (form := _secret_in(content)):
+            if path in found and (form := credential_in(found[path], content)):
                 secrets.append((path, form))
             _write(into, path, content, is_program)
         into.write(_END)
 
     data = _companions(tuple(companions.items())) + _gzipped(written)
-    _check_secrets(seen.folder, secrets)
+    refuse_credentials(seen.folder, secrets)
     files = len(found) + len(made) + len(companions)
     return Archive(data=data, sha256=hashlib.sha256(data).hexdigest(), files=files)
 
@@ -120,34 +113,3 @@ def _write(into: io.BufferedIOBase, path: str, content: bytes, is_program: bool)
 def _read(full: str) -> tuple[bytes, bool]:
     with open(full, "rb") as file:
         return file.read(), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
-
-
-def _secret_in(content: bytes) -> str:
-    """What kind of credential a small text holds; empty where it holds none."""
-    if len(content) > MAX_SEARCHED or b"\0" in content:
-        return ""
-    return form_of(content.decode("utf-8", "replace"))
-
-
-def _check_secrets(root: str, secrets: list[tuple[str, str]]) -> None:
-    if not secrets:
-        return
-    named = ", ".join(f"{path} ({form})" for path, form in secrets[:_NAMED])
-    more = f" and {len(secrets) - _NAMED} more" if len(secrets) > _NAMED else ""
-    first = secrets[0][0]
-    refuse(
-        root,
-        f"what looks like a credential is in {named}{more}; everybody who may read the bucket could read it",
-        f"list {first} in {OWN_FILE} and give it by reference, secrets={{'NAME': 'secret://projects/P/secrets/"
-        f"S/versions/V'}}; where it is none, !{first} in {OWN_FILE} takes it along",
-    )
-
-
-def _check_size(seen: Survey, max_bytes: int) -> None:
-    if seen.size > max_bytes:
-        refuse(
-            seen.folder,
-            f"it holds {size_text(seen.size)}, more than {size_text(max_bytes)}; the biggest files: "
-            f"{biggest(seen.files, _NAMED)}",
-            f"list what is not code in {OWN_FILE}, and read data from a bucket",
-        )

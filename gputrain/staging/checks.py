@@ -9,18 +9,20 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
 import attrs
 
 from gputrain.errors import Fault, SpecError
 from gputrain.spec import TrainingSpec
+from gputrain.staging.fitness import check
 from gputrain.staging.source import folder_of, resolve, script_of
 from gputrain.staging.survey import survey
 
 BROUGHT = frozenset({"gputrain", "numpy", "torch"})
 """What every image with PyTorch brings, and the job itself."""
+_LACKED = re.compile(r"^ModuleNotFoundError: No module named '([^'.\n]{1,100})", re.MULTILINE)
 SOLD_AS = {"PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 """Imports whose package goes by another name, where pip is asked for it."""
 
@@ -50,7 +52,7 @@ def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
     if not is_sent:
         return CodeFindings(warnings=tuple(_not_here(spec, path)) if path else ())
     try:
-        travels = survey(folder_of(spec)).text
+        travels = check(survey(folder_of(spec))).text
     except SpecError as error:
         return CodeFindings(faults=error.faults)
     missing = sorted(_missing(spec, path)) if path and spec.image is None else []
@@ -76,9 +78,25 @@ def _not_here(spec: TrainingSpec, path: str) -> Iterator[str]:
     """What this Python, which runs the ranks here, would not find; looking for it imports nothing."""
     missing = [name for name in _wanted(spec, path) if find_spec(name) is None]
     if missing:
-        packages = " ".join(SOLD_AS.get(name, name) for name in missing)
-        install = f"{sys.executable} -m pip install {packages}"
-        yield f"{spec.title} imports {', '.join(missing)}, which is not installed here: {install}"
+        yield f"{spec.title} imports {', '.join(missing)}, which is not installed here: {_install(missing)}"
+
+
+def _install(names: Sequence[str]) -> str:
+    packages = " ".join(SOLD_AS.get(name, name) for name in names)
+    return f"{sys.executable} -m pip install {packages}"
+
+
+def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool) -> str:
+    """What gives a rank the package that it did not find; empty where its traceback tells of none.
+
+    Args:
+        is_sent: as for `examine`.
+    """
+    found = _LACKED.search(traceback)
+    if found is None or _is_own(folder_of(spec), found[1]):
+        return ""
+    package = SOLD_AS.get(found[1], found[1])
+    return f"requirements={[package]}, or an image that brings it" if is_sent else _install([package])
 
 
 def _wanted(spec: TrainingSpec, path: str) -> Iterator[str]:
@@ -87,9 +105,14 @@ def _wanted(spec: TrainingSpec, path: str) -> Iterator[str]:
         tree = ast.parse(file.read())
     folder = folder_of(spec)
     for name in dict.fromkeys(name for statement in tree.body for name in _imported(statement)):
-        is_own = any(os.path.exists(os.path.join(folder, name + end)) for end in ("", ".py"))
-        if not (is_own or name in sys.stdlib_module_names):
+        if not _is_own(folder, name):
             yield name
+
+
+def _is_own(folder: str, name: str) -> bool:
+    """Whether a module is the script's own, or Python's."""
+    lies_there = any(os.path.exists(os.path.join(folder, name + end)) for end in ("", ".py"))
+    return lies_there or name in sys.stdlib_module_names
 
 
 def _imported(statement: ast.stmt) -> Iterator[str]:

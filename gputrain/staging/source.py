@@ -51,6 +51,10 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
     folder = folder_of(spec)
     if not os.path.isdir(folder):
         fix = f"check the path; it starts at {os.getcwd()}"
+        if spec.source_dir is None and spec.script is not None:  # nobody has named the folder alone
+            _refuse(
+                "script", script_of(spec), f"a Python file that exists (there is no folder {folder})", fix
+            )
         _refuse("source_dir", folder, "a folder that exists", fix)
     if not installed:
         _check_modest(folder)
@@ -122,7 +126,11 @@ def _script(spec: TrainingSpec, folder: str) -> CodeSource:
     inside = os.path.relpath(path, folder)
     if not os.path.isfile(path):
         what = "a folder" if os.path.isdir(path) else "not there"
-        _refuse("script", path, f"a Python file that exists (it is {what})", _near(path))
+        named = os.path.relpath(os.path.abspath(os.path.expanduser(spec.script)), folder)
+        fix = _near(path)
+        if named.split(os.sep)[0] != os.pardir and os.path.isfile(os.path.join(folder, named)):
+            fix = f"it is named from source_dir on: script={named!r}"
+        _refuse("script", path, f"a Python file that exists (it is {what})", fix)
     if inside.split(os.sep)[0] == os.pardir:
         _refuse("script", path, f"a file inside source_dir, {folder}", "name a source_dir that holds it")
     if not inside.endswith(".py"):
@@ -140,8 +148,8 @@ def _check_python(path: str) -> None:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         release = ".".join(map(str, sys.version_info[:2]))
-        allowed = f"Python (line {line}: {getattr(error, 'msg', error)})"
-        fix = f"mend it, or let command=[...] run what is written for a newer Python than {release}"
+        allowed = f"what Python {release} reads (line {line}: {getattr(error, 'msg', error)})"
+        fix = "mend that line; what is written for a newer Python runs by command=['python3', ...]"
         _refuse("script", path, allowed, fix)
     except (MemoryError, RecursionError):  # deeper than the parser goes: whoever runs it will tell
         return

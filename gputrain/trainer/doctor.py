@@ -11,6 +11,7 @@ import attrs
 from gputrain import fields
 from gputrain.backends.base import Backend, Preflights, TellsQuotas
 from gputrain.catalog import ProvisioningModel
+from gputrain.errors import RequestError
 from gputrain.fields import FaultCollector, Field
 from gputrain.planning import Candidate, Supply, Wanted, candidates
 from gputrain.planning.offers import unknown_gpu
@@ -86,11 +87,17 @@ def read(
     Raises:
         SpecError: with every word that is none.
         NoFitError: no machine carries that count.
+        RequestError: none of the backends has quotas.
     """
     faults = FaultCollector("this question")
     given = {"gpu": gpu, "num_nodes": num_nodes, "provisioning_model": provisioning_model, "region": region}
     found = fields.read(_ROWS, given, faults)
-    asked = [one for one in backends if isinstance(one, TellsQuotas)]
+    listed = tuple(backends)
+    asked = [one for one in listed if isinstance(one, TellsQuotas)]
+    if not asked:
+        named = " and ".join(one.name for one in listed)
+        fix = "name a cloud: Trainer(VertexAI(...)), with the project and the region"
+        raise RequestError(f"{named} has no quotas: a project on Google Cloud has some", fix=fix)
     _check_known(found["gpu"] or (), [one.supply for one in asked], faults)
     faults.raise_if_any()
     asks = [

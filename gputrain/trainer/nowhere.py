@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError
+from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError, Scope
 from gputrain.planning import Candidate, Ladder, Outcome, Plan
 from gputrain.planning.attempts import few_places, figures
 from gputrain.planning.ladder import StopReason, is_open
@@ -63,7 +63,8 @@ def _fixes(plan: Plan, ladder: Ladder) -> Iterator[str]:
     errors = [one.error for one in ladder.attempts if one.error is not None]
     others = [one for one in errors if not isinstance(one, CapacityError)]
     yield from dict.fromkeys(one.fix for one in others if one.fix)
-    yield _MORE_PLACES
+    if not errors or any(one.scope is not Scope.ACCOUNT for one in errors):  # else no place is better
+        yield _MORE_PLACES
     if len(others) < len(errors):
         yield _WAIT if plan.spec.max_wait_duration is None else "wait longer: a higher max_wait_duration"
 

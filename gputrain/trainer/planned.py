@@ -13,6 +13,7 @@ from gputrain.planning import Candidate, GcloudJob, Plan, Refusal
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
 from gputrain.staging import folder_of
+from gputrain.staging.fitness import check
 from gputrain.staging.survey import Survey, survey
 from gputrain.tables import Shown, Table
 from gputrain.trainer.road import Road
@@ -84,9 +85,9 @@ class PlannedJob(Shown):
         """What of the code would travel, and what stays behind and by which rule.
 
         Raises:
-            SpecError: something in the folder cannot travel.
+            SpecError: something in the folder cannot travel, as `submit` would say.
         """
-        return survey(folder_of(self.spec))
+        return check(survey(folder_of(self.spec)))
 
     @property
     def spec(self) -> TrainingSpec:

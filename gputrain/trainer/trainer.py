@@ -125,7 +125,7 @@ class Trainer(Maps):
 
         Raises:
             SpecError: with all faults of the arguments.
-            NoFitError: no machine carries that count.
+            NoFitError, RequestError: no machine carries that count; no backend has quotas.
         """
         return read_quotas(
             self._backends.values(), gpu=gpu, num_nodes=num_nodes,

@@ -190,6 +190,18 @@ def test_what_cannot_travel_is_told_by_the_plan(tmp_path, cloud_trainer):
     assert "weights is a link" in str(planned.plan.faults[0])
 
 
+def test_a_key_is_refused_wherever_it_is_told_what_travels(tmp_path, cloud_trainer):
+    key = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq{'hkiG9w0BAQEF' * 4}\n-----END PRIVATE KEY-----\n"
+    write(tmp_path, {"train.py": "pass\n", "deploy.txt": key})
+    planned = cloud_trainer.plan(str(tmp_path / "train.py"), gpu="L4:1")
+    assert "deploy.txt (a private key)" in str(planned.plan.faults[0])
+    for look in (planned.bundle, planned.submit):
+        with pytest.raises(SpecError, match=r"deploy\.txt \(a private key\)"):
+            look()
+    write(tmp_path, {".gputrainignore": "!deploy.txt\n"})
+    assert "deploy.txt" in {one.path for one in planned.bundle().files}
+
+
 def test_a_file_that_a_rank_missed_is_known_to_have_stayed_behind(tmp_path):
     write(tmp_path, {"train.py": "", ".gitignore": "data/\n", "data/train.bin": "x"})
     missed_it = "Traceback\nFileNotFoundError: [Errno 2] No such file or directory: 'data/train.bin'"

@@ -182,6 +182,17 @@ def test_no_room_anywhere_exits_4(cloud, run, script):
     assert "no room" in err
 
 
+def test_no_credentials_for_any_backend_is_no_access_and_not_no_room(run, script, monkeypatch, tmp_path):
+    script()
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "gone.json"))
+    both = ("--backend", "vertex", "--backend", "compute", "--project", "my-project")
+    where = ("--region", "us-central1", "--bucket", "gs://my-bucket")
+    status, _, err = run("submit", "train.py", "--gpu", "L4:2", *both, *where)
+    assert status == 3
+    assert "gone.json" in err
+    assert "allow more" not in err
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [

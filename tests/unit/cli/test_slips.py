@@ -34,6 +34,15 @@ ROOT = Path(__file__).parents[3]
         ("submit train.py --output_dir out", "did you mean --output-dir?"),
         ("submit train.py --max-cots 3", "did you mean --max-cost?"),
         ("submit train.py --node_rank 0", "leave --node_rank out"),
+        ("submit train.py --rdzv_backend c10d --rdzv-id=7 --lr 3", "-- --lr 3"),
+        (
+            "submit --standalone train.py --nproc_per_node=2",
+            "by itself\n       gputrain submit train.py -",
+        ),
+        ("submit train.py --nproc_per_node gpu", "leave it out: one rank a GPU"),
+        ("submit train.py --nproc-per-node=cpu", f"--nproc-per-node {os.cpu_count()}"),
+        ("quotas", "name a cloud: --backend vertex, with the project"),
+        ("submit scr/train.py", "a Python file that exists (there is no folder"),
         ("submit train.py --num 3", "gputrain submit does not know --num"),
         ("jobs --nane x", "did you mean --name?"),
         ("jobs x", "gputrain jobs --help"),
@@ -132,6 +141,26 @@ def test_a_package_that_is_missing_here_is_told_by_the_plan_with_the_command(run
     assert any(told in one for one in read("plan", "train.py")[1]["warnings"])
     script("import os, attrs\n")
     assert read("plan", "train.py")[1]["warnings"] == []
+
+
+def test_a_package_that_a_rank_misses_is_told_with_the_command_that_the_plan_names(run, read, script):
+    script("import os, nosuchpackage\n")
+    command = f"{sys.executable} -m pip install nosuchpackage"
+    assert command in read("plan", "train.py")[1]["warnings"][0]
+    status, _, err = run("submit", "train.py")
+    assert (status, f"fix: {command}; " in err) == (1, True)
+    script("import json.nosuchpart\n")
+    assert "pip install" not in run("submit", "train.py")[2]
+
+
+def test_a_script_that_is_named_from_here_and_not_from_its_source_dir_is_told_how(run, script, folder):
+    (folder / "src").mkdir()
+    (folder / "src" / "hello.py").write_text("print(")
+    assert (
+        "Fix: it is named from --source-dir on: hello.py"
+        in run("submit", "src/hello.py", "--source-dir", "src")[2]
+    )
+    assert "what Python 3." in run("submit", "src/hello.py")[2]
 
 
 def test_what_cannot_be_had_is_told_in_flags(run, script):

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from gputrain import ComputeEngine, Local, Trainer, VertexAI
-from gputrain.errors import NoFitError, SpecError
-from gputrain.quota import Quotas
+from gputrain.errors import NoFitError, RequestError, SpecError
 from tests.unit.quota.conftest import READS
 
 
@@ -73,7 +72,8 @@ def test_no_limit_at_all_is_minus_one_in_json(cloud, trainer):
 
 
 def test_this_machine_has_no_quotas(tmp_path):
-    assert Trainer(Local()).quotas() == Quotas(standings=())
+    with pytest.raises(RequestError, match="local has no quotas"):
+        Trainer(Local()).quotas()
 
 
 def test_every_fault_of_the_arguments_is_told_at_once(trainer):
