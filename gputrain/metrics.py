@@ -145,26 +145,18 @@ class Reports:
                 self._rows = self._thinned()
 
     def _thinned(self) -> list[tuple[int, Report]]:
-        """Of every stretch of reports the first, and those with a name's lowest and highest value.
+        """A choice of the reports, from stretches as short as it takes.
 
         Stretches are counted in reports that were made, so that old ones are not thinner than new ones.
         """
-        rows = _without_reruns(self._rows)
-        kept = {id(row) for row in self._newest.values()}
-        stretch = 1
+        rows, stretch = _without_reruns(self._rows), 1
         while self._count // stretch * (2 * len(self._newest) + 1) > KEPT:
             stretch *= 2
-        for _, some in groupby(rows, key=lambda entry: entry[0] // stretch):
-            found: dict[str, list[tuple[float, int]]] = {}
-            for place, (_, row) in enumerate(some):
-                if not place:
-                    kept.add(id(row))
-                for name, value in row.items():
-                    if name not in _AXES and is_number(value):
-                        found.setdefault(name, []).append((value, id(row)))
-            for values in found.values():
-                kept.update((min(values)[1], max(values)[1]))
-        return [entry for entry in rows if id(entry[1]) in kept]
+        while True:
+            kept = _kept(rows, stretch) | {id(row) for row in self._newest.values()}
+            if len(kept) <= 1.5 * KEPT or stretch > self._count:
+                return [entry for entry in rows if id(entry[1]) in kept]
+            stretch *= 2
 
     @property
     def metrics(self) -> Metrics:
@@ -216,6 +208,34 @@ def short(value: float) -> str:
     if abs(value) >= LARGEST and value not in (math.inf, -math.inf):
         return f"{Decimal(value):.4g}"
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def _kept(rows: Iterable[tuple[int, Report]], stretch: int) -> set[int]:
+    """Of every stretch the first report, those with a name's lowest and highest value, and those at which a
+    name first and last turns from numbers to NaN, to a text or back: the one before and the one after."""
+    kept: set[int] = set()
+    before: dict[str, tuple[str, int]] = {}
+    for _, some in groupby(rows, key=lambda entry: entry[0] // stretch):
+        found: dict[str, list[tuple[float, int]]] = {}
+        turns: dict[str, list[tuple[int, int]]] = {}
+        for place, (_, row) in enumerate(some):
+            if not place:
+                kept.add(id(row))
+            for name, value in row.items():
+                if name in _AXES:
+                    continue
+                now = ("" if is_number(value) else repr(value)), id(row)
+                if now[0] == "":
+                    found.setdefault(name, []).append((value, id(row)))
+                last = before.get(name, now)
+                if last[0] != now[0]:
+                    turns.setdefault(name, []).append((last[1], now[1]))
+                before[name] = now
+        for values in found.values():
+            kept.update((min(values)[1], max(values)[1]))
+        for pairs in turns.values():
+            kept.update((*pairs[0], *pairs[-1]))
+    return kept
 
 
 def _without_reruns(rows: list[tuple[int, Report]]) -> list[tuple[int, Report]]:

@@ -23,7 +23,9 @@ from gputrain.ddp.errors import CheckpointError
 from gputrain.ddp.folder import SHARED, Marker, rank_file
 from gputrain.ddp.peers import Peers
 from gputrain.ddp.report import notice
-from gputrain.ddp.saving import Beside, Saving, Shelf, parts_of, refuse_to_keep_nothing
+from gputrain.ddp.saving import SAVING, Beside, Saving, Shelf, parts_of, refuse_to_keep_nothing
+
+RESUMING = "resuming"
 
 
 class Checkpoint(NamedTuple):
@@ -89,8 +91,9 @@ class Checkpoints:
         Raises:
             CheckpointError: on every rank, if any could not write its part (earlier checkpoints are intact),
                 or if the directory holds later steps, of a run that was not resumed.
+            SessionError: not all ranks have come; nothing was written.
         """
-        self.wait()
+        self._meet()
         self._saving.save(step, parts_of(self._peers.rank, shared, own, copy=False))
 
     def begin(self, step: int, shared: Any, own: Any = None) -> None:
@@ -103,8 +106,9 @@ class Checkpoints:
 
         Raises:
             CheckpointError: what went wrong with the save before.
+            SessionError: as for `save`.
         """
-        self.wait()
+        self._meet()
         parts = parts_of(self._peers.rank, shared, own, copy=True)
         self._beside.begin(lambda: self._saving.save(step, parts))
 
@@ -134,7 +138,7 @@ class Checkpoints:
         """
         self.wait()
         while True:
-            marker = self._peers.share(self._newest() if self._peers.rank == 0 else None)
+            marker = self._peers.share(self._newest() if self._peers.rank == 0 else None, RESUMING)
             if marker is None:
                 self._refuse_silent_restart()
                 return None
@@ -160,6 +164,11 @@ class Checkpoints:
         self.wait()
         self._shelf.prune(keep)
 
+    def _meet(self) -> None:
+        """See that all ranks come to this save: peers of its own would wait for one that leaves meanwhile."""
+        self.wait()
+        self._peers.barrier(SAVING)
+
     def _newest(self) -> Optional[Marker]:
         for step in reversed(folder.steps_in(self.directory)):
             if step in self._shelf.rejected:
@@ -176,7 +185,9 @@ class Checkpoints:
             notice(f"checkpoint of step {step} is not used: {why}")
 
     def _refuse_silent_restart(self) -> None:
-        rejected = self._peers.share(sorted(step for step, once in self._shelf.rejected.items() if once))
+        rejected = self._peers.share(
+            sorted(step for step, once in self._shelf.rejected.items() if once), RESUMING
+        )
         if rejected:
             raise CheckpointError(
                 f"none of the checkpoints in {self.directory} can be used",
@@ -217,7 +228,7 @@ class Checkpoints:
         return Checkpoint(marker.step, marker.world_size, loaded[SHARED], loaded.get(own_part))
 
     def _is_done(self, step: int, read: Callable[[], None]) -> bool:
-        outcome = self._peers.together(read, _unreadable())
+        outcome = self._peers.together(read, _unreadable(), RESUMING)
         if outcome.failure is not None:
             self._reject(step, f"rank {outcome.failure.rank}: {outcome.failure.why}")
         return outcome.failure is None

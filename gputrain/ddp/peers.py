@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple, Type
+import zlib
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Type
 
-from gputrain.ddp.errors import DdpError
+from gputrain.ddp.errors import DdpError, SessionError
+
+_TOLD_RANKS = 8
+"""How many ranks of those that do the same are named."""
 
 
 class Peers:
@@ -17,10 +22,14 @@ class Peers:
         world_size: how many processes there are.
         group: a gloo process group of all ranks, or None in a world of one.
 
-    Every method is collective: all ranks call it, in the same order.
+    Every method is collective: all ranks call it, in the same order, and say by `doing` what for. Ranks that
+    are not at the same learn so at once, and who does what; gloo would mix up their words, and abort.
+
+    Raises:
+        SessionError: the ranks are not at the same; or one of them is gone, or did not come in time.
 
     Example:
-        >>> Peers().gather("a word")
+        >>> Peers().gather("a word", "talking")
         ['a word']
     """
 
@@ -28,46 +37,47 @@ class Peers:
         self.rank = rank
         self.world_size = world_size
         self.group = group
-        self._flag: Any = None
 
-    def any(self, flag: bool) -> bool:
+    def any(self, flag: bool, doing: str) -> bool:
         """True on every rank if any rank says so."""
         if self.world_size == 1:
             return flag
         import torch
         import torch.distributed as dist
 
-        if self._flag is None:
-            self._flag = torch.zeros(1, dtype=torch.int32)
-        self._flag[0] = int(flag)
-        dist.all_reduce(self._flag, op=dist.ReduceOp.MAX, group=self.group)
-        return bool(self._flag[0])
+        place = zlib.crc32(doing.encode())
+        words = torch.tensor([int(flag), place, -place], device="cpu")
+        with reaching(self.rank, doing):
+            dist.all_reduce(words, op=dist.ReduceOp.MAX, group=self.group)
+        is_any, highest, lowest = words.tolist()
+        if highest != -lowest:
+            self._refuse(doing)
+        return bool(is_any)
 
-    def gather(self, word: Any) -> list[Any]:
+    def gather(self, word: Any, doing: str) -> list[Any]:
         """The words of all ranks, by rank, on every rank."""
-        if self.world_size == 1:
-            return [word]
-        import torch.distributed as dist
+        self.barrier(doing)
+        return self._gathered(word, doing)
 
-        words: list[Any] = [None] * self.world_size
-        dist.all_gather_object(words, word, group=self.group)
-        return words
-
-    def share(self, word: Any) -> Any:
+    def share(self, word: Any, doing: str) -> Any:
         """Rank 0's word, on every rank; what the others pass is ignored."""
+        self.barrier(doing)
         if self.world_size == 1:
             return word
         import torch.distributed as dist
 
         words = [word]
-        dist.broadcast_object_list(words, src=0, group=self.group)
+        with reaching(self.rank, doing):
+            dist.broadcast_object_list(words, src=0, group=self.group)
         return words[0]
 
-    def barrier(self) -> None:
+    def barrier(self, doing: str) -> None:
         """Return once every rank is here."""
-        self.any(False)
+        self.any(False, doing)
 
-    def together(self, action: Callable[[], Any], errors: Tuple[Type[BaseException], ...]) -> PeerOutcome:
+    def together(
+        self, action: Callable[[], Any], errors: Tuple[Type[BaseException], ...], doing: str
+    ) -> PeerOutcome:
         """Run `action` on every rank and tell all of them how it went on each, errors as text."""
         value, words, cause = None, None, None  # type: Any, Any, Optional[BaseException]
         try:
@@ -77,9 +87,58 @@ class Peers:
             if isinstance(error, DdpError):
                 words = (error.what, error.fix)
             cause = error
-        told = self.gather((value, words))
+        told = self.gather((value, words), doing)
         failures = (PeerFailure(rank, *words) for rank, (_, words) in enumerate(told) if words)
         return PeerOutcome([value for value, _ in told], next(failures, None), cause)
+
+    def _gathered(self, word: Any, doing: str) -> list[Any]:
+        if self.world_size == 1:
+            return [word]
+        import torch.distributed as dist
+
+        words: list[Any] = [None] * self.world_size
+        with reaching(self.rank, doing):
+            dist.all_gather_object(words, word, group=self.group)
+        return words
+
+    def _refuse(self, doing: str) -> None:
+        """Every rank knows by now that the ranks are apart: who does what?"""
+        ranks_at: Dict[str, List[int]] = {}
+        for rank, of_rank in enumerate(self._gathered(doing, doing)):
+            ranks_at.setdefault(of_rank, []).append(rank)
+        raise SessionError(
+            "the ranks are apart: " + "; ".join(f"{_named(ranks)} {at}" for at, ranks in ranks_at.items()),
+            why="each of these is for all ranks together; going on, they would wait for each other for ever",
+            fix="let all ranks call the same, equally often: not below `if s.is_main`, not in loops that "
+            "end earlier on some",
+        )
+
+
+@contextlib.contextmanager
+def reaching(rank: int, doing: str) -> Iterator[None]:
+    """Say what a rank was at whom the others cannot be reached any more.
+
+    Raises:
+        SessionError: instead of what torch raises: a RuntimeError, whichever way it lost a peer.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise SessionError(
+            f"rank {rank} was {doing}, and another rank is gone or did not come in time",
+            why=str(error),
+            fix="read what the other ranks wrote: one that failed tells why itself; where one is only slow, "
+            "raise session(timeout_s=...)",
+        ) from error
+
+
+def _named(ranks: List[int]) -> str:
+    """
+    >>> _named([0]), _named([1, 2])
+    ('rank 0 is', 'ranks 1, 2 are')
+    """
+    told = ", ".join(map(str, ranks[:_TOLD_RANKS])) + ", ..." * (len(ranks) > _TOLD_RANKS)
+    return f"rank {told} is" if len(ranks) == 1 else f"ranks {told} are"
 
 
 class PeerFailure(NamedTuple):
@@ -137,7 +196,7 @@ class Stop:
         self._questions += 1
         count = self._questions if step is None else step
         if not self.agreed and count % self._every == 0:
-            self.agreed = self._peers.any(self.asked)
+            self.agreed = self._peers.any(self.asked, "asking whether to stop")
         return self.agreed
 
     def _note(self, _signal: int, _frame: Any) -> None:

@@ -7,13 +7,14 @@ import os
 from typing import Any, Mapping, NamedTuple, Optional
 
 from gputrain.ddp.errors import SessionError
-from gputrain.ddp.peers import Peers
+from gputrain.ddp.peers import Peers, reaching
 from gputrain.ddp.report import notice
 from gputrain.entrypoint import contract
 
 _FIX = (
     "start the script through gputrain's entrypoint (`python -m gputrain.entrypoint -- train.py`) or torchrun"
 )
+ENTERING = "entering the session"
 _NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -204,14 +205,17 @@ class World:
         """The same ranks over one more gloo group: two threads must never share one. Collective."""
         import torch.distributed as dist
 
-        group = dist.new_group(backend="gloo", timeout=self._timeout) if self.place.world_size > 1 else None
+        group = None
+        if self.place.world_size > 1:
+            with reaching(self.place.rank, ENTERING):
+                group = dist.new_group(backend="gloo", timeout=self._timeout)
         return Peers(self.place.rank, self.place.world_size, group)
 
     def leave(self) -> None:
         """Wait for the others, then take the process group down if it was made here."""
         import torch.distributed as dist
 
-        self.peers.barrier()
+        self.peers.barrier("leaving the session")
         if self._ours and dist.is_initialized():
             dist.destroy_process_group()
 
@@ -231,26 +235,35 @@ def _join(place: Place, device: Any, timeout_s: float) -> None:
     options = {"timeout": timedelta(seconds=timeout_s), "rank": place.rank, "world_size": place.world_size}  # type: dict[str, Any]
     if place.world_size == 1:
         options["store"] = dist.HashStore()  # needs no port
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
-        dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device, **options)
-    else:
-        dist.init_process_group("gloo", **options)
+        options["device_id"] = device
+    try:
+        dist.init_process_group(backend, **options)
+    except RuntimeError as error:  # all that torch raises of networks and stores
+        at = "{}:{}".format(os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT"))
+        raise SessionError(
+            f"rank {place.rank} of {place.world_size} could not meet the others at {at}",
+            why=str(error),
+            fix="read what the other ranks wrote; where none has failed, see that all of them reach that "
+            "address, and that nothing else holds the port there",
+        ) from error
 
 
-def agree(peers: Peers, settings: dict[str, Any]) -> None:
+def agree(peers: Peers, settings: dict[str, Any], doing: str = ENTERING) -> None:
     """Refuse settings that differ among ranks: one without a checkpoint directory would hang the first save.
 
     Raises:
         SessionError: on every rank, naming the setting and a rank.
     """
-    told = peers.gather(settings)
-    for name, value in settings.items():
-        values = [of_rank[name] for of_rank in told]
-        if values != [value] * len(values):
-            odd = next(rank for rank, other in enumerate(values) if other != values[0])
+    told = peers.gather(settings, doing)
+    for name in dict.fromkeys(name for of_rank in told for name in of_rank):
+        values = [of_rank.get(name, "none") for of_rank in told]
+        odd = next((rank for rank, value in enumerate(values) if value != values[0]), None)
+        if odd is not None:
             raise SessionError(
                 f"the ranks do not agree on {name}: rank 0 has {values[0]}, rank {odd} has {values[odd]}",
-                why="every rank has to save, resume and stop in step with the others",
+                why="every rank has to train, save, resume and stop in step with the others",
                 fix="give all nodes the same environment and arguments",
             )
 

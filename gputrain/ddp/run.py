@@ -135,7 +135,7 @@ class Run:
             return not self._given_up and self.checkpoints.wait()
         self._stop_at = self._stop_at or time.monotonic() + self._stop_within_s
         done = self.checkpoints.wait(max(0.0, self._stop_at - time.monotonic()))
-        self._given_up = self._peers.any(not done)
+        self._given_up = self._peers.any(not done, "waiting for the save under way")
         if self._given_up and self._peers.rank == 0:
             last = self.checkpoints.latest()
             kept = (

@@ -28,6 +28,9 @@ _FIXES = {
 
 _TOLD_RANKS = 8
 
+SAVING = "saving"
+"""What the ranks are at."""
+
 
 class Beside:
     """A thread for work the training need not wait for; what fails there is raised where it is waited for.
@@ -184,14 +187,7 @@ class Saving:
     def _agreed(self, step: int) -> Optional[int]:
         """The newest step that is there, as rank 0 sees it, once all ranks are at the same save."""
         newest = self._shelf.latest() if self._peers.rank == 0 else None
-        try:
-            told = self._peers.gather((step, newest))
-        except RuntimeError as error:
-            raise CheckpointError(
-                f"step {step} could not be saved: not every rank came to this save",
-                why=str(error),
-                fix="call save() on all ranks, not below `if s.is_main`; a rank that failed tells why itself",
-            ) from error
+        told = self._peers.gather((step, newest), SAVING)
         if len({one for one, _ in told}) > 1:
             asked = ", ".join(f"rank {rank} step {one}" for rank, (one, _) in enumerate(told[:_TOLD_RANKS]))
             raise CheckpointError(
@@ -202,10 +198,10 @@ class Saving:
         return told[0][1]  # type: ignore[no-any-return]
 
     def _together(self, step: int, action: Callable[[], Any]) -> List[Any]:
-        outcome = self._peers.together(lambda: self._told(action), (OSError, RuntimeError))
+        outcome = self._peers.together(lambda: self._told(action), (OSError, RuntimeError), SAVING)
         if outcome.failure is None:
             return outcome.values
-        last = self._peers.share(self._last_after_failure(step) if self._peers.rank == 0 else None)
+        last = self._peers.share(self._last_after_failure(step) if self._peers.rank == 0 else None, SAVING)
         intact = "there is no complete checkpoint yet"
         if last is not None:
             intact = f"step {last} is the last complete checkpoint and is intact"

@@ -98,15 +98,22 @@ class Session:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is not None:
-            self._stop.unlisten()
-            self._world.abandon()
+            self._give_up()
             return
-        if self._run.finish():
-            self._world.leave()
+        try:
+            if self._run.finish():
+                self._world.leave()
+        except BaseException:
+            self._give_up()
+            raise
         if self._stop.agreed:
             # Still listening: our own SIGTERM may come later than the agreement with those who got theirs.
             raise SystemExit(contract.STOPPED)
         self._stop.unlisten()
+
+    def _give_up(self) -> None:
+        self._stop.unlisten()
+        self._world.abandon()
 
     @property
     def step(self) -> int:
@@ -132,10 +139,11 @@ class Session:
             SessionError: an unknown strategy, a torch without `fully_shard`, a model on the meta device, or
                 static_graph=True together with exact_resume.
         """
+        self._world.peers.barrier(wrap.WRAPPING)
         if strategy == "ddp":
             return wrap.replicated(model, self.device, options, exact=self._exact)
         if strategy == "fsdp":
-            return wrap.sharded(model, self.device, self.world_size, **options)
+            return wrap.sharded(model, self.device, self._world.peers, **options)
         raise SessionError(f"strategy={strategy!r} is not known", fix='use "ddp" or "fsdp"')
 
     def sampler(
@@ -207,6 +215,7 @@ class Session:
 
         Raises:
             CheckpointError: on every rank; the checkpoints before are intact.
+            SessionError: not all ranks have come; nothing was written.
         """
         self._run.save(step)
 
@@ -281,8 +290,8 @@ class Session:
             report.write_line(text)
 
     def barrier(self) -> None:
-        """Wait until every rank is here."""
-        self._world.peers.barrier()
+        """Wait until every rank is here. Raises SessionError where one does something else, or is gone."""
+        self._world.peers.barrier("waiting at barrier()")
 
 
 session = Session

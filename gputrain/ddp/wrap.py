@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, Optional, Tuple
 
 from gputrain.ddp.errors import SessionError
+from gputrain.ddp.peers import Peers
+from gputrain.ddp.place import agree
+
+WRAPPING = "wrapping a model"
 
 
 def replicated(model: Any, device: Any, options: Dict[str, Any], *, exact: bool) -> Any:
@@ -31,12 +35,13 @@ def replicated(model: Any, device: Any, options: Dict[str, Any], *, exact: bool)
 
 
 def sharded(
-    model: Any, device: Any, world_size: int, *, blocks: Optional[Tuple[type, ...]] = None, **options: Any
+    model: Any, device: Any, peers: Peers, *, blocks: Optional[Tuple[type, ...]] = None, **options: Any
 ) -> Any:
     """The model spread over the ranks by FSDP2, in place; see `Session.wrap`.
 
     Raises:
-        SessionError: this torch has no `fully_shard`, or the model has no weights yet.
+        SessionError: this torch has no `fully_shard`, the model has no weights yet, or another rank's model
+            has others.
     """
     import torch
     import torch.distributed.fsdp as fsdp
@@ -56,13 +61,15 @@ def sharded(
         )
     from torch.distributed.device_mesh import init_device_mesh
 
+    values = dict((*model.named_parameters(), *model.named_buffers()))
+    agree(peers, {name: f"{list(one.shape)} of {one.dtype}" for name, one in values.items()}, WRAPPING)
     model.to(device)
     with torch.no_grad():  # each rank has drawn weights of its own; DDP does the same by itself
         for value in (*model.parameters(), *model.buffers()):
             fresh = value.contiguous()
             torch.distributed.broadcast(fresh, 0)
             value.copy_(fresh)
-    options.setdefault("mesh", init_device_mesh(device.type, (world_size,)))
+    options.setdefault("mesh", init_device_mesh(device.type, (peers.world_size,)))
     for block in _blocks(model, blocks):
         fully_shard(block, **options)
     return fully_shard(model, **options)

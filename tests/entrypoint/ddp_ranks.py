@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
 import sys
+from collections.abc import Callable
 
 import torch
 
@@ -38,10 +41,10 @@ def full_disk_on_rank_1() -> None:
         s.save(2)
 
 
-def disks_of_their_own() -> None:
+def disks_of_their_own(folder: str) -> None:
     with ddp.session(device="cpu") as s:
         peers = Peers(s.rank, s.world_size, torch.distributed.group.WORLD)
-        Checkpoints(f"{sys.argv[2]}/node-{s.rank}", peers, seen_within_s=0.1).save(1, {}, {})
+        Checkpoints(f"{folder}/node-{s.rank}", peers, seen_within_s=0.1).save(1, {}, {})
 
 
 def steps_of_their_own() -> None:
@@ -50,26 +53,64 @@ def steps_of_their_own() -> None:
         s.save(s.rank + 1)
 
 
-def saves_alone() -> None:
-    with ddp.session(device="cpu", timeout_s=5) as s:
+def saves_alone(*words: str) -> None:
+    with ddp.session(device="cpu", timeout_s=20, async_save="async" in words) as s:
         s.register(model=torch.nn.Linear(4, 4))
         if s.rank == 0:
             s.save(1)
 
 
-def settings_of_their_own() -> None:
-    import os
+def apart(first: str, second: str) -> None:
+    """Rank 0 does one thing, all others another; or nothing, and leave."""
+    with ddp.session(device="cpu", timeout_s=20) as s:
+        model = torch.nn.Linear(4, 4)
+        s.register(model=model)
+        doing: dict[str, Callable[[], object]] = {
+            "save": lambda: s.save(1),
+            "resume": s.resume,
+            "barrier": s.barrier,
+            "should_stop": s.should_stop,
+            "wrap": lambda: s.wrap(model, strategy="fsdp"),
+            "steps": lambda: list(s.steps(s.loader(list(range(4)), 1), max_steps=s.rank + 1)),
+            "leave": lambda: None,
+        }
+        doing[first if s.is_main else second]()
 
+
+def one_is_killed() -> None:
+    with ddp.session(device="cpu", timeout_s=20) as s:
+        if s.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def one_raises_after_the_others_left(*words: str) -> None:
+    with ddp.session(device="cpu", timeout_s=20) as s:
+        if s.rank == 1:
+            sys.exit(7) if "exit" in words else os.listdir(os.devnull)
+
+
+def one_never_enters() -> None:
+    if os.environ["RANK"] == "0":
+        with ddp.session(device="cpu", timeout_s=2):
+            pass
+
+
+def other_models() -> None:
+    with ddp.session(device="cpu", timeout_s=20) as s:
+        s.wrap(torch.nn.Linear(4, 4 + s.rank), strategy="fsdp")
+
+
+def settings_of_their_own() -> None:
     with ddp.session(device="cpu", exact_resume=os.environ["RANK"] == "1"):
         pass
 
 
-def save_or_resume() -> None:
+def save_or_resume(*words: str) -> None:
     with ddp.session(device="cpu") as s:
         seen: list[int] = []
         mine = torch.zeros(1)
         s.register(seen=seen)
-        done = s.resume(allow_world_size_change="any-world" in sys.argv)
+        done = s.resume(allow_world_size_change="any-world" in words)
         mine += s.rank
         for _, batch in s.steps(
             s.loader(list(range(12)), 1, shuffle=False), max_steps=done + 2, save_every=1
@@ -79,4 +120,4 @@ def save_or_resume() -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    globals()[sys.argv[1]](*sys.argv[2:])

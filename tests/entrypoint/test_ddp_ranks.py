@@ -59,10 +59,61 @@ def test_ranks_that_save_other_steps_are_told_which(tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoints").exists()
 
 
-def test_a_rank_that_saves_alone_is_told_so(tmp_path: Path) -> None:
-    codes, gang = run("saves_alone", tmp_path=tmp_path)
-    assert codes[0] == 1
-    assert "CheckpointError: step 1 could not be saved: not every rank came to this save" in gang.log(0)
+@pytest.mark.parametrize("words", [(), ("async",)])
+def test_a_rank_that_saves_alone_is_told_who_does_what_on_all(words: tuple[str, ...], tmp_path: Path) -> None:
+    codes, gang = run("saves_alone", *words, tmp_path=tmp_path, world=3)
+    assert codes == [1] * 3
+    told = "SessionError: the ranks are apart: rank 0 is saving; ranks 1, 2 are leaving the session"
+    for rank in range(3):
+        assert told in gang.log(rank)
+        assert "gloo" not in gang.log(rank)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("save", "should_stop", "rank 0 is saving; rank 1 is asking whether to stop"),
+        ("resume", "barrier", "rank 0 is resuming; rank 1 is waiting at barrier()"),
+        ("leave", "wrap", "rank 0 is leaving the session; rank 1 is wrapping a model"),
+        ("steps", "steps", "rank 0 is leaving the session; rank 1 is asking whether to stop"),
+    ],
+)
+def test_ranks_that_are_apart_are_told_who_does_what(
+    first: str, second: str, told: str, tmp_path: Path
+) -> None:
+    codes, gang = run("apart", first, second, tmp_path=tmp_path)
+    assert codes == [1, 1]
+    for rank in range(2):
+        assert f"SessionError: the ranks are apart: {told}" in gang.log(rank)
+        assert "gloo" not in gang.log(rank)
+
+
+def test_a_rank_that_leaves_is_told_that_another_is_gone(tmp_path: Path) -> None:
+    codes, gang = run("one_is_killed", tmp_path=tmp_path)
+    assert codes == [1, -9]
+    assert "SessionError: rank 0 was leaving the session, and another rank is gone" in gang.log(0)
+    assert "The above exception was the direct cause" in gang.log(0)
+
+
+@pytest.mark.parametrize(("words", "code", "said"), [(("exit",), 7, ""), ((), 1, "NotADirectoryError")])
+def test_the_end_of_a_script_is_its_own(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
+    codes, gang = run("one_raises_after_the_others_left", *words, tmp_path=tmp_path)
+    assert codes == [1, code]
+    assert said in gang.log(1)
+    assert "SessionError" not in gang.log(1)
+
+
+def test_a_rank_that_nobody_joins_says_where_it_waited(tmp_path: Path) -> None:
+    codes, gang = run("one_never_enters", tmp_path=tmp_path)
+    assert codes == [1, 0]
+    assert "SessionError: rank 0 of 2 could not meet the others at 127.0.0.1:" in gang.log(0)
+
+
+def test_models_of_other_shapes_are_told(tmp_path: Path) -> None:
+    codes, gang = run("other_models", tmp_path=tmp_path)
+    assert codes == [1, 1]
+    assert "SessionError: the ranks do not agree on weight" in gang.log(0)
 
 
 def test_settings_that_differ_are_told_before_anything_hangs(tmp_path: Path) -> None:

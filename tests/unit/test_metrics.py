@@ -89,6 +89,36 @@ def test_a_long_run_is_kept_thin_with_every_extreme_and_newest_value():
     assert losses[0] == 1.0
 
 
+def test_a_thin_course_shows_from_when_to_when_a_loss_was_nan():
+    spans = [(5_000, 5_700), (20_003, 20_003), (29_998, 30_001)]
+    reports = Reports()
+    for step in range(1, 40_000):
+        is_lost = any(first <= step <= last for first, last in spans)
+        reports.add(lines({"step": step, "loss": "nan" if is_lost else 1 / step, "lr": 0.1}))
+    points = reports.metrics.series("loss")
+    assert len(points) <= 2 * KEPT
+    for first, last in spans:
+        told = {step for step, value in points if math.isnan(value)}
+        assert {first, last} <= told
+        assert not {first - 1, last + 1} & told
+        assert {first - 1, last + 1} <= {step for step, _ in points}
+
+
+def test_a_thin_course_shows_when_a_text_changed():
+    reports = Reports()
+    for step in range(1, 40_000):
+        reports.add(lines({"step": step, "phase": "warm-up" if step < 12_345 else "train", "loss": 1.0}))
+    phases = {row["step"]: row["phase"] for row in reports.metrics.rows}
+    assert (phases[12_344], phases[12_345]) == ("warm-up", "train")
+
+
+def test_values_that_change_with_every_report_stay_bounded():
+    reports = Reports()
+    for step in range(1, 20_000):
+        reports.add(lines({"step": step, "loss": "nan" if step % 2 else 1.0, "id": f"run-{step}"}))
+        assert len(reports.metrics.rows) <= 2 * KEPT
+
+
 def test_old_reports_are_no_thinner_than_new_ones():
     steps = [step for step, _ in Metrics.read(lines(*long_run(50_000))).series("loss")]
     first, second = sum(step < 20_000 for step in steps), sum(20_000 <= step < 40_000 for step in steps)
