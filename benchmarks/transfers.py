@@ -17,6 +17,7 @@ from pathlib import Path
 from measure import Measure, alternated
 
 import gputrain_emulator
+from gputrain_emulator import gcloud
 from gputrain_emulator.live.vm import account
 from gputrain_emulator.metadata import Metadata, MetadataServer
 
@@ -68,16 +69,8 @@ def ours(cloud: gputrain_emulator.Cloud, host: str, folder: Path, prefix: str) -
 
 def gclouds(cloud: gputrain_emulator.Cloud, home: Path, source: str, target: str) -> float:
     """Seconds of a ``gcloud storage cp`` with an empty configuration of its own."""
-    settings = {
-        "CONFIG": str(home / "configuration"),
-        "CORE_PROJECT": cloud.project,
-        "CORE_DISABLE_PROMPTS": "1",
-        "CORE_DISABLE_USAGE_REPORTING": "true",
-        "COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-        "AUTH_DISABLE_CREDENTIALS": "true",
-        "API_ENDPOINT_OVERRIDES_STORAGE": f"{cloud.endpoints.storage}/storage/v1/",
-    }
-    env = {**os.environ, **{f"CLOUDSDK_{name}": value for name, value in settings.items()}}
+    there = gcloud.environment(cloud.endpoints.storage, home / "configuration", project=cloud.project)
+    env = {**os.environ, **there}
     began = time.perf_counter()
     subprocess.run(["gcloud", "storage", "cp", "-r", source, target], env=env, check=True)
     return time.perf_counter() - began

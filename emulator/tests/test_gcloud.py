@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gputrain_emulator import Cloud
+from gputrain_emulator.gcloud import environment as environment_of
 from gputrain_emulator.vertex import Vertex
 
 PROGRAM = shutil.which("gcloud")
@@ -34,27 +35,10 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def gcloud(cloud: Cloud, configuration: Path) -> Gcloud:
     """Runs a gcloud command; its output and messages. Fails the test unless it exits as expected."""
-    url = cloud.endpoints.url
-    settings = {
-        "CONFIG": str(configuration),
-        "CORE_PROJECT": cloud.project,
-        "CORE_DISABLE_PROMPTS": "1",
-        "CORE_DISABLE_USAGE_REPORTING": "true",
-        "COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-        "AUTH_DISABLE_CREDENTIALS": "true",
-        "COMPUTE_ZONE": "us-central1-a",
-        "COMPUTE_REGION": "us-central1",
-        "AI_REGION": "us-central1",
-        "API_ENDPOINT_OVERRIDES_COMPUTE": f"{url}/compute/v1/",
-        "API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{url}/",
-        "API_ENDPOINT_OVERRIDES_LOGGING": f"{url}/",
-        "API_ENDPOINT_OVERRIDES_CLOUDQUOTAS": f"{url}/",
-        "API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{url}/",
-        "API_ENDPOINT_OVERRIDES_IAM": f"{url}/",
-        "API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{url}/",
-    }
     environment = {"PATH": os.environ["PATH"], "HOME": str(configuration)}
-    environment |= {f"CLOUDSDK_{name}": value for name, value in settings.items()}
+    environment |= environment_of(
+        cloud.endpoints.url, configuration, project=cloud.project, zone="us-central1-a"
+    )
 
     def run(*words: str, status: int = 0) -> str:
         assert PROGRAM is not None
@@ -81,7 +65,7 @@ def test_the_howto_page_prints_what_it_says(cloud: Cloud) -> None:
     ]
     mark = "-- next --"
     script = exports + "\n" + "".join(f"{command} 2>&1; echo '{mark}'\n" for command, _ in steps)
-    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+    environment = {name: os.environ.get(name, "/") for name in ("PATH", "HOME", "TMPDIR")}
     done = subprocess.run(
         ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=200, check=True
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gputrain_emulator import Cloud
+from gputrain_emulator.gcloud import environment as environment_of
 from gputrain_emulator.storage import Storage
 
 PROGRAM = shutil.which("gcloud")
@@ -22,18 +23,9 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="gcloud is not installed
 @pytest.fixture
 def gcloud(cloud: Cloud, tmp_path: Path) -> Callable[..., str]:
     """Runs a `gcloud storage` command with an empty configuration of its own; returns what it prints."""
-    settings = {
-        "CONFIG": str(tmp_path / "configuration"),
-        "CORE_PROJECT": cloud.project,
-        "CORE_DISABLE_PROMPTS": "1",
-        "CORE_DISABLE_USAGE_REPORTING": "true",
-        "COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-        "AUTH_DISABLE_CREDENTIALS": "true",
-        "API_ENDPOINT_OVERRIDES_STORAGE": f"{cloud.endpoints.storage}/storage/v1/",
-    }
     cloud.world.part(Storage).add_bucket("my-bucket")
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    environment |= {f"CLOUDSDK_{name}": value for name, value in settings.items()}
+    environment |= environment_of(cloud.endpoints.storage, tmp_path / "gcloud", project=cloud.project)
 
     def run(*words: str) -> str:
         assert PROGRAM is not None

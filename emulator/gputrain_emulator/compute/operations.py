@@ -20,8 +20,6 @@ from gputrain_emulator.faults import OperationFails, Phase
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _NIL = "00000000-0000-0000-0000-000000000000"
-WAIT_S = 120.0
-"""``wait`` returns after two minutes at the latest, done or not (compute v1 discovery document)."""
 
 
 @dataclass(kw_only=True)

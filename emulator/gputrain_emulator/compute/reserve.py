@@ -10,7 +10,6 @@ from gputrain_emulator.compute.refusals import OperationError
 from gputrain_emulator.compute.state import Compute, Vm
 
 _NAME = re.compile(r"(?:projects/[^/]+/reservations/)?([^/]+)(?:/reservationBlocks/.*)?")
-NAME_KEY = "compute.googleapis.com/reservation-name"
 
 
 def capacity_error(compute: Compute, vm: Vm) -> OperationError | None:

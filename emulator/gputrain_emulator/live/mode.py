@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gputrain_emulator import gcloud
 from gputrain_emulator.folders import OwnFolder, remove
 from gputrain_emulator.live import vm_metadata
 from gputrain_emulator.live.engine import Engine, find
@@ -251,15 +252,11 @@ class LiveMode:
         The address holds a token, as Google's storage client sends none to an emulator.
         """
         url = f"{self.world.base_url}/_emulator/as/{self._token}"
-        stem = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
         return {
+            **gcloud.overrides(url),
             "STORAGE_EMULATOR_HOST": url,
             # Unless told so, gcsfs waits a minute for each bucket to tell its kind over gRPC with TLS.
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-            f"{stem}COMPUTE": f"{url}/compute/v1/",
-            f"{stem}AIPLATFORM": f"{url}/",
-            f"{stem}LOGGING": f"{url}/",
-            f"{stem}STORAGE": f"{url}/storage/v1/",
         }
 
     @cached_property

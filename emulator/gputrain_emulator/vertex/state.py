@@ -150,10 +150,6 @@ class Vertex:
         """Take the job's Spot machines away."""
         self._do(job, "preempt")
 
-    def lose_worker(self, job: Job | str, replica: str) -> None:
-        """Let the machine of one replica fail."""
-        self._do(job, "worker_lost", replica)
-
     def fail_internally(self, job: Job | str) -> None:
         """Let the service itself fail at the job."""
         self._do(job, "internal_error")
@@ -218,10 +214,10 @@ class Vertex:
                 },
             )
 
-    def _do(self, job: Job | str, what: str, *arguments: Any) -> None:
+    def _do(self, job: Job | str, what: str) -> None:
         with self.world.lock:
             job = self._job(job)
-            getattr(job.life, what)(*arguments, self.world.clock.now())
+            getattr(job.life, what)(self.world.clock.now())
             self.changed(job)
 
     def _job(self, job: Job | str) -> Job:

@@ -11,6 +11,7 @@ import gputrain_emulator
 from gputrain import ComputeEngine, Trainer, catalog
 from gputrain.backends.compute import fabrics
 from gputrain.catalog import ProvisioningModel, Service
+from gputrain_emulator import gcloud
 from gputrain_emulator.compute.state import Compute
 from gputrain_emulator.storage import Storage
 
@@ -88,13 +89,8 @@ def cloud(group):
 @pytest.fixture
 def run(cloud, configuration):
     """Runs a recipe as a person does: in a shell, with gcloud pointed at the emulator."""
-    settings = {
-        "CONFIG": str(configuration), "CORE_DISABLE_PROMPTS": "1", "CORE_DISABLE_USAGE_REPORTING": "true",
-        "COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true", "AUTH_DISABLE_CREDENTIALS": "true",
-        "API_ENDPOINT_OVERRIDES_COMPUTE": f"{cloud.endpoints.url}/compute/v1/",
-    }  # fmt: skip
     environment = {"PATH": os.environ["PATH"], "HOME": str(configuration)}
-    environment |= {f"CLOUDSDK_{name}": value for name, value in settings.items()}
+    environment |= gcloud.environment(cloud.endpoints.url, configuration)
 
     def run(recipe):
         words = ["bash", "-ec", recipe]

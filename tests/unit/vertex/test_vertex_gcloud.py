@@ -16,6 +16,7 @@ from gputrain.backends.vertex import VertexAI, render
 from gputrain.errors import SpecError
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
+from gputrain_emulator import gcloud
 
 POOL = {
     "machineSpec": {
@@ -56,16 +57,7 @@ def test_gcloud_makes_the_job_that_we_make(make, cloud, vertex, code, tmp_path):
     plan = plan_of(make(), code, num_nodes=2, provisioning_model="spot", max_restarts=2)
     wanted = plan.to_gcloud()
     (tmp_path / "config.yaml").write_text(wanted.config)
-    url = cloud.endpoints.url
-    env = {
-        **os.environ,
-        "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
-        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
-        "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{url}/",
-    }
+    env = {**os.environ, **gcloud.environment(cloud.endpoints.url, tmp_path / "gcloud")}
     done = subprocess.run(wanted.command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     (theirs,) = vertex.jobs.values()
