@@ -91,9 +91,6 @@ class RegionWatch:
 
 def _changed(known: SeenJob, new: SeenJob) -> SeenJob:
     """The job as it was known, with what has changed."""
-    told = (known.state, known.started_at, known.ended_at, known.error, known.terminals)
-    if told == (new.state, new.started_at, new.ended_at, new.error, new.terminals):
-        return known
     return attrs.evolve(
         known,
         state=new.state,
