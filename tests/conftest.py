@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -70,16 +69,6 @@ def pytest_ignore_collect(collection_path):
     if present.ABSENT and file.suffix == ".py" and file.exists() and present.needs(file) & present.ABSENT:
         return True
     return None
-
-
-@pytest.fixture(scope="session", autouse=True)
-def own_temporaries(tmp_path_factory):
-    """What tests and all that they start leave in the system's folder for such things goes with pytest's."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder = str(tmp_path_factory.mktemp("tmp"))
-        patch.setenv("TMPDIR", folder)
-        patch.setattr(tempfile, "tempdir", folder)
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -84,8 +84,8 @@ class Cluster:
         if nodes > 1:
             command += [f"--num-nodes={nodes}", f"--node-rank={rank}", f"--coordinator={self.coordinator}"]
             command += [f"--local-addr={self.prefix}.{rank + 2}"]
-        full = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "HOME": str(self.folder)}
-        full.update({"GPUTRAIN_TOKEN": TOKEN, **(env or {})})
+        full = {"PYTHONPATH": str(ROOT), "HOME": str(self.folder), "GPUTRAIN_TOKEN": TOKEN}
+        full |= {name: os.environ[name] for name in ("PATH", "TMPDIR")} | (env or {})
         full = {name: value for name, value in full.items() if value is not None}
         node = Node(
             [*command, *map(str, flags), "--", *map(str, target)],

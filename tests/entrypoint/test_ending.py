@@ -71,7 +71,7 @@ def ended(tmp_path_factory):
                 shutil.copy(HERE / name, folder)
             words = ["left_open.py", "out", how, ending]
             if by == "python":
-                env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+                env = {"PATH": os.environ["PATH"], "TMPDIR": str(folder), "HOME": str(folder)}
                 ended = subprocess.run([sys.executable, *words], cwd=folder, env=env, check=False)
                 assert ended.returncode == CODES[ending]
                 return folder / "out"
