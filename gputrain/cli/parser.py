@@ -173,7 +173,8 @@ def read(words: Sequence[str]) -> argparse.Namespace:
     Raises:
         Slip: the words are no command of ours.
     """
-    mine, rest = _split(normal(words))
+    own, rest = _split(list(words))
+    mine = normal(own)  # what follows -- is the script's, in its own spelling
     check_command(mine, COMMANDS)
     command = mine[0]
     parser, commands = parsers(command)

@@ -90,17 +90,18 @@ def confirmed(question: str, otherwise: str) -> bool:
 
 def tell(document: Mapping[str, Any]) -> None:
     """A JSON document."""
-    _write(json.dumps(document, indent=2, ensure_ascii=False))
+    _write(document, indent=2)
 
 
 def tell_line(document: Mapping[str, Any]) -> None:
     """A JSON document in one line, for streams of them."""
-    _write(json.dumps(document, ensure_ascii=False))
+    _write(document)
     sys.stdout.flush()
 
 
-def _write(document: str) -> None:
-    sys.stdout.write(f"{safe_json(document)}\n")
+def _write(document: Mapping[str, Any], indent: int | None = None) -> None:
+    is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # as JSON is; nothing else is sure
+    sys.stdout.write(f"{safe_json(json.dumps(document, indent=indent, ensure_ascii=not is_utf))}\n")
 
 
 def tell_error(error: GputrainError, *, as_json: bool) -> None:

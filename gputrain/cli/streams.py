@@ -55,7 +55,10 @@ class _Guarded:
 
     def write(self, text: str) -> int:
         with self._told():
-            self._stream.write(text)
+            try:
+                self._stream.write(text)
+            except UnicodeEncodeError as error:  # a stream of fewer letters than the text has
+                self._stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
         return len(text)
 
     def writelines(self, lines: Iterator[str]) -> None:

@@ -160,7 +160,8 @@ def _run_engine(access: Access, program: str, recipe: Recipe, name: str, told: C
     platform = "linux/arm64" if "arm64" in name or "aarch64" in name else "linux/amd64"
     with tempfile.TemporaryDirectory(prefix="gputrain-image-") as folder:
         with tarfile.open(fileobj=io.BytesIO(recipe.archive.data)) as tar:
-            tar.extractall(folder, filter="data")
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # since 3.10.12 and 3.11.4
+            tar.extractall(folder)  # noqa: S202  # we packed it
         words = ["build", "--platform", platform, "--file", os.path.join(folder, DOCKERFILE), "--tag", name]
         _told([found, *words, folder], f"{name} was not built", told)
     with tempfile.TemporaryDirectory(prefix="gputrain-push-") as folder:

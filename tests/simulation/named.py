@@ -141,6 +141,11 @@ NAMED = {
         mishaps=_mishaps("A", "doubled", 0, on="/customJobs"),
         happenings=(Happening(at_s=10.0, kind="ctrl-c", client="A"),),
     ),
+    "a Ctrl-C whose job lists show late, and the next submit of its key": _calm(
+        backends=("vertex",), lag_s=60.0,
+        clients=(_client("A", "submit"), _client("B", "submit", "look", starts_s=75.0)),
+        mishaps=_mishaps("A", "ctrl-c sent", 0, on="POST /customJobs"),
+    ),
     "a record that may not be read once its job was made": _calm(
         backends=("vertex", "compute"), lag_s=30.0, clients=ALONE,
         mishaps=(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gputrain.cli import main
-from gputrain.cli.parser import FLAGS, parsers
+from gputrain.cli.parser import FLAGS, parsers, read as read_words
 from gputrain.cli.wording import words
 
 ROOT = Path(__file__).parents[3]
@@ -77,6 +77,12 @@ def test_torchruns_underscores_are_ours_where_the_flag_is(read, script):
     _, same = read("plan", "train.py", "--nproc_per_node=3")
     assert same["candidates"] == plain["candidates"]
     assert same["candidates"][0]["nproc_per_node"] == 3
+
+
+def test_what_follows_the_dashes_keeps_its_spelling():
+    own = ("--num_nodes=2", "--max_restarts", "3", "--", "--nproc_per_node")
+    options = read_words(["plan", "train.py", "--nproc_per_node=3", "--", *own])
+    assert (options.nproc_per_node, tuple(options.rest)) == (3, own)
 
 
 def test_the_value_of_a_flag_is_no_stranger_whatever_it_looks_like(run, script):

@@ -1,5 +1,6 @@
 """A command whose stdin, stdout or stderr is closed, full or read no more."""
 
+import json
 import os
 import subprocess
 import sys
@@ -62,3 +63,21 @@ def test_a_job_is_carried_out_though_nobody_can_be_told(gone, tmp_path):
     assert done.returncode == Exit.OK
     (row,) = Trainer(Local(gpus=0)).jobs()
     assert row.state is State.SUCCEEDED
+
+
+def test_a_stream_of_fewer_letters_is_told_the_rest_by_their_numbers(tmp_path):
+    (tmp_path / "train.py").write_text("print('loss \\u2265 \\xe9 \\U0001f600')\n")
+    env = {**os.environ, "GPUTRAIN_HOME": str(tmp_path / "home")}
+
+    def said(letters, *words):
+        line = [sys.executable, "-m", "gputrain", *words]
+        told = {**env, "PYTHONIOENCODING": letters}
+        done = subprocess.run(line, env=told, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode(letters)
+
+    said("utf-8", "submit", "train.py", "--backend", "local", "--name", "letters")
+    for letters in ("ascii", "latin-1", "cp1252"):
+        assert "loss \\u2265 " in said(letters, "logs", "letters")
+    lines = [json.loads(line) for line in said("latin-1", "logs", "letters", "--json").splitlines()]
+    assert any("loss \u2265 \xe9 \U0001f600" in str(line) for line in lines)
