@@ -10,6 +10,7 @@ import attrs
 
 from gputrain.errors import SpecError
 from gputrain.fields import refused
+from gputrain.secrets import HIDDEN, form_of
 from gputrain.spec.image import Image
 from gputrain.staging import archive
 from gputrain.staging.archive import Archive
@@ -46,17 +47,20 @@ def recipe(image: Image, base: str = "") -> Recipe:
         base: the base by its digest, where it is known.
 
     Raises:
-        SpecError: the Dockerfile is not there, or something in its context cannot travel.
+        SpecError: the Dockerfile is not there, it or a requirement holds a credential, or something in its
+            context cannot travel.
     """
     if image.dockerfile is None:
         text = f"FROM {base or image.base}\n"
         if image.requirements:
             text = _ON_A_BASE.format(base=base or image.base)
         listed = "".join(f"{one}\n" for one in image.requirements)
+        _check_secrets("requirements", listed)
         with tempfile.TemporaryDirectory() as empty:
             packed = archive.pack(empty, made={DOCKERFILE: text.encode(), _REQUIREMENTS: listed.encode()})
         return _named(packed, str(image.base))
     text = _read(image.dockerfile)
+    _check_secrets("dockerfile", text)
     packed = archive.pack(_folder(image), made={DOCKERFILE: text.encode()})
     return _named(packed, _last_base(text))
 
@@ -83,6 +87,13 @@ def _read(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise _refusal("dockerfile", path, f"a Dockerfile that can be read ({why})") from error
+
+
+def _check_secrets(field: str, text: str) -> None:
+    if form := form_of(text):
+        allowed = f"text without a credential ({form}): whoever may pull the image could read it"
+        fix = "fetch what needs it beforehand, or give it to the job: secrets={'NAME': 'secret://...'}"
+        raise refused(field, HIDDEN, allowed, fix, what="the image cannot be built")
 
 
 def _folder(image: Image) -> str:

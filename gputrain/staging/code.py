@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import linecache
 import logging
@@ -58,19 +57,23 @@ def _segment(text: str, node: ast.ClassDef) -> str:
 
 
 def names_needed(source: str) -> list[str]:
-    """The names that the source reads and neither binds itself nor finds among Python's own, in order.
+    """The names that the source reads and does not bind itself, in order; those of Python's own among them.
 
     >>> names_needed("def f(x): return len(x) + OFFSET")
-    ['OFFSET']
+    ['len', 'OFFSET']
     """
     top = symtable.symtable(source, "<function>", "exec")
     bound = {
         symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()
     }
-    found = {name for table in _tables(top) for name in _read_globally(table)}
-    free = found - bound - set(vars(builtins)) - {"__name__", "__file__"}
+    free = {name for table in _tables(top) for name in _read_globally(table)} - bound
     order = [node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
-    return [name for name in dict.fromkeys(order) if name in free]
+    return [name for name in dict.fromkeys(order) if name in free and not _is_given(name)]
+
+
+def _is_given(name: str) -> bool:
+    """Whether every module has it, each its own: ``__name__``."""
+    return name.startswith("__") and name.endswith("__")
 
 
 def names_set(source: str) -> set[str]:
@@ -124,61 +127,76 @@ class CannotTravel(Exception):
 
 
 def expression(value: object) -> str:
-    """An expression that makes an equal value, with modules called by their own names.
+    """An expression that makes an equal value, whatever names stand around it.
+
+    Modules and builtins are called where no name of the user's hides them: beside ``from datetime import
+    datetime``, ``datetime.timedelta`` is an AttributeError.
 
     Raises:
         CannotTravel: the value is bound to this process, or too large.
 
     >>> expression({"lr": 3e-4, "betas": (0.9, 0.999)})
     "{'lr': 0.0003, 'betas': (0.9, 0.999)}"
+    >>> expression(timedelta(hours=1))
+    "__import__('datetime').timedelta(seconds=3600)"
     """
-    text = _write(value, depth=0)
+    try:
+        text = _write(value, depth=0)
+    except ValueError as error:  # an integer of more digits than Python writes
+        raise CannotTravel(f"it is too large ({error})") from None
     if len(text) > MAX_CHARS:
         raise CannotTravel(f"it is too large ({len(text):,} characters)")
     return text
 
 
-def modules_of(text: str) -> set[str]:
-    """The modules that an expression of `expression` needs imported.
-
-    >>> modules_of(expression(pathlib.PurePosixPath("a")))
-    {'pathlib'}
-    """
-    return {
-        module for module in ("datetime", "fractions", "logging", "pathlib", "re") if f"{module}." in text
-    }
-
-
 def _write(value: Any, depth: int) -> str:
     if depth > 50:
         raise CannotTravel("it holds itself, or is nested too deep")
-    if type(value) is float and not math.isfinite(value):
-        return f"float({str(value)!r})"
-    if value is None or value is ... or type(value) in (bool, int, float, str, bytes, range):
-        return repr(value) if value is not ... else "..."
+    if value is ...:
+        return "..."
+    if value is None or type(value) in (bool, int, str, bytes):
+        return repr(value)
+    if type(value) is float:
+        return repr(value) if math.isfinite(value) else _of("builtins", f"float({str(value)!r})")
     if type(value) is complex:
-        return f"complex({_write(value.real, depth)}, {_write(value.imag, depth)})"
+        parts = [_write(part, depth) for part in (value.real, value.imag)]
+        return _of("builtins", f"complex({', '.join(parts)})")
     if type(value) in _CONTAINERS:
         return _CONTAINERS[type(value)]([_write(one, depth + 1) for one in value])
     if type(value) is dict:
         pairs = (f"{_write(key, depth + 1)}: {_write(one, depth + 1)}" for key, one in value.items())
         return "{" + ", ".join(pairs) + "}"
-    for kind, write in _OTHERS:
-        if isinstance(value, kind):
+    for kinds, write in _OTHERS:
+        if type(value) in kinds:
             return write(value)
+    if isinstance(value, logging.Logger):
+        return _of("logging", f"getLogger({value.name!r})")
     raise CannotTravel(f"it is a {type(value).__module__}.{type(value).__qualname__}")
+
+
+def _of(module: str, text: str) -> str:
+    return f"__import__({module!r}).{text}"
+
+
+def _path(path: pathlib.PurePath) -> str:
+    """A path of this machine's kind is one of the other machine's kind there: Linux makes no WindowsPath."""
+    if isinstance(path, pathlib.Path):
+        return _of("pathlib", f"Path({path.as_posix()!r})")
+    return _of("pathlib", f"{type(path).__name__}({str(path)!r})")
 
 
 _CONTAINERS: dict[type, Callable[[list[str]], str]] = {
     list: lambda parts: f"[{', '.join(parts)}]",
     tuple: lambda parts: f"({', '.join(parts)}{',' if len(parts) == 1 else ''})",
-    set: lambda parts: f"{{{', '.join(sorted(parts))}}}" if parts else "set()",
-    frozenset: lambda parts: f"frozenset([{', '.join(sorted(parts))}])",
+    set: lambda parts: f"{{{', '.join(sorted(parts)) or '*()'}}}",
+    frozenset: lambda parts: _of("builtins", f"frozenset([{', '.join(sorted(parts))}])"),
 }
-_OTHERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
-    (pathlib.PurePath, lambda path: f"pathlib.{type(path).__name__}({str(path)!r})"),
-    (timedelta, lambda span: repr(span)),
-    (Fraction, lambda number: f"fractions.{number!r}"),
-    (re.Pattern, lambda pattern: f"re.compile({pattern.pattern!r}, {int(pattern.flags)})"),
-    (logging.Logger, lambda logger: f"logging.getLogger({logger.name!r})"),
+_PATHS = (pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath)
+_OTHERS: tuple[tuple[tuple[type, ...], Callable[[Any], str]], ...] = (
+    (_PATHS, _path),
+    ((range,), lambda span: _of("builtins", repr(span))),
+    ((timedelta,), lambda span: _of("datetime", repr(span).removeprefix("datetime."))),
+    ((Fraction,), lambda number: _of("fractions", repr(number))),
+    ((re.Pattern,), lambda pattern: _of("re", f"compile({pattern.pattern!r}, {int(pattern.flags)})")),
 )
+"""By the very class: a subclass, such as pandas' Timedelta, is another value."""

@@ -3,26 +3,29 @@
 from __future__ import annotations
 import __future__
 
+import builtins
 import inspect
+import os
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from inspect import getattr_static
 from typing import Any
 
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import refused
-from gputrain.spec import looks_secret
+from gputrain.secrets import form_of, looks_secret
 from gputrain.staging.code import (
     CannotTravel,
     dotted_names,
     expression,
-    modules_of,
     names_needed,
     names_set,
     source_of,
 )
 
 _FIELD = "function"
+_UNSAID = "read it from the environment inside the function: secrets={'NAME': 'secret://...'}"
 _INSIDE = "make it inside the function"
 _HINTS = (
     ("_io.", "open the file inside the function"),
@@ -47,7 +50,7 @@ def as_script(function: Callable[..., object], arguments: Mapping[str, object] |
     travel = _Travel(plain)
     travel.define(plain.__name__, plain)
     travel.raise_if_any()
-    given = "" if arguments is None else "**json.loads(sys.argv[2])"
+    given = "" if arguments is None else "**__import__('json').loads(__import__('sys').argv[2])"
     return travel.script(plain.__name__, given)
 
 
@@ -108,6 +111,8 @@ class _Travel:
         except (OSError, SyntaxError, TypeError) as error:
             self._fault(name, f"its source cannot be found ({error})", "write it in a file and use script=")
             return
+        if form := form_of(source):
+            self._fault(name, f"what looks like a secret is in it ({form})", _UNSAID)
         for other in needed:
             if other in self._globals or other not in set_here:
                 self._need(other)
@@ -117,7 +122,7 @@ class _Travel:
             self._definitions[name] += f"\n{name} = {definition.__name__}\n"
 
     def _need(self, name: str) -> None:
-        if name in self._seen:
+        if name in self._seen or self._is_pythons(name):
             return
         if name not in self._globals:
             self._fault(name, "it is not defined", "define or import it before the job is submitted")
@@ -133,14 +138,17 @@ class _Travel:
         else:
             self._keep(name, value)
 
+    def _is_pythons(self, name: str) -> bool:
+        """Whether Python's own is meant. A notebook adds to them, and has an ``open`` of its own."""
+        is_hidden = name in self._globals and not _is_notebooks(self._globals[name])
+        return hasattr(builtins, name) and not is_hidden and not _is_notebooks(getattr(builtins, name))
+
     def _import_module(self, name: str, module: types.ModuleType) -> None:
-        full = module.__name__
+        full = _PUBLIC.get(module.__name__, module.__name__)
         if full == "__main__":
             self._fault(name, "it is the main program itself", "use its names directly")
-        elif name == full.partition(".")[0]:
-            self._imports[f"import {full}"] = None
         else:
-            self._imports[f"import {full} as {name}"] = None
+            self._imports[f"import {full}" + f" as {name}" * (name != full)] = None
 
     def _import_parts(self, source: str) -> None:
         """``import torch`` alone may lack ``torch.utils.data``: import what is named and loaded."""
@@ -149,12 +157,9 @@ class _Travel:
             value = self._globals.get(head)
             full = f"{value.__name__}.{rest}" if isinstance(value, types.ModuleType) else ""
             if full in sys.modules and not full.startswith("__main__"):
-                self._imports[f"import {full}"] = None
+                self._imports[f"__import__({full!r})"] = None  # binds no name
 
     def _keep(self, name: str, value: object) -> None:
-        if isinstance(value, str) and looks_secret(value):
-            self._fault(name, "it looks like a secret", "read it from the environment inside the function")
-            return
         try:
             text = expression(value)
         except CannotTravel as why:
@@ -162,8 +167,8 @@ class _Travel:
             hint = next((hint for start, hint in _HINTS if kind.startswith(start)), _INSIDE)
             self._fault(name, f"{why}, which cannot be written as source", hint)
             return
-        for module in modules_of(text):
-            self._imports[f"import {module}"] = None
+        if looks_secret(text):
+            self._fault(name, "it looks like a secret", _UNSAID)
         self._constants[name] = text
 
     def _fault(self, name: str, why: str, fix: str) -> None:
@@ -181,7 +186,7 @@ class _Travel:
         if self._has_future:
             parts[0] += "from __future__ import annotations\n"
         # The script may lie elsewhere than the source folder, which is where it runs.
-        parts[0] += "import json\nimport os\nimport sys\n\nsys.path.insert(0, os.getcwd())\n"
+        parts[0] += "import os\nimport sys\n\nsys.path.insert(0, os.getcwd())\n"
         parts.append("".join(f"{statement}\n" for statement in self._imports))
         parts.append("".join(f"{constant} = {text}\n" for constant, text in self._constants.items()))
         parts += self._definitions.values()
@@ -193,17 +198,29 @@ def _import_statement(name: str, value: Any) -> str:
     """The statement that imports a value under a name; empty where no module holds it."""
     own_name = getattr(value, "__name__", None)
     for module in (getattr(value, "__module__", None), type(value).__module__):
-        for attribute in dict.fromkeys((own_name, name)):
-            holder = sys.modules.get(module) if isinstance(module, str) else None
-            if holder is None or module == "__main__" or not isinstance(attribute, str):
-                continue
-            if getattr(holder, attribute, _ABSENT) is value:
-                renamed = "" if attribute == name else f" as {name}"
-                return f"from {module} import {attribute}{renamed}"
+        for public in _public(module) if isinstance(module, str) and module != "__main__" else ():
+            for attribute in dict.fromkeys((own_name, name)):
+                holder = sys.modules.get(public)  # and never ask it: a lazy one may load anything
+                if isinstance(attribute, str) and getattr_static(holder, attribute, _ABSENT) is value:
+                    renamed = "" if attribute == name else f" as {name}"
+                    return f"from {public} import {attribute}{renamed}"
     return ""
 
 
+def _public(module: str) -> Iterator[str]:
+    """Where what a module holds may be had, first by a name that another system or release has, too:
+    of Python 3.13, ``Path`` says ``pathlib._local``, which no other has."""
+    parts = module.split(".")
+    yield from filter(None, [_PUBLIC.get(module)])
+    yield from (".".join(parts[: number + 1]) for number in range(len(parts)))
+
+
+_PUBLIC = {"nt": "os", "posix": "os", os.path.__name__: "os.path"}
 _ABSENT = object()
+
+
+def _is_notebooks(value: object) -> bool:
+    return str(getattr(value, "__module__", "")).startswith("IPython.")
 
 
 def _refuse(name: str, allowed: str, fix: str) -> None:

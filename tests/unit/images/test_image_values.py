@@ -76,3 +76,14 @@ def test_what_is_not_there_is_named(tmp_path, lost):
         (tmp_path / "Dockerfile").write_text("FROM a:1\n")
     with pytest.raises(SpecError, match="cannot be built"):
         recipe(image)
+
+
+def test_a_credential_in_what_it_is_made_of_is_refused(tmp_path):
+    (tmp_path / "context").mkdir()
+    (tmp_path / "Dockerfile").write_text(f"FROM debian\nENV HF_TOKEN=hf_{'aB3' * 12}\n")
+    beside = Image(dockerfile=tmp_path / "Dockerfile", context=tmp_path / "context")
+    asked = Image(base="debian", requirements=[f"x @ https://ghp_{'aB3' * 12}@github.com/a/b.zip"])
+    for image, told in ((beside, "a Hugging Face token"), (asked, "a GitHub token")):
+        with pytest.raises(SpecError, match=told) as caught:
+            recipe(image)
+        assert "aB3" not in str(caught.value)
