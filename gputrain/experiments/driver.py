@@ -7,17 +7,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+
+import attrs
 
 from gputrain.errors import (
     CapacityError,
     GputrainError,
+    JobLostError,
     NoPlacementError,
     QuotaExceededError,
     StoppedError,
     TransientError,
 )
-from gputrain.job import Job, Result
+from gputrain.job import Job
+from gputrain.job.watcher import WATCHER
 
 log = logging.getLogger("gputrain")
 
@@ -31,6 +34,16 @@ seconds between two such looks, however many points there are."""
 
 Submit = Callable[[int, threading.Event], Job]
 """Submits the point of that number."""
+
+
+@attrs.define(eq=False)
+class _Living:
+    """A job that has a place among those that run, until it has ended."""
+
+    job: Job
+    drop: Callable[[], None] = lambda: None
+    blind: tuple[float, Exception] | None = None
+    """When it was told last that the job cannot be looked at, and why."""
 
 
 class Driver:
@@ -64,9 +77,10 @@ class Driver:
         self._pending = deque(pending)
         self._doubtful: deque[tuple[float, int]] = deque()
         """Points in doubt, each with when it is looked at again."""
-        self._living: dict[int, Future[Result]] = {}
+        self._living: dict[int, _Living] = {}
+        unsure = set(pending)
         for number, job in there.items():
-            if number not in pending:
+            if number not in unsure:
                 self._watch(number, job)
         self._thread: threading.Thread | None = None
         self._start()
@@ -103,8 +117,8 @@ class Driver:
         with self._changed:
             living = list(self._living.values())
             self._changed.notify_all()
-        for future in living:
-            future.cancel()
+        for one in living:
+            one.drop()
 
     def join(self) -> None:
         """Wait until the point that is being submitted has its job, or has none."""
@@ -176,19 +190,36 @@ class Driver:
         self._fail(number, error)
 
     def _watch(self, number: int, job: Job) -> None:
-        future = job.future()
+        one = _Living(job)
         with self._changed:
-            self._living[number] = future
-        future.add_done_callback(lambda _: self._over(number, job, future))
+            self._living[number] = one
+        if job.state.is_terminal:
+            self._over(number, one)
+        else:
+            one.drop = WATCHER.watch(job, lambda error: self._looked(number, one, error))
 
-    def _over(self, number: int, job: Job, future: Future[Result]) -> None:
+    def _looked(self, number: int, one: _Living, error: Exception | None) -> None:
+        if one.job.state.is_terminal or isinstance(error, JobLostError):
+            self._over(number, one)
+        else:  # who cannot look at it pays for it all the same: it keeps its place
+            one.blind = None if error is None else (time.monotonic(), error)
+
+    def _over(self, number: int, one: _Living) -> None:
         with self._changed:
-            if self._living.get(number) is not future:  # of a job that is submitted once more since
+            if self._living.get(number) is not one:  # of a job that is submitted once more since
                 return
             del self._living[number]
             self._changed.notify_all()
-        if not future.cancelled():
-            self._ended(number, job)
+        self._ended(number, one.job)
+
+    def check_sight(self, since: float) -> None:
+        """Raise why no job that lives can be looked at, where all of them were told so since then."""
+        with self._changed:
+            told = [one.blind for one in self._living.values()]
+            has_room = self._has_more and len(told) < self._most
+        known = [one for one in told if one is not None and one[0] > since]
+        if known and len(known) == len(told) and not has_room:
+            raise known[0][1]
 
     def _fail(self, number: int, error: GputrainError) -> None:
         if number in self.jobs:

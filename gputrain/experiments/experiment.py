@@ -114,8 +114,8 @@ class Experiment(Comparison):
             stop: a `threading.Event` that ends the waiting.
 
         Raises:
-            JobTimeoutError, StoppedError: the time passed, or ``stop`` was set, or it was closed here; the
-                jobs go on.
+            JobTimeoutError, StoppedError: the time passed, or ``stop`` was set, or it was closed here.
+            AuthError, TransientError...: why no job that lives can be looked at. In any case the jobs go on.
         """
         for job in self._as_ended(timeout, stop):
             if job is not None:
@@ -124,7 +124,8 @@ class Experiment(Comparison):
     def _as_ended(
         self, timeout: float | str | timedelta | None, stop: StopEvent | None, live: Watched | None = None
     ) -> Iterator[Job | None]:
-        until = None if timeout is None else time.monotonic() + seconds_of(timeout)
+        began = time.monotonic()
+        until = None if timeout is None else began + seconds_of(timeout)
         with self._changed:
             told = len(self._ends)
             standing = {number: job for number, job in self._ends if number in self._over}  # their latest
@@ -148,6 +149,7 @@ class Experiment(Comparison):
                 return
             if self._is_closed or (stop is not None and stop.is_set()):
                 raise self._stopped()
+            self._driver.check_sight(began)
             if until is not None and time.monotonic() > until:
                 fix = f"wait longer, or later: trainer.experiment({self.name!r}).wait()"
                 raise JobTimeoutError(f"{left} points of {self.name} have not ended", fix=fix)

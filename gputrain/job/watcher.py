@@ -21,13 +21,16 @@ from typing import Protocol
 
 import attrs
 
-from gputrain.errors import StoppedError, TransientError
+from gputrain.errors import JobLostError, StoppedError, TransientError
 from gputrain.job.events import Changes, Listener
 from gputrain.job.result import Result
 from gputrain.lifecycle import State
 
 BLIND_FOR_AT_MOST_S = 300.0
 """How long every look may fail, one after the other, before `Job.wait` gives up."""
+
+AGAIN_S = 30.0
+"""How soon a job is looked at again whose look was refused: somebody logs in, or grants what is missing."""
 
 
 LONGEST_PAUSE_S = 0.3
@@ -55,7 +58,8 @@ STOP_WITHIN_S = 0.05
 """How soon a waiting ends that is told to stop."""
 
 Tell = Callable[[Exception | None], None]
-"""Called after each look; with an error it is the last call."""
+"""Called after each look; with an error where the job cannot be looked at for long, and again as long as that
+lasts: it lives on, and is looked at until it has ended or is lost."""
 
 
 class StopEvent(Protocol):
@@ -168,10 +172,15 @@ class Watcher:
                 self._blind[platform] = (time.monotonic() + max(pause, error.retry_after_s or 0.0), error)
             one.due = self._blind[platform][0]
             if now - one.seen_at > BLIND_FOR_AT_MOST_S:
-                self._end(number, one, error)
+                one.seen_at = now
+                self._cannot_see(one, error)
+            return
+        except JobLostError as error:
+            self._end(number, one, error)
             return
         except Exception as error:  # noqa: BLE001  # told to whoever waits: one bad job must not end the thread
-            self._end(number, one, error)
+            one.due = now + max(pause, AGAIN_S)
+            self._cannot_see(one, error)
             return
         self._blind.pop(platform, None)
         one.seen_at = time.monotonic()
@@ -198,11 +207,13 @@ class Watcher:
             finally:
                 one.is_mending = False
 
-    def _end(self, number: int, one: _Watch, error: Exception | None) -> None:
+    def _cannot_see(self, one: _Watch, error: Exception) -> None:
+        log.warning("a job cannot be looked at, and may go on: %s", error)
+        _tell(one, error)
+
+    def _end(self, number: int, one: _Watch, error: JobLostError | None) -> None:
         with self._changed:
             is_wanted = self._watches.pop(number, None) is not None
-        if error is not None:
-            log.warning("a job is not watched any more: %s", error)
         if is_wanted:
             _tell(one, error)
 
@@ -231,7 +242,7 @@ class JobFuture(Future[Result]):
         future = cls()
 
         def tell(error: Exception | None) -> None:
-            if error is None and not job.state.is_terminal:
+            if error is None and not job.state.is_terminal and not future.done():
                 return
             with suppress(InvalidStateError):  # its owner has just cancelled it
                 try:
@@ -242,6 +253,7 @@ class JobFuture(Future[Result]):
                     raise
                 except Exception as why:  # noqa: BLE001  # whatever it is, whoever waits is told
                     future.set_exception(why)
+            future._drop()
 
         if job.state.is_terminal:
             tell(None)

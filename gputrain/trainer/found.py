@@ -132,13 +132,17 @@ class Roll:
     platform = "the roll"
     poll_s = CALL_S
 
-    def __init__(self, find: Callable[[], Iterable[Job]], listener: Listener) -> None:
+    def __init__(
+        self, find: Callable[[], Iterable[Job]], listener: Listener, left: Callable[[Roll], None]
+    ) -> None:
         self._find = find
+        self._left = left
         self._listener = listener
         self._lock = threading.Lock()
         self._known: set[str] = set()
         self._watchings: list[Watching] = []
         self._is_first = True
+        self._is_closed = False
         self._drop = WATCHER.watch(self, lambda _error: None)
 
     def refresh(self) -> None:
@@ -158,19 +162,23 @@ class Roll:
 
     def add(self, job: Job, *, only_living: bool = False) -> None:
         """Tell of this job from now on, once."""
-        with self._lock:
-            if job.id in self._known:
-                return
-            self._known.add(job.id)
 
         def tell(event: JobEvent) -> None:
             if not (only_living and event.kind == "seen" and event.state.is_terminal):
                 self._listener(event)
 
-        self._watchings.append(Watching.of(job, Changes(job, job.now), tell))
+        with self._lock:
+            if self._is_closed or job.id in self._known:
+                return
+            self._known.add(job.id)
+            self._watchings.append(Watching.of(job, Changes(job, job.now), tell))
 
     def close(self) -> None:
         """Tell nothing more."""
+        self._left(self)
         self._drop()
-        for one in self._watchings:
+        with self._lock:
+            self._is_closed = True
+            watchings, self._watchings = self._watchings, []
+        for one in watchings:
             one.close()

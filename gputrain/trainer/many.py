@@ -27,7 +27,7 @@ class Maps(Plans):
 
     def __init__(self, road: Road) -> None:
         self._road = road
-        self._rolls: list[Roll] = []
+        self._rolls: set[Roll] = set()
 
     def _asked(
         self, spec: TrainingSpec, key: str | None, stop: StopEvent | None, *, waits: bool = True
@@ -35,7 +35,7 @@ class Maps(Plans):
         job_id = make_job_id(spec, key)
         plan = self._road.plan(spec)
         job = self._road.submit(plan, job_id, is_new=key is None, stop=stop, waits=waits)
-        for roll in self._rolls:
+        for roll in tuple(self._rolls):  # a listener may close one
             roll.add(job)
         return job
 

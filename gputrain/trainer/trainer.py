@@ -196,8 +196,8 @@ class Trainer(Maps):
         It is called from a thread of ours, with one `JobEvent` at a time; what it raises is logged.
         ``close()`` ends it, and so does the end of this process.
         """
-        roll = Roll(self._named, listener)
-        self._rolls.append(roll)
+        roll = Roll(self._named, listener, self._rolls.discard)
+        self._rolls.add(roll)
         return roll
 
     def _named(self) -> Iterator[Job]:

@@ -1,0 +1,96 @@
+"""Jobs that nobody can look at for a while live on, cost money, and keep their places."""
+
+import pathlib
+import time
+
+import pytest
+
+from gputrain import AuthError, JobLostError, Local, State, Trainer, TransientError
+from gputrain.job import watcher
+
+HELD = """
+import os, sys, time
+while not os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "go")):
+    time.sleep(0.05)
+"""
+
+
+class Unreachable(Local):
+    """This machine, while the way to it is broken now and then."""
+
+    fault = None
+
+    def observe(self, ref):
+        if self.fault is not None:
+            raise self.fault
+        return super().observe(ref)
+
+
+@pytest.fixture
+def place(monkeypatch):
+    monkeypatch.setattr(watcher, "BLIND_FOR_AT_MOST_S", 0.2)
+    monkeypatch.setattr(watcher, "AGAIN_S", 0.2)
+    return Unreachable(gpus=0)
+
+
+@pytest.fixture
+def held(tmp_path):
+    (tmp_path / "held.py").write_text(HELD)
+    return str(tmp_path / "held.py")
+
+
+def until(true):
+    end = time.monotonic() + 300
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("fault", [TransientError("no network"), AuthError("the login has expired")])
+def test_points_that_cannot_be_looked_at_keep_their_places(place, held, fault):
+    scan = Trainer(place).map(held, [{"x": x} for x in range(4)], name="blind", max_parallel=2)
+    until(lambda: len(scan.jobs) == 2)
+    place.fault = fault
+    with pytest.raises(type(fault)):  # the waiting ends, and no job came out of it as if it had ended
+        list(scan.as_completed(timeout="5m"))
+    with pytest.raises(type(fault)):
+        scan.wait(timeout="5m", progress="none")
+    assert len(scan.jobs) == 2
+    assert not scan.is_over
+    place.fault = None
+    pathlib.Path(held).with_name("go").touch()
+    assert [job.state for job in scan.as_completed(timeout="5m")] == [State.SUCCEEDED] * 4
+
+
+def test_a_point_whose_job_is_lost_has_ended(place, held):
+    scan = Trainer(place).map(held, [{"x": 1}], name="lost")
+    until(lambda: scan.jobs)
+    place.fault = JobLostError("nothing is left of it")
+    scan.wait(timeout="5m", progress="none")
+    assert scan.is_over
+    place.fault = None
+    scan.cancel()
+
+
+@pytest.mark.parametrize("fault", [TransientError("no network"), AuthError("the login has expired")])
+def test_a_listener_is_told_of_the_end_that_came_after_an_outage(place, held, fault, caplog):
+    trainer, ends = Trainer(place), []
+    job = trainer.submit(held)
+    with job.watch(lambda event: ends.append(event.state)):
+        place.fault = fault
+        until(lambda: "cannot be looked at" in caplog.text)
+        pathlib.Path(held).with_name("go").touch()
+        place.fault = None
+        until(lambda: ends and ends[-1].is_terminal)
+    assert ends[-1] is State.SUCCEEDED
+
+
+def test_who_closed_the_telling_of_all_jobs_hears_of_none_that_comes(place, held):
+    trainer, told = Trainer(place), []
+    closed = trainer.watch(lambda event: told.append(event.id))
+    closed.close()
+    pathlib.Path(held).with_name("go").touch()
+    heard = []
+    trainer.submit(held, on_change=lambda event: heard.append(event.state))
+    until(lambda: heard and heard[-1].is_terminal)
+    assert told == []
