@@ -192,8 +192,7 @@ class QuotaExceededError(AccessError):
     """A quota is too small: ``metric``, ``limit``, ``usage``, ``need`` and ``where`` it applies.
 
     ``where`` is a region, or ``global``. ``metrics`` holds all the metrics where the provider names several.
-    ``limit_name`` and ``dimensions`` are Cloud Quotas' own words for it, ``future_limit`` is a limit that is
-    being rolled out. A figure that the provider did not tell is None.
+    ``limit_name`` and ``dimensions`` are Cloud Quotas' words, ``future_limit`` is on its way; None: untold.
     """
 
     kind = "quota_region"
@@ -224,7 +223,7 @@ class CapacityError(GputrainError):
 class TransientError(GputrainError):
     """A passing failure; only `gputrain.retry` looks at ``retry_after_s``, the wait that was asked for.
 
-    ``metric`` names the limit on calls that is used up, where one is; ``refills_in_s`` says when it refills.
+    ``metric`` names a limit that is used up until ``refills_in_s``, ``unreached`` an address nobody is at.
     """
 
     kind = "transient"
@@ -232,6 +231,7 @@ class TransientError(GputrainError):
     retry_after_s: float | None = None
     refills_in_s: float | None = None
     metric: str = ""
+    unreached: str = ""
 
 
 class NoPlacementError(GputrainError):

@@ -87,6 +87,8 @@ class Answer:
     place: str = ""
     """The zone or region that was asked, where the address tells."""
     retry_after_s: float | None = None
+    unreached: str = ""
+    """The address to which no connection came about: nothing was sent."""
     raw: Any = attrs.field(default=None, repr=False)
 
     @property

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from gputrain.errors import AuthError
-from gputrain.gcp.endpoints import GOOGLE, OURS, Api, check_address, is_googles
+from gputrain.gcp.endpoints import GOOGLE, OURS, Api, Endpoints, check_address, is_googles
 from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.forms import Json, as_document
 from gputrain.gcp.listing import Listing, Page, page_of, read_all
 from gputrain.gcp.refusals import to_error
 from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.gcp.translate import answer_of_response, translated
+from gputrain.gcp.trial import fitted
 from gputrain.retry import LOOK, ONCE, READ, Policy, retried
 
 if TYPE_CHECKING:
@@ -162,7 +163,11 @@ class Access:
             action: what is being done, for the message: ``"create the job"``.
             place: the zone or region that is asked.
         """
-        return translated(action, project=self.project, place=place, now=self.now)
+        return translated(action, project=self.project, place=place, now=self.now, fitted=self.fitted)
+
+    def fitted(self, fix: str) -> str:
+        """A remedy as it fits where this leads: to Google, or to the emulator of somebody who tries."""
+        return fitted(fix, self.endpoints.trial if isinstance(self.endpoints, Endpoints) else "")
 
     def tried(self, call: Callable[[], T], *, action: str, policy: Policy, place: str = "") -> T:
         """What a call of an official client returns, under a policy, its errors as gputrain's.

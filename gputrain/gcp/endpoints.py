@@ -164,6 +164,8 @@ class Endpoints:
     secretmanager: str = "https://secretmanager.googleapis.com"
     serviceusage: str = "https://serviceusage.googleapis.com"
     storage: str = "https://storage.googleapis.com"
+    trial: str = ""
+    """How a person who tries with an emulator calls it, in commands; empty for Google."""
 
     def __attrs_post_init__(self) -> None:
         for api in Api:
@@ -204,7 +206,11 @@ def reach(url: str) -> dict[str, Any]:
             "http://127.0.0.1:18080, where `gputrain-emulator --port 18080` serves",
         )
     addresses = {api.value: address.text for api in Api if api is not Api.AIPLATFORM_GRPC}
-    return {"endpoints": Endpoints(**addresses, aiplatform_grpc=""), "credentials": _credentials(token)}
+    trial = "$GPUTRAIN_ENDPOINT" if os.environ.get("GPUTRAIN_ENDPOINT") == url else address.text
+    if token and not trial.startswith("$"):  # which is not shown
+        trial += f"{_HOLDS_TOKEN}TOKEN"
+    endpoints = Endpoints(**addresses, aiplatform_grpc="", trial=trial)
+    return {"endpoints": endpoints, "credentials": _credentials(token)}
 
 
 def _credentials(token: str) -> Any:
@@ -215,6 +221,11 @@ def _credentials(token: str) -> Any:
     from google.auth.credentials import AnonymousCredentials
 
     return AnonymousCredentials()
+
+
+def leads_here(url: str) -> bool:
+    """Whether an address is one of this machine and nothing else, as an emulator's is."""
+    return _here(url) is not None
 
 
 def emulator_of(endpoints: Any) -> str:

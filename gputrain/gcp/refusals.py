@@ -21,6 +21,7 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.gcp.answer import Answer, QuotaFact
+from gputrain.gcp.endpoints import leads_here
 from gputrain.gcp.kinds import KINDS, Evidence, Kind, Mark
 
 _MARKS = sorted(((mark, kind) for kind in KINDS for mark in kind.marks), key=lambda pair: pair[0].evidence)
@@ -86,7 +87,8 @@ def to_error(
     return kind.error(
         f"could not {action}: {kind.title}",
         why=f"{said} ({note})" if note else said,
-        fix=_Fix().format(kind.fix, **{**words_of(answer, found, project), **facts}),
+        fix=_way_to(answer.unreached)
+        or _Fix().format(kind.fix, **{**words_of(answer, found, project), **facts}),
         raw=answer.raw,
         kind=kind.name,
         scope=kind.reach,
@@ -118,6 +120,16 @@ def _unknown(answer: Answer, action: str) -> ProviderError:
         raw=answer.raw,
         code=code,
     )
+
+
+def _way_to(unreached: str) -> str:
+    """What to do where no connection came about; empty where one did."""
+    if leads_here(unreached):
+        port = unreached.rpartition(":")[2]
+        return (
+            f"start the emulator, gputrain-emulator --port {port}; or unset GPUTRAIN_ENDPOINT to go to Google"
+        )
+    return unreached and "check this machine's network, its DNS, and the proxy that HTTPS_PROXY names"
 
 
 class _Fix(string.Formatter):
@@ -205,7 +217,7 @@ def _constraint(_: Answer, found: Found) -> Facts:
 
 def _passing(answer: Answer, found: Found) -> Facts:
     metric = found.get("metric") or (answer.quota.metric if answer.quota else "")
-    return {"retry_after_s": answer.retry_after_s, "metric": metric}
+    return {"retry_after_s": answer.retry_after_s, "metric": metric, "unreached": answer.unreached}
 
 
 _READERS: Mapping[type[GputrainError], Callable[[Answer, Found], Facts]] = {

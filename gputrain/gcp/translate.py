@@ -32,13 +32,19 @@ LARGEST = 1 << 20
 
 @contextmanager
 def translated(
-    action: str, *, project: str = "", place: str = "", now: Callable[[], float] | None = None
+    action: str,
+    *,
+    project: str = "",
+    place: str = "",
+    now: Callable[[], float] | None = None,
+    fitted: Callable[[str], str] = str,
 ) -> Iterator[None]:
     """Let what the official clients raise inside come out as gputrain's errors, the cause kept.
 
     Args:
         action: what is being done, for the message: ``"create the job"``.
         project, place, now: as `to_error` takes them, ``now`` as a clock; `Access.translated` knows them.
+        fitted: makes a remedy one that fits where the call went.
 
     Raises:
         AccessError, RequestError, CapacityError, TransientError, ProviderError: as the answer says.
@@ -49,6 +55,8 @@ def translated(
         answers = read_answers(error)
         at = now() if now else None
         found = [to_error(one, action, project=project, place=place, now=at) for one in answers]
+        for one in found:
+            one.fix = fitted(one.fix)
         raise (gravest(found) or found[0]) from _shown(error)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # The clients read bodies of another shape than they expect without care (google-api-core 2.44.0).
@@ -123,8 +131,24 @@ def answer_of_response(response: Any) -> Answer:
 
 
 def _unreadable(error: Exception) -> Answer:
-    said = cut(f"{type(error).__name__}: {error}")
-    return Answer(surface=Surface.TRANSPORT, message=said, raw=cut(repr(error)))
+    host, why = _unreached(error)
+    said = f"nobody answers at {host}: {why}" if host else cut(f"{type(error).__name__}: {error}")
+    return Answer(surface=Surface.TRANSPORT, message=said, raw=cut(repr(error)), unreached=host)
+
+
+def _unreached(error: Any) -> tuple[str, str]:
+    """The address to which no connection came about, so that nothing was sent, and why; empty otherwise."""
+    from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
+
+    url = str(getattr(getattr(error, "request", None), "url", ""))
+    met = error.args[0] if url and error.args else None
+    met = met.reason if isinstance(met, MaxRetryError) else met
+    if not isinstance(met, (NewConnectionError, ConnectTimeoutError)):
+        return "", ""
+    below = met.__cause__ or met.__context__
+    why = (getattr(below, "strerror", None) or "no connection in time") if below is not None else str(met)
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}", cut(why)
 
 
 def _of_operation(error: Any) -> tuple[Answer, ...]:
@@ -173,10 +197,13 @@ def _of_auth(error: Any) -> Answer:
             return attrs.evolve(answer, surface=Surface.AUTH, status=status)
     cause = error.args[0] if error.args and isinstance(error.args[0], GoogleAuthError) else error
     is_passing = isinstance(cause, TransportError) or error.retryable
+    said = cause.args[0] if cause.args else cause
+    host, why = _unreached(said)
     return Answer(
         surface=Surface.AUTH,
         status=503 if is_passing else 401,
-        message=cut(f"{type(cause).__name__}: {cause.args[0] if cause.args else cause}"),
+        message=cut(f"{type(cause).__name__}: {f'nobody answers at {host}: {why}' if host else said}"),
+        unreached=host,
         codes=frozenset() if is_passing else frozenset({type(cause).__name__}),
         raw=cut(repr(error)),
     )

@@ -72,7 +72,7 @@ class ImageHome:
             raise MissingError(
                 f"there is no repository {self.repository} in {self.location}",
                 why="images are kept in one, and none is made without being asked for",
-                fix=f"gputrain build --create-repository, or {self.command}",
+                fix=access.fitted(f"gputrain build --create-repository, or {self.command}"),
                 raw=error.raw,
             ) from error
         except PermissionDeniedError as error:

@@ -23,12 +23,13 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.gcp import MissingError
+from gputrain.gcp.endpoints import leads_here
 from gputrain.retry import Policy
 from gputrain.spec import TrainingSpec
 from gputrain.tables import Table
 from gputrain.terminal import safe, safe_html
 
-_PROGRAMS = ("gcloud ", "docker ")
+_PROGRAMS = ("gcloud ", "docker ", "curl ", "CLOUDSDK_")
 """What a fix begins with that is a command as it stands."""
 
 
@@ -36,6 +37,8 @@ PATIENCE = Policy(budget_s=4.0, call_s=10.0)
 """A look that is not answered for so long is reported as unknown: a person is waiting. An answer may be slow,
 but what nobody listens for is not asked for long."""
 SIDE_BY_SIDE = 16
+_NAMED = 2
+"""Subjects of checks that say the same, which are named."""
 
 
 class Finding(enum.Enum):
@@ -137,8 +140,9 @@ class Checks:
 
     @property
     def summary(self) -> str:
-        """``2 faults, 1 unknown, 14 ok``."""
+        """``2 faults, 1 unknown, 14 ok``; a fault that several backends meet is one."""
         counts = [(len(self._found(finding)), finding.value) for finding in Finding]
+        counts[0] = (len({(one.subject, one.why) for one in self.faults}), Finding.FAULT.value)
         words = [f"{count} {word}{'s' * (word == 'fault' and count != 1)}" for count, word in counts if count]
         return ", ".join(words) or "nothing to look at"
 
@@ -177,14 +181,29 @@ class Checks:
         return tuple(one for one in self.checks if one.finding is finding)
 
     def _folded(self) -> Iterator[Check]:
-        yield from self.faults
-        yield from self.unknowns
+        yield from _joined(self.faults, by=lambda one: (one.subject, one.why))
+        yield from _joined(self.unknowns, by=lambda one: one.why)
         for (_, group), members in groupby(self._found(Finding.OK), key=lambda one: (one.backend, one.group)):
             alike = list(members)
             if group and len(alike) > 1:
                 yield attrs.evolve(alike[0], subject=f"{len(alike)} {group}", why="")
             else:
                 yield from alike
+
+
+def _joined(checks: Iterable[Check], *, by: Callable[[Check], object]) -> Iterator[Check]:
+    """One check for those that say the same: of all their backends and subjects."""
+    groups: dict[object, list[Check]] = {}
+    for one in checks:
+        groups.setdefault(by(one), []).append(one)
+    for alike in groups.values():
+        subjects = list(dict.fromkeys(one.subject for one in alike))
+        more = f" and {len(subjects) - _NAMED} more" if len(subjects) > _NAMED else ""
+        yield attrs.evolve(
+            alike[0],
+            backend=", ".join(dict.fromkeys(one.backend for one in alike)),
+            subject=", ".join(subjects[:_NAMED]) + more,
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -194,6 +213,8 @@ class Question:
     subject: str
     ask: Callable[[], Iterable[Check]]
     """Gives what was found; an error of ours that it raises becomes a finding of this subject."""
+    is_needed: bool = False
+    """Whether no job can be made where nobody can be asked this."""
 
 
 def examine(backend: str, *stages: Sequence[Question]) -> Checks:
@@ -218,11 +239,15 @@ def _answers(question: Question, faults: Sequence[Check]) -> list[Check]:
         found = (unknown(first),) if faults else question.ask()
         return [one if one.subject else attrs.evolve(one, subject=question.subject) for one in found]
     except GputrainError as error:
-        return [_refused(question.subject, error)]
+        return [_refused(question, error)]
 
 
-def _refused(subject: str, error: GputrainError) -> Check:
+def _refused(question: Question, error: GputrainError) -> Check:
     """The finding that an error stands for, in one line."""
+    subject, unreached = question.subject, error.unreached if isinstance(error, TransientError) else ""
+    if unreached:  # whatever was asked for there: one fault, or one thing that is not known
+        is_fault = question.is_needed or leads_here(unreached)
+        return fault(" ".join(error.why.split()), error.fix, subject=unreached, is_certain=is_fault)
     match error:
         case ApiDisabledError():
             why = f"{error.api or 'an API it needs'} is switched off"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import attrs
+
 from gputrain.catalog import Shape, image_faults
 from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.gcp import Access, Api, MissingError
@@ -109,7 +111,8 @@ def look(
         *code(spec, installed=False),
         *more,
     ]
-    return examine(backend, (credentials(access),), (project(access),), things)
+    found = examine(backend, (credentials(access),), (project(access),), things)
+    return Checks(checks=[attrs.evolve(one, fix=access.fitted(one.fix)) for one in found])
 
 
 def find(access: Access, path: str) -> Json | None:

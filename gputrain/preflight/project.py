@@ -50,7 +50,9 @@ def held_permissions(
 
 def credentials(access: Access) -> Question:
     """Whether there are credentials, and a token can be had for them."""
-    return Question(subject="credentials", ask=lambda: (fine(access.sign_in(policy=PATIENCE)),))
+    return Question(
+        subject="credentials", ask=lambda: (fine(access.sign_in(policy=PATIENCE)),), is_needed=True
+    )
 
 
 def project(access: Access) -> Question:

@@ -258,5 +258,5 @@ def in_short(error: GputrainError) -> str:
     if isinstance(error, AuthError):
         return "no usable credentials"
     if isinstance(error, UnclearError):
-        return "no usable answer"
+        return f"nobody answers at {error.unreached}" if error.unreached else "no usable answer"
     return error.what.partition(": ")[2] or error.what

@@ -108,7 +108,9 @@ def _not_ours(access: Access, name: str, region: str, policy: Policy) -> Request
         return MissingError(
             f"there is no bucket gs://{name}",
             why=missing.why,
-            fix=f"gcloud storage buckets create gs://{name} --project {access.project} --location {region}",
+            fix=access.fitted(
+                f"gcloud storage buckets create gs://{name} --project {access.project} --location {region}"
+            ),
             raw=missing.raw,
         )
     except PermissionDeniedError:

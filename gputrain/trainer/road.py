@@ -79,7 +79,8 @@ class Road:
     def _trials(self) -> Iterable[str]:
         """What a person has to know of a plan for an emulator, before it is believed."""
         there = {one.trial for one in self._backends.values() if isinstance(one, StandsIn) and one.trial}
-        return (f"this is a trial: {address} is an emulator on this machine" for address in sorted(there))
+        told = "this is a trial: {} is an emulator on this machine; gcloud goes to Google unless led there"
+        return map(told.format, sorted(there))
 
     def requests(self, plan: Plan, job_id: str) -> tuple[Mapping[str, Any], ...]:
         """What would be sent for the best candidate. Errors as of `PlannedJob.requests`."""

@@ -13,6 +13,7 @@ import pytest
 from gputrain.cli import main
 from gputrain.cli.parser import FLAGS, parsers, read as read_words
 from gputrain.cli.wording import words
+from gputrain_emulator.faults import server_error
 
 ROOT = Path(__file__).parents[3]
 
@@ -221,10 +222,26 @@ def test_a_script_for_each_shell_is_printed(run):
         assert "gputrain completion words -- " in run("completion", shell)[1]
 
 
-def test_a_doctor_that_could_look_at_nothing_does_not_exit_0(read, monkeypatch):
-    for name, value in (("PROJECT", "my-project"), ("BACKENDS", "compute"), ("REGIONS", "us-central1"),
-                        ("BUCKET", "gs://my-bucket"), ("ENDPOINT", "http://127.0.0.1:9")):  # fmt: skip
+def test_an_emulator_that_is_not_up_is_one_fault_with_what_starts_it(run, monkeypatch):
+    url = "http://127.0.0.1:9"
+    for name, value in (("PROJECT", "my-project"), ("BACKENDS", "vertex,compute"), ("REGIONS", "us-central1"),
+                        ("BUCKET", "gs://my-bucket"), ("ENDPOINT", url)):  # fmt: skip
         monkeypatch.setenv(f"GPUTRAIN_{name}", value)
+    status, out, _ = run("doctor")
+    assert (status, out.partition(",")[0]) == (3, "Preflight: 1 fault")
+    rows = [line.split(maxsplit=1) for line in out.splitlines() if line.startswith(("fault", "unknown"))]
+    assert [finding for finding, _ in rows] == ["fault", "unknown"]
+    assert rows[0][1].split(maxsplit=3)[3] == f"nobody answers at {url}: Connection refused"
+    assert "start the emulator, gputrain-emulator --port 9; or unset GPUTRAIN_ENDPOINT" in out
+    assert len(out.splitlines()) < 12
+    status, out, _ = run("quotas", "--gpu", "L4:1")
+    assert (status, f"nobody answers at {url}" in out) == (5, True)
+
+
+def test_a_doctor_that_could_look_at_little_exits_5(cloud, read):
+    assert read("doctor")[0] == 0
+    for method in {seen.method for seen in cloud.requests} - {"oauth.token"}:
+        cloud.fail(method, server_error(503), times=None)
     status, document = read("doctor")
     assert status == 5
     assert {one["finding"] for one in document["checks"]} == {"unknown", "ok"}

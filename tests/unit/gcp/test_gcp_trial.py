@@ -1,0 +1,64 @@
+"""Remedies of somebody who tries with an emulator: no command in them goes to Google."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import gputrain_emulator
+from gputrain.gcp.endpoints import reach
+from gputrain.gcp.trial import fitted
+
+ROOT = Path(__file__).parents[3]
+URL = "http://127.0.0.1:18080"
+BARE = re.compile(r"(?<!CREDENTIALS=true )(?<!/ )(?<![\w`-])gcloud (?=[a-z]+ [a-z])")
+"""A command that nothing leads to the emulator."""
+
+
+def texts():
+    """Every text of the library that speaks of gcloud, with what is filled in at run time as a word."""
+    for path in sorted((ROOT / "gputrain").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = [one.value if isinstance(one, ast.Constant) else "X-1" for one in node.values]
+                yield "".join(map(str, parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_no_command_of_any_remedy_goes_to_google_on_a_trial():
+    told = [text for text in texts() if "\n" not in text and BARE.search(text)]
+    assert len(told) > 20
+    assert [text for text in told if BARE.search(fitted(text, URL))] == []
+    assert [fitted(text, "") for text in told] == told
+
+
+@pytest.mark.parametrize(
+    ("fix", "there"),
+    [
+        ("gcloud storage buckets create gs://b-1 --project p --location us-east4",
+         lambda cloud: cloud.storage.buckets.get("b-1").location.lower() == "us-east4"),
+        ("gcloud storage buckets create gs://b-2 --location us-east4 --project p",
+         lambda cloud: cloud.storage.buckets.get("b-2").location.lower() == "us-east4"),
+        ("gcloud services enable compute.googleapis.com --project p; then wait a few minutes",
+         lambda cloud: "compute" in cloud.world.projects[cloud.project].apis),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_open", [True, False])
+def test_what_the_emulator_is_told_instead_is_done(fix, there, is_open):
+    with gputrain_emulator.start(anonymous=is_open) as cloud:
+        cloud.enable_api("compute", enabled=False)
+        token = "" if is_open else f"/_emulator/as/{cloud.world.callers.issue(cloud.owner)}"
+        line = fitted(fix, cloud.endpoints.url + token)
+        subprocess.run(line, shell=True, check=True, capture_output=True, timeout=60)  # as a person does
+        assert there(cloud)
+
+
+def test_the_address_is_called_as_the_person_calls_it_and_the_token_is_not_shown(monkeypatch):
+    monkeypatch.delenv("GPUTRAIN_ENDPOINT", raising=False)
+    assert reach(URL)["endpoints"].trial == URL
+    assert reach(f"{URL}/_emulator/as/s3cret")["endpoints"].trial == f"{URL}/_emulator/as/TOKEN"
+    monkeypatch.setenv("GPUTRAIN_ENDPOINT", f"{URL}/_emulator/as/s3cret")
+    assert reach(f"{URL}/_emulator/as/s3cret")["endpoints"].trial == "$GPUTRAIN_ENDPOINT"
