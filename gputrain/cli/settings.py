@@ -151,11 +151,12 @@ def _file(path: Path) -> dict[str, Any]:
 
 def _content(path: Path) -> bytes:
     """What the file holds; it may be a colleague's, but none that was put in our way. Raises OSError."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a FIFO would hold us for ever
+    patience = getattr(os, "O_NONBLOCK", 0)  # a FIFO would hold us for ever; Windows has none, and no owners
+    with open(os.open(path, os.O_RDONLY | patience), "rb") as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "it is no plain file")
-        is_mine = facts.st_uid in (os.geteuid(), 0)
+        is_mine = facts.st_uid in (getattr(os, "geteuid", int)(), 0)
         if not is_mine and os.stat(path.parent).st_mode & stat.S_IWOTH:
             raise OSError(errno.EPERM, "somebody else put it into a folder that everybody may write")
         return file.read(LARGEST)

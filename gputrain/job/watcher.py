@@ -113,7 +113,8 @@ class Watcher:
     def __init__(self) -> None:
         self._numbers = itertools.count()
         self._clear()
-        os.register_at_fork(after_in_child=self._clear)  # the thread stays behind, and so do its watches
+        if hasattr(os, "register_at_fork"):  # Windows has no forks
+            os.register_at_fork(after_in_child=self._clear)  # the thread stays behind, and so do its watches
 
     def _clear(self) -> None:
         self._changed = threading.Condition()

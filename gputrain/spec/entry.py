@@ -62,7 +62,8 @@ def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:
 
     Without a name, a key's own words are the name: whatever is submitted under one key has one id.
     """
-    words = spec.title.rpartition("/")[2].removesuffix(".py") if idempotency_key is None else idempotency_key
+    file = re.split(r"[/\\]", spec.title)[-1].removesuffix(".py")
+    words = file if idempotency_key is None else idempotency_key
     title = spec.name or re.sub(r"[^a-z0-9]+", "-", words.lower())
     stem = title.strip("-")[:49].strip("-")
     if not stem or not stem[0].isalpha():

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
 
@@ -60,7 +61,7 @@ def _requirements(value: Any) -> tuple[str, ...]:
     if isinstance(value, (str, os.PathLike)):
         if not path(value).endswith(".txt"):
             raise ValueError
-        return ("-r", path(value))
+        return ("-r", path(value).replace(os.sep, "/"))  # it is read there
     found = texts(value)
     if found[:1] == ("-r",) and len(found) == 2:
         return found
@@ -77,6 +78,14 @@ def _function(value: Any) -> Callable[[], object]:
 
 
 _models = many(one_of(ProvisioningModel), or_one=True)
+
+
+def _there(value: Any) -> str:
+    """A path of the machine that the job runs on; an object of Windows writes it with backslashes."""
+    found = path(value)
+    return value.as_posix() if isinstance(value, PurePath) else found
+
+
 _PATH = Field(path, "a path", "give a path, or leave it out; a place in a bucket as text: 'gs://...'")
 _DURATION = Field(
     parse_duration, "a positive duration", "write '90m', '12h', '1d', '1h30m', or give a timedelta"
@@ -115,8 +124,8 @@ _ROWS = {
         "image='REGION-docker.pkg.dev/P/R/I@sha256:…', or gputrain.Image(...)",
     ),
     "source_dir": _PATH,
-    "checkpoint_dir": _PATH,
-    "output_dir": _PATH,
+    "checkpoint_dir": attrs.evolve(_PATH, read=_there),
+    "output_dir": attrs.evolve(_PATH, read=_there),
     "keep_outputs": Field(instance(bool), "True or False", "keep_outputs=True", is_needed=True),
     "requirements": Field(
         _requirements,

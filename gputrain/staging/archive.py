@@ -112,4 +112,10 @@ def _write(into: io.BufferedIOBase, path: str, content: bytes, is_program: bool)
 
 def _read(full: str) -> tuple[bytes, bool]:
     with open(full, "rb") as file:
-        return file.read(), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
+        content, mode = file.read(), os.fstat(file.fileno()).st_mode
+    return content, is_program(content, mode)
+
+
+def is_program(content: bytes, mode: int, *, has_modes: bool = os.name == "posix") -> bool:
+    """Whether a file may be run there: Windows, which keeps no such mode, is told by how a script begins."""
+    return bool(mode & stat.S_IXUSR) if has_modes else content.startswith(b"#!")

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -99,11 +100,31 @@ def _home_of(function: Callable[..., object]) -> str:
     return os.path.dirname(file)
 
 
+def below(path: str, folder: str, *, system: types.ModuleType = os.path) -> str:
+    """An absolute path from a folder on, with ``/``, as Linux reads it; empty where it is not inside.
+
+    Args:
+        system: ``posixpath`` or ``ntpath``; this machine's.
+
+    >>> import ntpath
+    >>> below("C:\\\\p\\\\sub\\\\train.py", "c:\\\\p", system=ntpath)
+    'sub/train.py'
+    >>> below("D:\\\\p", "C:\\\\p", system=ntpath)
+    ''
+    """
+    try:
+        parts = system.relpath(path, folder).split(system.sep)
+    except ValueError:  # on another drive of Windows
+        return ""
+    return "" if parts[0] == os.pardir else "/".join(parts)
+
+
 def _check_modest(folder: str) -> None:
     """A home directory, or a folder above it, holds keys and other people's files: none of that travels."""
-    home, inside = os.path.realpath(os.path.expanduser("~")), os.path.realpath(folder)
-    if os.path.commonpath([home, inside]) == inside:
-        what = "/" if inside == os.sep else "a home directory" if inside == home else "folders of others"
+    home, sent = os.path.realpath(os.path.expanduser("~")), os.path.realpath(folder)
+    if below(home, sent):
+        is_top = os.path.dirname(sent) == sent
+        what = sent if is_top else "a home directory" if below(sent, home) else "folders of others"
         fix = "put the code into a folder of its own and name that: source_dir='my-project'"
         _refuse("source_dir", folder, f"a folder of code, not {what}: all in it would be sent", fix)
 
@@ -115,7 +136,7 @@ def _check_requirements(spec: TrainingSpec, folder: str) -> None:
     path = os.path.join(folder, spec.requirements[1])
     if not os.path.isfile(path):
         _refuse("requirements", path, "a file that exists", _near(path))
-    if os.path.relpath(path, folder).split(os.sep)[0] == os.pardir:
+    if not below(path, folder):
         fix = "put it there, or list the requirements themselves"
         _refuse("requirements", path, f"a file inside {folder}", fix)
 
@@ -123,15 +144,15 @@ def _check_requirements(spec: TrainingSpec, folder: str) -> None:
 def _script(spec: TrainingSpec, folder: str) -> CodeSource:
     assert spec.script is not None
     path = script_of(spec)
-    inside = os.path.relpath(path, folder)
+    inside = below(path, folder)
     if not os.path.isfile(path):
         what = "a folder" if os.path.isdir(path) else "not there"
-        named = os.path.relpath(os.path.abspath(os.path.expanduser(spec.script)), folder)
+        named = below(os.path.abspath(os.path.expanduser(spec.script)), folder)
         fix = _near(path)
-        if named.split(os.sep)[0] != os.pardir and os.path.isfile(os.path.join(folder, named)):
+        if named and os.path.isfile(os.path.join(folder, named)):
             fix = f"it is named from source_dir on: script={named!r}"
         _refuse("script", path, f"a Python file that exists (it is {what})", fix)
-    if inside.split(os.sep)[0] == os.pardir:
+    if not inside:
         _refuse("script", path, f"a file inside source_dir, {folder}", "name a source_dir that holds it")
     if not inside.endswith(".py"):
         _refuse("script", path, "a file whose name ends in .py", "command=[...] runs any other program")

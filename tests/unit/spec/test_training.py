@@ -2,12 +2,14 @@ import json
 import pickle
 from datetime import timedelta
 from fractions import Fraction
+from pathlib import PureWindowsPath
 
 import pytest
 
 from gputrain import SpecError, TrainingSpec
 from gputrain.catalog import ProvisioningModel
 from gputrain.spec import EntryKind, GpuRequest, Launcher
+from gputrain.spec.entry import make_job_id
 
 
 def train():
@@ -213,3 +215,11 @@ def test_replace_checks_the_whole_anew():
 def test_a_function_has_no_json_form():
     with pytest.raises(SpecError, match="function"):
         TrainingSpec(function=train).to_dict()
+
+
+def test_paths_of_a_client_on_windows_are_read_where_the_job_runs():
+    spec = TrainingSpec(script="pkg\\train.py", checkpoint_dir=PureWindowsPath("/mnt/runs/a"))
+    assert spec.checkpoint_dir == "/mnt/runs/a"
+    assert make_job_id(spec, None).startswith("train-")
+    with pytest.raises(SpecError, match="a place in a bucket as text"):
+        TrainingSpec(script="t.py", output_dir=PureWindowsPath("gs://b/a"))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from gputrain.errors import SpecError
-from gputrain.staging.archive import pack
+from gputrain.staging.archive import is_program, pack
 from gputrain.staging.ignore import IgnoreRules, read_rules
 from gputrain.staging.survey import Behind, Survey, Travelling, size_text, survey
 
@@ -225,3 +225,10 @@ def test_a_survey_shows_the_fifty_biggest_of_what_travels(count, caption):
     table = Survey(folder="/f", files=files, behind=()).table
     assert [row[0] for row in table.rows] == [f"{number:02}" for number in reversed(range(count))][:50]
     assert table.caption == caption
+
+
+def test_where_files_have_no_modes_a_program_is_what_begins_like_one():
+    """On Windows, where `stat` makes them up by the name's end."""
+    told = [is_program(content, 0o666, has_modes=False) for content in (b"#!/bin/sh\n", b"print()\n", b"")]
+    assert told == [True, False, False]
+    assert is_program(b"", 0o755, has_modes=True)

@@ -2,12 +2,14 @@
 
 import importlib
 import linecache
+import ntpath
 
 import pytest
 
 from gputrain.errors import SpecError
 from gputrain.spec import TrainingSpec
 from gputrain.staging import resolve
+from gputrain.staging.source import below
 
 
 @pytest.fixture
@@ -173,3 +175,20 @@ def test_a_link_to_a_home_directory_is_one(code, monkeypatch):
     monkeypatch.setenv("HOME", str(code))
     (code.parent / "link").symlink_to(code)
     fault(installed=False, command=["true"], source_dir=str(code.parent / "link"))
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "found"),
+    [
+        ("C:\\proj\\pkg\\train.py", "C:\\proj", "pkg/train.py"),
+        ("c:\\Proj\\train.py", "C:\\proj\\", "train.py"),
+        ("C:\\proj", "C:\\proj", "."),
+        ("C:\\Users\\me", "C:\\", "Users/me"),
+        ("C:\\Users\\me", "C:\\Users\\me\\proj", ""),
+        ("D:\\proj\\train.py", "C:\\proj", ""),
+        ("\\\\server\\share\\p\\train.py", "\\\\server\\share\\p", "train.py"),
+        ("\\\\server\\share\\train.py", "C:\\proj", ""),
+    ],
+)
+def test_a_path_of_windows_is_named_as_linux_reads_it(path, folder, found):
+    assert below(path, folder, system=ntpath) == found
