@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from collections import Counter, OrderedDict
 from typing import Any
 
 from gputrain.ddp.errors import CheckpointError
@@ -22,9 +23,13 @@ def refuse_unsafe(where: str, value: Any) -> None:
     import torch
 
     plain = (type(None), bool, int, float, complex, str, bytes, torch.Size, torch.dtype, torch.device)
-    if type(value) in (*plain, torch.Tensor, torch.nn.Parameter):
+    if type(value) in plain:
         return
-    if isinstance(value, dict):
+    for name, item in getattr(value, "__dict__", {}).items():  # a tensor and an OrderedDict take theirs along
+        refuse_unsafe(f"{where}.{name}", item)
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        return
+    if type(value) in (dict, OrderedDict, Counter):  # by its type: no other kind of dict is loaded again
         for key, item in value.items():
             refuse_unsafe(f"{where} key", key)
             refuse_unsafe(f"{where}[{key!r}]", item)

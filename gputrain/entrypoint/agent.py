@@ -9,6 +9,7 @@ import os
 import selectors
 import socket
 import time
+from functools import partial
 
 from . import contract, host, launch, processes, result, spy, stacks
 from .asks import Asks
@@ -222,10 +223,12 @@ class Agent:
 
     def _leave(self, waits_for_peers: bool = True) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
-        self._gauges.end()
-        self._net.look(self._workers.folder, is_last=True)
-        self._workers.close()
-        self._tell_outputs()
+        look = partial(self._net.look, self._workers.folder, is_last=True)
+        for last in (self._gauges.end, look, self._workers.close, self._tell_outputs):
+            try:
+                last()
+            except Exception as error:  # noqa: BLE001, PERF203  # no fault of an end takes the ranks' verdict
+                self._pump.say(f"the agent's end was not whole: {error!r}", "ERROR")
         document = self._document()
         if self._cause is None and document[contract.R_CAUSE]:
             self._pump.say("\n".join(describe(document[contract.R_CAUSE])), "ERROR")
@@ -249,11 +252,13 @@ class Agent:
         if found and options.keeps_outputs:
             node_rank = self._cluster.node_rank
             target = os.path.join(options.output_dir, f"node-{node_rank}" if node_rank else "")
-            try:
-                self._outputs.keep(found, target)
-                self._pump.say(f"kept in {target}: {told(found)}")
-            except OSError as error:
-                self._pump.say(f"not kept in {target}, {error}: {told(found)}", "ERROR")
+            lost = self._outputs.keep(found, target)
+            kept = [one for one in found if one[0] not in lost]
+            if kept:
+                self._pump.say(f"kept in {target}: {told(kept)}")
+            for why in list(lost.values())[:1]:
+                rest = told([one for one in found if one[0] in lost])
+                self._pump.say(f"not kept in {target}, {why}: {rest}", "ERROR")
         elif found:
             self._pump.say(
                 f"lost with this machine: {told(found)}; give keep_outputs=True, or write below "

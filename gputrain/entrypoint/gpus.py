@@ -10,11 +10,15 @@ import re
 import selectors
 import subprocess
 
+from . import processes
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Mapping, Optional
 
 EVERY_S = 15
+ASK_S, FAULT_S = 20.0, 5.0
+"""How long nvidia-smi may take for what it knows, and for what it sees now: the gang waits for the latter."""
 
 FIELDS = {
     "utilization.gpu": "busy",
@@ -69,11 +73,8 @@ class GpuWatch:
             self._begin(every_s)
 
     def _begin(self, every_s: int) -> None:
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            known = subprocess.run(
-                ["nvidia-smi", "--help-query-gpu"],
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20, check=False,
-            ).stdout.decode("utf-8", "replace")  # fmt: skip
+        with contextlib.suppress(OSError):
+            known = processes.output_of(["nvidia-smi", "--help-query-gpu"], ASK_S).decode("utf-8", "replace")
             wanted = [_UUID, _BUS, *FIELDS, _REASONS, _OLD_REASONS, _ECC, _REMAP, _ACTION]
             self._asked = [one for one in wanted if f'"{one}"' in known]
             if _UUID in self._asked:
@@ -140,11 +141,9 @@ class GpuWatch:
     def fault_now(self) -> str:
         """The same, with the driver asked anew: a rank has failed, and may have failed of it."""
         if self._process is not None and not self.fault():
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                told = subprocess.run(
-                    self._query(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=5, check=False
-                )
-                for line in told.stdout.decode("utf-8", "replace").splitlines():
+            with contextlib.suppress(OSError):
+                told = processes.output_of(self._query(), FAULT_S)
+                for line in told.decode("utf-8", "replace").splitlines():
                     self._take(line, has_failed=True)
         return self.fault()
 

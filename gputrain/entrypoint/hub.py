@@ -149,6 +149,8 @@ class Hub:
 
     def _read_stranger(self, stranger: Stranger, now: float) -> None:
         link = stranger.link
+        if link.closed:  # he made room for another in this very turn
+            return
         messages = link.receive(limit=HELLO_LIMIT)
         if not messages and not link.closed:
             return

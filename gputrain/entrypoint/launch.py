@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 
-from . import contract, flight, host, net
+from . import contract, flight, host, net, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +28,9 @@ _PROFILES = (
 )
 """Google's network profiles: one given by name, gIB (A3 Ultra, A4, A4X), TCPXO (A3 Mega); the first found
 is read. Source: GoogleCloudPlatform/cluster-toolkit@1047080, AI-Hypercomputer/gpu-recipes@2e1fd5e."""
+
+PROFILE_S = 60.0
+"""How long such a script may take."""
 
 
 class NodePlace:
@@ -180,10 +182,8 @@ def _profile(environ: Mapping[str, str]) -> Dict[str, str]:
         return {}
     before = dict(environ)
     script = ["bash", "-c", 'source "$0" 1>&2 && exec env -0', path]
-    found = subprocess.run(script, env=before, stdout=subprocess.PIPE, timeout=60, check=False)
-    if found.returncode:
-        return {}
-    entries = found.stdout.decode("utf-8", "surrogateescape").split("\0")
+    found = processes.output_of(script, PROFILE_S, env=before, stderr=None)  # nothing of one that fails
+    entries = found.decode("utf-8", "surrogateescape").split("\0")
     after = dict(entry.split("=", 1) for entry in entries if "=" in entry)
     merged = {name: value for name, value in after.items() if name.startswith("NCCL_") and name not in before}
     libraries = after.get("LD_LIBRARY_PATH", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import time
@@ -12,7 +13,7 @@ from . import host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import AbstractSet, Dict, Iterable, Mapping, NoReturn, Optional, Sequence
+    from typing import AbstractSet, Any, Dict, Iterable, Mapping, NoReturn, Optional, Sequence, Set
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -143,26 +144,61 @@ def note_killed(path: str, at: float) -> None:
             file.write(f"{at}\n")
 
 
-def tell(pids: Iterable[int], number: int) -> None:
-    """Send a signal to children of ours."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+def tell(pids: Iterable[int], number: int) -> Set[int]:
+    """Send a signal to children of ours; those that may not be told, as one that became root by ``sudo``."""
+    return {pid for pid in pids if _refuses(pid, number)}
 
 
-def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = float("inf")) -> Dict[int, Ending]:
+def _refuses(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return False
+
+
+def output_of(argv: Sequence[str], within_s: float, **how: Any) -> bytes:
+    """What a program writes, standard error too unless ``stderr`` says otherwise. ``how``: as of `Popen`.
+
+    Raises OSError where it cannot be started, or TimeoutError where it has not ended by then. It is killed
+    and left behind: `subprocess.run` would wait on for one that is stuck in a driver, or for whoever of its
+    children holds its output open.
+    """
+    import subprocess
+
+    words = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, **how}
+    process: subprocess.Popen[bytes] = subprocess.Popen(argv, stdout=subprocess.PIPE, **words)
+    try:
+        return process.communicate(timeout=within_s)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise TimeoutError(errno.ETIMEDOUT, f"{argv[0]} has not ended within {within_s:g} s") from None
+    finally:
+        assert process.stdout
+        process.stdout.close()
+
+
+UNKILLABLE_S = 30.0
+"""How long what was killed may take to be gone; what is stuck in a driver or a file system never is."""
+
+
+def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = 0.0) -> Dict[int, Ending]:
     """Kill and reap every child, and those that are inherited meanwhile, until only the spared are left.
 
-    The answer is how those ended that did in the meantime, by pid.
+    One that SIGKILL does not end in time is left behind: it must not keep a machine, and its bill. The answer
+    is how those ended that did in the meantime, by pid.
     """
     ended: Dict[int, Ending] = {}
-    until, pause_s = time.monotonic() + within_s, 0.002
+    until, pause_s = time.monotonic() + (within_s or UNKILLABLE_S), 0.002
     while time.monotonic() < until:
         ended.update(reap())
         left = set(host.children_of(os.getpid())) - spared
         if not left:
             break
-        tell(left, signal.SIGKILL)
+        if left == tell(left, signal.SIGKILL):
+            break
         time.sleep(pause_s)
         pause_s = min(0.2, pause_s * 1.5)
     return ended

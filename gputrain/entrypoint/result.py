@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import time
 
 from . import contract
@@ -16,7 +17,7 @@ from .lines import timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+    from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 LINE_LIMIT = 15_000
 """Bytes of the result line: container runtimes cut lines at 16 KiB."""
@@ -122,28 +123,44 @@ class Outputs:
 
     def _walk(self) -> Iterator[Tuple[str, int]]:
         until = time.monotonic() + SEARCH_S
-        device = os.stat(self._folder).st_dev
-        waiting = [self._folder]
+        top = _stat(self._folder)
+        waiting = [self._folder] if top else []
         while waiting and time.monotonic() < until:
-            try:
-                entries = list(os.scandir(waiting.pop()))
-            except OSError:
-                continue
-            for entry in entries:
-                status = entry.stat(follow_symlinks=False)
-                if status.st_dev != device or entry.name in _PASSED_OVER or entry.path in self._apart:
-                    continue  # a bucket that is mounted here stays where it is
-                if entry.is_dir(follow_symlinks=False):
+            for entry in _entries(waiting.pop()):
+                status = _stat(entry.path)
+                if not (top and status) or status.st_dev != top.st_dev:
+                    continue  # gone meanwhile, or a bucket that is mounted here: it stays where it is
+                if entry.name in _PASSED_OVER or entry.path in self._apart:
+                    continue
+                if stat.S_ISDIR(status.st_mode):
                     waiting.append(entry.path)
-                elif entry.is_file(follow_symlinks=False) and status.st_ctime > self._began:
+                elif stat.S_ISREG(status.st_mode) and status.st_ctime > self._began:
                     yield os.path.relpath(entry.path, self._folder), status.st_size
 
-    def keep(self, found: Sequence[Tuple[str, int]], target: str) -> None:
-        """Copy them into another folder, the smallest first. Raises OSError where one cannot be written."""
+    def keep(self, found: Sequence[Tuple[str, int]], target: str) -> Dict[str, OSError]:
+        """Copy them into another folder, the smallest first; why not, of those that could not be."""
+        lost: Dict[str, OSError] = {}
         for path, _ in reversed(found):
             into = os.path.join(target, path)
-            os.makedirs(os.path.dirname(into), exist_ok=True)
-            shutil.copyfile(os.path.join(self._folder, path), into)
+            try:
+                os.makedirs(os.path.dirname(into), exist_ok=True)
+                shutil.copyfile(os.path.join(self._folder, path), into)
+            except OSError as error:  # the others still go
+                lost[path] = error
+        return lost
+
+
+def _entries(folder: str) -> List[os.DirEntry[str]]:
+    """None where it cannot be looked into: a script may have removed it, or a mount of its be dead."""
+    with contextlib.suppress(OSError):
+        return list(os.scandir(folder))
+    return []
+
+
+def _stat(path: str) -> Optional[os.stat_result]:
+    with contextlib.suppress(OSError):
+        return os.lstat(path)
+    return None
 
 
 def told(found: Sequence[Tuple[str, int]]) -> str:

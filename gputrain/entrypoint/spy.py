@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 
 from . import host
 
@@ -27,9 +28,9 @@ def take(ranks: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
         for one, pid in looks
         if pid
     ]
-    found = []
+    found, until = [], time.monotonic() + WITHIN_S
     for one, process in started:
-        text = _told(process)
+        text = _told(process, until)
         if text:
             found.append({**one, "text": text, "absent": ""})
     return found
@@ -46,15 +47,16 @@ def _python_of(pid: int) -> int:
     return 0
 
 
-def _told(process: subprocess.Popen[bytes]) -> str:
+def _told(process: subprocess.Popen[bytes], until: float) -> str:
     """Its threads in the words of faulthandler, the main thread last; empty where nothing can be told."""
     try:
-        said, _ = process.communicate(timeout=WITHIN_S)
+        said, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
         threads = json.loads(said.decode())
         return "\n".join(_thread(one) for one in sorted(threads, key=_is_main))
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        process.kill()  # and left behind: it may be stuck where the rank is
+        assert process.stdout
+        process.stdout.close()
     except (ValueError, KeyError, TypeError):
         pass  # it may not look, or speaks otherwise than it did (0.4)
     return ""

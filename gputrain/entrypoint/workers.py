@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import time
 
 from . import contract, host, launch, processes
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 LAST_WORDS_S = 0.5
 """How long a rank's end waits for the last lines it wrote; a child of it may hold its pipes open."""
-
-UNKILLABLE_S = 30.0
-"""How long a killed rank may take to be gone; one stuck in a driver or a file system never is."""
 
 
 class Workers:
@@ -53,7 +49,7 @@ class Workers:
         try:
             self.folder = launch.error_folder(options.result_dir)
             environments = launch.environments(options, place, os.environ, self.folder)
-        except (OSError, subprocess.SubprocessError) as error:
+        except OSError as error:
             for local_rank in range(place.nproc):
                 rank = Rank(place.base_rank + local_rank, local_rank, "")
                 self.ranks.append(rank)
@@ -103,7 +99,7 @@ class Workers:
 
     def kill(self) -> None:
         """End everything in the ranks' sessions now."""
-        self._kill_at, self._stuck_at = float("inf"), time.monotonic() + UNKILLABLE_S
+        self._kill_at, self._stuck_at = float("inf"), time.monotonic() + processes.UNKILLABLE_S
         for rank in self.ranks:
             rank.kill_session()
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 REPEATED = (408, 425, 429, 500, 502, 503, 504)
 """The answers after which a call is made again; so it is where no answer came at all."""
+
+LOST = (urllib.error.URLError, ConnectionError, TimeoutError, socket.timeout, ssl.SSLError)
+"""No answer, or half of one. Before Python 3.10 a late one is no TimeoutError; a file's own OSError is not
+here."""
 
 PAUSES_S = (1, 2, 4, 8, 16, 0)
 TIMEOUT_S = 60
@@ -95,7 +101,7 @@ def repeated(once: Any, url: str, accept: Any) -> Any:
                 return None
             if error.code not in REPEATED or not pause_s:
                 raise CallFailed(url, error, error.code) from None
-        except (urllib.error.URLError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
+        except (*LOST, http.client.HTTPException) as error:
             if not pause_s:
                 raise CallFailed(url, error, 503) from None
         time.sleep(pause_s)

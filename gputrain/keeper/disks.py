@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 import shutil
 
 from .install import install
@@ -23,6 +24,9 @@ NAMES = "/dev/disk/by-id/google-local-nvme-ssd-*", "/dev/disk/by-id/google-local
 """How Google's images name them, by interface; the boot disk of some machines is /dev/nvme0n1 itself.
 Source: "Add local SSD disks to your VM" and cluster-toolkit's setup-raid.yml, read 2026-11-22."""
 
+_DISK = re.compile(r"-[0-9]+\Z")
+"""A disk by its number; one that was partitioned has partitions beside it, ``-part1``."""
+
 ARRAY = "/dev/md/gputrain"
 _PATIENT = ("timeout", "-s", "KILL", "300")
 
@@ -33,7 +37,8 @@ def mount(call: Call, folder: str, say: Callable[..., Any]) -> bool:
     What lies on one that nobody uses is of no job's: a VM is made for one job, and boots for it once.
     Raises as ``call``; ``say`` takes news, and how severe they are.
     """
-    found = sorted((path for name in NAMES for path in glob.glob(name)), key=_number)
+    named = [path for name in NAMES for path in glob.glob(name)]
+    found = sorted(filter(_DISK.search, named), key=lambda path: int(path.rpartition("-")[2]))
     free = [path for path in found if _is_free(path)]
     if len(free) < len(found):
         say(f"{len(found) - len(free)} local SSDs are in use by this boot image, and stay as they are")
@@ -78,7 +83,3 @@ def _is_free(path: str) -> bool:
     except OSError as error:
         return error.errno != errno.EBUSY
     return True
-
-
-def _number(path: str) -> int:
-    return int(path.rpartition("-")[2])

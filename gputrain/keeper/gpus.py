@@ -13,9 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .keeper import Keeper
 
-_PATIENT = ("timeout", "-s", "KILL", "120")  # the driver may hang while it comes up
-DRIVER = (*_PATIENT, "nvidia-smi", "-L")
-FABRIC = (*_PATIENT, "nvidia-smi", "--query-gpu=fabric.state,fabric.status", "--format=csv,noheader")
+ANSWER_S = 120.0
+"""How long nvidia-smi may take: the driver may hang while it comes up, and what asks it cannot be killed."""
+
+DRIVER = ("nvidia-smi", "-L")
+FABRIC = ("nvidia-smi", "--query-gpu=fabric.state,fabric.status", "--format=csv,noheader")
 JOINED = ("completed, success", "n/a, n/a", "not supported, not supported")
 """What stands in a line of a GPU that can be used, without brackets: the last two where there is no NVSwitch.
 Source: NVIDIA's gpu-driver-container, its readiness probe, read 2026-11-22."""
@@ -45,7 +47,7 @@ def wait(keeper: Keeper, wanted: int, wait_s: float) -> None:
 
 def _lack(keeper: Keeper, wanted: int) -> str:
     """What is still missing; empty: nothing. Raises Failed where waiting mends nothing."""
-    code, said = keeper.call(DRIVER)
+    code, said = keeper.call(DRIVER, within_s=ANSWER_S)
     if code:
         return (
             "nvidia-smi is missing or does not answer after {} s:"
@@ -54,7 +56,7 @@ def _lack(keeper: Keeper, wanted: int) -> str:
     seen = sum(line.startswith("GPU ") for line in said.splitlines())
     if seen != wanted:
         raise Failed(f"nvidia-smi sees {seen} GPUs, and this machine should have {wanted}")
-    code, said = keeper.call(FABRIC)
+    code, said = keeper.call(FABRIC, within_s=ANSWER_S)
     if code:  # a driver that does not know the question is of a time before such machines
         return ""
     states = [line.strip() for line in said.splitlines()]

@@ -63,6 +63,9 @@ if TYPE_CHECKING:
         def have_ranks(self, agents: Sequence[int]) -> bool:
             """Whether ranks run below the agents."""
 
+        def has_a_result(self) -> bool:
+            """Whether an agent has said its last word: one whose container cannot end has not ended."""
+
         def spared(self) -> AbstractSet[int]:
             """What goes on when an attempt has ended."""
 
@@ -117,7 +120,7 @@ class Keeper:
         self.endings: Dict[int, processes.Ending] = {}
         self._board, self._machine = board, machine
         self._agents: Dict[int, int] = {}
-        self._first_ending_at = 0.0
+        self._first_ending_at = self._first_kill_at = 0.0
 
     def keep(self) -> None:
         """Run the job to its end, and tell how that was."""
@@ -155,7 +158,7 @@ class Keeper:
         last = attempt + self._machine.restarts
         while True:
             self.rules = Rules(deadline, status.RUN_LIMIT, self._machine.patience_s)
-            self._agents, self._first_ending_at = {}, 0.0
+            self._agents, self._first_ending_at, self._first_kill_at = {}, 0.0, 0.0
             self.tell(status.STARTING, attempt=attempt)
             self._agents = self._machine.start(self, attempt)
             self.until(lambda: not self._running(self._agents))
@@ -189,6 +192,8 @@ class Keeper:
                 raise Stopped
             if due:
                 processes.tell(running, signal.SIGKILL if due == KILL else signal.SIGTERM)
+            if due == KILL:
+                self._give_up_on_stuck(running)
             if due == ASK and self.rules.stop == status.CANCELLED:
                 self.tell(status.STOPPING)
             tick_s = STARTING_TICK_S if is_starting else TICK_S
@@ -196,10 +201,17 @@ class Keeper:
                 self.asked = self._machine.asked
             self.look()
 
+    def _give_up_on_stuck(self, pids: Iterable[int]) -> None:
+        """Count as dead what SIGKILL does not end: it must not keep the machine, and its bill."""
+        self._first_kill_at = self._first_kill_at or time.monotonic()
+        if time.monotonic() > self._first_kill_at + processes.UNKILLABLE_S:
+            self.endings.update((pid, processes.Ending(signal.SIGKILL)) for pid in pids)
+
     def look(self) -> None:
         """Take in which children have ended."""
         self.endings.update(processes.reap())
-        if not self._first_ending_at and any(pid in self.endings for pid in self._agents):
+        has_ended = any(pid in self.endings for pid in self._agents)
+        if not self._first_ending_at and (has_ended or (self._agents and self._machine.has_a_result())):
             self._first_ending_at = time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -218,9 +230,16 @@ class Keeper:
         return pid
 
     def call(
-        self, argv: Sequence[str], env: Mapping[str, str] = os.environ, given: bytes = b""
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] = os.environ,
+        given: bytes = b"",
+        within_s: float = float("inf"),
     ) -> Tuple[int, str]:
-        """Run a program that a stop reaches as well: its exit code, and what it said. Raises as `start`."""
+        """Run a program that a stop reaches as well: its exit code, and what it said. Raises as `start`.
+
+        One that has not ended by then is killed and left behind, dead or not.
+        """
         import tempfile  # half of what a keeper of this machine would load, and that one calls nothing
 
         read, write = os.pipe()
@@ -231,7 +250,11 @@ class Keeper:
                 pid = self.start(argv, env, "/", said.fileno(), read)
             finally:
                 os.close(read)
-            self.until(lambda: pid in self.endings, pid)
+            until = time.monotonic() + within_s
+            self.until(lambda: pid in self.endings or time.monotonic() > until, pid)
+            if pid not in self.endings:
+                processes.tell([pid], signal.SIGKILL)
+                return contract.NODE_LOST, f"{argv[0]} has not ended within {within_s:g} s"
             said.seek(0)
             return self._code(pid), said.read().decode("utf-8", "replace").strip()
 

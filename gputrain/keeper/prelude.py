@@ -37,6 +37,8 @@ def main() -> None:
         python = prepare(job)
     except (OSError, Refused) as error:
         fail(str(error))
+    except Exception as error:  # noqa: BLE001  # the bucket may hold anything
+        fail("the container could not be prepared: %r" % error)
     agent = os.path.join(os.getcwd(), ".gputrain", "agent.pyz")
     os.execv(python, [python, agent, "--", *job["argv"]])
 
@@ -109,7 +111,7 @@ def shared_token(bucket: Bucket, name: str, is_node_0: bool) -> str:
     while True:
         token = bucket.get(name)
         if token:
-            return str(token.decode())
+            return str(token.decode("utf-8", "replace"))
         if time.monotonic() > patience:
             say("node 0 made no secret for the agents in time: it never came this far", "ERROR")
             sys.exit(contract.NODE_LOST)
@@ -124,9 +126,18 @@ def seconds_to_join() -> float:
 
 
 def read_secret(api: str, reference: str) -> str:
-    """The secret that ``secret://projects/P/secrets/S/versions/V`` names."""
+    """The secret that ``secret://projects/P/secrets/S/versions/V`` names. Raises Refused: it is no text."""
     body = call("GET", "%s/v1/%s:access" % (api, reference[len("secret://") :]))
-    return base64.b64decode(json.loads(body)["payload"]["data"]).decode()
+    try:
+        value = base64.b64decode(json.loads(body)["payload"]["data"]).decode()
+    except (ValueError, KeyError, TypeError):
+        value = "\0"
+    if "\0" in value:  # it becomes a variable of the ranks
+        raise Refused(
+            "%s is no UTF-8 text without NUL bytes, and no variable can hold it: add a version in base64,"
+            " and decode it in the script" % reference
+        )
+    return value
 
 
 def say(message: str, severity: str = "INFO") -> None:

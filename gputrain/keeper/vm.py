@@ -144,6 +144,10 @@ class Vm:
         """Nobody sees into a container."""
         return True
 
+    def has_a_result(self) -> bool:
+        """A process stuck in the driver keeps its container, and docker with it, after the agent has gone."""
+        return self._result() is not None
+
     def spared(self) -> AbstractSet[int]:
         """What the ranks wrote last is still sent."""
         return self._mirrors.pids

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 
 import pytest
@@ -160,7 +161,34 @@ def test_what_could_not_be_loaded_again_is_refused_while_saving(store: Checkpoin
     assert store.restore() is None
 
 
-@pytest.mark.parametrize("value", [{1: object()}, [{2}, {object()}], (1, [Path("x")]), torch.nn.Linear(1, 1)])
+class Config(dict):  # type: ignore[type-arg]
+    """As configuration libraries have them."""
+
+
+def tagged(tag: object) -> torch.Tensor:
+    made = torch.zeros(1)
+    made.tag = tag
+    return made
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Counter("aab"), OrderedDict(a=1), tagged("mine"), {(1, 2): {torch.float32}}, torch.nn.Parameter()],
+)
+def test_what_is_taken_comes_back_without_pickles_powers(store: Checkpoints, value: object) -> None:
+    store.save(1, {"x": value})
+    found = store.restore()
+    assert found is not None
+    assert type(found.shared["x"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1: object()}, [{2}, {object()}], (1, [Path("x")]), torch.nn.Linear(1, 1), {"x": Config(a=1)},
+        {"x": defaultdict(float)}, {Config: 1}, {"x": tagged(object())}, OrderedDict(x=frozenset()),
+    ],
+)  # fmt: skip
 def test_unsafe_values_are_found_wherever_they_are(store: Checkpoints, value: object) -> None:
     with pytest.raises(CheckpointError, match="could not be saved"):
         store.save(1, value)

@@ -10,7 +10,7 @@ import pytest
 
 from gputrain.entrypoint import contract, messages, wire
 from gputrain.entrypoint.discovery import Cluster
-from gputrain.entrypoint.hub import Hub
+from gputrain.entrypoint.hub import STRANGERS, Hub
 from gputrain.entrypoint.options import parse
 from gputrain.entrypoint.uplink import Uplink
 from gputrain.entrypoint.wire import free_port
@@ -192,6 +192,17 @@ def test_a_hello_that_was_overheard_cannot_be_said_again(world):
         again.sendall(line)
         assert world.read(again) == b""
     assert not world.hub.gang.is_complete
+
+
+def test_a_stranger_who_made_room_for_another_is_not_heard_in_the_same_turn(world):
+    early = [world.connect()[0] for _ in range(STRANGERS)]
+    late = socket.create_connection(world.address)  # the agent is at something else, and hears both at once
+    early[0].sendall(b"x\n")
+    for sock in early[:1]:
+        assert world.read(sock) == b""
+    for sock in (*early, late):
+        sock.close()
+    assert joins(world)
 
 
 class Liar:

@@ -99,6 +99,10 @@ class ThisMachine:
     def have_ranks(self, agents: Sequence[int]) -> bool:
         return any(host.children_of(pid) for pid in agents)
 
+    def has_a_result(self) -> bool:
+        """Its agents end by themselves."""
+        return False
+
     def spared(self) -> frozenset[int]:
         return frozenset()
 

@@ -220,11 +220,16 @@ def test_requirements_that_cannot_be_installed_say_what_pip_said(world, code, tm
     assert "no-such-package-at-all" in output
 
 
-def test_a_secret_is_read_by_its_reference_and_never_written(world, code):
+@pytest.fixture
+def secrets():
+    """Where a secret lies that the test chooses, and who asked for it."""
+
     class Secrets(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append((self.path, self.headers["Authorization"].startswith("Bearer emulator-token")))
-            body = json.dumps({"payload": {"data": base64.b64encode(b"hunter2").decode()}}).encode()
+            server.asked.append(
+                (self.path, self.headers["Authorization"].startswith("Bearer emulator-token"))
+            )
+            body = json.dumps({"payload": {"data": base64.b64encode(server.value).decode()}}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -233,19 +238,36 @@ def test_a_secret_is_read_by_its_reference_and_never_written(world, code):
         def log_message(self, *_):
             pass
 
-    asked = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Secrets)
+    server.value, server.asked = b"hunter2", []
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    order = {
-        **world.stage(code, b"import os; print('agent', len(os.environ['KEY']))"),
-        "secretmanager": f"http://127.0.0.1:{server.server_port}",
-        "secrets": {"KEY": "secret://projects/p/secrets/s/versions/3"},
-    }
-    status, output = world.run(order)
+    yield server
     server.shutdown()
     server.server_close()
+
+
+def with_secret(world, code, secrets):
+    return {
+        **world.stage(code, b"import os; print('agent', len(os.environ['KEY']))"),
+        "secretmanager": f"http://127.0.0.1:{secrets.server_port}",
+        "secrets": {"KEY": "secret://projects/p/secrets/s/versions/3"},
+    }
+
+
+def test_a_secret_is_read_by_its_reference_and_never_written(world, code, secrets):
+    status, output = world.run(with_secret(world, code, secrets))
     assert (status, "agent 7" in output, "hunter2" in output) == (0, True, False)
-    assert asked == [("/v1/projects/p/secrets/s/versions/3:access", True)]
+    assert secrets.asked == [("/v1/projects/p/secrets/s/versions/3:access", True)]
+
+
+@pytest.mark.parametrize("value", [b"\xff\xfe\x00key", b"hunter\x002"])
+def test_a_secret_that_is_no_text_is_named_and_not_shown(world, code, secrets, value):
+    secrets.value = value
+    status, output = world.run(with_secret(world, code, secrets))
+    assert status == contract.BAD_ENVIRONMENT
+    assert "secret://projects/p/secrets/s/versions/3 is no UTF-8 text" in output
+    assert "Traceback" not in output
+    assert "hunter" not in output
 
 
 CLUSTER = {"workerpool0": ["a:2222"], "workerpool1": ["b:2222"]}

@@ -1,0 +1,109 @@
+"""What cannot be killed, as a process that is stuck in a driver, holds nobody up."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gputrain.entrypoint import processes
+
+LONG_S = 600
+
+
+@pytest.fixture
+def unkillable(monkeypatch):
+    """No signal ends a process, until the end of the test; so it is with one in a driver's call."""
+    kill, spared = os.kill, []
+    monkeypatch.setattr(os, "kill", lambda pid, _: spared.append(pid))
+    yield
+    for pid in set(spared):
+        with contextlib.suppress(ProcessLookupError):
+            kill(pid, signal.SIGKILL)
+
+
+def test_a_program_that_cannot_be_killed_is_left_behind(unkillable):
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match="has not ended within"):
+        processes.output_of(["sleep", str(LONG_S)], 0.2)
+    assert time.monotonic() - began < LONG_S / 2
+
+
+def test_a_child_that_holds_the_output_open_is_not_waited_for():
+    with pytest.raises(TimeoutError):
+        processes.output_of(["sh", "-c", f"sleep {LONG_S} & echo said"], 0.5)
+
+
+def test_what_a_program_says_is_told_whole():
+    words = [sys.executable, "-c", "print('x' * 200_000)"]
+    assert processes.output_of(words, LONG_S) == b"x" * 200_000 + b"\n"
+
+
+ENDS = """
+import os, subprocess
+from gputrain.entrypoint import processes
+child = subprocess.Popen(["sleep", "600"])
+kill, os.kill = os.kill, lambda *_: None
+processes.UNKILLABLE_S = 0.5
+{how}
+kill(child.pid, 9)
+print("ended")
+"""
+
+
+def test_a_child_that_cannot_be_killed_keeps_nobody_from_his_end():
+    words = [sys.executable, "-c", ENDS.format(how="processes.end_children()")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONG_S / 2, check=False)
+    assert done.stdout == "ended\n", done.stderr
+
+
+REFUSES = """
+def refuse(pid, number):
+    raise PermissionError
+os.kill = refuse
+processes.UNKILLABLE_S = 600
+processes.end_children()
+"""
+
+
+def test_a_child_that_became_root_is_left_alone_at_once():
+    words = [sys.executable, "-c", ENDS.format(how=REFUSES)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONG_S / 2, check=False)
+    assert done.stdout == "ended\n", done.stderr
+
+
+KEEPS = """
+from gputrain.keeper.keeper import Keeper
+from gputrain.keeper.rules import Rules
+import time
+class Site:
+    restarts, saves_s, patience_s, asked = 0, 0.0, 0.0, "cancelled"
+    def waiting(self): return Rules(time.monotonic() + 600, "x", 0.0)
+    def wait(self, keeper): keeper.call(["sleep", "601"], within_s=0.2)
+    def deadline(self): return time.monotonic() + 0.2
+    def start(self, keeper, attempt):
+        return {keeper.start(["sleep", "602"], os.environ, "/", 2): 0}
+    def have_ranks(self, agents): return True
+    def has_a_result(self): return False
+    def spared(self): return frozenset()
+    def finish(self, keeper): return {}
+class Board:
+    def tell(self, document): pass
+    def word(self): return ""
+    def last(self, document): print(document["why"], document["exit_code"], document["lost"])
+keeper = Keeper(Board(), Site())
+processes.hold_signals()
+keeper.keep()
+from gputrain.entrypoint import host
+for pid in host.children_of(os.getpid()):
+    kill(pid, 9)
+"""
+
+
+def test_a_keeper_whose_agents_cannot_be_killed_still_tells_the_end():
+    words = [sys.executable, "-c", ENDS.format(how=KEEPS)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONG_S / 2, check=False)
+    assert done.stdout == "max_run_duration 69 {0: 9}\nended\n", done.stderr
