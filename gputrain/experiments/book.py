@@ -120,7 +120,7 @@ def opened(board: Board, name: str) -> ExperimentRecord:
     """The book of that name. Raises JobLostError where there is none."""
     found = board.note(name)
     if found is None:
-        fix = "check the name, and that this trainer has the backends that it was made with, in their order"
+        fix = "check the name, and that this trainer has the backends that it was made with"
         raise JobLostError(f"there is no experiment {name} in {board.name}", fix=fix)
     return read_book(name, found.content)
 

@@ -46,7 +46,7 @@ class Board(Protocol):
 
     @property
     def name(self) -> str:
-        """The same for everybody who shares the board."""
+        """The same for everybody who shares the board; folders of two machines may bear one."""
         ...
 
     def read(self, job_id: str) -> Record | None:

@@ -10,8 +10,8 @@ import attrs
 from gputrain.gcp import Access, Objects, PreconditionError, StoredInfo
 from gputrain.gcp.shared import LONGEST_S
 from gputrain.records.board import Entry, Note, dated, overtaken
-from gputrain.records.reader import LARGEST_BYTES, read_record
-from gputrain.records.record import Record, written
+from gputrain.records.reader import read_record
+from gputrain.records.record import LARGEST_BYTES, Record, checked, written
 from gputrain.staging.upload import BucketPrefix, check_owner
 
 FOLDER = "records"
@@ -85,9 +85,9 @@ class BucketBoard:
     def keep(self, name: str, content: bytes, generation: int) -> None:
         """As of `Board`."""
         self._prove()
-        kind = "application/json"
+        kind, noted = "application/json", self._noted(name)
         try:
-            self._objects.write(self._noted(name), content, if_generation=generation, content_type=kind)
+            self._objects.write(noted, checked(name, content), if_generation=generation, content_type=kind)
         except PreconditionError as error:
             raise overtaken(name) from error
 

@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import re
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from gputrain.errors import CapacityError, PermissionDeniedError
 from gputrain.keeper import folder
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.reader import RecordError, read_record
-from gputrain.records.record import Record, written
+from gputrain.records.record import Record, checked, written
 
 NOTES = "notes"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -39,8 +38,8 @@ class FolderBoard:
 
     @property
     def name(self) -> str:
-        """``file://this-machine/home/me/.local/state/gputrain/jobs/.records``"""
-        return f"file://{socket.gethostname()}{self._root.absolute()}"
+        """``file:///home/me/.local/state/gputrain/jobs/.records``"""
+        return f"file://{self._root.absolute()}"
 
     def read(self, job_id: str) -> Record | None:
         """As of `Board`."""
@@ -109,7 +108,7 @@ class FolderBoard:
                 raise overtaken(name)
             (self._root / NOTES).mkdir(0o700, exist_ok=True)
             path = str(self._root / NOTES / f"{name}.json")
-            folder.write_whole(path, b"%d\n%s" % (generation + 1, content))
+            folder.write_whole(path, b"%d\n%s" % (generation + 1, checked(name, content)))
 
     def _there(self, job_id: str) -> Record | None:
         try:
@@ -120,6 +119,8 @@ class FolderBoard:
             raise RecordError(f"what is kept of {job_id} is no record", why=str(error)) from error
         inner = document.get("record") if isinstance(document, dict) else None
         record = read_record(job_id, json.dumps(inner).encode())
+        if re.fullmatch(rf"file://[^/]+{re.escape(str(self._root.absolute()))}", record.home):
+            record = attrs.evolve(record, home=self.name)  # a release before 0.3 wrote the machine's name too
         generation, at = document.get("generation"), document.get("written_at")
         if not isinstance(generation, int) or not isinstance(at, float):
             raise RecordError(f"what is kept of {job_id} is no record", why="it has no generation")

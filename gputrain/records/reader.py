@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from gputrain.errors import ProviderError
-from gputrain.records.record import SCHEMA, Ask, Code, Record, Way
+from gputrain.records.record import LARGEST_BYTES, SCHEMA, Ask, Code, Record, Way
 
 T = TypeVar("T")
 
-LARGEST_BYTES = 4 << 20
 MOST_WAYS = 20_000
 MOST_NAMES = 2_000
-LONGEST_TEXT = 65_536
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9._]{0,126}[a-z0-9])?")
 _NONCE = re.compile(r"[0-9a-f]{8,32}")
 _PLACE = re.compile(r"[^\s;|&$`'\"<>\x00-\x1f]{1,1024}")
@@ -60,7 +58,7 @@ def _record(job_id: str, content: bytes) -> Record:
         spec=_mapping(fields["spec"]),
         code=Code(
             location=_text(code["location"]),
-            argv=_all(code["argv"], _text, MOST_NAMES),
+            argv=_all(code["argv"], _text, LARGEST_BYTES),
             sha256=_matching(re.compile("(?:[0-9a-f]{64})?"))(code["sha256"]),
         ),
         ways=_all(fields["ways"], _way, MOST_WAYS),
@@ -114,7 +112,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) and len(value) <= LONGEST_TEXT else _refuse("a text was due")
+    return value if isinstance(value, str) else _refuse("a text was due")
 
 
 def _matching(form: re.Pattern[str]) -> Callable[[object], str]:

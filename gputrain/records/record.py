@@ -30,6 +30,9 @@ MADE = "made"
 SHORTEST_RESTART_S = 60
 """What must be left of the time limit for another start to be worth its while."""
 
+LARGEST_BYTES = 32 << 20
+"""Of what is kept: nobody writes more, so whoever reads more reads what is none of ours."""
+
 KEPT_ASKS = 100
 """The latest that are kept; a job that waits for room for days asks for ever."""
 
@@ -226,10 +229,21 @@ def spec_of(spec: TrainingSpec, argv: Sequence[str]) -> dict[str, Any]:
 
 
 def written(record: Record) -> bytes:
-    """The record as it lies on its board."""
+    """The record as it lies on its board. Raises RequestError as `checked`."""
     kept = attrs.filters.exclude("generation", "written_at", "age_s")
     fields = attrs.asdict(record, filter=kept, value_serializer=_plain)
-    return json.dumps({"schema": SCHEMA, **fields}, sort_keys=True).encode()
+    return checked(record.job_id, json.dumps({"schema": SCHEMA, **fields}, sort_keys=True).encode())
+
+
+def checked(name: str, content: bytes) -> bytes:
+    """What is to be kept under a name. Raises RequestError where it is more than anybody would read again."""
+    if len(content) > LARGEST_BYTES:
+        raise RequestError(
+            f"{name} is too large to be kept, and nothing was asked for",
+            why=f"all that is to be known of it is {len(content)} bytes, of at most {LARGEST_BYTES}",
+            fix="put long texts into a file beside the script, and give its path",
+        )
+    return content
 
 
 def _plain(_instance: object, _field: object, value: Any) -> Any:

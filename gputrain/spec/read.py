@@ -35,6 +35,13 @@ from gputrain.spec.gpu import parse_gpus
 from gputrain.spec.image import read_image
 from gputrain.spec.typed import EntryKind, Launcher
 
+LONGEST_WORD, MOST_WORDS = 128 << 10, 1 << 20
+"""Bytes of one argument or variable, and of all of them: what Linux hands to a program.
+
+Source: execve(2), read 2026-11-23: 32 pages each, and a quarter of the stack's limit, mostly 2 MiB, together;
+half of that is left to what the machine's own environment holds.
+"""
+
 # 63 is Compute's limit for an instance name; the job's random suffix and a node's number take up to 14.
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,47}[a-z0-9])?")
 MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -230,7 +237,23 @@ def check_together(result: dict[str, Any], faults: FaultCollector) -> None:
     both = sorted(set(result["env"]) & set(result["secrets"]), key=str)
     if both:
         faults.add("secrets", both, "a variable is in env or in secrets, not in both", "keep it in secrets")
+    _check_size(result, faults)
     run = result["max_run_duration"]
     if isinstance(run, timedelta) and run > timedelta(days=28):
         fix = "split the work and resume from the checkpoint"
         faults.add("max_run_duration", run, "at most 28 days", fix)
+
+
+def _check_size(result: Mapping[str, Any], faults: FaultCollector) -> None:
+    """What no program can be started with, which is else told once the machines are paid for."""
+    env = [f"{name}={value}" for name, value in result["env"].items()]
+    said = {"command": result["command"] or (), "args": result["args"] or (), "env": env}
+    fix = "put it into a file beside the script, and give its path"
+    sizes = {}
+    for field, texts_of in said.items():
+        each = [len(str(one).encode(errors="surrogatepass")) + 1 for one in texts_of]
+        sizes[field] = sum(each)
+        longest = max(each, default=0)
+        faults.check(longest <= LONGEST_WORD, field, longest, f"at most {LONGEST_WORD} bytes in one", fix)
+    total, largest = sum(sizes.values()), max(sizes, key=lambda field: sizes[field])
+    faults.check(total <= MOST_WORDS, largest, total, f"at most {MOST_WORDS} bytes of arguments and env", fix)

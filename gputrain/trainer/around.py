@@ -16,7 +16,8 @@ from gputrain.planning import Attempt, Blocks, Candidate, Ledger
 from gputrain.records import Record
 from gputrain.spec import TrainingSpec
 from gputrain.times import Since
-from gputrain.trainer.claim import Boards, candidate_of
+from gputrain.trainer.boards import Boards
+from gputrain.trainer.claim import candidate_of
 
 
 class Memory:

@@ -8,18 +8,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 
 import attrs
 
-from gputrain.backends.abilities import KeepsRecords, Recorder
-from gputrain.backends.base import Backend
 from gputrain.errors import GputrainError, RequestError, Scope
 from gputrain.planning import Attempt, Candidate, Outcome, Supply, candidates
-from gputrain.records import WITHDRAWN, Ask, Board, MemoryBoard, OvertakenError, Record, Way, ended
+from gputrain.records import WITHDRAWN, Ask, Board, FolderBoard, OvertakenError, Record, Way, ended
 from gputrain.spec import TrainingSpec
 from gputrain.times import Since
+from gputrain.trainer.boards import Boards
 
 log = logging.getLogger("gputrain")
 
@@ -36,36 +35,6 @@ SURE_S = 15.0
 FULL_FOR_S = 1800.0
 """How long a place that took a job and then had no machines is passed over by that job."""
 _REFUSALS = {one.value: one for one in (Outcome.NO_ROOM, Outcome.NO_QUOTA, Outcome.NOT_HERE)}
-
-
-class Boards:
-    """The boards of some backends; the first one is home to the jobs that are submitted through them."""
-
-    def __init__(self, backends: Mapping[str, Backend]) -> None:
-        self._backends = backends
-        self._own = MemoryBoard()
-        self._recorders: dict[str, Recorder | None] = {}
-
-    def recorder(self, backend: str) -> Recorder | None:
-        """What a backend does for its records; None for one that keeps none, or is not here."""
-        if backend not in self._recorders:  # to look a protocol over takes longer than all else here
-            found: object = self._backends.get(backend)
-            self._recorders[backend] = found.recorder() if isinstance(found, KeepsRecords) else None
-        return self._recorders[backend]
-
-    def of(self, backend: str) -> Board | None:
-        """Where a backend keeps records."""
-        found = self.recorder(backend)
-        return None if found is None else found.board
-
-    def all(self) -> tuple[Board, ...]:
-        """Each board once, home first."""
-        found = {board.name: board for name in self._backends if (board := self.of(name)) is not None}
-        return tuple(found.values()) or (self._own,)
-
-    def named(self, name: str) -> Board | None:
-        """The board of that name, if a backend here has it."""
-        return next((board for board in self.all() if board.name == name), None)
 
 
 class Claim:
@@ -137,13 +106,17 @@ class Claim:
 
     def _at_home(self, copy: Record) -> Record | None:
         home = self._boards.named(copy.home)
-        if home is None:
+        found = None if home is None else home.read(copy.job_id)
+        if home is None or (found is None and isinstance(home, FolderBoard)):
+            why = "that folder is another machine's"
+            if home is None:
+                why = f"its backends keep records in {', '.join(one.name for one in self._boards.all())}"
             raise RequestError(
                 f"{copy.job_id} is kept in {copy.home}, where none of these backends may write",
-                why=f"its backends keep records in {', '.join(one.name for one in self._boards.all())}",
-                fix=f"watch it by its name; it starts again where {copy.home} is kept",
+                why=why,
+                fix=f"watch it by its name, or take another key; it starts again where {copy.home} is kept",
             )
-        return home.read(copy.job_id)
+        return found
 
     def ask(self, record: Record, ask: Ask) -> None:
         """Write down that machines are about to be asked for.

@@ -23,7 +23,7 @@ from gputrain.spec import Image, TrainingSpec
 from gputrain.staging.checks import examine
 from gputrain.trainer import images
 from gputrain.trainer.around import Memory, Surroundings, whole
-from gputrain.trainer.claim import Boards
+from gputrain.trainer.boards import Boards
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
 

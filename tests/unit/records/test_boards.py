@@ -7,9 +7,10 @@ import attrs
 import pytest
 
 import gputrain_emulator
-from gputrain.errors import PermissionDeniedError
+from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.gcp import Access
-from gputrain.records import BucketBoard, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
+from gputrain.records import BucketBoard, Code, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
+from gputrain.records.record import LARGEST_BYTES
 from gputrain.staging.upload import BucketPrefix
 from tests.unit.records.test_record import record
 
@@ -143,3 +144,29 @@ def test_a_note_that_somebody_else_wrote_is_told_and_kept(tmp_path, content):
     with pytest.raises(RecordError, match="no note"):
         board.keep("scan", b"[]", 1)
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("board", ["folder", "bucket"], indirect=True)
+def test_what_is_too_large_to_be_read_is_not_written(board):
+    large = "x" * LARGEST_BYTES
+    with pytest.raises(RequestError, match="bert-1 is too large to be kept"):
+        board.write(attrs.evolve(record(), code=Code(location="", argv=("train.py", large))))
+    assert board.read("bert-1") is None
+    with pytest.raises(RequestError, match="sweep is too large to be kept"):
+        board.keep("sweep", large.encode() + b" ", 0)
+    assert board.note("sweep") is None
+
+
+def test_many_and_long_arguments_are_read_again(board):
+    argv = ("train.py", "x" * 130_000, *map(str, range(20_000)))
+    written = board.write(attrs.evolve(record(), code=Code(location="", argv=argv)))
+    assert board.read("bert-1") == written
+
+
+def test_a_folder_is_known_by_its_place_whatever_the_machine_is_called(tmp_path, monkeypatch):
+    board = FolderBoard(tmp_path)
+    old = f"file://laptop.home{tmp_path}"
+    board.write(attrs.evolve(record(), home=old))
+    monkeypatch.setattr("socket.gethostname", lambda: "laptop.elsewhere")
+    assert FolderBoard(tmp_path).name == board.name
+    assert board.read("bert-1").home == board.name

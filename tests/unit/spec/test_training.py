@@ -1,5 +1,6 @@
 import json
 import pickle
+import subprocess
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import PureWindowsPath
@@ -223,3 +224,25 @@ def test_paths_of_a_client_on_windows_are_read_where_the_job_runs():
     assert make_job_id(spec, None).startswith("train-")
     with pytest.raises(SpecError, match="a place in a bucket as text"):
         TrainingSpec(script="t.py", output_dir=PureWindowsPath("gs://b/a"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"args": ["x" * 131_072]}, "args=131073: at most 131072 bytes in one"),
+        ({"args": ["\N{SNOWMAN}" * 43_691]}, "args=131074: "),
+        ({"args": ["x" * 100] * 12_000}, "args=1212000: at most 1048576 bytes of arguments and env"),
+        ({"env": {"LONG": "x" * 131_072}}, "env=131078: "),
+        ({"args": ["x"] * 500_000, "env": {"A": "x" * 100_000}}, "args=1100003: "),
+    ],
+)
+def test_what_no_program_could_be_started_with_is_refused(fields, told):
+    with pytest.raises(SpecError) as error:
+        TrainingSpec(script="train.py", **fields)
+    assert told in str(error.value)
+
+
+def test_what_linux_takes_is_taken():
+    words = ["x" * 131_071, *["y" * 1_000] * 600]
+    assert list(TrainingSpec(script="train.py", args=words).args) == words
+    assert subprocess.run(["true", *words], check=False).returncode == 0

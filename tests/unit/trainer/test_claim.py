@@ -8,13 +8,14 @@ import attrs
 import pytest
 
 import gputrain_emulator
-from gputrain import ComputeEngine, Trainer, TrainingSpec, VertexAI
+from gputrain import ComputeEngine, Local, Trainer, TrainingSpec, VertexAI
 from gputrain.errors import RequestError, StoppedError
 from gputrain.gcp import Access
 from gputrain.records import Ask, BucketBoard, Code, OvertakenError, Record, Way
 from gputrain.spec.entry import make_job_id
 from gputrain.staging.upload import BucketPrefix
-from gputrain.trainer.claim import TURN_S, Boards, Claim
+from gputrain.trainer.boards import Boards
+from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.placing import Placing
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates
 
@@ -210,3 +211,21 @@ def test_threads_that_submit_under_one_key_make_one_job_whatever_the_quotas_do(s
         assert len(uris) == 3
         assert len(set(uris)) == 1
         assert len(cloud.compute.vms) + len(cloud.vertex.jobs) == 1
+
+
+def test_the_order_of_backends_decides_nothing_about_where_a_key_is_kept(cloud, backend):
+    cloud.add_bucket("another", location="us-central1")
+    both = {"vertex": backend("vertex"), "compute": backend("compute", bucket="gs://another")}
+    homes = [Boards({name: both[name] for name in names}).all()[0].name for names in (both, reversed(both))]
+    assert homes == ["gs://another/", "gs://another/"]
+
+
+def test_a_copy_whose_folder_is_another_machines_makes_no_second_job(cloud, backend, board, asked, tmp_path):
+    local = Local(root=tmp_path / "home", gpus=0)
+    record = asked()
+    home = Boards({"local": local}).all()[0].name
+    board.write(attrs.evolve(record, home=home))
+    both = Trainer([local, backend("vertex")], sleep=cloud.clock.advance)
+    with pytest.raises(RequestError, match="that folder is another machine's"):
+        both.submit(record.spec["script"], **L4, idempotency_key="k")
+    assert not cloud.vertex.jobs

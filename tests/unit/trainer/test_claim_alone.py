@@ -9,11 +9,11 @@ from gputrain.catalog import ProvisioningModel
 from gputrain.errors import RequestError
 from gputrain.planning import Candidate, Outcome
 from gputrain.records import MADE, MemoryBoard, OvertakenError
+from gputrain.trainer.boards import Boards
 from gputrain.trainer.claim import (
     FULL_FOR_S,
     STILL_S,
     SURE_S,
-    Boards,
     Claim,
     in_order,
     lately_refused,

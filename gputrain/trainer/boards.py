@@ -1,0 +1,43 @@
+"""Where the backends of a trainer keep their records, and which of these boards decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gputrain.backends.abilities import KeepsRecords, Recorder
+from gputrain.backends.base import Backend
+from gputrain.records import Board, BucketBoard, MemoryBoard
+
+
+class Boards:
+    """The boards of some backends; one is home to the jobs that are submitted through them."""
+
+    def __init__(self, backends: Mapping[str, Backend]) -> None:
+        self._backends = backends
+        self._own = MemoryBoard()
+        self._recorders: dict[str, Recorder | None] = {}
+
+    def recorder(self, backend: str) -> Recorder | None:
+        """What a backend does for its records; None for one that keeps none, or is not here."""
+        if backend not in self._recorders:  # to look a protocol over takes longer than all else here
+            found: object = self._backends.get(backend)
+            self._recorders[backend] = found.recorder() if isinstance(found, KeepsRecords) else None
+        return self._recorders[backend]
+
+    def of(self, backend: str) -> Board | None:
+        """Where a backend keeps records."""
+        found = self.recorder(backend)
+        return None if found is None else found.board
+
+    def all(self) -> tuple[Board, ...]:
+        """Each board once, home first: of buckets, whichever order the backends are named in."""
+        found = {board.name: board for name in self._backends if (board := self.of(name)) is not None}
+        boards = list(found.values()) or [self._own]
+        if isinstance(boards[0], BucketBoard):
+            home = min((one for one in boards if isinstance(one, BucketBoard)), key=lambda one: one.name)
+            boards.sort(key=lambda one: one is not home)
+        return tuple(boards)
+
+    def named(self, name: str) -> Board | None:
+        """The board of that name, if a backend here has it."""
+        return next((board for board in self.all() if board.name == name), None)
