@@ -18,6 +18,7 @@ from typing import Any, Literal, TextIO, get_args
 import attrs
 
 from gputrain.backends.base import LogLine
+from gputrain.causes import EXCEPTION
 from gputrain.entrypoint import contract
 from gputrain.fields import refused
 from gputrain.lifecycle import Failure, State
@@ -67,7 +68,7 @@ class Snapshot:
             parts.append(f"GPUs {self.gpu_busy:.0f} %")
         if self.cost_usd:
             parts.append(f"${self.cost_usd:,.2f}")
-        if self.detail:
+        if self.detail and (self.failure is None or self.failure.kind != EXCEPTION.kind):  # the log says it
             parts.append(self.detail)
         return safe(" · ".join(parts))
 
@@ -170,7 +171,7 @@ class Terminal(View):
         for line in without_marks(lines):
             style = "red" if line.severity in ("ERROR", "CRITICAL") else "dim" if line.rank is None else ""
             said = Text.from_ansi(safe(line.message, colour=True), style=style)
-            self._console.print(Text(f"{prefix(line):>5} │ ", style="cyan").append(said))
+            self._console.print(Text(f"{prefix(line):>5} │ ", style="cyan").append(said), soft_wrap=True)
 
     def status(self, snapshot: Snapshot) -> None:
         """Renew the live line."""
@@ -190,8 +191,7 @@ class Terminal(View):
 
 
 LINES = 20
-BETWEEN_S = 0.5
-"""Two redraws are at least so far apart."""
+BETWEEN_S = 0.5  # two redraws are at least so far apart
 
 _MONO = "font-family:monospace;white-space:pre-wrap;text-align:left"
 

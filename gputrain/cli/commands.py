@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputrain.backends.base import JobRef
-from gputrain.cli import completion, documents, settings
+from gputrain.cli import completion, documents, ending, settings
 from gputrain.cli.parser import PAIRS, SPEC_FLAGS
 from gputrain.cli.screen import Exit, confirmed, remark, say, show, tell, tell_line
 from gputrain.cli.wording import Spoken, spoken
@@ -100,7 +100,7 @@ def _watched(job: Job, options: argparse.Namespace, timeout: str | None = None) 
         tell(job.to_dict())
         return Exit.OK if job.state is State.SUCCEEDED else Exit.JOB
     job.wait(timeout, progress=None if sys.stderr.isatty() else "plain")
-    job.result()
+    ending.told(job)
     show(job.table)
     return Exit.OK
 

@@ -15,7 +15,7 @@ from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
 from gputrain.job.asked import Going
 from gputrain.job.events import Changes, Listener
-from gputrain.job.reading import LogReading
+from gputrain.job.reading import LogReading, without_cause
 from gputrain.job.result import Result, ended
 from gputrain.job.stacks import Stacks, ask
 from gputrain.job.watcher import (
@@ -113,7 +113,7 @@ class Job(LogReading):
                 looked()
                 self.supervise()
                 for lines in self._news() if is_seen else ():
-                    shown.lines(lines)
+                    shown.lines(without_cause(lines))
                 last_sight = time.monotonic()
             except TransientError as error:
                 if time.monotonic() - last_sight > BLIND_FOR_AT_MOST_S:
@@ -232,8 +232,10 @@ class Job(LogReading):
                 f"{self.ref.name} is {self.state.value}: no ranks of it run",
                 fix="ask while it runs; the stacks of one that hung are in its error and its log",
             )
-        nodes = self.candidate.num_nodes if self.candidate else 1
-        return ask(self.ref, self._backend, nodes, seconds_of(timeout), self._sleep)
+        nodes, limit_s = self.candidate.num_nodes if self.candidate else 1, seconds_of(timeout)
+        if state is State.PROVISIONING:
+            log.warning("%s is provisioning: its ranks may not run yet; asking for %g s", self.id, limit_s)
+        return ask(self.ref, self._backend, nodes, limit_s, self._sleep)
 
     def ssh_command(self, node: int = 0) -> str:
         """The line with which a person gets to a node. RequestError where a platform lets nobody in."""

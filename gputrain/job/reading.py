@@ -210,6 +210,11 @@ class LogReader:
                 return
 
 
+def without_cause(lines: Page) -> Page:
+    """The lines without the agents' word on why the job failed: its rank's own lines say it, and its end."""
+    return tuple(one for one in lines if one.rank is not None or not one.message.startswith("first cause: "))
+
+
 @attrs.frozen(kw_only=True)
 class LineFilter:
     """Which lines a reader asks for."""

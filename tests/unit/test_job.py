@@ -48,9 +48,13 @@ class Behind(Local):
         return seen if seen.state is not State.RUNNING else attrs.evolve(seen, state=State.PROVISIONING)
 
 
-def test_ranks_are_asked_where_they_stand_before_the_platform_tells_that_they_run(waiting):
+def test_ranks_are_asked_where_they_stand_before_the_platform_tells_that_they_run(waiting, caplog):
     late = Trainer(Behind(gpus=0)).attach(waiting.uri)
     assert [one.rank for one in late.stacks().ranks] == [0, 1]
+    assert "is provisioning: its ranks may not run yet; asking for 60 s" in caplog.text
+    caplog.clear()
+    assert [one.rank for one in waiting.stacks().ranks] == [0, 1]
+    assert caplog.text == ""
     assert late.state is State.PROVISIONING
     waiting.cancel()
     waiting.wait(timeout=30)

@@ -150,6 +150,21 @@ def test_a_job_that_fails_ends_with_1_and_its_own_traceback(run, read, script):
     assert (status, job["state"]) == (1, "failed")
 
 
+@pytest.mark.parametrize(("lines", "told"), [("24", 1), ("3", 2)])
+def test_a_line_that_fails_is_shown_once_where_the_screen_still_holds_it(
+    run, script, monkeypatch, lines, told
+):
+    monkeypatch.setenv("LINES", lines)
+    script("import os\nraise ValueError(f\"of rank {os.environ['RANK']}\")\n")
+    status, _, err = run("submit", "train.py")
+    assert (status, err.count("raise ValueError(")) == (1, told)
+    assert ("what the traceback above names" in err, "first cause" in err) == (told == 1, False)
+    assert "why: ValueError: of rank 0" in err
+    name = re.search(r"gputrain://local/(\S+)", err)[1]
+    assert "first cause" in run("logs", name)[1]
+    assert run("show", name)[1].count("raise ValueError(") == 1
+
+
 def test_the_log_of_a_job_is_read_by_its_name_or_its_uri(run, script):
     script()
     status, out, _ = run("submit", "train.py", "--nproc-per-node", "2", "--json")
