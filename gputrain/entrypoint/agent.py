@@ -123,6 +123,8 @@ class Agent:
 
     def _tell_end(self, message: Message) -> None:
         """Tell of a rank's end; before a failure it is asked whether the machine has failed."""
+        if message["cause"] and message["cause"][contract.C_TRACEBACK]:
+            message["cause"].update(traceback=self._as_sent(message["cause"][contract.C_TRACEBACK]))
         fault = self._gauges.fault_now() if message["cause"] and message["exit_code"] else ""
         if fault:
             self._tell({"type": "faulty", "why": fault})
@@ -172,7 +174,13 @@ class Agent:
         taken.update((one["rank"], one) for one in spy.take(mute))
         # What one process for all ranks of a node stands for is no rank.
         ranks = [one for one in taken.values() if is_ours or one["absent"] != stacks.UNOFFERED]
-        return [stacks.standing(one) for one in sorted(ranks, key=lambda one: int(one["rank"]))]
+        told = [stacks.standing(one) for one in sorted(ranks, key=lambda one: int(one["rank"]))]
+        return [{**one, "trace": self._as_sent(one["trace"])} for one in told]
+
+    def _as_sent(self, trace: str) -> str:
+        """A stack with the code's files where they were before they travelled here."""
+        folder = self._options.code_dir
+        return trace.replace(f'File "{folder}/', 'File "') if folder else trace
 
     def _log_standings(self) -> List[Message]:
         """The same, and all stacks in the log, equal ones once."""

@@ -118,20 +118,28 @@ def _shorten(error: BaseException) -> None:
 
 def _document(error: BaseException, trace: Optional[str]) -> Dict[str, Any]:
     """The error document: what torchrun's @record writes, and beside it what we add."""
+    said = _said(error)[:4000]
     return {
         "message": {
-            "message": f"{type(error).__name__}: {error}"[:4000],
+            "message": f"{type(error).__name__}: {said}"[:4000],
             "extraInfo": {"py_callstack": trace, "timestamp": str(int(time.time()))},
         },
         "gputrain": {
             "exception": _full_name(type(error)),
-            "message": str(error)[:4000],
+            "message": said,
             "traceback": trace,
             "time": time.time(),
             "rank": os.environ.get("RANK"),
             "local_rank": os.environ.get("LOCAL_RANK"),
         },
     }
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # code of the script's; Python itself says this of it
+        return "<exception str() failed>"
 
 
 def _write(document: Dict[str, Any]) -> None:

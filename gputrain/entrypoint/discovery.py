@@ -131,4 +131,10 @@ def _host_and_port(text: str) -> Tuple[str, int]:
         raise EnvironmentRefused(
             f"the coordinator is {text!r}, but must be host:port, such as 10.0.0.2:29400"
         )
-    return host.strip("[]"), int(port)
+    host = host.strip("[]")
+    if host.lower().startswith("fe80:"):
+        raise EnvironmentRefused(
+            f"the coordinator is {text!r}, but an address of the link means another interface on each node; "
+            "use another address of node 0, or its name"
+        )
+    return host, int(port)

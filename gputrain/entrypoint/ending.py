@@ -69,7 +69,15 @@ def _guard(code: int, folder: str) -> None:
     impatience = threading.Timer(FAILED_THREADS_S, _end, [code, folder])
     impatience.daemon = True
     impatience.start()
-    atexit.register(impatience.cancel)  # the last that is registered is the first that runs
+    atexit.register(_call_off, impatience)  # the last that is registered is the first that runs
+
+
+def _call_off(impatience: threading.Timer) -> None:
+    """Its thread too: to end one that is left, the interpreter's end loads a library, and aborts where the
+    script has used up the descriptors."""
+    impatience.cancel()
+    if threading.current_thread() is not impatience:
+        impatience.join()
 
 
 def _would_abort() -> bool:

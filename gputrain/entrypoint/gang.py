@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 STANDINGS_S = 5.0
 """How long nodes may take to tell where their ranks stand."""
 
+UNASKED = (
+    "a rank left with exit code 75, which says that it was asked to stop and has saved, and no agent had "
+    "asked; a script that means something else by it needs another code"
+)
+
 ENDING_S = 60.0
 """How long the gang waits, once it told the nodes to end, for the slowest of them beyond their own limits."""
 
@@ -147,7 +152,7 @@ class Gang:
         if self._cause is not None:
             return
         if code == contract.STOPPED and self._stop is None:
-            self.stop(rank, "a rank left with 75 that no agent had asked to", is_agreed=True)
+            self.stop(rank, UNASKED, is_agreed=True)
         if cause and self._is_forgiven(cause):
             self._unsaved.append(cause)
         elif cause and cause["kind"] == contract.LEFT_EARLY:

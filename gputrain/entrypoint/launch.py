@@ -112,6 +112,10 @@ def environments(
         base.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
     if options.launcher == "tensorflow":
         base["TF_CONFIG"] = _tf_config(place)
+    own = place.addrs[place.node_rank]
+    interface = net.interface_of(own) if len(place.addrs) > 1 or ":" in own else ""
+    if interface:  # gloo would tell its peers what this machine's name means here: nothing, or a loopback
+        base.setdefault("GLOO_SOCKET_IFNAME", interface)
     says = net.asked(base, len(place.addrs), error_dir)
     return [
         {**base, **(says if local == 0 else {}), **_of_rank(options, place, local, error_dir)}

@@ -1,4 +1,5 @@
-"""Which network NCCL took between nodes: told once, and a warning where it is not the planned one.
+"""The networks of a node, by the kernel; and which of them NCCL took between nodes: told once, and a warning
+where it is not the planned one.
 
 A plugin that is missing is no error to NCCL: it goes by sockets, and the job is many times slower. NCCL says
 what it uses in its debug output only, so one rank of each node writes that into a file of ours; where the
@@ -7,9 +8,13 @@ user asks for NCCL's output, it is the user's.
 
 from __future__ import annotations
 
+import array
+import contextlib
 import glob
 import os
 import re
+import socket
+import struct
 import time
 
 TYPE_CHECKING = False
@@ -22,6 +27,30 @@ MOST_BYTES = 1 << 20
 
 _SAYS = re.compile(rb"NCCL INFO (?:Using network|Assigned NET plugin) ([A-Za-z0-9_.-]+)")
 """Source: NCCL's src/plugin/net.cc of 2.18 to 2.28, and recorded runs."""
+
+
+_SIOCGIFCONF, _ROW, _MOST_ADDRESSES = 0x8912, 40, 256
+"""Of Linux (netdevice(7), 64 bits): others have another number, and tell nothing."""
+
+
+def interface_of(address: str) -> str:
+    """The interface that has a numeric address; empty where that cannot be told."""
+    if ":" in address:
+        wanted = socket.inet_pton(socket.AF_INET6, address.partition("%")[0]).hex()
+        with contextlib.suppress(OSError), open("/proc/net/if_inet6", encoding="ascii") as file:
+            return next((line.split()[-1] for line in file if line.split()[0] == wanted), "")
+        return ""
+    address = "127.0.0.1" if address.startswith("127.") else address
+    with contextlib.suppress(ImportError, OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        import fcntl
+
+        rows = array.array("B", bytes(_MOST_ADDRESSES * _ROW))
+        told = fcntl.ioctl(sock, _SIOCGIFCONF, struct.pack("iP", len(rows), rows.buffer_info()[0]))
+        for at in range(0, struct.unpack("iP", told)[0], _ROW):
+            row = rows[at : at + _ROW].tobytes()
+            if socket.inet_ntoa(row[20:24]) == address:
+                return row[:16].split(b"\0")[0].decode().partition(":")[0]
+    return ""
 
 
 def asked(environ: Mapping[str, str], num_nodes: int, folder: str) -> Dict[str, str]:

@@ -40,7 +40,8 @@ def asked(folder, nonce, until, node=0):
 
 def test_whoever_asks_in_the_result_folder_is_answered_each_time(cluster, until, tmp_path):
     results = tmp_path / "results"
-    node = cluster.start(cluster.script(BLOCKED), nproc=2, flags=[f"--result-dir={results}"])
+    flags = [f"--result-dir={results}", f"--code-dir={cluster.folder}"]
+    node = cluster.start(cluster.script(BLOCKED), nproc=2, flags=flags)
     until(lambda: len(node.said("up")) == 2, "the ranks' start")
     for nonce in ("0123456789abcdef", "fedcba9876543210"):
         began = time.monotonic()
@@ -48,6 +49,7 @@ def test_whoever_asks_in_the_result_folder_is_answered_each_time(cluster, until,
         assert [(one["rank"], one["place"]) for one in found] == [
             (rank, "blocked at train.py:5") for rank in (0, 1)
         ]
+        assert all('File "train.py", line 5 in blocked' in one["trace"] for one in found)
         assert "bootstrap" not in found[0]["trace"]
         took = time.monotonic() - began
     assert took < 20

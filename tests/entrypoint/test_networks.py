@@ -48,6 +48,64 @@ def test_a_host_without_ipv4_runs_its_ranks_at_its_ipv6_address(tmp_path, nodes)
     assert ran.stdout.count(f"at ::1 {2 * nodes}") == 2 * nodes
 
 
+TWO_HOSTS = """
+hostname of-no-address
+ip link set lo up
+unshare --net sleep 120 & far=$!
+while [ "$(readlink /proc/$far/ns/net)" = "$(readlink /proc/$$/ns/net)" ]; do sleep 0.05; done
+ip link add near type veth peer name far netns $far
+ip addr add $2 dev near nodad 2>/dev/null || ip addr add $2 dev near
+ip link set near up
+inside="nsenter -t $far --net"
+$inside ip link set lo up
+$inside ip addr add $3 dev far nodad 2>/dev/null || $inside ip addr add $3 dev far
+$inside ip link set far up
+agent="$1 -m gputrain.entrypoint --nproc-per-node=1 --num-nodes=2 --coordinator=$4"
+$inside $agent --node-rank=1 -- $5 &
+other=$!
+$agent --node-rank=0 -- $5; code=$?
+wait $other; echo "codes $code $?"
+kill $far
+"""
+SUM = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1)
+dist.all_reduce(total)
+print("sum", int(total))
+"""
+
+
+@pytest.mark.skipif("not has_networks_of_its_own()", reason="needs root and iproute2")
+@pytest.mark.parametrize(
+    ("near", "far", "coordinator"),
+    [
+        ("10.77.0.1/24", "10.77.0.2/24", "10.77.0.1:29400"),
+        ("fd77::1/64", "fd77::2/64", "[fd77::1]:29400"),
+    ],
+)
+def test_hosts_whose_names_mean_nothing_meet_where_their_agents_do(tmp_path, near, far, coordinator):
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(SUM)
+    words = ["unshare", "--net", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child"]
+    words += ["bash", "-c", TWO_HOSTS, "-"]
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "GPUTRAIN_TOKEN": "t"}
+    ran = subprocess.run(
+        [*words, sys.executable, near, far, coordinator, str(script)],
+        env=env, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "codes 0 0" in ran.stdout, ran.stdout + ran.stderr
+    assert ran.stdout.count("sum 2") == 2
+
+
+def test_an_address_of_the_link_is_told_at_once(cluster):
+    cluster.coordinator = "[fe80::1%eth0]:29400"
+    node = cluster.start(cluster.script("print(1)"), nodes=2, rank=1, nproc=1)
+    assert node.wait().code == 64
+    assert "means another interface on each node" in node.out
+
+
 def test_a_port_that_is_taken_is_told_at_once(cluster):
     with socket.socket() as other:
         other.bind((f"{cluster.prefix}.2", 0))

@@ -110,6 +110,7 @@ def test_a_rank_that_raises_is_told_with_its_own_traceback(cluster):
         ("os.abort()", 134, "signal"),
         ("raise KeyboardInterrupt", 130, "exception"),
         ("import torch_that_is_not_here", 1, "exception"),
+        ("while True: os.dup(1)", 1, "exception"),
     ],
 )
 def test_the_agent_exits_as_the_first_failing_rank_did(cluster, ending, code, kind):
@@ -212,6 +213,22 @@ def test_the_text_that_a_script_exits_with_is_why_it_failed(cluster):
     node = cluster.run(cluster.script("import sys; sys.exit('no data in /mnt')"), nproc=1)
     assert (node.code, node.cause["kind"], node.cause["message"]) == (1, "exit", "no data in /mnt")
     assert node.cause["traceback"] is None
+
+
+@pytest.mark.parametrize(("ending", "message"), [("raise Odd", "Odd: "), ("sys.exit(Odd())", "")])
+def test_what_has_no_text_is_told_as_python_tells_it(cluster, ending, message):
+    odd = "class Odd(Exception):\n    def __str__(self): raise RuntimeError('no text')\n"
+    node = cluster.run(cluster.script(f"import sys\n{odd}{ending}\n"), nproc=1)
+    assert (node.code, node.cause["message"]) == (1, f"{message}<exception str() failed>"), node.out
+
+
+def test_code_that_travelled_here_is_shown_by_its_path_where_it_came_from(cluster):
+    (cluster.folder / "models").mkdir()
+    (cluster.folder / "models" / "net.py").write_text("def build():\n    raise ValueError('no such net')\n")
+    script = cluster.script("from models import net\nnet.build()\n")
+    node = cluster.run(script, nproc=1, flags=[f"--code-dir={cluster.folder}"])
+    assert 'File "train.py", line 2' in node.cause["traceback"]
+    assert 'File "models/net.py", line 2, in build' in node.cause["traceback"]
 
 
 def test_threads_that_are_not_daemons_are_waited_for(cluster):

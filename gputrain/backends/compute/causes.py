@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from gputrain import causes
-from gputrain.backends.results import first_cause, silence
+from gputrain.backends.results import asked_by, first_cause, silence
 from gputrain.backends.status import Status, read
 from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
@@ -120,6 +120,10 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
         )
     if failed_at is not None:
         return _blamed(of_ranks)
+    told = [node.result for node in nodes]
+    if all(one.get(contract.R_STATE) == contract.STATE_STOPPED for one in told):
+        by_itself = Failure(kind=causes.STOPPED.kind, message=asked_by(told), exit_code=contract.STOPPED)
+        return GangVerdict(cause=causes.STOPPED, failure=of_ranks or by_itself)
     gone = next((node for node in (*traceless, *nodes) if not node.told.is_over), nodes[0])
     failure = _said(causes.VANISHED, gone)
     detail = _MUTE if _removed_itself(gone, account) else ""

@@ -130,9 +130,11 @@ ENDS = {
     causes.CANCELLED: [
         ((STOPPED, [operation("delete", user="me")]), (STOPPED, [operation("delete", user="me")]))
     ],
+    causes.STOPPED: [((STOPPED, [SELF_DELETE]), (STOPPED, [SELF_DELETE]))],
     causes.VANISHED: [
         ((None, [operation("delete", user="me@example.com")]), (None, [operation("insert", user="me")])),
         ((LOST_PEER, []), (None, [])),
+        ((STOPPED, [SELF_DELETE]), (None, [])),
         (
             (None, [operation("insert", user="me")]),
             (None, [operation("compute.instances.migrateOnHostMaintenance")]),
