@@ -23,9 +23,6 @@ SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _JUST_NOW_S = 5.0
 
 
-_HEADER = "authorization"
-
-
 class LockedCredentials(google.auth.credentials.Credentials):  # type: ignore[misc]  # untyped upstream
     """Any google.auth credentials, refreshed by one thread at a time.
 
@@ -143,7 +140,7 @@ def _channel_of_this_machine(address: str, credentials: Any) -> Any:
         def intercept_unary_unary(self, go_on: Any, call: Any, request: Any) -> Any:
             headers: dict[str, str] = {}
             credentials.before_request(token_request(), "POST", f"http://{address}", headers)
-            token = [(name.lower(), value) for name, value in headers.items() if name.lower() == _HEADER]
+            token = [(name.lower(), value) for name, value in headers.items()]
             return go_on(call._replace(metadata=[*(call.metadata or ()), *token]), request)
 
     return grpc.intercept_channel(grpc.insecure_channel(address), Signed())

@@ -106,4 +106,5 @@ def _is_read(held: Json, collection: str) -> bool:
     listed = held.get(collection)
     if listed is None:
         return code == _EMPTY
-    return code not in PARTIAL_WARNINGS and isinstance(listed, list) and len(mappings(listed)) == len(listed)
+    is_readable = isinstance(listed, list) and all(isinstance(one, dict) for one in listed)
+    return is_readable and code not in PARTIAL_WARNINGS

@@ -107,7 +107,7 @@ def gravest(errors: Iterable[GputrainError]) -> GputrainError | None:
 
 
 def _rank(error: GputrainError) -> int:
-    return 1 + next((n for n, kind in enumerate(_GRAVE) if isinstance(error, kind)), -1)
+    return next((n for n, kind in enumerate(_GRAVE) if isinstance(error, kind)), -1)
 
 
 def _unknown(answer: Answer, action: str) -> ProviderError:

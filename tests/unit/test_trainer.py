@@ -131,6 +131,12 @@ def test_a_plan_shows_the_request_without_sending_it(trainer, hello):
     assert trainer.jobs() == []
 
 
+@pytest.mark.parametrize("name", ["spec", "candidates", "refusals", "best", "warnings", "table"])
+def test_a_planned_job_shows_what_its_plan_does(trainer, hello, name):
+    planned = trainer.plan(hello)
+    assert getattr(planned, name) == getattr(planned.plan, name)
+
+
 def test_a_planned_job_travels_as_its_plan(trainer, hello):
     planned = trainer.plan(hello, nproc_per_node=2)
     copy = pickle.loads(pickle.dumps(planned))

@@ -4,9 +4,12 @@ import pytest
 
 from gputrain.errors import SpecError
 from gputrain.lifecycle import State
+from gputrain.records import MADE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
+from gputrain.trainer.claim import ways_on
 from tests.road import Road, supervised
+from tests.unit.records.test_record import record
 
 MACHINE = "g2-standard-4"
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
@@ -35,6 +38,14 @@ def reclaimed(cloud, make, code):
         return ref
 
     return lose
+
+
+def test_ways_with_one_node_fewer_two_four_and_so_on_stand_below_those_for_the_whole_gang(make, code):
+    spec = TrainingSpec(script=code, gpu="L4:1", num_nodes=16, min_nodes=3, max_restarts=1)
+    ran = record().answered(MADE)
+    ways = ways_on(ran, spec, [make().supply])
+    assert list(dict.fromkeys(one.num_nodes for one in ways)) == [16, 15, 14, 12, 8, 3]
+    assert {one.num_nodes + one.missing_nodes for one in ways} == {16}
 
 
 def names(cloud):

@@ -1,54 +1,14 @@
-"""What a job of this machine requires: told from what is there, and installed before its ranks start."""
+"""What a job of this machine requires is installed before its ranks start."""
 
 from importlib import metadata
 
 import pytest
 
-from gputrain.backends.local.offers import unmet
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from tests.package_index import index, wheel
 
 __all__ = ["index"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "attrs",
-        "attrs>=1",
-        "attrs >= 1, < 1000",
-        "attrs; python_version < '3'",
-        "nowhere; python_version < '3'",
-    ],
-)
-def test_what_this_python_has_is_not_missing(text):
-    assert unmet([text]) == ()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "attrs>=1000",
-        "attrs==0.0.1",
-        "nowhere-to-be-found",
-        "attrs @ https://example.com/a.whl",
-        "-e .",
-        "?",
-        "./folder",
-    ],
-)
-def test_what_it_lacks_or_only_pip_can_read_is_missing(text):
-    assert unmet([text]) == (text,)
-
-
-def test_a_file_of_requirements_is_read_line_by_line(tmp_path):
-    (tmp_path / "requirements.txt").write_text("# tools\n\nattrs>=1  # values\nnowhere==1\n--hash=sha256:0\n")
-    assert unmet(("-r", "requirements.txt"), str(tmp_path)) == ("nowhere==1", "--hash=sha256:0")
-
-
-def test_a_file_that_is_not_there_asks_for_nothing(tmp_path):
-    assert unmet(("-r", "none.txt"), str(tmp_path)) == ()
 
 
 def test_a_job_gets_what_is_missing_once_and_keeps_what_is_installed(index, road, script):

@@ -207,6 +207,7 @@ def test_a_peered_network_of_vertex_is_looked_for(doctor):
 def test_a_boot_image_that_is_gone_or_of_another_cpu_is_a_fault(cloud, doctor, code):
     checks = doctor("compute", image_family="my-project/gone")
     assert [fault.subject for fault in checks.faults] == ["boot image gone"]
+    assert "images list --project my-project " in checks.faults[0].fix
     images.add_image(cloud.compute, "my-project", "mine-arm64", "mine", 20)
     spec = {"entry": code, "gpu": "L4:1"}
     checks = doctor("compute", spec=spec, image_family="my-project/mine")

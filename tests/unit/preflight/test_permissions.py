@@ -161,6 +161,20 @@ def test_settings_ask_for_the_permissions_that_they_need(cloud, doctor, settings
     assert doctor("compute", permissions=permissions_of("compute") | LOOKS).is_ok
 
 
+@pytest.mark.parametrize(
+    ("spec", "is_queued"),
+    [
+        ({"num_nodes": 2, "provisioning_model": "flex-start"}, True),
+        ({"num_nodes": 1, "provisioning_model": "flex-start"}, False),
+        ({"num_nodes": 2, "provisioning_model": "spot"}, False),
+    ],
+)
+def test_only_a_gang_in_the_queue_needs_the_permissions_of_queues(doctor, code, spec, is_queued):
+    spec = {"entry": code, "gpu": "L4:1", **spec}
+    checks = doctor("compute", permissions=permissions_of("compute") | LOOKS, spec=spec)
+    assert {fault.subject for fault in checks.faults} == (set(QUEUED) if is_queued else set())
+
+
 @pytest.mark.parametrize("missing", sorted(LOOKS - {"artifactregistry.repositories.downloadArtifacts"}))
 def test_what_may_not_be_looked_at_is_unknown_and_no_fault(doctor, missing):
     checks = doctor("compute", permissions=(permissions_of("compute") | LOOKS) - {missing})

@@ -9,7 +9,7 @@ import pytest
 from gputrain import NoPlacementError, SpecError, State, Trainer
 from gputrain.trainer.restart import rest_s
 from tests.unit.records.test_record import SPEC, record
-from tests.unit.trainer.conftest import L4, MACHINE, creates
+from tests.unit.trainer.conftest import L4, MACHINE, creates, tried
 
 SPOT = {**L4, "provisioning_model": "spot", "max_restarts": 1, "max_wait_duration": "6h"}
 
@@ -180,3 +180,21 @@ def test_a_restart_without_room_waits_as_long_as_it_may_and_no_longer(cloud, tra
         mine.supervise()
     assert mine.refresh().state is State.EXPIRED
     assert not cloud.compute.vms
+
+
+@pytest.mark.parametrize(("is_full", "where"), [(False, "there"), (True, "elsewhere")])
+def test_the_ledger_says_whether_a_job_went_on_where_it_was(cloud, trainer, script, is_full, where):
+    job = interrupted(cloud, trainer, script)
+    if is_full:
+        cloud.stock(tried(job)[-1][1], MACHINE, 0)
+    job.refresh()
+    assert job.supervise()
+    assert f"interrupted there, and it starts again {where}" in [one.answer for one in job.attempts]
+
+
+def test_a_job_that_cannot_be_looked_after_keeps_no_other_from_it(cloud, trainer, script):
+    ours = [interrupted(cloud, trainer, script) for _ in range(2)]
+    cloud.fail("compute.instances.bulkInsert", "C26")  # one may not be made, the next may
+    (started,) = trainer("compute").supervise()
+    assert started.ref.name in [job.ref.name for job in ours]
+    assert len(cloud.compute.vms) == 1

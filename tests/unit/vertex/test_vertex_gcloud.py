@@ -14,6 +14,7 @@ import yaml
 from gputrain.backends.local import Local
 from gputrain.backends.vertex import VertexAI, render
 from gputrain.errors import SpecError
+from gputrain.gcp.objects import Objects
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator import gcloud
@@ -56,6 +57,8 @@ def test_the_file_holds_the_job_word_for_word(make, cloud, vertex, code):
 def test_gcloud_makes_the_job_that_we_make(make, cloud, vertex, code, tmp_path):
     plan = plan_of(make(), code, num_nodes=2, provisioning_model="spot", max_restarts=2)
     wanted = plan.to_gcloud()
+    (sent,) = Objects(make()._access, "my-bucket").list("code/").seen
+    assert sent.name in wanted.config, "the code that the file names is there"
     (tmp_path / "config.yaml").write_text(wanted.config)
     env = {**os.environ, **gcloud.environment(cloud.endpoints.url, tmp_path / "gcloud")}
     done = subprocess.run(wanted.command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
