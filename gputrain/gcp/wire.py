@@ -22,8 +22,6 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from gputrain.errors import ProviderError
 
 CHUNK_BYTES = 1 << 20
-LARGEST_BYTES = 1 << 30
-"""Bytes of a reply that are taken into memory; a whole log is the largest that is asked for."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -48,14 +46,14 @@ class Reply:
 
 
 def exchange(
-    session: Any, method: str, url: str, *, timeout_s: float, most_bytes: int = LARGEST_BYTES, **request: Any
+    session: Any, method: str, url: str, *, timeout_s: float, most_bytes: int, **request: Any
 ) -> Reply:
     """Send one request and read the whole answer.
 
     Args:
         session: one that `guard` has been over.
         timeout_s: for the way there, and once more for the whole answer.
-        most_bytes: of the answer.
+        most_bytes: of the answer, all of which is taken into memory.
 
     Raises:
         ProviderError: the answer is larger.

@@ -281,6 +281,15 @@ def test_a_flex_start_vm_waits_in_googles_queue_and_the_submit_does_not(cloud, r
     assert "max_wait_duration" in seen.detail
 
 
+def test_a_flex_start_vm_of_n1_names_its_gpus_as_an_insert_does(cloud, road, code):
+    cloud.quota("PREEMPTIBLE_NVIDIA_T4_GPUS", 2)
+    road.submit(spec(code, num_nodes=1, gpu="T4:2", provisioning_model="flex-start"), job_id="bert-1")
+    (vm,) = cloud.compute.vms.values()
+    (gpus,) = vm.resource["guestAccelerators"]
+    assert gpus["acceleratorType"].endswith(f"/zones/{vm.zone}/acceleratorTypes/nvidia-tesla-t4")
+    assert gpus["acceleratorCount"] == 2
+
+
 def test_a_quota_that_is_gone_between_plan_and_create_is_told_and_leaves_nothing(cloud, road, code):
     request = road.request(spec(code), job_id="bert-1")
     cloud.quota("NVIDIA_L4_GPUS", 0)

@@ -37,6 +37,23 @@ def test_what_is_written_is_read(objects):
     assert objects.stat("a/b c").metadata["zone"] == "us-east1-b"
 
 
+TEXT = b"0123456789"
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 100])
+@pytest.mark.parametrize("first", [0, 1, 4, 9, 10, 50])
+def test_a_part_is_so_many_bytes_from_there_on(objects, first, most):
+    objects.write("a", TEXT, if_generation=0)
+    assert objects.part("a", first, most) == TEXT[first : first + most]
+    assert objects.part("b", first, most) == b""
+
+
+def test_a_part_is_no_more_where_the_whole_is_answered(serve):
+    server = serve(lambda _: (200, TEXT, {"x-goog-generation": "1", **DATED}))
+    access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=server.url))
+    assert Objects(access, "my-bucket").part("a", 3, 4) == b"3456"
+
+
 def test_an_object_and_its_age_are_one_call(cloud, objects):
     objects.write("a", b"1", if_generation=0)
     before = len(cloud.requests)

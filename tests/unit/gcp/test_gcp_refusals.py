@@ -17,7 +17,7 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.gcp import Answer, MissingError, PreconditionError, UnclearError, to_error
-from gputrain.gcp.answer import Surface, answer_of_json
+from gputrain.gcp.answer import QuotaFact, Surface, answer_of_json
 from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.kinds import KINDS
 from tests.unit.gcp.refusals_told import TOLD
@@ -95,6 +95,22 @@ def test_what_google_says_becomes_the_error_that_says_what_to_do(body, kind, fac
     assert body["message"] in error.why
     assert error.raw == {"error": body}
     assert type(pickle.loads(pickle.dumps(error))) is kind
+
+
+@pytest.mark.parametrize("codes", [["QUOTA_EXCEEDED"], []])
+@pytest.mark.parametrize(
+    ("dimensions", "kind"),
+    [({"global": "global"}, "quota_project"), ({"region": "us-east1"}, "quota_region")],
+)
+def test_a_quota_is_of_the_project_where_its_dimensions_say_so_though_the_message_does_not(
+    codes, dimensions, kind
+):
+    quota = QuotaFact(metric="NETWORKS", limit=5.0, dimensions=dimensions)
+    answer = Answer(
+        surface=Surface.OPERATION, status=403, codes=frozenset(codes), message="Quota 'NETWORKS' exceeded.",
+        quota=quota,
+    )  # fmt: skip
+    assert to_error(answer, "create the VM").kind == kind
 
 
 def test_each_row_says_what_to_do():

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from gputrain.gcp import filter_text, label_value, our_labels
+from gputrain.gcp import Access, Endpoints, filter_text, label_value, our_labels
 from gputrain.gcp.answer import QuotaFact
 from gputrain.gcp.credentials import LockedCredentials
 from tests.unit.gcp.answering import Token
@@ -68,3 +68,8 @@ def test_locked_credentials_tell_what_those_within_tell(email, account):
     assert locked.universe_domain == "googleapis.com"
     inner.token, inner.expired = "t", True
     assert (locked.valid, locked.expired) == (True, True)
+
+
+def test_who_shows_an_access_shows_no_token():
+    hush = Endpoints(compute="http://127.0.0.1:1/_emulator/as/hush")
+    assert repr(Access(project="p", credentials=Token("hush"), endpoints=hush)) == "Access(project='p')"

@@ -1,6 +1,7 @@
 """What this machine has for jobs."""
 
 import os
+import shutil
 
 import pytest
 
@@ -75,3 +76,15 @@ def test_requirements_that_will_be_installed_are_named(tmp_path, torch):
 def test_code_that_is_not_there_is_a_fault_of_a_trainers_report(tmp_path, torch):
     checks = Trainer(Local(gpus=0)).doctor(str(tmp_path / "gone.py"))
     assert [fault.subject for fault in checks.faults] == [f"code of {tmp_path / 'gone.py'}"]
+
+
+@pytest.mark.parametrize(
+    ("free", "finding", "why"),
+    [(50 << 20, Finding.FAULT, "50 MiB are free"), (50 << 30, Finding.OK, "50 GiB are free")],
+)
+def test_a_disk_tells_what_is_free(tmp_path, torch, monkeypatch, free, finding, why):
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, (1 << 40) - free, free)
+    )
+    check = check_of(preflight(tmp_path, [], None), "folder")
+    assert (check.finding, check.why) == (finding, why)

@@ -50,6 +50,20 @@ def test_of_two_who_read_the_same_record_one_writes(board, asked):
         board.write(record)
 
 
+def test_a_record_is_young_for_so_long_after_it_was_read_and_a_date_that_was_set_back_says_nothing(
+    cloud, backend, now, asked
+):
+    record = asked()
+    claim = Claim(Boards({"compute": backend("compute")}), record.job_id, now)
+    assert not claim.is_younger(record, 30)  # nothing was read yet
+    claim.read()
+    ages = []
+    for seconds in (0, 29, 2, -60):
+        cloud.clock.shift(seconds) if seconds < 0 else cloud.clock.advance(seconds)
+        ages.append(claim.is_younger(record, 30))
+    assert ages == [True, True, False, False]
+
+
 def test_an_ask_bears_the_time_of_cloud_storage_and_an_age(cloud, board, asked):
     record = asked()
     cloud.clock.advance(100)
