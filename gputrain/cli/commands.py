@@ -11,7 +11,7 @@ from gputrain.backends.base import JobRef
 from gputrain.cli import completion, documents, ending, settings
 from gputrain.cli.parser import PAIRS, SPEC_FLAGS
 from gputrain.cli.screen import Exit, confirmed, remark, say, show, tell, tell_line
-from gputrain.cli.wording import Spoken, spoken
+from gputrain.cli.wording import Spoken, checked, document, spoken, words
 from gputrain.errors import JobError, SpecError
 from gputrain.fields import refused
 from gputrain.job import Job
@@ -66,9 +66,9 @@ def _quotas(options: argparse.Namespace) -> Exit:
 def _plan(options: argparse.Namespace) -> Exit:
     plan = _trainer(options).plan(**_spec(options))
     if options.explain and not options.json:
-        say(plan.explain())
+        say(words(plan.explain()))
     elif options.json:
-        tell(plan.plan.to_dict())
+        tell(document(plan.plan.to_dict()))
     else:
         show(Spoken(plan._parts()))
     return Exit.OK if plan.candidates and not plan.plan.faults else Exit.REQUEST
@@ -76,6 +76,7 @@ def _plan(options: argparse.Namespace) -> Exit:
 
 def _doctor(options: argparse.Namespace) -> Exit:
     checks = _trainer(options).doctor(idempotency_key=options.idempotency_key, **_spec(options))
+    checks = checked(checks)
     _show(options, checks, documents.of_checks(checks))
     if not checks.is_ok:
         return Exit.ACCESS
@@ -218,8 +219,8 @@ def _orphans(found: Iterable[Any], title: str) -> Table:
     return Table(title=title, columns=columns, rows=rows, right=("$/h",), caption=caption)
 
 
-def _show(options: argparse.Namespace, value: object, document: documents.Json) -> None:
-    tell(document) if options.json else show(value)
+def _show(options: argparse.Namespace, value: object, told: documents.Json) -> None:
+    tell(told) if options.json else show(value)
 
 
 def _trainer(options: argparse.Namespace) -> Trainer:

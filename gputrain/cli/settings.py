@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,20 @@ def _check_section(name: str, section: object, faults: FaultCollector) -> None:
     known = [key for key in registry.takes(registry.find(name)) if key not in _OBJECTS]
     for key in (one for one in section if one not in known):
         _unknown(f"{name}.{key}", key, known, faults)
+
+
+@lru_cache(maxsize=1)
+def sections() -> Mapping[str, tuple[str, ...]]:
+    """What has no flag, and so stands in the file: argument -> the backends whose section it stands in."""
+    found: dict[str, list[str]] = {}
+    for name in registry.names():
+        try:
+            takes = registry.takes(registry.find(name))
+        except SpecError:  # somebody else's, which cannot be loaded
+            continue
+        for argument in (one for one in takes if one not in _OBJECTS and one not in SHARED):
+            found.setdefault(argument, []).append(name)
+    return {argument: tuple(names) for argument, names in found.items()}
 
 
 def _said(name: str, argument: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import attrs
 
 from gputrain.cli.parser import FLAGS
 from gputrain.errors import GputrainError
+from gputrain.preflight import Checks
 from gputrain.tables import Shown, Table
 
 _PHRASES = (
@@ -22,7 +24,17 @@ _PHRASES = (
     (r"gputrain\.attach\((['\"]?)([^()'\"]+)\1\)\.(logs|cancel|wait|metrics)\((?:tail=(\d+))?\)",
      r"gputrain \3 \2 --tail \4"),
     (r"gputrain\.attach\((['\"]?)([^()'\"]+)\1\)", r"gputrain wait \2"),
-    (r"trainer\.experiment\((['\"])([^'\"]+)\1\)(?:\.wait\(\))?", r"gputrain map --name \2"),
+    (r"trainer\.experiment\((['\"]?)([^'\"()]+)\1\)\.retry_failed\(\), or run the script again",
+     r"gputrain map SCRIPT --name \2 ... again"),
+    (r"trainer\.experiment\((['\"]?)([^'\"()]+)\1\)(?:\.wait\(\))?", r"gputrain map --name \2"),
+    (r"run the script with its trainer\.map\(\.\.\.\)", "run gputrain map SCRIPT ..."),
+    (r"gputrain\.grid\(lr=\[0\.1, 0\.3\]\)|gputrain\.grid\(\)", "--grid lr=0.1,0.3"),
+    (r"gputrain\.catalog\.machines\(\)", "`gputrain gpus KIND`"),
+    (r"gputrain\.attach\(uri, backend=\w+\(\.\.\.\)\)", "gputrain wait URI --backend NAME"),
+    (r", or pass credentials=", ""),
+    (r"give endpoints=gputrain\.gcp\.Endpoints\(\.\.\.\) with", "use it from Python, with"),
+    (r"\b(?:Local|VertexAI|ComputeEngine)\((?:\.\.\., )?([a-z_]+=[^()]+)\)", r"\1"),
+    (r"Trainer\(\.\.\.\) takes", "--backend takes"),
     (r"trainer\.(jobs|quotas|doctor)\(\)", r"gputrain \1"),
     (r"trainer\.clean_up\(\)", "gputrain clean-up"),
     (r"job\.logs\(grep=re\.escape\(text\)\)", "put \\\\ before what is meant as it stands"),
@@ -33,10 +45,15 @@ _PHRASES = (
     (r"\bsubmit\(\)", "gputrain submit"),
 )  # fmt: skip
 """What has another form at a terminal, as patterns; the first ones first."""
+_SPOKEN = ("why", "fix", "allowed")
+"""Keys of a document that hold sentences of ours."""
 _VALUE = r"""(?:f?'[^'\n]*'|"[^"\n]*"|\[[^][\n]*\]|\{[^{}\n]*\}|\([^()\n]*\)|-?[\w./:@+-]*[\w/])"""
 _NAMES = "|".join(sorted(FLAGS, key=len, reverse=True))
 _GIVEN = re.compile(rf"(?<![\w.'/-])({_NAMES})(?:\[[^]\n]*\])?=({_VALUE})?")
 _LONG = re.compile(rf"(?<![\w.'/=-])({'|'.join(name for name in FLAGS if '_' in name)})(?![\w=(])")
+_OBJECT = r"\[?[A-Z]\w+\([^()]*\)\]?"
+_IN_FILE = re.compile(rf"(?<![\w.'/$&?{{-])([a-z][a-z_]+)=(?!=)({_OBJECT}|{_VALUE})?")
+"""An argument of a backend's that has no flag."""
 _LEFT_OUT = re.compile(rf"\b(leave|drop) ({_NAMES}) out\b")
 
 
@@ -60,6 +77,21 @@ class Spoken(Shown):
         return self._tables
 
 
+def checked(checks: Checks) -> Checks:
+    """What a preflight found, with remedies as one types them."""
+    return Checks(checks=[attrs.evolve(one, why=words(one.why), fix=words(one.fix)) for one in checks])
+
+
+def document(told: Any) -> Any:
+    """A document whose whys and remedies are as one types them."""
+    if isinstance(told, list):
+        return [document(one) for one in told]
+    if not isinstance(told, dict):
+        return told
+    return {key: words(one) if key in _SPOKEN and isinstance(one, str) else document(one)
+            for key, one in told.items()}  # fmt: skip
+
+
 def words(text: str) -> str:
     """A sentence with flags and commands instead of fields and calls.
 
@@ -70,8 +102,27 @@ def words(text: str) -> str:
         text = re.sub(pattern, instead, text)
     text = re.sub(r"( --tail )(?!\d)", "", text) if "--tail" in text else text
     text = _GIVEN.sub(lambda one: _flag(one[1], one[2] or ""), text)
+    text = _IN_FILE.sub(lambda one: _setting(one[1], one[2] or "") or one[0], text)
     text = _LEFT_OUT.sub(lambda one: f"{one[1]} {FLAGS[one[2]] or one[2]} out", text)
     return _LONG.sub(lambda one: FLAGS[one[1]], text)
+
+
+def _setting(argument: str, literal: str) -> str:
+    """How the file says an argument of a backend; empty where none has it."""
+    from gputrain.cli.settings import FILE, sections
+
+    where = sections().get(argument, ())
+    if not where:
+        return ""
+    if literal.lstrip("[")[:1].isupper() and "(" in literal:  # an object of ours, which no file holds
+        return f"{argument}, which Python alone can give"
+    try:
+        value = ast.literal_eval(literal)
+    except (ValueError, SyntaxError):
+        written = literal or "..."
+    else:
+        written = json.dumps(list(value) if isinstance(value, tuple) else value)  # TOML writes these alike
+    return f"{argument} = {written} under {' or '.join(f'[{one}]' for one in where)} in {FILE}"
 
 
 def _flag(field: str, literal: str) -> str:

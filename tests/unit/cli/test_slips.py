@@ -1,9 +1,7 @@
 """A slip at the keyboard is answered with what to type instead."""
 
-import ast
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gputrain.cli import main
-from gputrain.cli.parser import FLAGS, parsers, read as read_words
-from gputrain.cli.wording import words
+from gputrain.cli.parser import parsers, read as read_words
 from gputrain_emulator.faults import server_error
 
 ROOT = Path(__file__).parents[3]
@@ -90,47 +87,6 @@ def test_the_value_of_a_flag_is_no_stranger_whatever_it_looks_like(run, script):
     script()
     assert run("plan", "train.py", "--name", "list")[0] == 0
     assert "--max-cost -1.0: a positive number" in run("plan", "train.py", "--max-cost", "-1")[2]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("plan train.py --num-nodes 0", "--num-nodes 0: a whole number from 1 to 1000. Fix: --num-nodes 2"),
-        ("plan", "nothing to run: say one of SCRIPT, -m MODULE, or a command after --. Fix: train.py"),
-        ("plan train.py --max-run-duration soon", "write '90m', '12h', '1d', '1h30m'\n"),
-        ("plan train.py --provisioning-model x", "--provisioning-model spot --provisioning-model flex-start"),
-        ("logs gputrain://local/nosuch", "list the jobs there are with gputrain jobs"),
-        ("logs nosuch", "nosuch: the name of a job that exists"),
-    ],
-)  # fmt: skip
-def test_errors_speak_of_flags_and_commands(run, script, words, said):
-    script()
-    assert said in run(*words.split())[2]
-
-
-PYTHON = re.compile(
-    rf"\b(trainer|job|plan)\.[a-z_]+\(|Trainer\(|gputrain\.attach\(|(?<!-)\b({'|'.join(FLAGS)})="
-)
-
-
-def fixes():
-    """Every remedy that stands in the library as one text."""
-    for path in sorted(
-        {*(ROOT / "gputrain").rglob("*.py")} - {*(ROOT / "gputrain/experiments").glob("*.py")}
-    ):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if (
-                isinstance(node, ast.keyword)
-                and node.arg in ("fix", "allowed")
-                and isinstance(node.value, ast.Constant)
-            ):
-                yield f"{path.relative_to(ROOT)}:{node.value.lineno}", str(node.value.value)
-
-
-def test_no_remedy_in_the_library_speaks_python_at_a_terminal():
-    said = [(place, words(text)) for place, text in fixes()]
-    assert len(said) > 100
-    assert not [one for one in said if PYTHON.search(one[1])]
 
 
 def test_a_plan_whose_only_trouble_is_the_code_exits_2(run, read):
