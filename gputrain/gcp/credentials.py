@@ -14,6 +14,7 @@ from typing import Any
 import google.auth
 import google.auth.credentials
 from google.api_core.client_options import ClientOptions
+from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 
 from gputrain.gcp.endpoints import is_channel_here
 from gputrain.gcp.errors import unlike_google
@@ -100,10 +101,28 @@ def locked(credentials: Any) -> LockedCredentials:
     if isinstance(credentials, LockedCredentials):
         return credentials
     if credentials is None:
-        credentials, _ = google.auth.default(scopes=[SCOPE])
+        credentials = _default()
     else:
         credentials = google.auth.credentials.with_scopes_if_required(credentials, [SCOPE])
     return LockedCredentials(credentials)
+
+
+def _default() -> Any:
+    try:
+        return google.auth.default(scopes=[SCOPE])[0]
+    except GoogleAuthError:
+        raise
+    except (
+        OSError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        # it reads the file of GOOGLE_APPLICATION_CREDENTIALS without care: a folder, [] (google-auth 2.62.2)
+        raise DefaultCredentialsError(f"{type(error).__name__}: {error}") from error
 
 
 def make(kind: Any, address: str, transport: str, credentials: Any, *, beside: Any) -> Any:

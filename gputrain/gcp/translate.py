@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -10,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.errors import RequestError
 from gputrain.gcp.answer import (
     CANONICAL,
     Answer,
@@ -52,6 +54,8 @@ def translated(
     try:
         yield
     except _families() as error:
+        if why := _untrusted(error):
+            raise _of_this_machine(action, why) from _shown(error)
         answers = read_answers(error)
         at = now() if now else None
         found = [to_error(one, action, project=project, place=place, now=at) for one in answers]
@@ -63,6 +67,27 @@ def translated(
         if not _is_theirs(error.__traceback__):
             raise
         raise to_error(_unreadable(error), action) from _shown(error)
+    except OSError as error:  # a broken connection is one of the families
+        if not _is_theirs(error.__traceback__):
+            raise
+        raise _of_this_machine(action, f"{type(error).__name__}: {error}") from _shown(error)
+
+
+def _of_this_machine(action: str, why: str) -> RequestError:
+    """Nothing was sent, and no waiting helps."""
+    fix = "name the certificates that this network's proxy needs, in a file that is there: REQUESTS_CA_BUNDLE"
+    return RequestError(f"could not {action}: the connection cannot be trusted", why=cut(why), fix=fix)
+
+
+def _untrusted(error: Any) -> str:
+    """What is wrong with certificates, theirs or our file of them; empty where it is something else."""
+    for _ in range(10):  # each lies in the one that is raised
+        if isinstance(error, ssl.SSLCertVerificationError) or getattr(error, "library", "") == "X509":
+            return str(error)
+        reason = getattr(error, "reason", None)
+        inner = (reason, *getattr(error, "args", ()))
+        error = next((one for one in inner if isinstance(one, Exception)), None)
+    return ""
 
 
 def _shown(error: Exception) -> Exception | None:
@@ -85,12 +110,13 @@ def _families() -> tuple[type[Exception], ...]:
 
 
 def _is_theirs(trace: TracebackType | None) -> bool:
-    """Whether it was raised in one of their modules: a mistake of ours must show as one."""
+    """Whether they raised it, or what they called of Python's: a mistake of ours must show as one."""
     module = ""
     while trace is not None:
-        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        named = f"{trace.tb_frame.f_globals.get('__name__', '')}."
+        module = named if named.startswith((*_THEIRS, "gputrain.")) else module
         trace = trace.tb_next
-    return f"{module}.".startswith(_THEIRS)
+    return module.startswith(_THEIRS)
 
 
 def read_answer(error: Exception) -> Answer:
