@@ -2,8 +2,7 @@
 for each thing that some can do besides.
 
 A backend translates, never waits for a job and never prints; what it cannot honour it names in its supply's
-limits. What it can do is what it has: `isinstance(backend, Tidies)`. A class need not inherit a protocol; one
-that does is told by Python and by type checkers what it lacks.
+limits. What it can do is what it has. Type checkers tell a class that inherits a protocol what it lacks.
 """
 
 from __future__ import annotations
@@ -44,6 +43,8 @@ class JobRef:
     place: str
     """A zone or region; for `Local`, the folder that holds its jobs, or nothing for the usual one."""
     name: str
+    made_at: float = attrs.field(default=0.0, eq=False, repr=False)
+    """Seconds since 1970, where a list tells it; no part of the name."""
 
     @property
     def uri(self) -> str:
@@ -131,6 +132,8 @@ class LogPage:
     cursor: str
     missed_bytes: int = 0
     """Bytes that the platform threw away before they could be read."""
+    has_more: bool = False
+    """More is there already, though these may be none."""
 
 
 @attrs.frozen(kw_only=True)

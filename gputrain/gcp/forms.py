@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from gputrain.errors import RequestError
 from gputrain.gcp.errors import unlike_google
 from gputrain.secrets import redacted
 
@@ -62,3 +65,22 @@ def as_document(reply: Reply, action: str) -> Json:
         )
         raise unlike_google(what, why, raw=redacted(body))
     return body
+
+
+def value_of(kind: Any, body: Mapping[str, Any], *, of: str, library: str) -> Any:
+    """A client library's own value of a request's JSON; nothing is sent.
+
+    Raises:
+        RequestError: a field that the library does not know, or a value that does not fit it.
+    """
+    from google.protobuf.json_format import ParseError
+
+    try:
+        return kind.from_json(json.dumps(dict(body)))
+    except ParseError as error:
+        raise RequestError(
+            f"{of} takes no such request",
+            why=str(error),
+            fix=f"this release of {library} does not know it: pip install -U {library}",
+            raw=dict(body),
+        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import re
 import threading
 from collections import deque
@@ -88,8 +89,9 @@ class LogReading(Facts):
 
         Raises:
             RequestError: ``grep`` is no regular expression.
-            SpecError: ``since`` is no moment.
+            SpecError: ``since`` is no moment, or ``rank`` or ``tail`` no number from 0 on.
         """
+        rank, tail = _number("rank", rank), _number("tail", tail)
         wanted = LineFilter(
             rank=rank,
             since=None if since is None else moment_asked(since, self.now()),
@@ -206,7 +208,7 @@ class LogReader:
             lines = (LogLine(message=lost), *page.lines) if page.missed_bytes else page.lines
             if lines:
                 yield lines
-            if not (has_moved and page.lines):
+            if not (has_moved and (page.lines or page.has_more)):
                 return
 
 
@@ -234,10 +236,22 @@ class LineFilter:
                 yield line
 
 
+def _number(name: str, value: int | None) -> int | None:
+    try:
+        number = None if value is None else operator.index(value)
+    except TypeError:
+        number = -1
+    if number is not None and (number < 0 or isinstance(value, bool)):
+        raise refused(name, value, "a whole number from 0 on", f"job.logs({name}=5)")
+    return number
+
+
 def pattern(text: str) -> re.Pattern[str]:
     """The regular expression. Raises RequestError where it is none."""
     try:
-        return re.compile(text)
-    except re.error as error:
+        found = re.compile(text)
+        found.search("")
+        return found
+    except (re.error, OverflowError, RecursionError, TypeError) as error:
         fix = "escape it: job.logs(grep=re.escape(text))"
         raise RequestError(f"grep={text!r} is no regular expression", why=str(error), fix=fix) from error

@@ -28,9 +28,11 @@ class Entry:
 
     job_id: str
     backend: str
-    """That was asked first."""
+    """That was asked last: where the job is, if it is anywhere."""
     place: str
+    """Where it was placed first there, as its name tells."""
     written_at: float
+    """When it was asked for first."""
 
 
 @attrs.frozen(kw_only=True)

@@ -67,19 +67,14 @@ class FolderBoard:
     def entries(self, name: str = "") -> tuple[Entry, ...]:
         """As of `Board`."""
         found: list[Entry] = []
-        for path in self._root.glob(f"{name}*.json") if self._root.is_dir() else ():
+        there = self._root.glob("*.json") if self._root.is_dir() else ()
+        for path in (one for one in there if one.name.startswith(name)):
             with contextlib.suppress(RecordError):
                 record = self._there(path.stem)
                 if record is not None and record.asks:
-                    way = record.asks[0].way
-                    found.append(
-                        Entry(
-                            job_id=record.job_id,
-                            backend=way.backend,
-                            place=way.place,
-                            written_at=record.asks[0].at,
-                        )
-                    )
+                    backend, at = record.latest.way.backend, record.asks[0].at
+                    place = record.place_on(backend)
+                    found.append(Entry(job_id=record.job_id, backend=backend, place=place, written_at=at))
         return tuple(sorted(found, key=lambda one: one.written_at, reverse=True))
 
     def note(self, name: str) -> Note | None:

@@ -76,9 +76,16 @@ def _missing(spec: TrainingSpec, path: str) -> Iterator[str]:
 
 def _not_here(spec: TrainingSpec, path: str) -> Iterator[str]:
     """What this Python, which runs the ranks here, would not find; looking for it imports nothing."""
-    missing = [name for name in _wanted(spec, path) if find_spec(name) is None]
+    missing = [name for name in _wanted(spec, path) if not _is_installed(name)]
     if missing:
         yield f"{spec.title} imports {', '.join(missing)}, which is not installed here: {_install(missing)}"
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # a module that something here has put in by a way of its own
+        return name in sys.modules
 
 
 def _install(names: Sequence[str]) -> str:
@@ -101,8 +108,11 @@ def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool) -> str:
 
 def _wanted(spec: TrainingSpec, path: str) -> Iterator[str]:
     """What the script imports at its head that is neither its own nor Python's."""
-    with open(path, "rb") as file:
-        tree = ast.parse(file.read())
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(file.read())
+    except (MemoryError, RecursionError):  # deeper than the parser goes: whoever runs it will tell
+        return
     folder = folder_of(spec)
     for name in dict.fromkeys(name for statement in tree.body for name in _imported(statement)):
         if not _is_own(folder, name):
@@ -112,7 +122,7 @@ def _wanted(spec: TrainingSpec, path: str) -> Iterator[str]:
 def _is_own(folder: str, name: str) -> bool:
     """Whether a module is the script's own, or Python's."""
     lies_there = any(os.path.exists(os.path.join(folder, name + end)) for end in ("", ".py"))
-    return lies_there or name in sys.stdlib_module_names
+    return lies_there or name in sys.stdlib_module_names or name == "__main__"
 
 
 def _imported(statement: ast.stmt) -> Iterator[str]:

@@ -145,6 +145,7 @@ class Climb:
         )  # fmt: skip
         since = 0.0 if record.over else record.waiting_since  # who asks anew waits anew
         self._claim.ask(attrs.evolve(record, over="", waiting_since=since), ask)
+        self._pending = (candidate, request)  # from here on something may be there, until an answer says no
         return request
 
     def _record(self, bundle: Bundle) -> Record:
@@ -185,7 +186,6 @@ class Climb:
         if request is None:
             return
         if isinstance(error, TransientError) and not isinstance(error, UndoneError):
-            self._pending = (candidate, request)
             return
         self._pending = None
         self._claim.answer(attempt.outcome.value, attempt.scope.value, attempt.answer)
@@ -221,6 +221,7 @@ class Climb:
             is_gone = self._clear(backend, request, record)
             if is_gone and (record is None or not record.is_made):
                 self._claim.drop()
+                self._pending = None
         except (GputrainError, KeyboardInterrupt):
             is_gone = False
         if not is_gone:  # its record stays, and by it whoever comes with the same key ends it

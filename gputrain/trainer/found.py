@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import Backend
-from gputrain.errors import GputrainError
+from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.job.events import Changes, JobEvent, Listener
@@ -83,6 +83,19 @@ class JobFilter:
             if self.labels.items() <= job.labels.items()
             and (self.since is None or (job.created_at is not None and job.created_at >= self.since))
         )
+
+
+def looked_at(jobs: Iterable[Job]) -> Iterator[Job]:
+    """Each job after a look; one that is lost, or cannot be read, is left out and hides no other."""
+    for job in jobs:
+        try:
+            job.refresh()
+        except (AccessError, TransientError) as error:  # it may live, and whoever misses it here asks anew
+            log.warning("%s could not be looked at: %s", job.uri, error)
+        except GputrainError as error:
+            log.warning("%s is left out: %s", job.uri, error)
+            continue
+        yield job
 
 
 def wanted(

@@ -67,7 +67,7 @@ class Placing:
         )
         try:
             outcome = climb.run()
-        except StoppedError:  # between two places, where nothing is being made
+        except (StoppedError, KeyboardInterrupt):  # between two places, where nothing is being made
             if not climb.is_unclear:
                 self._forget()
             raise

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
-from gputrain.errors import GputrainError, JobLostError, ProviderError
+from gputrain.errors import GputrainError
 from gputrain.fields import refused
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
@@ -21,7 +21,7 @@ from gputrain.spec.told import tells_fields
 from gputrain.spec.typed import FilePath, Model, SpecFields
 from gputrain.trainer.choice import chosen, spec_asked
 from gputrain.trainer.doctor import read as read_quotas
-from gputrain.trainer.found import JobList, Roll, wanted
+from gputrain.trainer.found import JobList, Roll, looked_at, wanted
 from gputrain.trainer.images import built, named
 from gputrain.trainer.many import Maps
 from gputrain.trainer.planned import PlannedJob
@@ -200,10 +200,10 @@ class Trainer(Maps):
         self._rolls.add(roll)
         return roll
 
-    def _named(self) -> Iterator[Job]:
-        for backend in self._backends.values():
-            for ref in backend.find():
-                yield self._road.named(ref, backend)
+    def _named(self, name: str = "") -> Iterator[Job]:
+        found = [(ref, backend) for backend in self._backends.values() for ref in backend.find(name=name)]
+        for ref, backend in sorted(found, key=lambda one: one[0].made_at, reverse=True):
+            yield self._road.named(ref, backend)
 
     @tells_fields(SpecFields)
     def run(
@@ -247,6 +247,8 @@ class Trainer(Maps):
     ) -> JobList:
         """Jobs that exist on these backends, newest first; it shows itself as a table.
 
+        One that cannot be looked at now is ``queued``, and the log says why.
+
         Args:
             name: how their ids begin.
             state: in one of these states.
@@ -256,15 +258,7 @@ class Trainer(Maps):
         Raises:
             SpecError: there is no such state, or ``since`` is no moment.
         """
-        asked = wanted(state, labels, since, self._road.now())
-        found = []
-        for backend in self._backends.values():
-            for ref in backend.find(name=name):
-                try:
-                    found.append(self._road.taken_up(ref, backend))
-                except (JobLostError, ProviderError) as error:  # noqa: PERF203  # one that cannot be read hides no other
-                    log.warning("%s is left out: %s", ref.uri, error)
-        return asked.of(found)
+        return wanted(state, labels, since, self._road.now()).of(looked_at(self._named(name)))
 
     def supervise(self) -> JobList:
         """Start every interrupted job again that may be; those that were. A service calls it now and then."""

@@ -2,7 +2,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from gputrain import Local, RequestError, Trainer
+from gputrain import Local, RequestError, SpecError, Trainer
 from gputrain.backends.base import JobRef, LogLine, LogPage
 from gputrain.job.reading import LineFilter, LogReader
 from gputrain.keeper import folder
@@ -148,3 +148,16 @@ def test_the_last_lines_of_a_log_that_tells_no_more_are_few(tmp_path):
     job.wait(60)
     assert messages(job.logs(tail=7, rank=0)) == ["short"]
     assert list(job.logs(tail=0)) == []
+    assert [job._backend.cursor_near_end(job.ref, lines) for lines in (0, -1)] == ["", ""]
+
+
+@pytest.mark.parametrize("wrong", [{"tail": "5"}, {"tail": -1}, {"tail": True}, {"rank": -1}, {"rank": 0.5}])
+def test_a_count_that_is_none_is_refused_at_once(spoken, wrong):
+    with pytest.raises(SpecError, match=next(iter(wrong))):
+        spoken.logs(**wrong)
+
+
+@pytest.mark.parametrize("wrong", ["a{99999999999}", b"step", 5, "(" * 5000 + ")" * 5000])
+def test_what_cannot_be_looked_for_is_refused_at_once(spoken, wrong):
+    with pytest.raises(RequestError, match="no regular expression"):
+        spoken.logs(grep=wrong)

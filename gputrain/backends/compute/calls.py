@@ -16,7 +16,6 @@ read quota of the whole project (documented, read 2026-11-20).
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,9 +23,9 @@ from typing import Any
 
 import attrs
 
-from gputrain.errors import RequestError, TransientError
+from gputrain.errors import TransientError
 from gputrain.gcp import LABEL_JOB, Access, Api, Listing, MissingError
-from gputrain.gcp.forms import Json
+from gputrain.gcp.forms import Json, value_of
 from gputrain.gcp.places import aggregated
 from gputrain.gcp.shared import Shared
 from gputrain.retry import LOOK, READ, WRITE, Policy
@@ -244,17 +243,8 @@ def message(method: str, body: Mapping[str, Any]) -> Any:
         RequestError: a field that Google's client does not know, or a value that does not fit it.
     """
     from google.cloud.compute_v1 import types
-    from google.protobuf.json_format import ParseError
 
-    try:
-        return getattr(types, _RESOURCES[method]).from_json(json.dumps(body))
-    except ParseError as error:
-        raise RequestError(
-            f"{method} takes no such request",
-            why=str(error),
-            fix="this release of google-cloud-compute does not know it: install 1.56 or newer",
-            raw=dict(body),
-        ) from error
+    return value_of(getattr(types, _RESOURCES[method]), body, of=method, library="google-cloud-compute")
 
 
 def plain(answer: Any) -> Json:

@@ -27,7 +27,7 @@ SETTLES_S = 1.0
 CHUNK_BYTES = 1 << 20
 """How much of a node's log one page reads: a page stays small, however much a rank writes."""
 
-_MARK = re.compile(r"gputrain:(\d+):(.*?)\r?\n")
+_MARK = re.compile(r"gputrain:(\d{1,18}):(.*?)\r?\n")
 
 
 @attrs.frozen
@@ -84,7 +84,7 @@ class Logs:
     def near_end(self, gang: VmNames, lines: int, *, is_over: bool) -> str:
         """A cursor for `read` after which about so many lines of each node are left, or all of a serial
         port; empty where the present attempt is to be read from its beginning, or holds fewer."""
-        ranks = range(gang.most)
+        ranks, lines = range(gang.most), max(1, lines)
         if is_over:
             offsets = [self._near_end(self._log(gang, gang.attempt, rank), lines) for rank in ranks]
         else:
@@ -144,7 +144,7 @@ def _size(text: str) -> int:
 
 
 def _read_cursor(cursor: str, nodes: int) -> tuple[int, list[tuple[int, int]]]:
-    found = re.fullmatch(r"(\d+)/((?:\d+\.\d+,?)*)", cursor)
+    found = re.fullmatch(r"(\d{1,18})/((?:\d{1,18}\.\d{1,18},?)*)", cursor)
     pairs = [pair.split(".") for pair in found[2].split(",") if pair] if found else []
     if found is None or len(pairs) != nodes:
         return 0, [(0, 0)] * nodes

@@ -57,9 +57,8 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
 
     def find(self, name: str) -> tuple[JobRef, ...]:
         """Jobs of this bucket, newest first; those whose name starts with ``name``."""
-        return tuple(
-            self.ref(one.place, one.job_id) for one in self.board.entries(name) if one.backend == NAME
-        )
+        entries = (one for one in self.board.entries(name) if one.backend == NAME)
+        return tuple(attrs.evolve(self.ref(one.place, one.job_id), made_at=one.written_at) for one in entries)
 
     def known(self, ref: JobRef) -> Record:
         """The record of a job that must be here.

@@ -190,9 +190,8 @@ class Local(Backend, AsksForStacks):
         own = [one for one in names if folder.is_own(str(self._root / one))]
         orders = {one: folder.read_json(str(self._root / one / folder.ORDER)) for one in own}
         made_at = {one: order.get("created_at", 0.0) for one, order in orders.items() if order is not None}
-        return tuple(
-            self._ref(one) for one in sorted(made_at, key=lambda one: (made_at[one], one), reverse=True)
-        )
+        newest_first = sorted(made_at, key=lambda one: (made_at[one], one), reverse=True)
+        return tuple(attrs.evolve(self._ref(one), made_at=made_at[one]) for one in newest_first)
 
     def _ref(self, job_id: str) -> JobRef:
         if self._root == _default_root():  # a short name, for what most people have most of

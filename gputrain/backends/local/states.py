@@ -196,7 +196,7 @@ def read_logs(path: str, cursor: str, *, is_over: bool) -> LogPage:
 
 def near_end(path: str, lines: int) -> str:
     """The cursor after which about so many lines of each node are left, of all nodes after one moment."""
-    nodes = range(_node_count(path))
+    nodes, lines = range(_node_count(path)), max(1, lines)
     begins = [_near_end(path, rank, lines) for rank in nodes]
     since = max((moment for offset, moment in begins if offset), default=0.0)
     offsets = [_from(path, rank, begins[rank][0], since) for rank in nodes]

@@ -257,7 +257,11 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """Jobs of ours in these regions, newest first."""
-        refs = [self._ref(seen.region, seen.job_id) for seen in self._whereabouts.find(name)]
+        found = ((self._ref(seen.region, seen.job_id), seen) for seen in self._whereabouts.find(name))
+        refs = [
+            attrs.evolve(ref, made_at=at.timestamp()) if (at := seen.created_at) else ref
+            for ref, seen in found
+        ]
         return tuple(dict.fromkeys(refs))
 
     def _asks(self, ref: JobRef) -> tuple[Objects, str]:

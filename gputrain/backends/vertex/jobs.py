@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
@@ -15,6 +14,7 @@ import attrs
 from gputrain.backends.vertex.settings import Transport
 from gputrain.backends.vertex.states import LABEL_REGION, SeenJob
 from gputrain.gcp import LABEL_GANG, LABEL_JOB, Access, Api, Listing, Page, read_all
+from gputrain.gcp.forms import value_of
 from gputrain.retry import LOOK, Policy
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class JobService:
             CapacityError, AccessError, RequestError: it was not.
         """
 
-        job = _library().CustomJob.from_json(json.dumps(dict(body)))
+        job = value_of(_library().CustomJob, body, of="customJobs", library="google-cloud-aiplatform")
         return self._tried(
             region,
             lambda client, asked: _seen(

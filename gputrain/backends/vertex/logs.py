@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from gputrain.backends.base import LogLine, LogPage
+from gputrain.backends.results import read_result, whole
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.entrypoint import contract
 from gputrain.fields import refused
@@ -72,12 +73,13 @@ def read(access: Access, seen: SeenJob, cursor: str) -> LogPage:
             break
     if not fresh and not token:
         return LogPage(lines=(), cursor=cursor)
-    return LogPage(lines=tuple(map(_line, fresh)), cursor=_write_cursor(start, known, token, reached))
+    cursor = _write_cursor(start, known, token, reached)
+    return LogPage(lines=tuple(map(_line, fresh)), cursor=cursor, has_more=bool(token))
 
 
 def near_end(access: Access, seen: SeenJob, lines: int) -> str:
     """The cursor from the last so many lines on; empty where one answer cannot hold so many."""
-    if lines > PAGE_SIZE:
+    if not 0 < lines <= PAGE_SIZE:
         return ""
     entries = _entries(access, _filter(seen), "timestamp desc", lines, "").get("entries") or []
     if len(entries) < lines:
@@ -94,7 +96,7 @@ def results(access: Access, seen: SeenJob) -> list[Mapping[str, Any]]:
     for entry in body.get("entries", ()):
         document = _document(_line(entry).message)
         if document is not None:
-            newest.setdefault(int(document.get(contract.R_NODE_RANK) or 0), document)
+            newest.setdefault(document.get(contract.R_NODE_RANK, 0), document)
     return list(newest.values())
 
 
@@ -137,10 +139,9 @@ def _document(message: str) -> Mapping[str, Any] | None:
     if not marker or head.strip():
         return None
     try:
-        document = json.loads(text)
-    except ValueError:
+        return read_result(json.loads(text)) or None
+    except (ValueError, RecursionError):  # a script may print what looks like it
         return None
-    return document if isinstance(document, dict) else None
 
 
 def _line(entry: Mapping[str, Any]) -> LogLine:
@@ -153,7 +154,7 @@ def _line(entry: Mapping[str, Any]) -> LogLine:
     node_rank = int(task[2]) + (1 if task[1] == "1" else 0) if task else None
     return LogLine(
         message=str(message).rstrip("\n"),
-        rank=int(rank) if isinstance(rank, (int, float)) and not isinstance(rank, bool) else None,
+        rank=whole(int(rank) if isinstance(rank, float) and rank.is_integer() else rank),
         node_rank=node_rank,
         severity=str(entry.get("severity") or "INFO"),
         time=moment_of(entry.get("timestamp")),
@@ -184,7 +185,7 @@ def _read_cursor(cursor: str) -> tuple[datetime | None, dict[str, Known], str]:
     try:
         told = json.loads(cursor)
         return _parse(told["since"]), dict(told["known"]), str(told["page"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         allowed, fix = "a LogPage's cursor", "pass it on unchanged"
         raise refused("cursor", cursor[:40], allowed, fix) from error
 

@@ -278,5 +278,11 @@ class Locks:
             spec = self._jobs.document(seen.resource)["jobSpec"]
             order = json.loads(spec["workerPoolSpecs"][0]["containerSpec"]["args"][0])
             return BucketPrefix(name=str(order["bucket"])), str(order["lock"])
-        except (MissingError, LookupError, ValueError, TypeError):  # deleted, or no job of ours
+        except (
+            MissingError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ):  # deleted, or no job of ours
             return None

@@ -170,3 +170,13 @@ def test_a_folder_is_known_by_its_place_whatever_the_machine_is_called(tmp_path,
     monkeypatch.setattr("socket.gethostname", lambda: "laptop.elsewhere")
     assert FolderBoard(tmp_path).name == board.name
     assert board.read("bert-1").home == board.name
+
+
+def test_a_list_tells_where_a_job_was_asked_for_last(tmp_path, cloud):
+    first = record().last
+    later = attrs.evolve(first, at=0.0, way=attrs.evolve(first.way, backend="vertex", place="us-east4"))
+    for board in (FolderBoard(tmp_path / "records"), bucket_board(cloud)):
+        board.write(record(asks=(first, later)))
+        (entry,) = board.entries("bert")
+        assert (entry.backend, entry.place, entry.written_at) == ("vertex", "us-east4", first.at)
+        assert [board.entries(name) for name in ("/x", "*", "../x")] == [(), (), ()]

@@ -1,5 +1,8 @@
 """What is wrong with code is told when a job is planned, with all else, and before anything is made."""
 
+import sys
+import types
+
 import pytest
 from google.oauth2.credentials import Credentials
 
@@ -111,3 +114,15 @@ def test_a_plan_says_that_an_account_could_not_be_read(script, kind):
         plan = blind.plan(script("pass"), gpu="L4:1")
         assert any("nothing could be read" in one for one in plan.warnings), plan.warnings
         assert "nothing could be read" in plan.explain()
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_what_only_the_parser_or_this_process_cannot_look_up_is_no_fault(script, is_sent):
+    assert findings(script("import __main__\n"), is_sent=is_sent).warnings == ()
+    deep = script("import einops\nx = " + "+".join(["1"] * 6000))
+    assert findings(deep, is_sent=is_sent).faults == ()
+
+
+def test_a_module_that_was_put_in_by_hand_is_there(script, monkeypatch):
+    monkeypatch.setitem(sys.modules, "by_hand", types.ModuleType("by_hand"))
+    assert findings(script("import by_hand\n"), is_sent=False).warnings == ()

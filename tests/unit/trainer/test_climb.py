@@ -249,6 +249,7 @@ def test_ctrl_c_while_waiting_says_that_nothing_was_made(cloud, trainer, script)
     with pytest.raises(KeyboardInterrupt, match="nothing was made at the 3 places"):
         trainer("compute", sleep=sleep).submit(script, **L4, max_wait_duration="1h")
     assert not cloud.compute.vms
+    assert trainer("compute").jobs() == []
 
 
 def wait(job, cloud, *, until):

@@ -322,3 +322,11 @@ def test_three_processes_with_one_key_make_one_job(code):
             thread.join()
         assert len(uris) == 3
         assert len(set(uris)) == len(cloud.vertex.jobs) == 1
+
+
+def test_a_field_that_the_library_does_not_know_is_refused_before_anything_is_sent(cloud, make):
+    before = len(cloud.requests)
+    with pytest.raises(RequestError, match="takes no such request") as caught:
+        make()._jobs.create("us-central1", {"displayName": "a", "gpuTurbo": True})
+    assert "gpuTurbo" in caught.value.why
+    assert len(cloud.requests) == before

@@ -7,6 +7,7 @@ import pytest
 
 from gputrain.backends.vertex import logs
 from gputrain.errors import SpecError, TransientError
+from gputrain.job.reading import LogReader
 from gputrain.trainer import Trainer
 from gputrain_emulator import faults
 from gputrain_emulator.logging import Logs
@@ -195,7 +196,7 @@ def test_a_cursor_of_somebody_else_is_refused(job, cursor):
 
 
 def test_only_a_whole_result_line_is_believed():
-    assert logs._document('GPUTRAIN_RESULT {"a": 1}') == {"a": 1}
+    assert logs._document('GPUTRAIN_RESULT {"state": "done"}') == {"state": "done"}
     for words in (
         "I print GPUTRAIN_RESULT {}",
         "GPUTRAIN_RESULT {torn",
@@ -203,3 +204,28 @@ def test_only_a_whole_result_line_is_believed():
         json.dumps({}),
     ):
         assert logs._document(words) is None
+
+
+@pytest.mark.parametrize(
+    "told", ['{"node_rank": "x"}', '{"node_rank": [1]}', '{"node_rank": 1e999}', "[" * 60_000]
+)
+def test_a_script_that_prints_what_looks_like_a_result_ends_no_look(job, say, cloud, told):
+    say(f"GPUTRAIN_RESULT {told}")
+    say("of a rank that is none", rank=float(1 << 40))
+    cloud.clock.advance(60)
+    assert logs.results(job._backend._access, job._backend._look(job.ref)) in ([], [{}])
+    lines, _ = read(job, cloud)
+    assert [one.rank for one in lines if "of a rank" in one.message] == [None]
+
+
+def test_a_rush_of_lines_is_read_to_its_end_though_pages_of_it_are_known(job, say, cloud, monkeypatch):
+    monkeypatch.setattr(logs, "PAGE_SIZE", 10)
+    reader, found = LogReader(), []
+    for many in (140, 1, 10):
+        for number in range(many):
+            say(f"line {len(found) + number}")
+        cloud.clock.advance(3)
+        found += [
+            one for page in reader.pages(job._backend, job.ref) for one in page if "line" in one.message
+        ]
+    assert [one.message for one in found] == [f"line {number}" for number in range(151)]
