@@ -23,6 +23,11 @@ from gputrain.tables import Shown, Table
 PROJECT_WIDE = frozenset({"GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS"})
 """Quotas of all regions together. Source: compute v1 Quota.Metric, read 2026-11-20."""
 
+KEPT = 1000
+"""Attempts that a ledger tells one by one; of more, like answers of a place are told as one.
+
+40 places that are asked every ten minutes for two weeks would be 80,000, with all that Google answered.
+"""
 LONGEST_ANSWER = 110
 SHOWN_PLACES = 4
 
@@ -50,9 +55,13 @@ class Attempt:
 
     candidate: Candidate
     at: datetime
+    """The last time, where like answers are told as one."""
     outcome: Outcome
     answer: str
     """For people, in one line."""
+    times: int = 1
+    """How many like answers of the place this is the last of."""
+    first_at: datetime = attrs.field(eq=False, repr=False)
     scope: Scope = Scope.CALL
     """How far a refusal reaches."""
     zones_available: tuple[str, ...] = ()
@@ -61,6 +70,10 @@ class Attempt:
     """Of the quota that was too small; None: it was not told."""
     error: GputrainError | None = attrs.field(default=None, eq=False, repr=False)
     """The whole refusal, Google's payload in its ``raw``."""
+
+    @first_at.default
+    def _(self) -> datetime:
+        return self.at
 
     @property
     def is_final(self) -> bool:
@@ -181,14 +194,38 @@ class Ledger(Shown, tuple[Attempt, ...]):
         return tuple(one for one in self if one.outcome is not Outcome.PASSED_OVER)
 
     @property
+    def asked(self) -> int:
+        """How often places were asked."""
+        return sum(one.times for one in self.tries)
+
+    def bounded(self) -> Ledger:
+        """The same where it is short; else with like answers of a place as one, the last of them."""
+        if len(self) <= KEPT:
+            return self
+        kept: dict[tuple[object, ...], Attempt] = {}
+        for one in self:
+            before = kept.pop(key := _like(one), None)  # so that the last that was asked stands last
+            times, first = (0, one.first_at) if before is None else (before.times, before.first_at)
+            kept[key] = attrs.evolve(one, times=times + one.times, first_at=first)
+        return Ledger(kept.values())
+
+    @property
     def _span(self) -> str:
         if not self:
             return "nothing was tried"
-        tries = len(self.tries)
-        return f"{tries} {'try' if tries == 1 else 'tries'} on {self[0].at:%Y-%m-%d}, times in UTC"
+        tries, since = self.asked, min(one.first_at for one in self)
+        return f"{tries} {'try' if tries == 1 else 'tries'} on {since:%Y-%m-%d}, times in UTC"
 
 
 _COLUMNS = ("at", "backend", "place", "runs on", "model", "answer")
+
+
+def _like(one: Attempt) -> tuple[object, ...]:
+    """What the ladder decides by: two answers that agree in it teach it no more than the last."""
+    where = one.candidate
+    asked = where.backend, where.place, where.machine_type, where.gpu, where.gpu_count
+    size = where.provisioning_model, where.num_nodes
+    return (*asked, *size, one.outcome, one.scope, one.is_final)
 
 
 def _row(one: Attempt) -> tuple[str, ...]:
@@ -199,8 +236,17 @@ def _row(one: Attempt) -> tuple[str, ...]:
 
 def _joint_row(alike: Sequence[Attempt], backend: str, gpus: str, model: str, said: str) -> tuple[str, ...]:
     places = few_places([one.candidate for one in alike])
-    tries = str(len(Ledger(alike).tries) or "")
-    return f"{alike[0].at:%H:%M}", f"{alike[-1].at:%H:%M}", tries, backend, places, gpus, model, said
+    tries = str(Ledger(alike).asked or "")
+    return (
+        f"{min(one.first_at for one in alike):%H:%M}",
+        f"{alike[-1].at:%H:%M}",
+        tries,
+        backend,
+        places,
+        gpus,
+        model,
+        said,
+    )
 
 
 def few_places(candidates: Sequence[Candidate]) -> str:

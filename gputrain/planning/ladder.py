@@ -159,8 +159,9 @@ class Ladder:
 
     def again(self, candidates: Sequence[Candidate]) -> Ladder:
         """A new round over the candidates, whose facts were read anew."""
+        told = self.attempts.bounded()
         return attrs.evolve(
-            self, candidates=tuple(candidates), round=self.round + 1, first_of_round=len(self.attempts)
+            self, candidates=tuple(candidates), attempts=told, round=self.round + 1, first_of_round=len(told)
         )
 
     def step(self, now: datetime, blocks: Blocks = NO_BLOCKS) -> Step:

@@ -205,7 +205,7 @@ class Climb:
 
     @property
     def _so_far(self) -> str:
-        count = len(self.ladder.attempts.tries)
+        count = self.ladder.attempts.asked
         return f"nothing was made at the {count} place{'s' * (count != 1)} tried so far"
 
     def _withdraw(self, backend: Backend, candidate: Candidate, request: Request | None) -> str:

@@ -27,7 +27,7 @@ def placement_error(plan: Plan, ladder: Ladder, reason: StopReason) -> GputrainE
     if len(tries) == 1 and only.error is not None and (only.outcome is not Outcome.NO_ROOM or only.is_final):
         return only.error
     error = NoPlacementError(
-        f"no place for {plan.spec.title} after {len(tries)} tries: {reason.value}",
+        f"no place for {plan.spec.title} after {attempts.asked} tries: {reason.value}",
         why="\n".join(_story(ladder)),
         fix="; or ".join(_fixes(plan, ladder)),
         plan=plan,

@@ -185,7 +185,7 @@ class Restart:
         )  # fmt: skip
         outcome = climb.run()
         left = self._leaving(following, found, outcome if isinstance(outcome, Placed) else None)
-        ledger = Ledger((*told, *left, *climb.ladder.attempts[seeds:]))
+        ledger = Ledger((*told, *left, *climb.ladder.attempts[seeds:])).bounded()
         if isinstance(outcome, Placed):
             ref = outcome.ref
             recorder = self._around.boards.recorder(outcome.backend.name)
