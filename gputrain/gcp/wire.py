@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from http.client import HTTPResponse
@@ -22,6 +23,8 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from gputrain.errors import ProviderError
 
 CHUNK_BYTES = 1 << 20
+CONNECTIONS = 64
+"""That are kept open: as many as threads."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -108,8 +111,7 @@ def guard(session: Any, *, beside: Any = None) -> None:
     """
     session.auth = _as_it_is  # none at all would make requests look into .netrc, and replace our token
     session.max_redirects = 0  # the first one raises, with its answer
-    # as many connections as threads, each kept open
-    adapter = _Adapter(pool_maxsize=64) if beside is None else beside.get_adapter("https://")
+    adapter = _Adapter(pool_maxsize=CONNECTIONS) if beside is None else beside.get_adapter("https://")
     session.mount("https://", adapter)
     session.mount("http://", adapter)
 
@@ -173,11 +175,20 @@ class _SecurePool(HTTPSConnectionPool):
 
 
 class _Adapter(HTTPAdapter):
-    """The adapter of requests, over connections whose answers end in time, a proxy's as well."""
+    """The adapter of requests, over connections whose answers end in time, a proxy's as well.
+
+    A process that was forked opens its own: on one that both hold, each would read the other's answers.
+    """
+
+    def send(self, *arguments: Any, **named: Any) -> Any:
+        if self._process != os.getpid():
+            super().__init__(pool_maxsize=CONNECTIONS)
+        return super().send(*arguments, **named)
 
     def init_poolmanager(self, *arguments: Any, **named: Any) -> None:
         super().init_poolmanager(*arguments, **named)
         _timed(self.poolmanager)
+        self._process = os.getpid()
 
     def proxy_manager_for(self, *arguments: Any, **named: Any) -> Any:
         return _timed(super().proxy_manager_for(*arguments, **named))

@@ -115,6 +115,8 @@ class Climb:
                 raise _unread(ref, error) from error
             if request is None and (self.is_unclear or isinstance(error, TransientError)):
                 raise  # either nothing was asked of the place, or what came of it stands in the record
+            if request is not None and not self._claim.is_ours():
+                raise self._overtaken() from error  # what another has made may be in its way
             self._refused(candidate, request, error)
             return None
         self._note(accepted(candidate, self._around.now()))
@@ -178,7 +180,10 @@ class Climb:
         """What was made goes, if making it took so long that another has asked elsewhere."""
         if not self._claim.is_ours():
             self._clear(backend, request, self._claim.record)
-            raise OvertakenError(f"another process has gone on with {self._job_id}")
+            raise self._overtaken()
+
+    def _overtaken(self) -> OvertakenError:
+        return OvertakenError(f"another process has gone on with {self._job_id}")
 
     def _refused(self, candidate: Candidate, request: Request | None, error: GputrainError) -> None:
         attempt = refused(candidate, error, self._around.now())

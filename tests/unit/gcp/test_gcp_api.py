@@ -1,6 +1,8 @@
 """One value to reach Google by: tokens, policies, guarded bodies, pages, and an end in time."""
 
 import gzip
+import multiprocessing
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -39,6 +41,27 @@ def test_calls_one_after_the_other_share_a_connection(serve):
     for _ in range(5):
         access.get(server.url, action="look", policy=ONCE)
     assert len(server.connections) == 1
+
+
+def test_a_forked_process_reads_its_own_answers(serve):
+    server = serve(lambda request: (200, b'{"asked": "%s"}' % request.path.encode(), {}))
+    access = Access(project="p", credentials=Token())
+
+    def mixed(who):
+        asked = [f"/{who}/{number}" for number in range(50)]
+        told = [access.get(server.url + one, action="look", policy=ONCE)["asked"] for one in asked]
+        return asked != told
+
+    assert not mixed("parent")
+    forks = multiprocessing.get_context("fork")
+    others = [forks.Process(target=lambda who=who: sys.exit(mixed(who))) for who in range(3)]
+    for other in others:
+        other.start()
+    assert not mixed("parent-again")
+    for other in others:
+        other.join()
+    assert [other.exitcode for other in others] == [0, 0, 0]
+    assert len(server.connections) == 4
 
 
 def test_a_proxys_page_is_unclear(serve):

@@ -194,6 +194,27 @@ def test_who_is_overtaken_in_a_long_create_lets_go_of_what_it_made(cloud, traine
     assert len(cloud.compute.vms) + len(cloud.vertex.jobs) == 1
 
 
+def test_who_slept_before_a_create_takes_up_what_another_made_meanwhile(cloud, trainer, board, now, script):
+    others, job_id = [], make_job_id(TrainingSpec(script=script), "k")
+
+    class Slept(ComputeEngine):
+        def create(self, request):
+            if not others:
+                there = board.read(job_id)  # of names that nobody repeats: the other one asks anew
+                board.write(attrs.evolve(there, asks=(attrs.evolve(there.last, names=("other-0-0",)),)))
+                cloud.clock.advance(TURN_S + 1)
+                others.append(trainer("compute").submit(script, **L4, idempotency_key="k"))
+            return super().create(request)
+
+    slept = Slept(
+        "my-project", bucket="gs://my-bucket", regions=["us-central1"], endpoints=cloud.endpoints,
+        credentials=cloud.credentials, sleep=cloud.clock.advance, now=lambda: now().timestamp(),
+    )  # fmt: skip
+    job = Trainer(slept, now=now, sleep=cloud.clock.advance).submit(script, **L4, idempotency_key="k")
+    assert job.uri == others[0].uri
+    assert len(cloud.compute.vms) == 1
+
+
 def test_a_trainer_without_the_backend_that_was_asked_makes_no_second_job(cloud, trainer, asked, script):
     asked()
     with pytest.raises(RequestError, match="was asked of compute"):
