@@ -351,6 +351,9 @@ def test_the_rest_of_a_half_dead_gang_goes_within_a_minute_and_the_whole_starts_
         watcher.tidy(ref, seen)
         cloud.clock.advance(watcher.poll_s)
     assert cloud.clock.now() - begun <= 60
+    watcher.tidy(ref, watcher.observe(ref))
+    deletes = [one for one in cloud.requests if one.method == "compute.instances.delete"]
+    assert len(deletes) == 1, "what is on its way out is let go"
     cloud.clock.advance(60)
     assert watcher.observe(ref).raw["cause"] == "preempted"
     assert supervised(watcher, ref)

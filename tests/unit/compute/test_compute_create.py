@@ -146,6 +146,15 @@ def test_a_full_zone_leaves_nothing_and_names_the_zones_that_have_room(cloud, ro
     assert road.backend.find() == ()
 
 
+def test_who_may_not_list_operations_is_told_of_a_full_zone_all_the_same(cloud, road, code):
+    cloud.stock("us-central1-a", "g2-standard-4", 1)
+    request = road.request(spec(code), job_id="bert-1")
+    cloud.fail("compute.zoneOperations.list", "C26", times=None)
+    with pytest.raises(CapacityError):
+        road.create(request)
+    assert vms(cloud) == []
+
+
 def test_half_a_gang_lives_for_less_than_a_minute(cloud, road, code):
     cloud.stock("us-central1-a", "g2-standard-4", 1)
     cloud.compute.settings.rollback_s = 3600.0

@@ -6,7 +6,7 @@ import pytest
 
 from gputrain.backends import status as status_of
 from gputrain.backends.local import states
-from gputrain.backends.results import first_cause
+from gputrain.backends.results import asked_by, first_cause, read_result, silence
 from gputrain.entrypoint import contract
 from gputrain.keeper import folder, status
 from gputrain.lifecycle import State
@@ -111,6 +111,27 @@ def test_every_kind_of_cause_becomes_a_failure(kind):
     failure = first_cause([document(0, cause(kind, rank=1, node_rank=0, traceback="T", last_lines=["a"]))])
     assert failure.kind == ("out_of_memory" if kind == contract.OUT_OF_MEMORY else kind)
     assert (failure.rank, failure.traceback, failure.last_lines) == (1, "T", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("ages", "told"),
+    [([], ""), ([59.0], ""), ([60.0], "1m"), ([300, 90], "1m30s"), ([300, 10], ""), ([None, 120], "2m")],
+)
+def test_a_silence_is_that_of_whoever_spoke_last_and_told_from_a_minute_on(ages, told):
+    documents = [read_result({contract.R_SILENT_S: age}) for age in ages]
+    assert silence(documents) == (f"no rank had said anything for {told}" if told else "")
+
+
+@pytest.mark.parametrize(
+    ("documents", "who"),
+    [
+        ([], "from outside"),
+        ([{}, {"stop": {"node_rank": 1}}], "from outside"),
+        ([{"stop": {}}, {"stop": {"reason": "a cancel"}}, {"stop": {"reason": "SIGTERM"}}], "a cancel"),
+    ],
+)
+def test_who_asked_ranks_to_stop_is_told_by_the_first_agent_that_knows(documents, who):
+    assert asked_by(documents) == f"it was stopped: {who}"
 
 
 def test_no_cause_is_no_failure():

@@ -187,6 +187,15 @@ def test_a_state_of_tomorrow_moves_nothing(make, cloud, code):
     assert job.state is State.RUNNING
 
 
+@pytest.mark.parametrize(("restarts", "reads"), [(0, False), (3, True)])
+def test_only_of_a_job_that_may_start_again_is_it_read_how_often_it_did(submit, cloud, restarts, reads):
+    job = submit(provisioning_model="spot", max_restarts=restarts)
+    cloud.clock.advance(200)
+    start = len(cloud.requests)
+    assert job.refresh().state is State.RUNNING
+    assert any("lock" in one.path for one in cloud.requests[start:]) is reads
+
+
 def test_a_spot_job_that_is_taken_back_is_interrupted_and_runs_again(submit, cloud, vertex):
     vertex.set_fate(Fate(run_s=400))
     job = submit(provisioning_model="spot", max_restarts=3)
