@@ -48,12 +48,12 @@ class FaultCollector:
     def parse(
         self, field: str, value: object, read: Callable[[object], T], allowed: str, fix: str
     ) -> T | None:
-        """``read(value)``, or None and a fault where it raises ValueError."""
+        """``read(value)``, or None and a fault where it stumbles: a reader is given whatever there is."""
         try:
             return read(value)
         except SpecError as error:  # it knows its own faults
             self.faults += error.faults
-        except ValueError as error:
+        except (ValueError, TypeError, ArithmeticError) as error:
             self.add(field, value, f"{allowed} ({error})" if str(error) else allowed, fix)
         return None
 
@@ -79,7 +79,10 @@ def shown(value: object, *, name: str = "") -> str:
     bare = name.rpartition("[")[2].strip("]'\"")
     if isinstance(value, str) and looks_secret(value, name=bare):
         return HIDDEN
-    text = redact(repr(value))  # before it is cut: half a credential has another form
+    try:
+        text = redact(repr(value))  # before it is cut: half a credential has another form
+    except (ValueError, TypeError, ArithmeticError, RecursionError):  # an integer of 5000 digits has none
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 

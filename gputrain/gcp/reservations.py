@@ -89,6 +89,16 @@ def project_of(name: str, default: str) -> str:
     return (found["project"] if found else None) or default
 
 
+def zone_of(name: str) -> str:
+    """The zone in a reservation's full name; empty where it names none, as ``any`` does.
+
+    >>> zone_of("projects/p/zones/z/reservations/r"), zone_of("any")
+    ('z', '')
+    """
+    found = _NAME.fullmatch(name)
+    return (found["zone"] if found else None) or ""
+
+
 def in_a_vm(name: str) -> str:
     """A reservation as Compute Engine's ``reservationAffinity`` takes it, which has no zone in it.
 
@@ -114,7 +124,7 @@ def read(access: Access, name: str) -> tuple[Reservation, ...] | None:
     found = aggregated(
         access, "reservations", fields=_FIELDS, wanted=f"name = {filter_text(short)}", project=project
     )
-    zone = (parts["zone"] if parts else "") or ""
+    zone = zone_of(name)
     listed = tuple(
         _reservation(place, one)
         for place, many in found.items.items()

@@ -71,7 +71,7 @@ def number(value: Any) -> float | None:
         return None
     try:
         found = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if not math.isfinite(found) or found < UNLIMITED:  # NaN is no figure, nor is a debt
         return None

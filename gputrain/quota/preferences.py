@@ -10,7 +10,7 @@ import attrs
 
 from gputrain.errors import RequestError
 from gputrain.gcp import Access, Api, Listing, MissingError, PreconditionError
-from gputrain.gcp.forms import Json
+from gputrain.gcp.forms import Json, mapping, whole_number
 from gputrain.quota.targets import QuotaTarget, stem
 from gputrain.retry import LOOK, WRITE
 
@@ -103,5 +103,5 @@ class Preferences:
         return f"{self._host}/v1/projects/{quote(self.access.project, safe=':')}/locations/global"
 
 
-def _value(preference: Mapping[str, Any]) -> int:
-    return int((preference.get("quotaConfig") or {}).get("preferredValue", 0))
+def _value(preference: Mapping[str, Any]) -> int | None:
+    return whole_number(mapping(preference.get("quotaConfig")).get("preferredValue", 0))

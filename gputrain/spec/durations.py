@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from gputrain.fields import refused
 
 _UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_FORM = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 _SECONDS = re.compile(r"\d+(\.\d*)?")
 _MOMENT = re.compile(r"\d{4}-")
 
@@ -29,11 +29,14 @@ def parse_duration(value: str | timedelta) -> timedelta:
     else:
         match = _FORM.fullmatch(value.strip().lower()) if isinstance(value, str) else None
         if match is None or not any(match.groups()):
-            raise ValueError(f"{value!r} is not a duration")
+            raise ValueError("it is not a duration")
         parts = zip(match.groups(), _UNITS_S.values())
-        duration = timedelta(seconds=sum(int(number) * unit for number, unit in parts if number))
+        seconds = sum(int(number) * unit for number, unit in parts if number)
+        if seconds > timedelta.max.total_seconds() - 1:
+            raise ValueError(f"{value!r} is no duration that anybody lives to see")
+        duration = timedelta(seconds=seconds)
     if duration <= timedelta(0) or duration.microseconds:
-        raise ValueError(f"{value!r} is not a positive whole number of seconds")
+        raise ValueError("it is not a positive whole number of seconds")
     return duration
 
 

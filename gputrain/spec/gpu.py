@@ -11,6 +11,8 @@ import attrs
 from gputrain.catalog.names import kind_of
 
 KIND = re.compile(r"[A-Za-z][A-Za-z0-9 ._()/+-]{0,99}")
+_COUNT = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}|/0{0,3}[1-9][0-9]{0,3})?")
+"""``Fraction`` alone reads ``1e99999999``, for hours; and a record may be of anybody."""
 
 
 @attrs.frozen
@@ -40,7 +42,7 @@ def parse_gpu(value: object) -> GpuRequest:
     if isinstance(value, GpuRequest):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
-        return GpuRequest(None, _count(str(value)))
+        return GpuRequest(None, _count(str(value) if abs(value) < 1 << 60 else "so many"))
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a GPU is text such as 'H100:2', or a count for this machine")
     name, colon, count = value.strip().rpartition(":")
@@ -63,10 +65,9 @@ def parse_gpus(value: object) -> tuple[GpuRequest, ...]:
 
 
 def _count(text: str) -> int | Fraction:
-    try:
-        count = Fraction(text.strip())
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{text!r} is not a count of GPUs") from None
+    if not _COUNT.fullmatch(text.strip()):
+        raise ValueError(f"{text[:40]!r} is not a count of GPUs")
+    count = Fraction(text.strip())
     if count <= 0 or (count.denominator != 1 and count > 1) or count > 1024:
-        raise ValueError(f"{text} GPUs on a node cannot be")
+        raise ValueError(f"{text.strip()} GPUs on a node cannot be")
     return int(count) if count.denominator == 1 else count

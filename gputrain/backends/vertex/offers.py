@@ -16,6 +16,7 @@ from gputrain import catalog
 from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept, in_reservation, shape_of
 from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Service, Shape
 from gputrain.catalog.places import listed_in
+from gputrain.gcp import reservations
 from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Fact, Limit, Offer, Supply
 from gputrain.quota.book import Book
@@ -118,7 +119,7 @@ def fact(one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
     model = one.provisioning_model or ProvisioningModel.STANDARD
     shape = shape_of(one, Service.VERTEX)
     standing = book.standing(shape, one.num_nodes, model, one.place, is_reserved=bool(one.reservation))
-    zone = one.reservation.split("/")[3] if one.reservation else ""
+    zone = reservations.zone_of(one.reservation or "")
     absent_why, held_note = in_reservation(one, shape, zone, found)
     if zone and catalog.region_of(zone) != one.place:
         absent_why, held_note = f"reservation {one.reservation} is in {zone}", ""

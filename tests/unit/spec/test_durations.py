@@ -33,3 +33,8 @@ def test_anything_else_is_refused(bad):
 @given(st.integers(1, 10**7))
 def test_what_is_written_is_read_back(seconds):
     assert parse_duration(format_duration(timedelta(seconds=seconds))) == timedelta(seconds=seconds)
+
+
+def test_the_longest_is_read_back():
+    whole = timedelta(days=timedelta.max.days)
+    assert parse_duration(format_duration(whole)) == whole

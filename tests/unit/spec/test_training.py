@@ -246,3 +246,26 @@ def test_what_linux_takes_is_taken():
     words = ["x" * 131_071, *["y" * 1_000] * 600]
     assert list(TrainingSpec(script="train.py", args=words).args) == words
     assert subprocess.run(["true", *words], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("gpu", "L4:1e99999999"),
+        ("gpu", f"L4:1/{'3' * 4000}"),
+        ("gpu", ["L4:1", "9" * 5000]),
+        ("gpu", pytest.param(10**5000, id="an int of 5001 digits")),
+        ("gpu", "٣"),
+        ("max_run_duration", "9999999999999d"),
+        ("max_wait_duration", "999999999d999999999h"),
+        ("hang_timeout", "9" * 5000 + "s"),
+        ("image", {"a": 1}),
+        ("image", {1: 2}),
+        ("num_nodes", pytest.param(10**5000, id="that many nodes")),
+    ],
+)
+def test_what_a_record_of_somebody_may_say_is_refused_at_once(field, value):
+    """Each watcher of a bucket reads all records in it."""
+    with pytest.raises(SpecError) as caught:
+        TrainingSpec(script="t.py", **{field: value})
+    assert [one.field for one in caught.value.faults] == [field]

@@ -97,3 +97,8 @@ def test_a_reservation_that_does_not_carry_the_job_rules_the_region_out(cloud, b
 def test_a_reservation_that_there_is_not_is_said_by_name(backend, code):
     name = f"projects/my-project/zones/{ZONE}/reservations/yours"
     assert "does not exist" in fact(backend, code, reservation=name, provisioning_model="standard").absent_why
+
+
+def test_any_reservation_lies_in_no_zone_that_is_known(backend, code):
+    found = fact(backend, code, reservation="any", provisioning_model="standard")
+    assert found.absent_why == ""
