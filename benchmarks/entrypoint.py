@@ -43,7 +43,7 @@ if dist.get_rank() == 0:
         json.dump([first, each], file)
 os._exit(0)
 """
-IDLE_S = 31.0  # two samples of what ranks and GPUs do
+IDLE_S = 16.0  # a sample of what ranks and GPUs do comes every 15 s
 
 Commands = list[tuple[list[str], dict[str, str]]]
 

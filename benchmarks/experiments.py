@@ -178,7 +178,11 @@ def here() -> Iterator[Measure]:
         )
         runs = {"map": lambda: mapped(trainer, small), "hand": lambda: two_workers(trainer, small)}
         took = alternated(
-            runs, rounds=ROUNDS, warm_up=0, until=lambda took: took.ratio("map", "hand").is_clear_of(1 / 0.9)
+            runs,
+            rounds=ROUNDS,
+            least=2,
+            warm_up=0,
+            until=lambda took: took.ratio("map", "hand").is_clear_of(1 / 0.9),
         )
         what = f"{SMALL} points on this machine / two workers by hand"
         yield took.ratio("map", "hand").measure(what, target=1 / 0.9, note=took.note)
@@ -188,8 +192,8 @@ def here() -> Iterator[Measure]:
         for _ in range(3):
             spent = time.process_time()
             with contextlib.suppress(gputrain.JobTimeoutError):
-                job.wait(timeout=5, progress="none")
-            shares.append((time.process_time() - spent) / 5)
+                job.wait(timeout=3, progress="none")
+            shares.append((time.process_time() - spent) / 3)
         what = f"of a core to wait in silence at {REPORTS} reports"
         yield Spread.of_times(shares, per=1e-2).measure(what, target=1, unit="%")
         job.cancel()

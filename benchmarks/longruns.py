@@ -15,7 +15,7 @@ from gputrain import Local, Trainer
 
 LINES = int(os.environ.get("LINES", "1000000"))
 """Printed by one rank; pages are as large in a log of five millions."""
-IDLE_S, HANG_S, RANKS = 10.0, 10.0, 4
+IDLE_S, HANG_S, RANKS = 5.0, 10.0, 4
 PRINTS = """
 import sys, time
 chunk = "".join(f"step {number} loss 0.123456\\n" for number in range(1000))

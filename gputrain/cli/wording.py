@@ -51,7 +51,7 @@ _VALUE = r"""(?:f?'[^'\n]*'|"[^"\n]*"|\[[^][\n]*\]|\{[^{}\n]*\}|\([^()\n]*\)|-?[
 _NAMES = "|".join(sorted(FLAGS, key=len, reverse=True))
 _GIVEN = re.compile(rf"(?<![\w.'/-])({_NAMES})(?:\[[^]\n]*\])?=({_VALUE})?")
 _LONG = re.compile(rf"(?<![\w.'/=-])({'|'.join(name for name in FLAGS if '_' in name)})(?![\w=(])")
-_OBJECT = r"\[?[A-Z]\w+\([^()]*\)\]?"
+_OBJECT = r"\[?[A-Z]\w+\([^()]*\)\]?|\.\.\."
 _IN_FILE = re.compile(rf"(?<![\w.'/$&?{{-])([a-z][a-z_]+)=(?!=)({_OBJECT}|{_VALUE})?")
 """An argument of a backend's that has no flag."""
 _LEFT_OUT = re.compile(rf"\b(leave|drop) ({_NAMES}) out\b")
@@ -118,10 +118,9 @@ def _setting(argument: str, literal: str) -> str:
         return f"{argument}, which Python alone can give"
     try:
         value = ast.literal_eval(literal)
-    except (ValueError, SyntaxError):
-        written = literal or "..."
-    else:
         written = json.dumps(list(value) if isinstance(value, tuple) else value)  # TOML writes these alike
+    except (ValueError, SyntaxError, TypeError):  # three dots of ours are no value
+        written = literal or "..."
     return f"{argument} = {written} under {' or '.join(f'[{one}]' for one in where)} in {FILE}"
 
 

@@ -29,7 +29,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.tables import Table
 from gputrain.terminal import safe, safe_html
 
-_PROGRAMS = ("gcloud ", "docker ", "curl ", "CLOUDSDK_")
+_PROGRAMS = ("gcloud ", "docker ", "curl ", "CLOUDSDK_", "/")
 """What a fix begins with that is a command as it stands."""
 
 
@@ -85,7 +85,7 @@ def unknown(why: str, *, subject: str = "") -> Check:
 
 def _wrapped(fix: str, width: int) -> list[str]:
     """The lines of a fix, none wider than ``width`` (0 or less: one line); a command can still be copied."""
-    if len(fix) <= width or width <= 0:
+    if len(fix) <= width or width <= 0 or fix.startswith("'"):  # a path in quotes is not broken
         return [fix]
     end = " \\" if fix.startswith(_PROGRAMS) else ""
     room = max(width - len(end), 20)

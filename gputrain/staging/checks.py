@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -90,7 +91,7 @@ def _is_installed(name: str) -> bool:
 
 def _install(names: Sequence[str]) -> str:
     packages = " ".join(SOLD_AS.get(name, name) for name in names)
-    return f"{sys.executable} -m pip install {packages}"
+    return f"{shlex.quote(sys.executable)} -m pip install {packages}"
 
 
 def lacked(spec: TrainingSpec, traceback: str, *, is_sent: bool) -> str:

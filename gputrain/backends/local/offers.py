@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -131,7 +132,7 @@ LIMITS = (
         field="requirements",
         asks=_cannot_install,
         why="this Python does not have them all, and no pip to install them with beside it",
-        fix=f"run `{sys.executable} -m ensurepip`",
+        fix=f"run `{shlex.quote(sys.executable)} -m ensurepip`",
     ),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -51,7 +52,7 @@ def _torch(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
         return
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        install = f"{sys.executable} -m pip install torch"
+        install = f"{shlex.quote(sys.executable)} -m pip install torch"
         yield fault(said[-1] if said else "it ended", install)
         return
     version, cuda, seen = json.loads(done.stdout)
@@ -95,8 +96,8 @@ def _ports() -> Iterator[Check]:
 def _required(spec: TrainingSpec) -> Iterator[Check]:
     missing = unmet(spec.requirements, staging.folder_of(spec))
     if missing and find_spec("pip") is None:
-        why, fix = f"not there, nor a pip: {', '.join(missing)}", f"{sys.executable} -m ensurepip"
-        yield fault(why, fix)
+        why = f"not there, nor a pip: {', '.join(missing)}"
+        yield fault(why, f"{shlex.quote(sys.executable)} -m ensurepip")
     elif missing:
         why = f"installed before the ranks start: {', '.join(missing)}"
         yield fine(why)

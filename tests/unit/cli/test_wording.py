@@ -85,6 +85,7 @@ def test_no_text_of_the_library_speaks_python_at_a_terminal():
     [
         ("or external_ip=True;", "or external_ip = true under [compute] in gputrain.toml;"),
         ("Local(root='jobs')", 'root = "jobs" under [local] in gputrain.toml'),
+        ("Local(root=...) or $X", "root = ... under [local] in gputrain.toml or $X"),
         ("disk_gib=100", "disk_gib = 100 under [compute] or [vertex] in gputrain.toml"),
         ("(image_family=)", "(image_family = ... under [compute] in gputrain.toml)"),
         ("gpu_subnetworks=['a', 'b']", 'gpu_subnetworks = ["a", "b"] under [compute] in gputrain.toml'),
