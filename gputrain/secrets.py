@@ -16,7 +16,7 @@ FORMS = {
     "a GitHub token": r"\bgh[pousr]_[A-Za-z0-9]{36,}|\bgithub_pat_\w{22,}",
     "a GitLab token": r"\bglpat-[\w-]{20,}",
     "a Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}",
-    "a key of OpenAI's or Anthropic's form": r"\bsk-(?=[\w-]*[A-Z\d])[\w-]{20,}|\bsk-[a-z]{20,}",
+    "a key of OpenAI's or Anthropic's form": r"\bsk-(?=[\w-]{0,200}[A-Z\d])[\w-]{20,}|\bsk-[a-z]{20,}",
     "an NVIDIA key": r"\bnvapi-[\w-]{20,}",
     "an AWS key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     "an Azure key": r"\bAccountKey=[\w+/=]{40,}",
@@ -26,7 +26,7 @@ FORMS = {
     "a PyPI token": r"\bpypi-AgE[\w-]{20,}",
     "a Docker token": r"\bdckr_pat_[\w-]{20,}",
     "a Replicate token": r"\br8_[A-Za-z0-9]{30,}",
-    "a JSON Web Token": r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*",
+    "a JSON Web Token": r"\beyJ[\w-]{10,4096}\.eyJ[\w-]{10,}\.[\w-]*",
     "an age key": r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}",
 }
 """Name to form, for credentials that are told by their own letters."""
@@ -40,8 +40,12 @@ _SPOKEN = re.compile(
     re.I,
 )
 """In a header or a URL it is the word before it that tells, whatever the form."""
-_LOGIN = re.compile(r"(\bhttps?://)(?!git@)[^\s/?#@'\"]+@|(\b[\w+]+://[^\s/?#:@'\"]*:)[^\s/?#@'\"]+@", re.I)
-"""A user or a password in a URL; ``ssh://git@host`` has none."""
+_LOGIN = re.compile(
+    r"((?:(?<=\bhttp)|(?<=\bhttps))://)(?!git@)[^\s/?#@'\"]+@|((?<=[\w+])://[^\s/?#:@'\"]*:)[^\s/?#@'\"]+@",
+    re.I,
+)
+"""A user or a password in a URL; ``ssh://git@host`` has none. It begins at the ``://``, of which no text has
+so many that each looks through the rest."""
 
 _NAMES = re.compile(
     r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?<=.)(?<!OLD)PWD|CREDENTIALS?|(?:^|_)DSN"

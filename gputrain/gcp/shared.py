@@ -262,7 +262,7 @@ class Pace:
         """Whether a stream may make a call now; one that goes on with the last may always."""
         with self._lock:
             now, taken_at = self._now(), self._taken_at.get(stream)  # who asks counts, also in vain
-            streams = len(self._taken_at.items())
+            streams = len(self._taken_at)
             pause_s = 0.0 if streams <= self._few else self._each_s * max(1, streams)
             if not is_continued and taken_at is not None and 0 <= now - taken_at < pause_s:
                 return False

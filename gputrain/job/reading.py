@@ -242,7 +242,7 @@ def _number(name: str, value: int | None) -> int | None:
     except TypeError:
         number = -1
     if number is not None and (number < 0 or isinstance(value, bool)):
-        raise refused(name, value, "a whole number from 0 on", f"job.logs({name}=5)")
+        raise refused(name, value, "a whole number from 0 on", f"{name}=5")
     return number
 
 

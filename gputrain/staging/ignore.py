@@ -32,11 +32,19 @@ def pattern_of(glob: str) -> str | None:
     >>> bool(re.fullmatch(pattern_of("logs/**/*.txt"), "logs/a/b/run.txt"))
     True
     """
-    parts = []
+    parts: list[str] = []
+    star: int | None = None
     for token in _TOKEN.finditer(glob):
         kind = token.lastgroup or ""
         if kind == "broken":
             return None
+        if kind == "stars" and star is not None:  # the one before takes no more than it must, and never anew
+            inner = "".join(parts[star + 1 :])
+            parts[star:] = [f"(?=(?P<s{star}>[^/]*?{inner}))(?P=s{star})"]
+        if kind == "stars":
+            star = len(parts)
+        elif kind in ("above", "all") or token["letter"] == "/":
+            star = None
         if kind == "letter":
             parts.append(re.escape(token["letter"]))
         elif kind == "set":

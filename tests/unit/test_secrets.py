@@ -38,3 +38,21 @@ def test_a_document_without_end_is_cut():
     document: dict = {}
     document["again"] = document
     assert str(redacted(document)).count("again") < 100
+
+
+@pytest.mark.parametrize("part", ["w+", "sk-a-", "eyJaaaaaaaaaa-", "http://", "a://b:", "-----BEGIN A "])
+def test_a_long_text_is_read_in_time_that_grows_with_it_and_no_faster(part):
+    text = part * (100_000 // len(part))  # minutes, where every start is looked at to the end
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://a:b@h/x git+ssh://u:p@h", f"https://{HIDDEN}@h/x git+ssh://u:{HIDDEN}@h"),
+        ("HTTP://tok@h ssh://git@h http://git@h", f"HTTP://{HIDDEN}@h ssh://git@h http://git@h"),
+        (f"{'x' * 99}://u:p@h", f"{'x' * 99}://u:{HIDDEN}@h"),
+    ],
+)
+def test_a_login_is_hidden_whatever_the_scheme(text, shown):
+    assert redact(text) == shown

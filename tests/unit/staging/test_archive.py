@@ -126,6 +126,12 @@ def test_our_ignore_rules_agree_with_gits(tmp_path):
     assert set(names(pack(str(tmp_path)))) == {name for name in listed if name}
 
 
+def test_a_rule_of_many_stars_is_read_at_once():
+    (rule,) = read_rules(["*_*_*_*_*_*_*_*_*_*_*_*x"])  # years, where each star is tried at every place
+    assert not rule.matches("_" * 200, is_folder=False)
+    assert rule.matches("_" * 200 + "x", is_folder=False)
+
+
 def test_a_folder_rule_leaves_a_file_of_that_name():
     rules = IgnoreRules(git=tuple(read_rules(["build/"])))
     assert rules.holding("build", is_folder=True)
