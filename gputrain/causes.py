@@ -272,6 +272,15 @@ WAIT_LIMIT = Cause(
     fault=Blame.CAPACITY,
     state=State.EXPIRED,
 )
+UNSAVED = Cause(
+    kind="unsaved",
+    title="not all that it wrote was saved",
+    fix="mend what the message says of the bucket (a hold, a retention, a right), and submit it again: it"
+    " goes on from the last checkpoint that is whole there",
+    advice="The ranks ended with 0. Of `checkpoint_dir` or `output_dir` the bucket lacks the files that the"
+    " message names, and the VM is gone; all others are there. A bucket that does not answer is asked for a"
+    " quarter of an hour before.",
+)
 UNSTARTED = Cause(
     kind="unstarted",
     title="it was never started",

@@ -56,6 +56,8 @@ class Status:
     """The nodes whose agent a signal ended, and the signal."""
     lost_lines: int
     """Lines of the log that the keeper could not write down."""
+    unsaved: str
+    """What the job wrote and no bucket has; empty where that is nothing."""
     disk_was_full: bool
     result: Mapping[str, Any]
     """The agent's result document, where the keeper passes it on."""
@@ -103,16 +105,17 @@ def read(told: Mapping[str, Any]) -> Status:
         exit_code=whole(told.get("exit_code")),
         lost={int(node): whole(number) or 0 for node, number in pairs if re.fullmatch("[0-9]{1,6}", node)},
         lost_lines=max(0, whole(told.get("lost_lines")) or 0),
+        unsaved=text(told.get("unsaved")) or "",
         disk_was_full=told.get("disk_was_full") is True,
         result=read_result(told.get("result")),
     )
 
 
 def losses(told: Sequence[Status], results: Sequence[Mapping[str, Any]]) -> str:
-    """That a log is not whole, which is said however well the job ended; empty where it is."""
+    """What the job wrote and is not kept, which is said however well it ended; empty where all is."""
     counts = [one.get(contract.R_LOST_LINES, 0) for one in results]
-    lost = sum(counts) + sum(one.lost_lines for one in told)
-    if lost:
-        return f"{lost} lines of the log were lost: they could not be written"
-    is_full = any(one.disk_was_full for one in told)
-    return "the disk was full, and lines of the log may be lost" if is_full else ""
+    lines = sum(counts) + sum(one.lost_lines for one in told)
+    of_log = f"{lines} lines of the log were lost: they could not be written" if lines else ""
+    if not lines and any(one.disk_was_full for one in told):
+        of_log = "the disk was full, and lines of the log may be lost"
+    return "; ".join(filter(None, [*(one.unsaved for one in told), of_log]))

@@ -8,7 +8,7 @@ import threading
 import time
 from functools import partial
 
-from .cloud import Bucket
+from .cloud import REPEATED, Bucket
 from .errand import Errand
 from .status import ABSENT, CANCELLED, PEER, UNABLE
 
@@ -23,6 +23,9 @@ FIRST_S, EVERY_S = 2.0, 5.0
 """How often the bucket is asked."""
 
 LOG_EVERY_S = 300.0
+LAST_S = 900.0
+"""How long the end is told to a bucket that does not answer: what nobody was told is run, and paid, again."""
+
 LOG_BYTES_S = 1 << 20
 """Of a long log, which is sent whole each time: so much of the network it may take in the mean."""
 
@@ -41,6 +44,7 @@ class StatusBucket:
         self._patience = time.monotonic() + job["boot_wait_s"]
         self._due: Dict[str, Any] = {}
         self._told: Dict[str, Any] = {}
+        self._fault = ""
         self._is_over = False
         self._has_news = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gputrain-board", daemon=True)
@@ -80,9 +84,12 @@ class StatusBucket:
         self._has_news.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._send_logs()
+        until = time.monotonic() + LAST_S
+        while not self._send_logs() and time.monotonic() < until:
+            time.sleep(EVERY_S)
         self._due = {**document, "lost_lines": self._journal.lost_lines}
-        self._send()
+        while not self._send() and time.monotonic() < until:
+            time.sleep(EVERY_S)
 
     def _run(self) -> None:
         """Send what is new, the log where it has grown much or is old, and ask what is wanted of the job."""
@@ -100,27 +107,36 @@ class StatusBucket:
                 sent, size = time.monotonic(), written
                 self._send_logs()
 
-    def _send(self) -> None:
+    def _send(self) -> bool:
+        """Whether the document is there; whoever calls does so again where it is not."""
         document = self._due
         if document is self._told:
-            return
+            return True
         body = json.dumps(document).encode()
         try:
             self._bucket.put(f"{self._folder}status-{self._rank}.json", body)
             if document.get("why") in UNABLE:
                 self._bucket.put(self._folder + "failed", body, only_if_absent=True)
-        except OSError as error:
-            self._journal.say(f"the bucket cannot be written: {error}", "ERROR")
-        self._told = document
+        except (OSError, ValueError) as error:
+            if str(error) != self._fault:
+                self._journal.say(f"the bucket cannot be written, and is asked again: {error}", "ERROR")
+            self._fault = str(error)
+            return False
+        self._told, self._fault = document, ""
+        return True
 
-    def _send_logs(self) -> None:
+    def _send_logs(self) -> bool:
+        """Whether all are there that the bucket takes: where it did not answer, not all are."""
+        is_out = False
         for path, name in self._journal.files():
             try:
                 size = os.path.getsize(path)
                 body, length = partial(_pieces, path, size), {"Content-Length": str(size)}
                 self._bucket.put(self._folder + name, body, headers=length)
-            except OSError as error:  # noqa: PERF203  # one that fails must not keep the others
+            except (OSError, ValueError) as error:  # noqa: PERF203  # one that fails must not keep the others
                 self._journal.say(f"{name} could not be sent: {error}", "WARNING")
+                is_out = is_out or getattr(error, "code", 0) in REPEATED
+        return not is_out
 
     def _ask(self) -> str:
         """Why the gang should stop, as the bucket tells."""
@@ -133,8 +149,8 @@ class StatusBucket:
             if self._absent:
                 self._absent = self._not_booted()
             return ABSENT if self._absent and time.monotonic() > self._patience else ""
-        except OSError:
-            return ""  # without the network the ranks go on; the time limit holds
+        except (OSError, ValueError, LookupError, AttributeError, TypeError):
+            return ""  # without the network, or an answer that is none, the ranks go on; the time limit holds
 
     def _not_booted(self) -> List[str]:
         """The nodes of which there is no word."""

@@ -43,6 +43,14 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), Stay)
 """For the metadata server: a proxy that stands in the environment would answer with its own identity."""
 
 
+def order(word: str) -> Any:
+    """A job document, as a word or in a file of that name: the kernel takes no word of over 128 KiB."""
+    if word.startswith("{"):
+        return json.loads(word)
+    with open(word, encoding="utf-8") as file:
+        return json.load(file)
+
+
 class CallFailed(OSError):
     """A call that was not answered as it has to be; its text names the address without the query."""
 
@@ -100,12 +108,20 @@ def repeated(once: Any, url: str, accept: Any) -> Any:
             if error.code in accept:
                 return None
             if error.code not in REPEATED or not pause_s:
-                raise CallFailed(url, error, error.code) from None
+                raise CallFailed(url, said(error), error.code) from None
         except (*LOST, http.client.HTTPException) as error:
             if not pause_s:
                 raise CallFailed(url, error, 503) from None
         time.sleep(pause_s)
     return None
+
+
+def said(error: urllib.error.HTTPError) -> str:
+    """The status, and the sentence that Google says beside it: a hold, a policy or a right that lacks."""
+    try:
+        return "{}: {}".format(error, json.loads(error.read(1 << 16))["error"]["message"])
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+        return str(error)
 
 
 class Bucket:

@@ -11,12 +11,17 @@ from __future__ import annotations
 import collections
 import json
 import os
+import re
 import threading
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Deque, List, Tuple
+
+
+_OF_RANK = re.compile(r"[A-Za-z0-9._-]+")
+"""A log as agents name it; ranks may have left anything beside."""
 
 
 class Journal:
@@ -59,7 +64,7 @@ class Journal:
 
     def files(self) -> List[Tuple[str, str]]:
         """What belongs into the bucket, each with its name there: the log, and each rank's own."""
-        names = os.listdir(self.ranks) if os.path.isdir(self.ranks) else []
+        names = filter(_OF_RANK.fullmatch, os.listdir(self.ranks) if os.path.isdir(self.ranks) else [])
         return [
             (self._path, f"node-{self._rank}.log"),
             *((os.path.join(self.ranks, name), name) for name in sorted(names)),

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import sys
 import tarfile
 import tempfile
 
-from .cloud import Bucket, CallFailed
+from .cloud import Bucket, CallFailed, order
 
+# Not the folder itself, which -c looks into first: a json.py of the user's is the script's alone.
 PRELUDE = (
-    "import sys; sys.path.insert(0, '.gputrain/agent.pyz'); from gputrain.keeper.prelude import main; main()"
+    "import sys; sys.path = ['.gputrain/agent.pyz'] + [path for path in sys.path if path];"
+    " from gputrain.keeper.prelude import main; main()"
 )
 
 
@@ -50,7 +51,7 @@ def unpack(data: bytes, root: str) -> None:
 
 def main() -> None:
     root = tempfile.mkdtemp(prefix="gputrain-")
-    unpack(fetch(json.loads(sys.argv[1])), root)
+    unpack(fetch(order(sys.argv[1])), root)
     os.chdir(root)
     os.execv(sys.executable, [sys.executable, "-c", PRELUDE, sys.argv[1]])
 

@@ -3,32 +3,36 @@
 Files that are whole and new go up. Objects come down: all of them before the job begins, later those of
 node 0 or of somebody outside, and small ones, so that N nodes do not each bring the shards of N. What node 0
 removes is removed everywhere. Markers (``COMPLETE``) go last and are removed first, so that what a marker
-vouches for is there while the marker is. Says ``filled`` once the folder holds all that the bucket does; ends
-when standard input does, after sending the rest.
+vouches for is there while the marker is.
+
+What one file or object meets holds up no other, and a list or a removal that fails holds up no send. Nothing
+is removed before all is there that was whole when it went here, nor because it cannot be seen any more.
+Says ``filled`` once the folder holds all that the bucket does; when standard input ends it sends the rest,
+tries again for as long as an outage may last, and says what is not in the bucket.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import itertools
 import json
 import os
 import select
 import signal
-import stat
 import sys
 import time
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 from .cloud import CallFailed
+from .removals import Removals
 from .store import Changed, Item, Store
-from .whole import MARKER, STEP, Wholeness, is_under_way, is_written
+from .tree import DRAFTS, Tree, inside, of, opened_anew, own_folder, remove, stamp_of, unlink
+from .unsent import Unsent
+from .whole import STEP, Wholeness, by_marker, is_marker, is_under_way, is_written, vouches_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterable, Tuple
+    from typing import Any, Callable, Dict, Iterable, List, Tuple
 
 EVERY_S = 0.5
 LIST_EVERY_S = 20.0
@@ -42,14 +46,19 @@ SMALL = 1 << 20
 """Bytes of what comes down from any node while the job runs: it may be a word to the others."""
 
 AFTER_FAULT_S = 5.0
+LAST_S = 900.0
+"""How long the end waits for a bucket that does not answer: a quarter of an hour of the machine is cheaper
+than what the job was paid for."""
+
 THREADS = 8
-DRAFTS = (".tmp", ".part")
+UNSAVED = "gputrain-unsaved:"
+"""Begins the last line, for the keeper: what the bucket lacks, each with why, as JSON."""
+
 DRAFT = ".gputrain-mirror-%d.part"
 """An object on its way into a folder; a name of its own, as the object's may be as long as a name can be."""
 
 NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP)
 """A file system's words for a name that cannot be a file here: ``a`` beside ``a/b``, or too long."""
-REFUSED = 400
 
 
 class Mirror:
@@ -66,45 +75,67 @@ class Mirror:
         """Path -> what the file and the object were when they were last the same."""
         self.there: Dict[str, Item] = {}
         """The objects as they were listed last."""
-        self.left_out: Dict[str, Any] = {}
-        """Path -> generation of an object that cannot be a file here, or stamp of a file that cannot be an
-        object there; each is said once."""
+        self.no_file: Dict[str, str] = {}
+        """Path -> generation of an object that cannot be a file here; each is said once."""
+        self.unsent = Unsent(complain)
+        self._removals = Removals(store, folder, self.unsent.say)
         self._threads = ThreadPoolExecutor(THREADS)
         self._drafts = itertools.count()
         self._listed_at = 0.0
 
     def fill(self) -> None:
-        """Bring all that lies in the bucket."""
+        """Bring all that lies in the bucket. Raises OSError where one cannot be brought."""
         self.list()
-        self.bring_all(self.there)
+        for error in self.bring_all(self.there).values():
+            raise error
 
-    def round(self, is_last: bool = False) -> None:
-        """Make both alike once; at last nothing more comes down."""
-        here = self.files()
-        every_s = AWAITED_S if is_under_way(here) else LIST_EVERY_S
-        if not is_last and time.monotonic() >= self._listed_at + every_s:
-            self.list()
-            self.take(here)
-            here = self.files()
+    def round(self, is_last: bool = False) -> bool:
+        """Make both alike once; at last nothing more comes down. Whether the bucket did not answer."""
+        tree = Tree(self.folder)
+        every_s = AWAITED_S if is_under_way(tree.files) else LIST_EVERY_S
+        if not is_last and time.monotonic() >= self._listed_at + every_s and self._take(tree):
+            tree = Tree(self.folder)
+        self.unsent.begin(tree, is_last)
+        self.send_all(tree, is_last)
         if self.node == 0:
-            self.drop(here)
-        self.send_all(here, is_last)
+            # Last: whatever a removal meets, what is new is in the bucket before something old goes.
+            self._removals.round(tree, self.alike, self.there, lambda: self.due(tree))
+        return self.unsent.is_out
+
+    def due(self, tree: Tree) -> Dict[str, Any]:
+        """The files that the bucket lacks and that nobody writes, and what cannot be seen."""
+        lacking = {path: stamp for path, stamp in tree.files.items() if not self.is_alike(path, stamp)}
+        closed = {path: stamp for path, stamp in lacking.items() if not is_written(inside(self.folder, path))}
+        return {**closed, **dict.fromkeys(tree.hidden)}
 
     def list(self) -> None:
         """Read which objects there are, of those whose names are plain paths below the prefix."""
         self._listed_at = time.monotonic()
         self.there = {path: item for path, item in self.store.items().items() if is_plain(path)}
 
-    def take(self, here: Dict[str, Any]) -> None:
+    def _take(self, tree: Tree) -> bool:
+        """List, and take what is due; whether the folder has changed by it."""
+        try:
+            self.list()
+        except (OSError, ValueError) as error:  # a list that is none proves nothing, and holds up nothing
+            self.unsent.say("", f"the bucket cannot be listed, so nothing comes down: {error}")
+            return False
+        for path, why in self.take(tree).items():
+            self.unsent.say(path, f"{path} cannot be brought from the bucket: {why}")
+        return True
+
+    def take(self, tree: Tree) -> Dict[str, OSError]:
         """Bring what is new in the bucket and due here; remove here what node 0 has removed."""
+        here = tree.files
         same = {path for path, (stamp, _) in self.alike.items() if here.get(path) == stamp}
         for path in sorted(same - self.there.keys(), key=by_marker, reverse=True):
             if self.node:
-                self.unlink(path)
-        self.bring_all(
+                remove(self.folder, path)
+                del self.alike[path]
+        return self.bring_all(
             path
             for path, item in self.there.items()
-            if (path in same or path not in here)
+            if (path in same or not (path in here or tree.hides(path)))
             and (path not in self.alike or item.generation != self.alike[path][1])
             and (item.node in ("", "0", str(self.node)) or item.size <= SMALL or self.sees_to(path))
         )
@@ -113,76 +144,72 @@ class Mirror:
         """Whether this is where a step is marked once its files are there, and not before."""
         return self.node == 0 and STEP.search(path) is not None
 
-    def drop(self, here: Dict[str, Any]) -> None:
-        """Remove from the bucket what was removed here; with a folder, all that lies in it there."""
-        gone = {path for path in self.alike if path not in here}
-        folders = {os.path.dirname(path) for path in gone} - {""}
-        lost = tuple(one + "/" for one in folders if not os.path.isdir(self.full(one)))
-        gone.update(path for path in self.there if lost and path.startswith(lost))
-        for path in sorted(gone, key=by_marker, reverse=True):
-            self.store.remove(self.store.prefix + path)
-            self.there.pop(path, None)
-            self.alike.pop(path, None)
-
-    def send_all(self, here: Dict[str, Any], is_last: bool) -> None:
+    def send_all(self, tree: Tree, is_last: bool) -> None:
         """Send what has changed and is whole; a marker once all below its folder is sent."""
+        here = tree.files
         changed = [path for path, stamp in here.items() if not self.is_alike(path, stamp)]
-        due = [path for path in changed if self.whole.may_go(path, self.full(path), here[path], is_last)]
+        due = [path for path in changed if self.unsent.is_due(path, here[path])]
+        full = {path: inside(self.folder, path) or self.full(path) for path in due}
+        due = [path for path in due if self.whole.may_go(path, full[path], here[path], is_last)]
         self.each(lambda path: self.send(path, here[path]), [one for one in due if not is_marker(one)])
         left = [path for path in changed if not is_marker(path) and not self.is_alike(path, here[path])]
         for path in filter(is_marker, due):
-            if not any(one.startswith(path[: -len(MARKER)]) for one in left):
+            missing = next((one for one in [*left, *tree.hidden] if vouches_for(path, one)), None)
+            if missing is None:
                 self.send(path, here[path])
+            elif is_last:
+                self.unsent.wait(path, here[path], f"it would vouch for {missing}")
         for path in left if is_last else ():
-            complain(f"{path} was being written when its process was killed: the bucket keeps what it has")
+            if not self.unsent.knows(path):
+                text = f"{path} was being written when its process was killed: the bucket keeps what it has"
+                self.unsent.say(path, text)
 
     def is_alike(self, path: str, stamp: Any) -> bool:
         """Whether a file is in the bucket as it is, or cannot be."""
-        return stamp in (self.alike.get(path, (None,))[0], self.left_out.get(path))
+        return stamp == self.alike.get(path, (None,))[0] or self.unsent.is_no_object(path, stamp)
 
-    def each(self, do: Callable[[str], Any], paths: Iterable[str]) -> None:
-        """Do something for many files at once. Raises the first OSError."""
-        deque(self._threads.map(do, paths), maxlen=0)
-
-    def files(self) -> Dict[str, Any]:
-        """What tells one content of each file from another, by its path below the folder."""
-        found = {}
-        for root, _, names in os.walk(self.folder):
-            for name in names:
-                full = os.path.join(root, name)
-                stamp = stamp_of(full)
-                if stamp is not None and not name.endswith(DRAFTS):
-                    found[os.path.relpath(full, self.folder)] = stamp
-        return found
+    def each(self, do: Callable[[str], Any], paths: Iterable[str]) -> List[Any]:
+        """Do something for many files at once; what came of each."""
+        return list(self._threads.map(do, paths))
 
     def send(self, path: str, stamp: Any) -> None:
         """Put a file into the bucket; one that is written again meanwhile comes another time."""
+        if self.unsent.is_out:  # a bucket that does not answer need not be asked for each file in turn
+            self.unsent.wait(path, stamp, "the bucket does not answer")
+            return
+        source = inside(self.folder, path)
 
         def is_whole() -> bool:
-            return of(os.fstat(file.fileno())) == stamp and not is_written(self.full(path))
+            return of(os.fstat(file.fileno())) == stamp and not is_written(source)
 
         try:
-            with open(self.full(path), "rb", buffering=0) as file:
+            with open(os.open(source, os.O_RDONLY | os.O_NOFOLLOW), "rb", buffering=0) as file:
                 self.alike[path] = stamp, self.store.send(path, file, is_whole)
+            self.unsent.sent(path)
         except (FileNotFoundError, Changed):
             return
         except CallFailed as error:
-            if error.code != REFUSED:
-                raise
-            self.left_out[path] = stamp  # its name is no object's; all others still go, and their marker
-            complain(f"{path!r} cannot be an object in the bucket: {error}")
+            self.unsent.refused(path, stamp, error)
+        except (OSError, ValueError) as error:  # the disk's, or an answer that is none
+            self.unsent.fails(path, stamp, str(error))
 
-    def bring_all(self, paths: Iterable[str]) -> None:
-        """Take objects into the folder, markers last."""
-        due = [path for path in paths if self.left_out.get(path) != self.there[path].generation]
-        self.each(self.bring, [path for path in due if not is_marker(path)])
-        self.each(self.bring, filter(is_marker, due))
+    def bring_all(self, paths: Iterable[str]) -> Dict[str, OSError]:
+        """Take objects into the folder, markers last; why not, of those that cannot be had."""
+        due = [path for path in paths if self.no_file.get(path) != self.there[path].generation]
+        plain = [path for path in due if not is_marker(path)]
+        faults = {path: error for path, error in zip(plain, self.each(self.bring, plain)) if error}
+        for path in filter(is_marker, due):
+            error = None if any(vouches_for(path, one) for one in faults) else self.bring(path)
+            if error:
+                faults[path] = error
+        return faults
 
-    def bring(self, path: str) -> None:
+    def bring(self, path: str) -> OSError | None:
         """Take an object into the folder; the file appears whole, and nothing is written through a link."""
         full, generation = self.full(path), self.there[path].generation
         try:
-            draft = os.path.join(self.own_folder(os.path.dirname(full)), DRAFT % next(self._drafts))
+            folder = own_folder(self.folder, os.path.dirname(full))
+            draft = os.path.join(folder, DRAFT % next(self._drafts))
             try:
                 with open(opened_anew(draft), "wb") as file:
                     is_there = self.store.bring(path, generation, file)
@@ -193,49 +220,14 @@ class Mirror:
                 unlink(draft)
         except OSError as error:
             if error.errno not in NO_PLACE:
-                raise
-            self.left_out[path] = generation
+                return error
+            self.no_file[path] = generation
             complain(f"{path} in the bucket cannot be a file here: {error.strerror}")
-
-    def own_folder(self, where: str) -> str:
-        """A folder below ours, made where it is missing. Raises OSError where a link leads out of ours."""
-        os.makedirs(where, exist_ok=True)
-        below = os.path.relpath(where, self.folder)
-        if os.path.realpath(where) != os.path.normpath(os.path.join(os.path.realpath(self.folder), below)):
-            raise OSError(errno.ELOOP, "a link stands in its way", where)
-        return where
-
-    def unlink(self, path: str) -> None:
-        """Remove a file that node 0 has removed, and its folder when that is empty."""
-        os.unlink(self.full(path))
-        del self.alike[path]
-        if not os.listdir(os.path.dirname(self.full(path))):
-            os.rmdir(os.path.dirname(self.full(path)))
+        return None
 
     def full(self, path: str) -> str:
         """Where a file lies."""
         return os.path.join(self.folder, path)
-
-
-def opened_anew(path: str) -> int:
-    """A descriptor of a new file, whatever stood in its place."""
-    unlink(path)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-
-
-def unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-
-
-def is_marker(path: str) -> bool:
-    """Whether a file says of its folder that all of it is there."""
-    return path.endswith("/" + MARKER)
-
-
-def by_marker(path: str) -> Tuple[bool, str]:
-    """Markers after all else, or before it the other way round."""
-    return is_marker(path), path
 
 
 def is_plain(path: str) -> bool:
@@ -243,23 +235,29 @@ def is_plain(path: str) -> bool:
     return not {"", ".", ".."} & set(path.split("/")) and "\0" not in path and not path.endswith(DRAFTS)
 
 
-def stamp_of(full: str) -> Tuple[int, int, int] | None:
-    """What changes when a plain file does; None for anything else."""
-    try:
-        facts = os.lstat(full)
-    except OSError:
-        return None
-    return of(facts) if stat.S_ISREG(facts.st_mode) else None
-
-
-def of(facts: os.stat_result) -> Tuple[int, int, int]:
-    return facts.st_ino, facts.st_size, facts.st_mtime_ns
-
-
 def complain(what: str) -> None:
-    with contextlib.suppress(OSError):  # nobody may be listening
-        sys.stderr.write(f"gputrain: {what}\n")
+    """Tell the keeper, who writes it into the log."""
+    try:
+        sys.stderr.write(f"{what}\n")
         sys.stderr.flush()
+    except OSError:
+        return  # nobody is listening
+
+
+def keep(mirror: Mirror) -> None:
+    """Round by round, until standard input has ended and all is sent that can be."""
+    is_last, is_out, give_up = False, False, float("inf")
+    while not is_last or (is_out and time.monotonic() < give_up):
+        pause_s = AFTER_FAULT_S if is_out else EVERY_S
+        if is_last:
+            time.sleep(pause_s)
+        elif select.select([sys.stdin], [], [], pause_s)[0]:
+            is_last, give_up = True, time.monotonic() + LAST_S
+        try:
+            is_out = mirror.round(is_last)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next round may save the checkpoint
+            is_out = True
+            mirror.unsent.say("", f"the folder and the bucket could not be made alike: {error!r}")
 
 
 def main() -> None:
@@ -271,22 +269,13 @@ def main() -> None:
     mirror = Mirror(store, order["folder"], order["node"], whole)
     try:
         mirror.fill()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         sys.stdout.write(f"{error}\n")
         sys.exit(1)
     sys.stdout.write("filled\n")
     sys.stdout.flush()
-    is_last, pause_s = False, EVERY_S
-    while not is_last:
-        is_last = bool(select.select([sys.stdin], [], [], pause_s)[0])
-        pause_s = EVERY_S
-        try:
-            mirror.round(is_last)
-        except OSError as error:
-            pause_s = AFTER_FAULT_S
-            complain(f"the folder and the bucket could not be made alike: {error}")
-            if is_last:
-                sys.exit(1)
+    keep(mirror)
+    sys.stdout.write(UNSAVED + json.dumps(mirror.unsent.told(Tree(order["folder"]))) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,16 +11,22 @@ from gputrain.entrypoint import processes
 from .bucket import right_to
 from .journal import follow
 from .keeper import Failed
+from .mirror import UNSAVED
 from .rules import TICK_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import AbstractSet, Any, Dict, List
+    from threading import Thread
+    from typing import AbstractSet, Any, Dict, List, Tuple
 
     from .journal import Journal
     from .keeper import Keeper
 
 MIRROR = "gputrain.keeper.mirror"
+NAMED = 5
+"""How many of the files that were not saved the end names; the log has all."""
+LINES_S = 10.0
+"""How long the last word of one that has ended may take."""
 
 
 class Mirrors:
@@ -30,6 +36,9 @@ class Mirrors:
         self._job, self._root, self._folder, self._rank, self._journal = job, root, folder, rank, journal
         self._ends: Dict[int, int] = {}
         """Pid -> the open file whose end is the word to finish."""
+        self._filled: Dict[int, Tuple[str, Thread]] = {}
+        self._lacks: Dict[str, List[str]] = {}
+        """Place -> what of its folder is not there at the end, each with why."""
 
     @property
     def pids(self) -> AbstractSet[int]:
@@ -42,7 +51,7 @@ class Mirrors:
         order = {
             "storage": self._job["storage"],
             "bucket": bucket,
-            "prefix": prefix.rstrip("/") + "/",
+            "prefix": prefix.rstrip("/") + "/" if prefix.strip("/") else "",  # a whole bucket
             "folder": os.path.join(self._folder, name),
             "node": self._rank,
             "killed": killed,
@@ -51,9 +60,13 @@ class Mirrors:
         said: List[str] = []
 
         def take(line: bytes) -> None:
-            said.append(line.decode("utf-8", "replace").strip())
-            if len(said) > 1:  # it complains of what cannot be a file here
-                self._journal.say(said[-1], "WARNING")
+            text = line.decode("utf-8", "replace").strip()
+            if text.startswith(UNSAVED):
+                self._lacks[place] = json.loads(text[len(UNSAVED) :])
+                return
+            said.append(text)
+            if len(said) > 1:  # what holds a file up, or left it out
+                self._journal.say(text, "WARNING")
 
         out, lines = follow(take)
         given, end = os.pipe()
@@ -71,14 +84,27 @@ class Mirrors:
             raise Failed(
                 f"{place} cannot be read: {told}\nWhere that is a 403, the VM's account needs {right}"
             )
+        self._filled[pid] = place, lines
         return str(order["folder"])
 
-    def end(self, keeper: Keeper) -> None:
-        """Let them send what the ranks wrote last."""
+    def end(self, keeper: Keeper) -> str:
+        """Let them send what the ranks wrote last; what is in no bucket at the end, for a person."""
         for given in self._ends.values():
             os.close(given)
         while any(pid not in keeper.endings for pid in self._ends):
             processes.wait(TICK_S)
             keeper.look()
-        if any(keeper.endings[pid].exit_code != 0 for pid in self._ends):
-            self._journal.say("not all of a folder could be sent to the bucket", "ERROR")
+        told = "; ".join(filter(None, map(self._lost, self._filled)))
+        if told:
+            self._journal.say(told, "ERROR")
+        return told
+
+    def _lost(self, pid: int) -> str:
+        place, lines = self._filled[pid]
+        lines.join(LINES_S)
+        if place not in self._lacks:
+            return f"whether all of {place} was saved is unknown: what sent it ended without a word"
+        lacks = self._lacks[place]
+        count = "1 file was" if len(lacks) == 1 else f"{len(lacks)} files were"
+        more = f", and {len(lacks) - NAMED} more" * (len(lacks) > NAMED)
+        return f"{count} not saved in {place}: {', '.join(lacks[:NAMED])}{more}" if lacks else ""

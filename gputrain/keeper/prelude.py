@@ -17,7 +17,7 @@ import time
 
 from gputrain.entrypoint import contract
 
-from .cloud import Bucket, call
+from .cloud import Bucket, call, order
 from .errand import Errand, send_out
 from .packages import Refused, install
 
@@ -32,7 +32,7 @@ CANCELLED = "cancelled"
 
 def main() -> None:
     """Run the steps; the agent replaces this process."""
-    job = json.loads(sys.argv[1])
+    job = order(sys.argv[1])
     try:
         python = prepare(job)
     except (OSError, Refused) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ from .cloud import Bucket, call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterator, NamedTuple
+    from typing import Any, Callable, Dict, Iterator, NamedTuple, Tuple
 
     class Item(NamedTuple):
         """An object: its generation, bytes, and the node that sent it (empty: no node did)."""
@@ -49,13 +50,17 @@ class Store(Bucket):
         while True:
             url = f"{self._storage}/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
             page = json.loads(call("GET", url))
-            for item in page.get("items", ()):
-                node = str((item.get("metadata") or {}).get(NODE, ""))
-                name = item["name"][len(self.prefix) :]
-                found[name] = Item(item["generation"], int(item.get("size", 0)), node)
-            query["pageToken"] = page.get("nextPageToken", "")
+            try:
+                found.update(map(self._read, page.get("items", ())))
+                query["pageToken"] = page.get("nextPageToken", "")
+            except (AttributeError, KeyError, TypeError) as error:
+                raise ValueError(f"{self._name} was listed as no bucket is: {error!r}") from None
             if not query["pageToken"]:
                 return found
+
+    def _read(self, item: Any) -> Tuple[str, Item]:
+        node = str((item.get("metadata") or {}).get(NODE, ""))
+        return item["name"][len(self.prefix) :], Item(item["generation"], int(item.get("size", 0)), node)
 
     def send(self, path: str, file: Any, is_whole: Callable[[], bool]) -> str:
         """Make an object of an open file; its generation. Until all of it is there the old one stays.
@@ -98,6 +103,9 @@ class Store(Bucket):
             file.seek(0)
             file.truncate()
             shutil.copyfileobj(reply, file, BLOCK)
+            due = reply.headers.get("Content-Length")
+            if due is not None and file.tell() != int(due):  # read in blocks, a cut reply ends without a word
+                raise http.client.IncompleteRead(b"", int(due) - file.tell())
             return True
 
         return self.get(self.prefix + path, generation, take=take) is not None

@@ -6,7 +6,7 @@ import json
 import os
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_BESIDE = "\nfrom .cloud import Bucket, CallFailed\n"
+_BESIDE = "\nfrom .cloud import Bucket, CallFailed, order\n"
 
 _VM = (
     "__init__.py",
@@ -28,10 +28,13 @@ _VM = (
     "keeper/loader.py",
     "keeper/mirror.py",
     "keeper/mirrors.py",
+    "keeper/removals.py",
     "keeper/rules.py",
     "keeper/startup.py",
     "keeper/status.py",
     "keeper/store.py",
+    "keeper/tree.py",
+    "keeper/unsent.py",
     "keeper/vm.py",
     "keeper/whole.py",
 )

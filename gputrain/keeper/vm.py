@@ -124,7 +124,10 @@ class Vm:
         for variable, name in ((contract.CHECKPOINT_DIR, "checkpoints"), (contract.OUTPUT_DIR, "output")):
             is_strict = name == "checkpoints"  # half an output, a log for one, is better than none
             env[variable] = self._mirrors.fill(keeper, self.job[name], name, self._killed, is_strict)
-        argv = ["-c", LOADER, ROOT, json.dumps(self.job["order"])]
+        order = os.path.join(self.home, "order.json")
+        with open(os.open(order, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(self.job["order"], file)
+        argv = ["-c", LOADER, ROOT, order]
         image = self.job["image"]
         if image:
             self.journal.say(f"pulling {image}")
@@ -156,17 +159,16 @@ class Vm:
         ending = keeper.endings.get(self._agent)
         if self._agent and (ending is None or ending.signal or ending.exit_code in KILLED):
             processes.note_killed(self._killed, time.time())  # and with it its ranks, whatever they wrote
-        self._mirrors.end(keeper)
-        result = self._result()
+        told = {"unsaved": self._mirrors.end(keeper), "result": self._result()}
         if ending is None:
-            return {"result": result}
+            return told
         self._lines.join(LINES_S)
         code = ending.exit_code
-        if code and code not in KILLED and not keeper.rules.stop and result is None:
+        if code and code not in KILLED and not keeper.rules.stop and told["result"] is None:
             where = "python3 of {}".format(self.job["image"]) if self.job["image"] else "the boot image"
             said = self.journal.last.decode("utf-8", "replace").strip()[-2000:]
             raise Failed(f"the node agent did not start with {where}, exit code {code}: {said}")
-        return {"result": result}
+        return told
 
     def _result(self) -> Any:
         """What the agent found out; None where it could not even start."""

@@ -29,6 +29,9 @@ MARKER = "COMPLETE"
 UNDER_WAY_S = 60.0
 """How long after its last file a step without a marker is taken for one that is under way."""
 
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""A file system's words for what is not there any more, or no plain file."""
+
 TICK_S = 0.1
 """How much later than the signal a process that does not handle it may seem to have written."""
 
@@ -82,12 +85,31 @@ def is_under_way(here: Dict[str, Any]) -> bool:
     return any(at > since and step + "/" + MARKER not in here for step, at in newest.items())
 
 
+def is_marker(path: str) -> bool:
+    """Whether a file says of its folder that all of it is there."""
+    return path.endswith("/" + MARKER)
+
+
+def vouches_for(marker: str, path: str) -> bool:
+    """Whether a path is a marker that says that another one is there.
+
+    >>> vouches_for("step-1/COMPLETE", "step-1/shard-0"), vouches_for("step-1/shard-0", "step-1/COMPLETE")
+    (True, False)
+    """
+    return is_marker(marker) and path != marker and path.startswith(marker[: -len(MARKER)])
+
+
+def by_marker(path: str) -> Tuple[bool, str]:
+    """Markers after all else, or before it the other way round."""
+    return is_marker(path), path
+
+
 def is_written(full: str) -> bool:
     """Whether somebody has a file open for writing: the kernel gives no lease on such a one."""
     try:
         fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return True  # gone, or no plain file any more
+    except OSError as error:
+        return error.errno in GONE  # any other fault is told by whoever reads it
     try:
         fcntl.fcntl(
             fd, fcntl.F_SETSIG, signal.SIGURG

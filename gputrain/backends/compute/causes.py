@@ -103,7 +103,9 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
     """
     first = nodes[0].result
     if first.get(contract.R_STATE) == contract.STATE_DONE:
-        return GangVerdict()
+        unsaved = "; ".join(filter(None, (node.told.unsaved for node in nodes)))
+        # What was paid for went with the VMs: that is no success, however well the ranks ended.
+        return _blamed(Failure(kind=causes.UNSAVED.kind, message=unsaved)) if unsaved else GangVerdict()
     of_ranks = first_cause([node.result for node in nodes])
     failed_at = _failed_at(nodes) if _is_own_fault(of_ranks) else None
     events = sorted(_events(nodes, account), key=lambda event: event[0])

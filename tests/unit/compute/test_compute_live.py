@@ -3,6 +3,7 @@
 import json
 import random
 import time
+import urllib.request
 
 import pytest
 from attrs import evolve
@@ -419,3 +420,49 @@ def test_a_guest_that_loses_the_network_for_good_powers_off(cloud, road, spec):
         time.sleep(1)
     assert (seen.state, seen.failure.kind) == (State.FAILED, "guest_shutdown")
     assert not cloud.compute.vms
+
+
+SAVES = """
+import os
+folder = os.environ["GPUTRAIN_CHECKPOINT_DIR"]
+for name, text in (("log.txt", "second"), ("step-1/shard", "1"), ("step-1/COMPLETE", "")):
+    os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+    with open(os.path.join(folder, name), "w") as file:
+        file.write(text)
+"""
+
+
+def test_a_job_whose_checkpoints_are_not_all_saved_is_no_success_and_says_which(cloud, road, spec):
+    storage = cloud.endpoints.storage
+    headers = {}
+    cloud.credentials.before_request(None, "POST", storage, headers)
+    for method, url, body in (
+        ("POST", "/upload/storage/v1/b/my-bucket/o?uploadType=media&name=ckpt/log.txt", b"first"),
+        ("PATCH", "/storage/v1/b/my-bucket/o/ckpt%2Flog.txt", b'{"temporaryHold": true}'),
+    ):
+        told = {**headers, "Content-Type": "application/json"}
+        request = urllib.request.Request(storage + url, data=body, method=method, headers=told)
+        urllib.request.urlopen(request).close()
+    seen = road.end(road.submit(spec(SAVES, checkpoint_dir="gs://my-bucket/ckpt")))
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "unsaved")
+    assert "1 file was not saved in gs://my-bucket/ckpt: log.txt (" in seen.failure.message
+    assert "hold" in seen.failure.message
+    found = {one.name for one in cloud.world.part(Storage).objects.walk("my-bucket")}
+    assert {"ckpt/step-1/shard", "ckpt/step-1/COMPLETE"} <= found
+    wait_until(lambda: not cloud.compute.vms)
+
+
+def test_a_whole_bucket_is_a_checkpoint_dir(cloud, road, spec):
+    cloud.world.part(Storage).add_bucket("ckpts", location="us-central1")
+    for _ in range(2):
+        seen = road.end(road.submit(spec(SAVES, checkpoint_dir="gs://ckpts")))
+        assert seen.state is State.SUCCEEDED
+    found = {one.name for one in cloud.world.part(Storage).objects.walk("ckpts")}
+    assert found == {"log.txt", "step-1/shard", "step-1/COMPLETE"}
+
+
+def test_more_arguments_than_one_word_holds_reach_the_script(cloud, road, spec):
+    script = "import sys\nprint('got', sum(map(len, sys.argv[1:])), flush=True)"
+    ref = road.submit(spec(script, args=["z" * 1000] * 150))
+    assert road.end(ref).state is State.SUCCEEDED
+    assert "got 150000" in road.text(ref)

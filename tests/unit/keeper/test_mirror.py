@@ -1,13 +1,20 @@
 """A folder and its place in a bucket, when either holds what the other cannot."""
 
+import errno
+import http.client
 import os
+import shutil
 import time
+from functools import partial
+from urllib.parse import quote
 
 import pytest
 
 import gputrain_emulator
-from gputrain.keeper.mirror import AWAITED_S, Mirror
+from gputrain.keeper.cloud import CallFailed, call
+from gputrain.keeper.mirror import AWAITED_S, Mirror, keep
 from gputrain.keeper.store import Store
+from gputrain.keeper.tree import Tree
 from gputrain.keeper.whole import UNDER_WAY_S, Wholeness
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
 from gputrain_emulator.storage import Storage
@@ -141,3 +148,251 @@ def test_a_bucket_is_listed_seldom_while_no_step_is_under_way(mirror, tmp_path):
     os.utime(tmp_path / "folder" / STEP / "rank-0.pt", (old, old))
     made.round()
     assert made._listed_at == listed
+
+
+def lines(capsys):
+    return told(capsys).splitlines()
+
+
+def write(made, **files):
+    """Files of the folder, older than a script takes to close one."""
+    for name, text in files.items():
+        path = os.path.join(made.folder, name.replace("__", "/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+
+
+def sent(made):
+    return set(made.store.items())
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Files go without settling, lists and tries follow each other without a pause."""
+    monkeypatch.setattr("gputrain.keeper.whole.SETTLE_S", 0.0)
+    monkeypatch.setattr("gputrain.keeper.mirror.LIST_EVERY_S", 0.0)
+    monkeypatch.setattr("gputrain.keeper.cloud.PAUSES_S", (0,))
+
+
+@pytest.fixture
+def held(mirror):
+    """Makes a mirror of objects under a hold, which Google refuses to replace or delete."""
+
+    def make(*names):
+        made = mirror(dict.fromkeys(names, b"first"))
+        base = f"{made.store._storage}/storage/v1/b/my-bucket/o/"
+        for name in names:
+            url = base + quote(f"ckpt/{name}", safe="")
+            call("PATCH", url, b'{"temporaryHold": true}', headers={"Content-Type": "application/json"})
+        made.fill()
+        return made
+
+    return make
+
+
+def test_an_object_that_is_refused_keeps_no_other_from_the_bucket_nor_their_marker(held, at_once, capsys):
+    made = held("log.txt")
+    write(made, **{"log.txt": "second", f"{STEP}__shard-0": "1", f"{STEP}__COMPLETE": ""})
+    for is_last in (False, False, True):
+        made.round(is_last)
+    assert sent(made) == {"log.txt", f"{STEP}/shard-0", f"{STEP}/COMPLETE"}
+    assert made.store.get("ckpt/log.txt") == b"first"
+    (why,) = made.unsent.told(Tree(made.folder))
+    assert "log.txt (" in why
+    assert "hold" in why
+    assert sum("log.txt is not sent" in line for line in lines(capsys)) == 1
+
+
+def test_a_marker_does_not_vouch_for_a_file_that_was_refused(held, at_once):
+    made = held(f"{STEP}/shard-0")
+    write(made, **{f"{STEP}__shard-0": "second", f"{STEP}__shard-1": "1", f"{STEP}__COMPLETE": ""})
+    made.round(is_last=True)
+    assert sent(made) == {f"{STEP}/shard-0", f"{STEP}/shard-1"}
+    assert [why.split(" (")[0] for why in made.unsent.told(Tree(made.folder))] == [
+        f"{STEP}/COMPLETE", f"{STEP}/shard-0",
+    ]  # fmt: skip
+
+
+def test_a_removal_that_is_refused_holds_up_no_send_and_no_other_removal(held, at_once):
+    made = held("model-1.pt", "model-2.pt")
+    write(made, **{"model-3.pt": "3", "model-4.pt": "4"})
+    made.round(is_last=True)
+    for name in ("model-1.pt", "model-3.pt"):
+        os.unlink(os.path.join(made.folder, name))
+    write(made, **{"model-5.pt": "5"})
+    for _ in range(3):
+        made.round()
+    assert sent(made) == {"model-1.pt", "model-2.pt", "model-4.pt", "model-5.pt"}
+    assert not os.path.exists(os.path.join(made.folder, "model-1.pt"))  # nor is it brought back
+
+
+def test_what_a_marker_vouches_for_stays_while_the_marker_cannot_be_removed(held, at_once):
+    made = held(f"{STEP}/COMPLETE")
+    write(made, **{f"{STEP}__shard-0": "1"})
+    made.round(is_last=True)
+    shutil.rmtree(os.path.join(made.folder, STEP))
+    made.round(is_last=True)
+    assert sent(made) == {f"{STEP}/shard-0", f"{STEP}/COMPLETE"}
+
+
+def test_the_last_checkpoint_is_not_removed_before_the_next_is_there(mirror, at_once, monkeypatch):
+    made = mirror({})
+    write(made, **{"model-1.pt": "1"})
+    made.round(is_last=True)
+    monkeypatch.setattr("gputrain.keeper.whole.SETTLE_S", 600.0)
+    write(made, **{"model-2.pt": "2"})
+    os.unlink(os.path.join(made.folder, "model-1.pt"))
+    made.round()
+    assert sent(made) == {"model-1.pt"}
+    made.round(is_last=True)
+    assert sent(made) == {"model-2.pt"}
+
+
+def test_a_file_that_is_written_all_the_time_holds_up_no_removal(mirror, at_once, monkeypatch):
+    made = mirror({})
+    write(made, **{"model-1.pt": "1", "model-2.pt": "2"})
+    made.round(is_last=True)
+    monkeypatch.setattr("gputrain.keeper.whole.SETTLE_S", 600.0)
+    os.unlink(os.path.join(made.folder, "model-1.pt"))
+    with open(os.path.join(made.folder, "log.txt"), "w"):
+        write(made, **{"rows.csv": "a"})
+        made.round()
+        assert sent(made) == {"model-1.pt", "model-2.pt"}
+        write(made, **{"rows.csv": "a, and more"})
+        made.round()
+    assert sent(made) == {"model-2.pt"}
+
+
+class FailingDisk:
+    """Hides a folder, as a disk does that answers with EIO."""
+
+    def __init__(self, monkeypatch, name):
+        self.name, self.scan = name, os.scandir
+        monkeypatch.setattr(os, "scandir", self.scandir)
+
+    def scandir(self, path="."):
+        if str(path).rstrip("/").endswith(self.name):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return self.scan(path)
+
+
+@pytest.mark.parametrize("name", [STEP, "folder"])
+def test_what_a_disk_hides_is_not_removed_from_the_bucket(mirror, at_once, monkeypatch, name):
+    made = mirror({})
+    write(made, **{f"{STEP}__shard-0": "1", f"{STEP}__COMPLETE": "", "other.pt": "1"})
+    made.round(is_last=True)
+    before = sent(made)
+    with monkeypatch.context() as patch:
+        FailingDisk(patch, name)
+        made.round()
+        made.round(is_last=True)
+        assert "cannot be read" in made.unsent.told(Tree(made.folder))[0]
+    assert sent(made) == before
+    made.round()
+    assert made.unsent.told(Tree(made.folder)) == []
+
+
+def test_another_node_loses_no_folder_with_its_last_file(mirror, at_once):
+    made = mirror({"last.pt": b"1"}, node=1)
+    made.fill()
+    made.store.remove("ckpt/last.pt")
+    made.round()
+    assert os.listdir(made.folder) == []
+
+
+def test_a_list_that_is_refused_or_rubbish_holds_up_no_send(mirror, at_once, capsys):
+    made = mirror({})
+    items = made.store.items
+    for fault in (b"<html>", b"[]", b'{"items": [7]}', None):
+        reply = partial(rubbish, fault) if fault else refuse
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gputrain.keeper.store.call", reply_to_lists(reply))
+            write(made, **{f"after-{fault!r}".replace("/", ""): "1"})
+            made.round()
+            made.round(is_last=True)
+    assert len(items()) == 4
+    assert "cannot be listed" in told(capsys)
+
+
+def rubbish(body, *_, **__):
+    return body
+
+
+def refuse(*_, **__):
+    raise CallFailed("http://storage", "403", 403)
+
+
+def reply_to_lists(reply):
+    return lambda method, *words, **how: (reply if method == "GET" else call)(method, *words, **how)
+
+
+def test_an_outage_at_the_end_is_waited_for(mirror, at_once, monkeypatch):
+    made = mirror({})
+    monkeypatch.setattr("gputrain.keeper.mirror.AFTER_FAULT_S", 0.01)
+    given, end = os.pipe()
+    os.close(end)
+    monkeypatch.setattr("sys.stdin", os.fdopen(given))
+    write(made, **{f"{number}.pt": "1" for number in range(20)})
+    asked = []
+
+    def answer(method, *words, **how):
+        asked.append(method)
+        if len(asked) < 50:
+            raise CallFailed("http://storage", "503", 503)
+        return call(method, *words, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gputrain.keeper.store.call", answer)
+        keep(made)
+    assert len(sent(made)) == 20
+    assert made.unsent.told(Tree(made.folder)) == []
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_from_the_bucket(mirror, at_once, monkeypatch):
+    made = mirror({})
+    write(made, **{"bad.pt": "1", "good.pt": "1"})
+    real = os.open
+
+    def broken(path, *words, **how):
+        if str(path).endswith("bad.pt"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path, *words, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", broken)
+        made.round(is_last=True)
+    assert sent(made) == {"good.pt"}
+    assert "Input/output error" in made.unsent.told(Tree(made.folder))[0]
+
+
+def test_a_link_to_a_file_goes_as_the_file_and_other_links_are_named(mirror, at_once, tmp_path, capsys):
+    made = mirror({})
+    (tmp_path / "secret").write_text("theirs")
+    write(made, **{"step-1.ckpt": "weights", "steps__x": "1", "model.tmp": "half"})
+    for name, target in (("last.ckpt", "step-1.ckpt"), ("latest", "steps"), ("out", tmp_path / "secret")):
+        os.symlink(target, os.path.join(made.folder, name))
+    made.round(is_last=True)
+    assert sent(made) == {"step-1.ckpt", "steps/x", "last.ckpt"}
+    assert made.store.get("ckpt/last.ckpt") == b"weights"
+    assert "left out" in (line := lines(capsys)[-1])
+    assert "latest, model.tmp, out" in line
+
+
+def test_half_of_an_object_is_brought_again_and_never_taken_for_all_of_it(mirror, tmp_path, monkeypatch):
+    made = mirror({"model.pt": bytes(1_000_000)})
+    read, cut = http.client.HTTPResponse.read, []
+
+    def half(self, amount=None):
+        data = read(self, amount)
+        if amount and not cut and len(data) > 1000:
+            cut.append(data)
+            self.close()
+            return data[:1000]
+        return data
+
+    monkeypatch.setattr(http.client.HTTPResponse, "read", half)
+    monkeypatch.setattr("gputrain.keeper.cloud.PAUSES_S", (0.01, 0))
+    made.fill()
+    assert cut
+    assert (tmp_path / "folder" / "model.pt").stat().st_size == 1_000_000

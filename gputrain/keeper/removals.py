@@ -1,0 +1,76 @@
+"""Removes from the bucket what was removed from the folder, and no more than that proves.
+
+A script that keeps its last checkpoint removes the one before as soon as the new one is written; the bucket
+has to have the new one first. What is refused, as a policy of retention does, stays, and holds up nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .cloud import REPEATED, CallFailed
+from .tree import is_gone
+from .unsent import AGAIN_S
+from .whole import by_marker, vouches_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Set
+
+    from .store import Item, Store
+    from .tree import Tree
+
+
+class Removals:
+    """Of node 0, whose folder says what is to go."""
+
+    def __init__(self, store: Store, folder: str, say: Callable[[str, str], Any]) -> None:
+        self._store, self._folder, self._say = store, folder, say
+        self._awaited: Dict[str, Dict[str, Any]] = {}
+        """Path that went -> the files that were whole then and had not been sent."""
+        self._again_at: Dict[str, float] = {}
+
+    def round(
+        self, tree: Tree, alike: Dict[str, Any], there: Dict[str, Item], due: Callable[[], Dict[str, Any]]
+    ) -> None:
+        """Remove what is gone here. ``due``: the whole files that the bucket lacks, and what is hidden."""
+        gone = self._gone(tree, alike, there)
+        due_now = due() if gone else {}
+        self._awaited = {path: self._awaited.get(path, due_now) for path in gone}
+        kept: List[str] = []
+        for path in sorted(gone, key=by_marker, reverse=True):
+            if any(vouches_for(marker, path) for marker in kept) or not self._goes(path, due_now):
+                kept.append(path)
+                continue
+            there.pop(path, None)
+            alike.pop(path, None)
+
+    def _gone(self, tree: Tree, alike: Dict[str, Any], there: Dict[str, Item]) -> Set[str]:
+        """What was here and is not; with a folder, all that lies in it there."""
+        gone = {path for path in alike if path not in tree.files}
+        folders = {os.path.dirname(path) for path in gone} - {""}
+        lost = tuple(one + "/" for one in folders if is_gone(os.path.join(self._folder, one)))
+        gone.update(path for path in there if lost and path.startswith(lost) and path not in tree.files)
+        return {path for path in gone if not tree.hides(path)}
+
+    def _goes(self, path: str, due_now: Dict[str, Any]) -> bool:
+        """Whether a path is out of the bucket now."""
+        was_due = self._awaited[path].items()
+        awaited = [one for one, stamp in was_due if one in due_now and due_now[one] == stamp]
+        if awaited:
+            self._say(path, f"{path}, removed here, stays in the bucket until {min(awaited)} is there")
+            return False
+        if time.monotonic() < self._again_at.get(path, 0.0):
+            return False
+        try:
+            self._store.remove(self._store.prefix + path)
+        except CallFailed as error:
+            is_out = error.code in REPEATED
+            self._again_at[path] = time.monotonic() + AGAIN_S
+            self._say(path, f"{path}, removed here, is still in the bucket: {error}")
+            if is_out:  # the others need not wait for the same answer
+                self._again_at.update((one, self._again_at[path]) for one in self._awaited)
+            return False
+        self._again_at.pop(path, None)
+        return True
