@@ -64,7 +64,7 @@ Moment = datetime | timedelta | str
 """A moment, or how long ago: ``"10m"``, ``"2026-11-22T10:00"``; without a zone it is this machine's time."""
 
 
-def moment_asked(value: Moment, now: datetime, field: str = "since") -> datetime:
+def moment_asked(value: Moment, now: datetime) -> datetime:
     """The moment that is meant, with its zone.
 
     Raises:
@@ -84,7 +84,7 @@ def moment_asked(value: Moment, now: datetime, field: str = "since") -> datetime
         if isinstance(value, datetime):
             return value if value.tzinfo else value.astimezone()
     allowed = "a moment such as 2026-11-22T10:00, or how long ago"
-    raise refused(field, value, allowed, f"{field}='10m', a datetime or a timedelta")
+    raise refused("since", value, allowed, "since='10m', a datetime or a timedelta")
 
 
 def format_duration(duration: timedelta) -> str:

@@ -77,14 +77,14 @@ def check_bucket(access: Access, bucket: BucketPrefix, region: str, *, policy: P
         )
 
 
-def check_owner(access: Access, bucket: BucketPrefix, *, policy: Policy = READ) -> None:
+def check_owner(access: Access, bucket: BucketPrefix) -> None:
     """Make sure that the bucket exists and belongs to our project. One read.
 
     Raises:
         PermissionDeniedError: it is somebody else's, or we may not look.
         RequestError: it does not exist.
     """
-    _location(access, bucket.name, "REGION", policy)
+    _location(access, bucket.name, "REGION", READ)
 
 
 def _location(access: Access, name: str, region: str, policy: Policy) -> str:

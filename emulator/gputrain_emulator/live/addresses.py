@@ -13,16 +13,16 @@ PORTS = (80, 8788)
 TRIES = 32
 
 
-def serve_metadata(metadata: Metadata, address: str | None = None) -> MetadataServer:
-    """A metadata server on a loopback address of its own, or on `address`.
+def serve_metadata(metadata: Metadata) -> MetadataServer:
+    """A metadata server on a loopback address of its own.
 
     Listening is what reserves the address, among all emulators of this computer.
     """
     last: OSError | None = None
     for port in PORTS:
-        for _ in range(TRIES if address is None else 1):
+        for _ in range(TRIES):
             try:
-                return MetadataServer(metadata, address or _random(), port)
+                return MetadataServer(metadata, _random(), port)
             except OSError as error:  # noqa: PERF203 - a handful of tries
                 last = error
                 if error.errno != errno.EADDRINUSE:

@@ -115,16 +115,7 @@ class LiveMode:
         self._tell(vm, preempted="TRUE")
 
     def maintain(self, vm: Vm) -> None:
-        self.announce_maintenance(vm, "TERMINATE_ON_HOST_MAINTENANCE")
-
-    def announce_maintenance(self, vm: Vm, event: str, **upcoming: str) -> None:
-        """Show host maintenance on the VM's metadata server.
-
-        Args:
-            event: `NONE`, `MIGRATE_ON_HOST_MAINTENANCE` or `TERMINATE_ON_HOST_MAINTENANCE`.
-            upcoming: the fields of `upcoming-maintenance`; without them that key stays empty.
-        """
-        self._tell(vm, maintenanceEvent=event, **({"upcomingMaintenance": upcoming} if upcoming else {}))
+        self._tell(vm, maintenanceEvent="TERMINATE_ON_HOST_MAINTENANCE")
 
     def shut_down(self, vm: Vm, grace_s: float) -> None:
         if vm.key in self.vms:

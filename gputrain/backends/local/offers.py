@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -149,23 +149,21 @@ class LocalGpu:
     memory_mib: int
 
 
-def find_gpus(environ: Mapping[str, str] = os.environ) -> tuple[LocalGpu, ...]:
-    """The GPUs that a program with this environment may use; none where ``nvidia-smi`` is not to be found
+def find_gpus() -> tuple[LocalGpu, ...]:
+    """The GPUs that a program may use which is started here; none where ``nvidia-smi`` is not to be found
     or does not answer.
     """
-    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    program = shutil.which("nvidia-smi")
     if program is None:
         return ()
     try:
-        answer = subprocess.run(
-            [program, *_QUERY], capture_output=True, timeout=_PATIENCE_S, env=environ, check=False
-        )
+        answer = subprocess.run([program, *_QUERY], capture_output=True, timeout=_PATIENCE_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ()
     if answer.returncode:
         return ()
     gpus = [gpu for line in answer.stdout.decode(errors="replace").splitlines() for gpu in _read(line)]
-    return visible(gpus, environ.get("CUDA_VISIBLE_DEVICES"))
+    return visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def visible(gpus: Sequence[LocalGpu], value: str | None) -> tuple[LocalGpu, ...]:

@@ -17,13 +17,13 @@ ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
 
 @pytest.fixture
 def reclaimed(cloud, make, code):
-    """A job of three Spot nodes that lost one; there is room for so many in its first zone."""
+    """A job of Spot nodes, three unless told, that lost one; its first zone has room for so many."""
 
     def lose(room, **fields):
         cloud.compute.settings.quotas = False
         spec = TrainingSpec(
-            script=code, gpu="L4:1", machine_type=MACHINE, provisioning_model="spot", num_nodes=3,
-            max_run_duration="10h", **{"max_restarts": 3, **fields},
+            script=code, gpu="L4:1", machine_type=MACHINE, provisioning_model="spot",
+            max_run_duration="10h", **{"num_nodes": 3, "max_restarts": 3, **fields},
         )  # fmt: skip
         ref = Road(make()).submit(spec, job_id="bert-1")
         cloud.clock.advance(120)
@@ -52,20 +52,21 @@ def names(cloud):
     return sorted(vm.name for vm in cloud.compute.vms.values())
 
 
-def test_it_goes_on_with_as_many_as_there_is_room_for(cloud, make, reclaimed):
-    ref = reclaimed(2, min_nodes=1)
+@pytest.mark.parametrize(("room", "wanted"), [(2, 3), (3, 4)])
+def test_it_goes_on_with_as_many_as_there_is_room_for(cloud, make, reclaimed, room, wanted):
+    ref = reclaimed(room, num_nodes=wanted, min_nodes=1)
     job = Trainer(make()).attach(ref.uri)
     whole = job.candidate
     job.refresh()
     assert job.supervise()
-    assert names(cloud) == ["bert-1-1-0", "bert-1-1-1"]
-    assert job.candidate.num_nodes == 2
-    assert job.candidate.price_usd_h == pytest.approx(whole.price_usd_h * 2 / 3)
-    assert any("with 2 of 3 nodes" in one.answer for one in job.attempts)
+    assert names(cloud) == [f"bert-1-1-{rank}" for rank in range(room)]
+    assert job.candidate.num_nodes == room
+    assert job.candidate.price_usd_h == pytest.approx(whole.price_usd_h * room / wanted)
+    assert any(f"with {room} of {wanted} nodes" in one.answer for one in job.attempts)
     other = Trainer(make()).attach(ref.uri)
     other.refresh()
-    assert (other.candidate.num_nodes, other.attempt) == (2, 1)
-    assert other.attempts[0].candidate.num_nodes == 3
+    assert (other.candidate.num_nodes, other.attempt) == (room, 1)
+    assert other.attempts[0].candidate.num_nodes == wanted
 
 
 def test_a_handle_knows_the_nodes_and_the_cost_of_a_gang_that_another_process_made_smaller(
