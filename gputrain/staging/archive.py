@@ -19,7 +19,7 @@ from types import MappingProxyType
 import attrs
 
 from gputrain.staging.fitness import MAX_BYTES, check_size, credential_in, refuse_credentials
-from gputrain.staging.survey import survey
+from gputrain.staging.survey import reading, survey
 
 _END = bytes(2 * tarfile.BLOCKSIZE)
 
@@ -55,8 +55,8 @@ def pack(
         max_bytes: refuse more content than this.
 
     Raises:
-        SpecError: too large (the ten biggest files are named), something in it cannot travel, or a small file
-            holds a private key or a token.
+        SpecError: too large (the ten biggest files are named), something in it cannot travel or be read, or a
+            small file holds a private key or a token.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as empty:
@@ -76,7 +76,8 @@ def pack(
             _write(into, path, content, is_program)
         into.write(_END)
 
-    data = _companions(tuple(companions.items())) + _gzipped(written)
+    with reading(seen.folder):
+        data = _companions(tuple(companions.items())) + _gzipped(written)
     refuse_credentials(seen.folder, secrets)
     files = len(found) + len(made) + len(companions)
     return Archive(data=data, sha256=hashlib.sha256(data).hexdigest(), files=files)

@@ -19,7 +19,7 @@ from gputrain.errors import Fault, SpecError
 from gputrain.spec import TrainingSpec
 from gputrain.staging.fitness import check
 from gputrain.staging.source import folder_of, resolve, script_of
-from gputrain.staging.survey import survey
+from gputrain.staging.survey import reading, survey
 
 BROUGHT = frozenset({"gputrain", "numpy", "torch"})
 """What every image with PyTorch brings, and the job itself."""
@@ -46,16 +46,18 @@ def examine(spec: TrainingSpec, *, is_sent: bool) -> CodeFindings:
         is_sent: whether it may run elsewhere, where the packages of this machine are not.
     """
     try:
-        resolve(spec, installed=True)
+        with reading(folder_of(spec)):
+            return _examined(spec, is_sent)
     except SpecError as error:
         return CodeFindings(faults=error.faults)
+
+
+def _examined(spec: TrainingSpec, is_sent: bool) -> CodeFindings:
+    resolve(spec, installed=True)
     path = script_of(spec)
     if not is_sent:
         return CodeFindings(warnings=tuple(_not_here(spec, path)) if path else ())
-    try:
-        travels = check(survey(folder_of(spec))).text
-    except SpecError as error:
-        return CodeFindings(faults=error.faults)
+    travels = check(survey(folder_of(spec))).text
     missing = sorted(_missing(spec, path)) if path and spec.image is None else []
     if not missing:
         return CodeFindings(travels=travels)

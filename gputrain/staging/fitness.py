@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gputrain.secrets import form_of
 from gputrain.staging.ignore import OWN_FILE
-from gputrain.staging.survey import Survey, Travelling, biggest, refuse, size_text
+from gputrain.staging.survey import Survey, Travelling, biggest, reading, refuse, size_text
 
 MAX_BYTES = 512 * 1024**2
 """What travels with a job is code; data and weights belong in a bucket."""
@@ -20,12 +20,13 @@ def check(seen: Survey) -> Survey:
     """The same, once it is known that it may travel; the small files of it are read.
 
     Raises:
-        SpecError: it is too large (the ten biggest files are named), or a small file looks like a credential.
+        SpecError: it is too large (the ten biggest files are named), a small file looks like a credential, or
+            cannot be read.
     """
     check_size(seen, MAX_BYTES)
     found = []
     for one in (one for one in seen.files if one.size <= MAX_SEARCHED and not one.is_asked_for):
-        with open(one.full, "rb") as file:
+        with reading(seen.folder), open(one.full, "rb") as file:
             form = credential_in(one, file.read())
         if form:
             found.append((one.path, form))

@@ -20,6 +20,7 @@ import attrs
 from gputrain.errors import Fault, SpecError
 from gputrain.spec import EntryKind, TrainingSpec
 from gputrain.spec.entry import ARGUMENTS
+from gputrain.staging.survey import reading
 
 FUNCTION_FILE = "gputrain_function.py"
 """Name of the script that a function becomes."""
@@ -50,6 +51,11 @@ def resolve(spec: TrainingSpec, *, installed: bool) -> CodeSource:
             that would be sent is a home directory.
     """
     folder = folder_of(spec)
+    with reading(folder):
+        return _resolved(spec, folder, installed)
+
+
+def _resolved(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
     if not os.path.isdir(folder):
         fix = f"check the path; it starts at {os.getcwd()}"
         if spec.source_dir is None and spec.script is not None:  # nobody has named the folder alone

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
 
 import attrs
 
@@ -98,20 +100,21 @@ def survey(folder: str) -> Survey:
     """Look at a folder as it would be sent.
 
     Raises:
-        SpecError: a link, a device or a name that another machine could misread is in it, or too many files.
+        SpecError: a link, a device, a name that another machine could misread or what may not be read is in
+            it, or too many files.
     """
     root = os.path.abspath(folder)
-    inside, rules = above(root)
     files: list[Travelling] = []
     behind: list[Behind] = []
-    for one in _walk(root, inside, rules):
-        if isinstance(one, Behind):
-            behind.append(one)
-        else:
-            files.append(one)
-        if len(files) > MAX_FILES:
-            fix = f"list what is not code in {OWN_FILE}"
-            refuse(root, f"it holds more than {MAX_FILES:,} files", fix)
+    with reading(root):
+        for one in _walk(root, *above(root)):
+            if isinstance(one, Behind):
+                behind.append(one)
+            else:
+                files.append(one)
+            if len(files) > MAX_FILES:
+                fix = f"list what is not code in {OWN_FILE}"
+                refuse(root, f"it holds more than {MAX_FILES:,} files", fix)
     return Survey(folder=root, files=tuple(files), behind=tuple(behind))
 
 
@@ -169,7 +172,20 @@ def _check_entry(root: str, path: str, entry: os.DirEntry[str]) -> None:
         refuse(root, f"{path!r} is a name that another machine may misread", "rename it")
 
 
-def refuse(root: str, why: str, fix: str) -> None:
+@contextmanager
+def reading(root: str) -> Iterator[None]:
+    """Let what of a folder cannot be read, as another user's or gone since, come out as SpecError."""
+    try:
+        yield
+    except OSError as error:
+        path = str(error.filename or root).removeprefix(os.path.join(root, "")).rstrip(os.sep)
+        fix = f"make it readable, or list {path} in {OWN_FILE}"
+        if isinstance(error, FileNotFoundError):
+            fix = "try again when nothing else writes there"
+        refuse(root, f"{path} cannot be read ({error.strerror or error})", fix)
+
+
+def refuse(root: str, why: str, fix: str) -> NoReturn:
     """Raise SpecError: the folder cannot travel."""
     fault = Fault(field="source_dir", value=repr(root), allowed=why, fix=fix)
     raise SpecError(f"{root} cannot travel: {why}", fix=fix, faults=(fault,))
