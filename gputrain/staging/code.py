@@ -57,10 +57,10 @@ def _segment(text: str, node: ast.ClassDef) -> str:
 
 
 def names_needed(source: str) -> list[str]:
-    """The names that the source reads and does not bind itself, in order; those of Python's own among them.
+    """The names that the source reads and does not bind itself, Python's own among them, outer ones first.
 
     >>> names_needed("def f(x): return len(x) + OFFSET")
-    ['len', 'OFFSET']
+    ['OFFSET', 'len']
     """
     top = symtable.symtable(source, "<function>", "exec")
     bound = {
