@@ -150,8 +150,8 @@ COMMAND = Cause(
 IMAGE = Cause(
     kind="image",
     title="the image could not be pulled",
-    fix="grant roles/artifactregistry.reader on the image's repository to the Vertex AI service agent, "
-    "service-PROJECT_NUMBER@gcp-sa-aiplatform-cc.iam.gserviceaccount.com",
+    fix="check the image's name; grant roles/artifactregistry.reader on its repository to the Vertex AI"
+    " service agent, service-PROJECT_NUMBER@gcp-sa-aiplatform-cc.iam.gserviceaccount.com",
     advice="On Vertex AI it is Google's service agent that pulls, not the job's account.",
 )
 BOOT = Cause(

@@ -84,7 +84,7 @@ def _set_path(first: str) -> None:
     """The search path Python would have, then gputrain's own place: a zipapp early, a folder last."""
     root = sys.path.pop(0)
     if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = first
+        sys.path.insert(0, first)
     if os.path.isfile(root):
         sys.path.insert(1, root)
     elif root not in sys.path:

@@ -8,6 +8,7 @@ import os
 import sys
 
 from . import contract, flight, host, net, processes
+from .begun import ASIDE, PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
     from .options import Options
 
-_START = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from gputrain.entrypoint.bootstrap import main; main()"
-)
+_START = ASIDE + "sys.path.insert(0, sys.argv.pop(1)); from gputrain.entrypoint.bootstrap import main; main()"
 
 _PROFILES = (
     "${NCCL_INIT_SCRIPT}",
@@ -64,7 +63,7 @@ def _torchrun(options: Options, place: NodePlace) -> List[str]:
     """torchrun on this node; rendezvous static, as c10d's cannot host behind Vertex's service names."""
     return [
         sys.executable,
-        "-m",
+        *PROGRAM,
         "torch.distributed.run",
         f"--nnodes={len(place.addrs)}",
         f"--node-rank={place.node_rank}",

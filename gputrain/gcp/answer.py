@@ -18,6 +18,13 @@ from gputrain.secrets import looks_secret, redact, redacted
 from gputrain.terminal import safe
 
 CANONICAL: Mapping[int, str] = {
+    3: "INVALID_ARGUMENT",
+    5: "NOT_FOUND",
+    6: "ALREADY_EXISTS",
+    7: "PERMISSION_DENIED",
+    8: "RESOURCE_EXHAUSTED",
+    9: "FAILED_PRECONDITION",
+    16: "UNAUTHENTICATED",
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -31,7 +38,8 @@ CANONICAL: Mapping[int, str] = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-"""HTTP status to canonical code, for answers that carry the status alone. Source: google/rpc/code.proto."""
+"""HTTP status to canonical code, for answers that carry the status alone; below 17 the number of the code
+in a google.rpc.Status, as a job's or operation's error is. Source: google/rpc/code.proto."""
 
 LONGEST = 4000
 """Letters of a message that are read and shown."""

@@ -37,6 +37,7 @@ _REMEDIES = {
     "constraints/compute.trustedImageProjects": "take a boot image of a trusted project (image_family=)",
     "constraints/compute.requireShieldedVm": "take a boot image that supports Shielded VM (image_family=)",
     "constraints/compute.requireOsLogin": "leave OS Login on",
+    "constraints/gcp.restrictNonCmekServices": "name a key where the backend takes one (kms_key=)",
     "constraints/compute.restrictVpcPeering": "take a network that it allows (network=)",
 }
 """What to change for the constraints that training meets. Source: Google's list, 2026-11-20."""

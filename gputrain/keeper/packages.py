@@ -16,6 +16,7 @@ import sys
 import sysconfig
 
 from gputrain.entrypoint import contract
+from gputrain.entrypoint.begun import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _pip(environment: Environment, *words: str, errors: int = subprocess.STDOUT)
     """Run the pip that is there already, on the environment's Python: its status, and what it said."""
     env = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     done = subprocess.run(
-        [environment.python, "-m", "pip", "--disable-pip-version-check", *words],
+        [environment.python, *PROGRAM, "pip", "--disable-pip-version-check", *words],
         env={**env, **environment.variables(env)},
         stdout=subprocess.PIPE,
         stderr=errors,

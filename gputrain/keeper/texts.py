@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+from gputrain.entrypoint.begun import ASIDE
+
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _BESIDE = "\nfrom .cloud import Bucket, CallFailed, order\n"
 
@@ -54,6 +56,9 @@ def vm() -> str:
 def loader() -> str:
     """The program of a container's ``python3 -c``: the client and the loader in one text.
 
+    It stands in the image's own folder, which may hold anything.
+
+
     >>> compile(loader(), "loader", "exec") is not None
     True
     """
@@ -61,7 +66,7 @@ def loader() -> str:
     client, head_and_rest = (
         _read(f"keeper/{name}.py").replace(future, "", 1) for name in ("cloud", "loader")
     )
-    return future + client + head_and_rest.replace(_BESIDE, "\n", 1)
+    return future + ASIDE.rstrip() + "\n" + client + head_and_rest.replace(_BESIDE, "\n", 1)
 
 
 def _read(path: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gputrain.entrypoint import contract, zipapp
+from tests import shadows
 
 from .nodes import ROOT
 
@@ -142,6 +143,18 @@ def test_a_folder_of_packages_comes_after_the_standard_library(cluster):
     start = "import sys; sys.path.insert(0, %r); from gputrain.entrypoint.__main__ import main; main()"
     node = cluster.run(script, nproc=1, module=("-c", start % str(ROOT)), env={"PYTHONPATH": None})
     assert node.said("first True"), node.out
+
+
+@pytest.mark.parametrize("agent", ["builtin", "elastic"])
+def test_a_script_in_a_folder_sees_what_torchrun_shows_it(cluster, pyz, agent):
+    (cluster.folder / "scripts").mkdir()
+    shadows.cast(cluster.folder)
+    code = "import json, random, sys; print('sees', sys.path[0], '' in sys.path)"
+    script = cluster.script(code, "scripts/a.py")
+    node = cluster.run(
+        script, nproc=1, module=(str(pyz),), flags=[f"--agent={agent}"], env={"PYTHONPATH": None}
+    )
+    assert node.said(f"sees {cluster.folder / 'scripts'} False"), node.out
 
 
 def test_the_agent_loads_little():

@@ -42,7 +42,7 @@ NAMES_A_LIST = 50
 INSTANCE_FIELDS = "name,id,status,labels"
 OPERATION_FIELDS = (
     "items(name,operationType,targetId,targetLink,user,status,insertTime,operationGroupId,clientOperationId,"
-    "httpErrorStatusCode,error),nextPageToken,warning"
+    "httpErrorStatusCode,httpErrorMessage,error),nextPageToken,warning"
 )
 _RESOURCES = {
     "insert": "Instance",

@@ -120,18 +120,16 @@ class Gangs:
             log.warning("could not follow how %s is made: %s", gang.job_id, error.what)
             self._arrived(gang)
             return
-        if not ended.get("error"):
+        own = errors_of(ended)
+        if not own:
             return
-        errors = (*errors_of(ended), *errors_of_members(self.calls, gang.zone, ended))
+        errors = (*own, *errors_of_members(self.calls, gang.zone, ended))
         # Google rolls a failed bulkInsert back by itself, but later; until then its VMs exist and bill.
         with looking(gang):
             self.clear(gang, and_traces=True)
         action, project = f"create the VMs in {gang.zone}", self.calls.access.project
-        status = int(ended.get("httpErrorStatusCode") or 0)
         try:
-            raise_first(
-                errors or tuple(ended["error"]["errors"]), status, action, zone=gang.zone, project=project
-            )
+            raise_first(errors, ended, action, zone=gang.zone, project=project)
         except TransientError as error:  # the same request would be told of the same end for ever
             told = {"kind": error.kind, "scope": error.scope, "retry_after_s": error.retry_after_s}
             raise UndoneError(error.what, why=error.why, fix=error.fix, raw=error.raw, **told) from error

@@ -15,18 +15,29 @@ log = logging.getLogger("gputrain")
 
 
 def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
-    """What went wrong, Google's neutral "minimum not reached" left out; empty for a success.
+    """What went wrong; empty for a success.
 
-    Only ``error.errors`` decides: a status code may be missing beside it.
+    A status code may be missing beside ``error.errors``, and stand alone: with words that say no more.
     """
     error = operation.get("error")
     errors = error.get("errors") if isinstance(error, dict) else ()
     told = [one for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []
-    return tuple(one for one in told if one.get("code") != "VM_MIN_COUNT_NOT_REACHED")
+    if not told and (error or _status(operation)):
+        told = [{"message": operation.get("httpErrorMessage")}]
+    return tuple(told)
 
 
-def raise_first(errors: tuple[Json, ...], status: int, action: str, *, zone: str, project: str) -> None:
-    """Raise what the gravest of an operation's errors means; nothing where there are none."""
+def _status(operation: Mapping[str, Any]) -> int:
+    return int(operation.get("httpErrorStatusCode") or 0)
+
+
+def raise_first(errors: tuple[Json, ...], operation: Json, action: str, *, zone: str, project: str) -> None:
+    """Raise what the gravest of an operation's errors means; nothing where there are none.
+
+    Google's neutral "minimum not reached" counts where nothing else is told.
+    """
+    status = _status(operation)
+    errors = tuple(one for one in errors if one.get("code") != "VM_MIN_COUNT_NOT_REACHED") or errors
     answers = [answer_of_operation(one, status=status, place=zone) for one in errors]
     error = gravest(to_error(answer, action, project=project) for answer in answers)
     if error is not None:

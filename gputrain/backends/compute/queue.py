@@ -176,9 +176,8 @@ class Queue:
             errors = errors_of(ended)
             if any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors):
                 return
-            status = int(ended.get("httpErrorStatusCode") or 0)
             try:
-                raise_first(errors, status, action, zone=gang.zone, project=self.calls.access.project)
+                raise_first(errors, ended, action, zone=gang.zone, project=self.calls.access.project)
             except TransientError as error:  # the same request would be told of the same end for ever
                 raise UndoneError(error.what, why=error.why, fix=error.fix, raw=error.raw) from error
 

@@ -15,13 +15,14 @@ from pathlib import Path
 
 from gputrain import staging
 from gputrain.backends.local.offers import NAME, LocalGpu, unmet
+from gputrain.entrypoint.begun import ASIDE
 from gputrain.preflight.checks import Check, Checks, Question, code, examine, fault, fine, unknown
 from gputrain.spec import TrainingSpec
 
 _PATIENCE_S = 60.0
 _LEAST_BYTES = 1 << 30
 """Logs and a checkpoint or two; below it a job is likely to end with a full disk."""
-_ASK_TORCH = """
+_ASK_TORCH = f"""{ASIDE}
 import json, torch
 print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.device_count()]))
 """

@@ -138,7 +138,8 @@ TABLE: tuple[Symptom, ...] = (
     Symptom(
         causes.IMAGE,
         re.compile(
-            r"artifactregistry\.repositories\.downloadArtifacts|[Ff]ailed to pull image|ImagePullBackOff"
+            r"artifactregistry\.repositories\.downloadArtifacts|ImagePullBackOff|ErrImagePull"
+            r"|[Ff]ailed to (?:pull|read|fetch|resolve|find)\b[^.]{0,30}?\b(?:image|container uri)\b"
         ),
     ),
     Symptom(causes.COMMAND, re.compile(rf"{_EXITED} (?P<code>127)\b")),

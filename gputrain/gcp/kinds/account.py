@@ -28,6 +28,8 @@ _OFFERED = (
 )
 """Of a project, whatever its account may do: Google has not opened it."""
 _CONSTRAINT = r"Constraint (?P<constraint>constraints/%s) violated\b"
+_POLICY = r".{0,400}?\b[Oo]rg(?:anization)? [Pp]olic(?:y|ies)\b.{0,400}?(?P<constraint>constraints/%s)"
+"""A policy of the organization and its constraint, in whichever service's sentence."""
 _AT = r".{0,80}\bviolates constraint '?(?P<constraint>constraints/gcp\.resourceLocations)\b"
 _PLUGIN = r"Getting metadata from plugin failed with error: .{0,400}"
 _NO_ACCOUNT = r"TransportError: .{0,20}Failed to retrieve \S{1,300} from the Google Compute Engine metadata service\. Status: 404"
@@ -184,7 +186,11 @@ KINDS = (
         error=OrgPolicyError,
         scope=Scope.REGION,
         try_elsewhere=True,
-        marks=(Mark(message=_CONSTRAINT % r"gcp\.resourceLocations"), Mark(message=_AT)),
+        marks=(
+            Mark(message=_CONSTRAINT % r"gcp\.resourceLocations"),
+            Mark(message=_AT),
+            Mark(message=_POLICY % r"gcp\.resourceLocations\b"),
+        ),
         fix="allow a region that the policy {constraint} names",
     ),
     Kind(
@@ -193,6 +199,7 @@ KINDS = (
         error=OrgPolicyError,
         marks=(
             Mark(message=_CONSTRAINT % r"[\w.]+"),
+            Mark(message=_POLICY % r"[\w.]*\w"),
             Mark(
                 message=r".{0,400}?\bdenied by (?:custom )?org(?:anization)? polic.{0,400}?(?P<constraint>customConstraints/[\w.]+)"
             ),

@@ -32,7 +32,7 @@ KINDS = (
             Mark(
                 message=r"Quota exceeded for (?P<metric>aiplatform\.googleapis\.com/\S{0,200}request\S{0,100})"
             ),
-            Mark(message=r".{0,400}?\bexceeded the rate limit for\b"),
+            Mark(message=r".{0,400}?\bexceed(?:ed|s) the rate limit\b"),
             Mark(
                 surfaces=frozenset(Surface) - {Surface.OPERATION},
                 statuses=frozenset({429, "RESOURCE_EXHAUSTED"}),

@@ -9,6 +9,8 @@ from gputrain.gcp.answer import Surface
 from gputrain.gcp.kinds.kind import Kind, Mark
 
 _OPERATION = frozenset({Surface.OPERATION})
+_FAILING = frozenset({500, 502, 503, 504})
+"""Of an operation that is at its end: told with no more than the words that HTTP has for them."""
 _ELSEWHERE = "allow more regions, GPUs or provisioning models, or try again later"
 _LISTED = r"(?:List of found errors:.{0,400}?Message: )?"
 _IN = r".{0,400}?"
@@ -78,6 +80,10 @@ KINDS = (
             Mark(codes="RESERVATION_CAPACITY_EXCEEDED"),
             Mark(message=r"Specified reservation \S{1,300} does not have available resources"),
             Mark(message=r"No available resources in specified reservations"),
+            Mark(
+                message=_IN
+                + r"\b[Rr]eservations? (?:\S{1,300} )?(?:do|does) not have (?:enough|sufficient)\b"
+            ),
             Mark(message=r"All automatic reservations\b.{0,300} fully consumed"),
         ),
         fix="wait until its machines are free, or allow provisioning_model='standard' or 'spot' beside it",
@@ -115,7 +121,13 @@ KINDS = (
         name="reclaimed",
         title="a VM was reclaimed while it was made",
         error=CapacityError,
-        marks=(Mark(surfaces=_OPERATION, codes="UNSUPPORTED_OPERATION RESOURCE_NOT_FOUND"),),
+        marks=(
+            Mark(surfaces=_OPERATION, codes="UNSUPPORTED_OPERATION RESOURCE_NOT_FOUND PREEMPTED"),
+            Mark(
+                surfaces=_OPERATION,
+                message=_IN + r"\b(?:(?:due to|because of|by) preemption|(?:was|were|been) preempted)\b",
+            ),
+        ),
         fix="try again later, or allow another zone or provisioning_model",
     ),
     Kind(
@@ -124,6 +136,7 @@ KINDS = (
         error=CapacityError,
         marks=(
             Mark(surfaces=_OPERATION, codes="INTERNAL_ERROR"),
+            Mark(surfaces=_OPERATION, statuses=_FAILING, message=r"(?:[A-Z][A-Z ]*)?\Z"),
             Mark(
                 surfaces=_OPERATION, message=r"Internal error\. Please try again or contact Google Support\b"
             ),

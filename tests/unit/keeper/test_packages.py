@@ -9,6 +9,7 @@ from importlib import metadata
 import pytest
 
 from gputrain.keeper.packages import Refused, install
+from tests import shadows
 from tests.package_index import index, wheel
 
 __all__ = ["index"]
@@ -115,3 +116,13 @@ def test_an_image_that_sends_pip_elsewhere_is_not_heeded(index, folder, monkeypa
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("PIP_USER", "1")
     assert told(install(["here"], folder), "import here; print(here.VERSION)") == "1.0"
+
+
+def test_pip_is_pips_own_wherever_the_users_code_lies(index, folder, monkeypatch, tmp_path):
+    wheel(index.folder, "here", "1.0")
+    (tmp_path / "code").mkdir()
+    shadows.cast(tmp_path / "code")
+    monkeypatch.chdir(tmp_path / "code")
+    environment = install(["here"], folder)
+    monkeypatch.chdir(folder)
+    assert told(environment, "import here; print(here.VERSION)") == "1.0"

@@ -24,6 +24,7 @@ from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
 from gputrain_emulator.storage import Storage
+from tests import shadows
 
 EMAIL = "train@my-project.iam.gserviceaccount.com"
 BUCKET = BucketPrefix(name="my-bucket")
@@ -97,6 +98,17 @@ def test_the_agent_starts_in_the_unpacked_code_with_the_users_words_as_they_are(
     assert status == 0, output
     assert told(output)["argv"] == ["--", "train.py", "--lr", "$(id)"]
     assert told(output)["cwd"] == [".gputrain", "train.py"]
+
+
+def test_nothing_of_the_users_code_or_of_the_images_folder_stands_before_pythons_own(
+    world, code, monkeypatch
+):
+    shadows.cast(code)
+    order = world.stage(code)
+    monkeypatch.chdir(code)
+    status, output = world.run(order)
+    assert status == 0, output
+    assert told(output)["argv"] == ["--", "train.py", "--lr", "$(id)"]
 
 
 def test_code_of_another_hash_is_never_unpacked_or_run(world, code):

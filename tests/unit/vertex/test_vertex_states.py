@@ -56,6 +56,8 @@ SAID = [
     ("Internal error occurred for the current attempt", ("internal", None, None)),
     ('denied: Permission "artifactregistry.repositories.downloadArtifacts" denied on resource "r"',
      ("image", None, None)),
+    ("Field: master_config.image_uri Error: Failed to read the container uri [gcr.io/ftc-ml-13312/object_detection:"
+     "2021_11_25]. Please make sure that the image exists", ("image", None, None)),
     ("words that nobody has seen", ("unknown", None, None)),
     ("", ("unknown", None, None)),
 ]  # fmt: skip
