@@ -113,6 +113,28 @@ def test_a_quota_is_of_the_project_where_its_dimensions_say_so_though_the_messag
     assert to_error(answer, "create the VM").kind == kind
 
 
+@pytest.mark.parametrize(("limit", "is_told"), [(0.0, True), (1.0, False)])
+def test_a_limit_of_0_is_told_not_to_be_waited_for(limit, is_told):
+    quota = QuotaFact(metric="NETWORKS", limit=limit, dimensions={"region": "us-east1"})
+    answer = Answer(
+        status=403, codes=frozenset({"QUOTA_EXCEEDED"}), message="Quota 'NETWORKS' exceeded.", quota=quota
+    )
+    assert ("never clears by waiting" in to_error(answer, "create the VM").why) is is_told
+
+
+@pytest.mark.parametrize("reason", ["rateLimitExceeded", "userRateLimitExceeded"])
+def test_a_limit_per_minute_refills_with_the_minute(reason):
+    answer = Answer(status=403, codes=frozenset({reason}), message="Rate Limit Exceeded")
+    assert to_error(answer, "look", now=130.0).refills_in_s == 50.0
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, AuthError), (403, PermissionDeniedError), (404, MissingError)]
+)
+def test_an_answer_of_which_only_the_status_is_known_is_told_by_it(status, kind):
+    assert type(to_error(Answer(status=status, message="x"), "look")) is kind
+
+
 def test_each_row_says_what_to_do():
     assert [row.name for row in KINDS if not row.fix] == []
     assert [name for name, told in TOLD.items() if not told.advice] == []

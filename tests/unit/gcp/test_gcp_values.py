@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from gputrain.gcp import Access, Endpoints, filter_text, label_value, our_labels
 from gputrain.gcp.answer import QuotaFact
 from gputrain.gcp.credentials import LockedCredentials
+from gputrain.gcp.forms import whole_number
 from tests.unit.gcp.answering import Token
 
 
@@ -73,3 +74,21 @@ def test_locked_credentials_tell_what_those_within_tell(email, account):
 def test_who_shows_an_access_shows_no_token():
     hush = Endpoints(compute="http://127.0.0.1:1/_emulator/as/hush")
     assert repr(Access(project="p", credentials=Token("hush"), endpoints=hush)) == "Access(project='p')"
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        (0, 0),
+        (7, 7),
+        ("7", 7),
+        (-1, None),
+        (10**19, None),
+        (True, None),
+        (2.0, None),
+        ("-1", None),
+        ("٧", None),
+    ],
+)
+def test_a_count_is_a_whole_number_from_zero_on(value, count):
+    assert whole_number(value) == count
