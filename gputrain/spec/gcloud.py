@@ -13,6 +13,7 @@ import attrs
 
 from gputrain import catalog
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel
+from gputrain.errors import SpecError
 from gputrain.fields import FaultCollector, refused
 
 STRATEGIES: Mapping[ProvisioningModel, str] = MappingProxyType(
@@ -54,9 +55,20 @@ def read_config(config: str | Mapping[str, Any]) -> Config:
             ``workerPoolSpecs`` are read: the list, and the single mapping that Google's own pages print.
 
     Raises:
-        SpecError: with everything in it that neither half can say.
+        SpecError: with everything in it that neither half can say, or the first part of another shape.
     """
     document = _camel(_parsed(config))
+    try:
+        return _read(document)
+    except SpecError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        fix = "compare it with `gcloud ai custom-jobs create --help`"
+        allowed = f"each part in the shape that gcloud takes ({type(error).__name__}: {error})"
+        raise refused("config", document, allowed, fix) from error
+
+
+def _read(document: dict[str, Any]) -> Config:
     faults = FaultCollector("the spec")
     pools = _pools(document.pop("workerPoolSpecs", None), faults)
     fields: dict[str, Any] = {}
@@ -70,9 +82,8 @@ def read_config(config: str | Mapping[str, Any]) -> Config:
     _read_scheduling(document.pop("scheduling", {}), fields, faults)
     interface = document.pop("pscInterfaceConfig", {})
     settings |= _renamed(interface, {"networkAttachment": "network_attachment"}, "pscInterfaceConfig", faults)
-    output = document.pop("baseOutputDirectory", {}).get("outputUriPrefix")
-    if output:
-        fields["output_dir"] = output
+    output = document.pop("baseOutputDirectory", {})
+    fields |= _renamed(output, {"outputUriPrefix": "output_dir"}, "baseOutputDirectory", faults)
     settings |= _renamed(document, _TOP, "", faults)
     faults.raise_if_any()
     return Config(fields=fields, settings=settings)

@@ -165,3 +165,16 @@ def test_a_file_that_we_wrote_is_not_read_back_into_itself():
     pool = {**POOL, "containerSpec": {**POOL["containerSpec"], "command": ["python3", "-c", render.loader()]}}
     with pytest.raises(SpecError, match="keep the spec"):
         TrainingSpec.from_gcloud({"workerPoolSpecs": [pool]})
+
+
+@pytest.mark.parametrize(
+    "part", ["scheduling", "baseOutputDirectory", "pscInterfaceConfig", "workerPoolSpecs"]
+)
+@pytest.mark.parametrize("value", [None, 1, True, "x", [1], {"a": 1}, {"timeout": "9" * 30 + "s"}])
+def test_a_part_of_another_shape_is_refused(part, value):
+    pool = {"containerSpec": {"imageUri": "debian", "command": ["true"], "env": []}}
+    config = {"workerPoolSpecs": [pool], part: value}
+    with pytest.raises(SpecError):
+        TrainingSpec.from_gcloud(config)
+    with pytest.raises(SpecError):
+        TrainingSpec.from_gcloud({"workerPoolSpecs": [{**pool, "containerSpec": value}]})
