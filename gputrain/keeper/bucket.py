@@ -14,7 +14,7 @@ from .status import ABSENT, CANCELLED, PEER, UNABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List
+    from typing import Any, Callable, Dict, Iterator, List, Optional
 
     from .journal import Journal
 
@@ -44,7 +44,7 @@ class StatusBucket:
         self._patience = time.monotonic() + job["boot_wait_s"]
         self._due: Dict[str, Any] = {}
         self._told: Dict[str, Any] = {}
-        self._fault = ""
+        self._said: Dict[str, str] = {}
         self._is_over = False
         self._has_news = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gputrain-board", daemon=True)
@@ -112,31 +112,44 @@ class StatusBucket:
         document = self._due
         if document is self._told:
             return True
-        body = json.dumps(document).encode()
-        try:
-            self._bucket.put(f"{self._folder}status-{self._rank}.json", body)
-            if document.get("why") in UNABLE:
-                self._bucket.put(self._folder + "failed", body, only_if_absent=True)
-        except (OSError, ValueError) as error:
-            if str(error) != self._fault:
-                self._journal.say(f"the bucket cannot be written, and is asked again: {error}", "ERROR")
-            self._fault = str(error)
+        if self._fault("the bucket cannot be written, and is asked again", self._put, document):
             return False
-        self._told, self._fault = document, ""
+        self._told = document
         return True
+
+    def _put(self, document: Dict[str, Any]) -> None:
+        body = json.dumps(document).encode()
+        self._bucket.put(f"{self._folder}status-{self._rank}.json", body)
+        if document.get("why") in UNABLE:
+            self._bucket.put(self._folder + "failed", body, only_if_absent=True)
 
     def _send_logs(self) -> bool:
         """Whether all are there that the bucket takes: where it did not answer, not all are."""
         is_out = False
         for path, name in self._journal.files():
-            try:
-                size = os.path.getsize(path)
-                body, length = partial(_pieces, path, size), {"Content-Length": str(size)}
-                self._bucket.put(self._folder + name, body, headers=length)
-            except (OSError, ValueError) as error:  # noqa: PERF203  # one that fails must not keep the others
-                self._journal.say(f"{name} could not be sent: {error}", "WARNING")
-                is_out = is_out or getattr(error, "code", 0) in REPEATED
+            fault = self._fault(f"{name} could not be sent", self._put_log, path, name)
+            is_out = is_out or getattr(fault, "code", 0) in REPEATED
         return not is_out
+
+    def _put_log(self, path: str, name: str) -> None:
+        size = os.path.getsize(path)
+        body, length = partial(_pieces, path, size), {"Content-Length": str(size)}
+        self._bucket.put(self._folder + name, body, headers=length)
+
+    def _fault(self, what: str, do: Callable[..., None], *args: Any) -> Optional[Exception]:
+        """Do something; what kept it from being done is given back, and said once.
+
+        Whatever it was: nobody else tells how far the job is, nor hears that it is to end.
+        """
+        try:
+            do(*args)
+        except Exception as error:  # noqa: BLE001  # see above
+            if self._said.get(what) != str(error):
+                self._journal.say(f"{what}: {error}", "ERROR")
+            self._said[what] = str(error)
+            return error
+        self._said.pop(what, None)
+        return None
 
     def _ask(self) -> str:
         """Why the gang should stop, as the bucket tells."""

@@ -63,11 +63,18 @@ class Journal:
             self.serial.show(line.rstrip(b"\n"), self.offset)
 
     def files(self) -> List[Tuple[str, str]]:
-        """What belongs into the bucket, each with its name there: the log, and each rank's own."""
-        names = filter(_OF_RANK.fullmatch, os.listdir(self.ranks) if os.path.isdir(self.ranks) else [])
+        """What belongs into the bucket, each with its name there: the log, and each rank's own.
+
+        Ranks may make anything there, and take it away: only a file has an end.
+        """
+        try:
+            names = sorted(filter(_OF_RANK.fullmatch, os.listdir(self.ranks)))
+        except OSError:
+            names = []
+        paths = [os.path.join(self.ranks, name) for name in names]
         return [
             (self._path, f"node-{self._rank}.log"),
-            *((os.path.join(self.ranks, name), name) for name in sorted(names)),
+            *((path, name) for path, name in zip(paths, names) if os.path.isfile(path)),
         ]
 
 

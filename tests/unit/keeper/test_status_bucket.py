@@ -1,0 +1,97 @@
+"""A board in a bucket that refuses, answers with half of it, or is given what no object can be called."""
+
+import json
+import os
+import time
+
+import pytest
+
+import gputrain_emulator
+from gputrain.keeper import bucket
+from gputrain.keeper.cloud import Bucket
+from gputrain.keeper.journal import Journal
+from gputrain.keeper.status import BOOT, CANCELLED
+from gputrain_emulator import faults
+from gputrain_emulator.metadata import Account, Metadata, MetadataServer
+from gputrain_emulator.storage import Storage
+
+HALF = faults.RawReply(status=200, body=b"[1", content_type="application/json")
+ENDED = {"phase": "ended", "why": BOOT, "message": ""}
+
+
+class Node:
+    """The board of node 0 of a job, and the bucket as others see it."""
+
+    def __init__(self, cloud, home):
+        self.cloud, self.journal = cloud, Journal(str(home), 0)
+        self.there = Bucket(cloud.endpoints.storage, "my-bucket")
+        job = {"storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/j/", "attempt": 0,
+               "names": ["a"], "job_id": "j", "boot_wait_s": 900,
+               "cancel": "jobs/j/cancel", "zone": "z"}  # fmt: skip
+        self.board = bucket.StatusBucket(job, 0, self.journal)
+
+    def read(self, name):
+        return self.there.get("jobs/j/0/" + name)
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    monkeypatch.setattr(bucket, "FIRST_S", 0.05)
+    monkeypatch.setattr(bucket, "EVERY_S", 0.05)
+    with gputrain_emulator.start() as cloud:
+        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
+        caller = cloud.world.callers.add("vm@p")
+        account = Account(
+            email="vm@p", scopes=("x",), mint=lambda _: (cloud.world.callers.issue(caller), 3600)
+        )
+        server = MetadataServer(Metadata(read=lambda: {"instance": {}}, accounts={"vm@p": account}))
+        monkeypatch.setenv("GCE_METADATA_HOST", server.host)
+        yield Node(cloud, tmp_path)
+        server.close()
+
+
+def until(is_so):
+    """Wait for what is promised, and fail where it does not come."""
+    late = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < late
+        time.sleep(0.02)
+
+
+def test_what_a_rank_calls_its_log_keeps_no_cancel_from_being_heard(node, tmp_path):
+    os.mkdir(node.journal.ranks)
+    with open(os.fsencode(node.journal.ranks) + b"/x\xff.log", "wb") as file:
+        file.write(b"no rank's")
+    with open(os.path.join(node.journal.ranks, "rank-1.log"), "wb") as file:
+        file.write(b"mine")
+    os.mkfifo(os.path.join(node.journal.ranks, "rank-0.log"))
+    node.board.tell({"phase": "starting"})
+    node.journal.say("a line")
+    until(lambda: node.read("rank-1.log") == b"mine")
+    node.there.put("jobs/j/cancel", b"")
+    until(lambda: node.board.word() == CANCELLED)
+    node.board.last({**ENDED, "why": CANCELLED})
+    assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
+
+
+def test_an_answer_that_is_none_of_storages_ends_no_board(node):
+    node.there.put("jobs/j/cancel", b"")
+    node.cloud.fail("storage.objects.insert", HALF, times=3)
+    node.board.tell({"phase": "running"})
+    until(lambda: node.board.word() == CANCELLED)
+    until(lambda: node.read("status-0.json") is not None)
+
+
+def test_a_status_that_was_refused_is_told_again_and_the_refusal_said_once(node):
+    node.cloud.fail("storage.objects.insert", faults.server_error(403), times=3)
+    node.board.tell({"phase": "running"})
+    until(lambda: node.read("status-0.json") is not None)
+    with open(node.journal._path) as log:
+        assert log.read().count("cannot be written") == 1
+
+
+def test_peers_hear_of_a_node_that_could_not_begin_though_the_bucket_refused_it_first(node):
+    node.cloud.fail("storage.objects.insert", faults.server_error(403), times=3)
+    node.board.last(ENDED)
+    assert json.loads(node.read("failed"))["why"] == BOOT
+    assert json.loads(node.read("status-0.json"))["phase"] == "ended"
