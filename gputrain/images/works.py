@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import logging
@@ -166,10 +167,28 @@ def _run_engine(access: Access, program: str, recipe: Recipe, name: str, told: C
         _told([found, *words, folder], f"{name} was not built", told)
     with tempfile.TemporaryDirectory(prefix="gputrain-push-") as folder:
         path = os.path.join(folder, "config.json")
+        settings = {**_engine_of(folder), "auths": {name.partition("/")[0]: {"auth": _login(access)}}}
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-            json.dump({"auths": {name.partition("/")[0]: {"auth": _login(access)}}}, file)
+            json.dump(settings, file)
         env = {**os.environ, "DOCKER_CONFIG": folder, "REGISTRY_AUTH_FILE": path}
         _told([found, "push", name], f"{name} was not pushed", told, env=env)
+
+
+def _engine_of(folder: str) -> dict[str, str]:
+    """Bring into another folder of settings which engine docker speaks to; what to add to them.
+
+    colima, Docker Desktop and a rootless docker are contexts: the engine that has built is to push.
+    Source: docs.docker.com/engine/manage-resources/contexts and `docker context inspect`, read 2026-11-23.
+    """
+    own = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
+    with contextlib.suppress(OSError, shutil.Error):
+        shutil.copytree(os.path.join(own, "contexts"), os.path.join(folder, "contexts"))
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        with open(os.path.join(own, "config.json"), encoding="utf-8") as file:
+            current = json.load(file).get("currentContext")
+        if isinstance(current, str):
+            return {"currentContext": current}
+    return {}
 
 
 def _login(access: Access) -> str:
