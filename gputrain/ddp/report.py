@@ -13,6 +13,8 @@ from typing import Any, Optional
 from gputrain.ddp.errors import SessionError
 from gputrain.entrypoint import contract
 
+_OURS = ("step", "time", "total_steps")
+
 
 def metric_line(step: int, metrics: dict[str, Any], now: float, total: Optional[int] = None) -> str:
     """One line that `job.metrics()` reads back: the marker, then JSON with `step`, `time` and the metrics.
@@ -23,7 +25,7 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: Optional[
     JSON knows no NaN or infinity: they become the texts "nan", "inf" and "-inf", which `float()` reads.
 
     Raises:
-        SessionError: a value has several elements, or is nothing a line can carry.
+        SessionError: a value has several elements, is nothing a line can carry, or has the name of ours.
 
     Example:
         >>> metric_line(7, {"loss": float("nan")}, now=1.0)
@@ -33,6 +35,9 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: Optional[
     if total is not None:
         document["total_steps"] = total
     for name, value in metrics.items():
+        if name in _OURS:
+            fix = f"call it something else, such as {name}_reported"
+            raise SessionError(f"no metric is called {name!r}", why="every line has one of its own", fix=fix)
         document[name] = _plain(name, value)
     return contract.METRIC_MARKER + json.dumps(document)
 

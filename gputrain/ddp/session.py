@@ -276,7 +276,7 @@ class Session:
             metrics: numbers, texts or tensors of one element.
 
         Raises:
-            SessionError: a value is not one number.
+            SessionError: a value is not one number, or is called `time` or `total_steps`.
         """
         report.beat()
         if self.is_main:

@@ -89,7 +89,8 @@ def refresh(access: Access, *, dry_run: bool = False, file: str | None = None) -
         access: whose project to ask. Needs ``compute.machineTypes.list``, ``compute.acceleratorTypes.list``
             and ``serviceusage.services.use``, and the APIs compute and cloudbilling switched on.
         dry_run: write nothing.
-        file: where to write; unless said, where the catalog looks for it (`catalog.user_file.path`).
+        file: where to write; unless said, where the catalog looks for it: ``$GPUTRAIN_CATALOG``, else
+            ``catalog.tsv`` in ``$GPUTRAIN_HOME`` or in the user's configuration folder.
 
     Returns:
         What changed against the tables before: the file's, or without one the built-in.

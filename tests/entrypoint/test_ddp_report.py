@@ -62,3 +62,9 @@ def test_a_tensor_of_several_elements_is_refused_by_name() -> None:
 def test_what_no_line_can_carry_is_refused_by_type() -> None:
     with pytest.raises(SessionError, match="'losses' is a list"):
         metric_line(1, {"losses": [1.0]}, now=0)
+
+
+@pytest.mark.parametrize("name", ["time", "total_steps", "step"])
+def test_no_metric_takes_the_name_of_what_every_line_has(name: str) -> None:
+    with pytest.raises(SessionError, match=f"no metric is called '{name}'"):
+        metric_line(1, {"loss": 1.0, name: 0.5}, now=0)

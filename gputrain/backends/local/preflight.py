@@ -22,9 +22,10 @@ from gputrain.spec import TrainingSpec
 _PATIENCE_S = 60.0
 _LEAST_BYTES = 1 << 30
 """Logs and a checkpoint or two; below it a job is likely to end with a full disk."""
+_MARK = "gputrain asks torch: "
 _ASK_TORCH = f"""{ASIDE}
 import json, torch
-print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.device_count()]))
+print({_MARK!r} + json.dumps([torch.__version__, torch.version.cuda, torch.cuda.device_count()]))
 """
 
 
@@ -56,7 +57,12 @@ def _torch(gpus: Sequence[LocalGpu]) -> Iterator[Check]:
         install = f"{shlex.quote(sys.executable)} -m pip install torch"
         yield fault(said[-1] if said else "it ended", install)
         return
-    version, cuda, seen = json.loads(done.stdout)
+    # Plugins and a site's own start-up file may write there, too, and leave a line open.
+    answer = done.stdout.decode(errors="replace").partition(_MARK)[2]
+    if not answer:
+        yield unknown("its import ended the process before torch could be asked")
+        return
+    version, cuda, seen = json.loads(answer.splitlines()[0])
     if len(gpus) > seen:
         why = f"torch {version} sees {seen} GPUs, and nvidia-smi {len(gpus)}"
         fix = "install a torch built with CUDA that suits the driver: https://pytorch.org/get-started/locally"

@@ -52,6 +52,19 @@ def test_a_torch_that_sees_fewer_gpus_than_there_are_is_a_fault(tmp_path, torch)
     assert (check.finding, check.why) == (Finding.FAULT, "torch 2.10.0 sees 0 GPUs, and nvidia-smi 2")
 
 
+def test_what_is_written_while_torch_loads_is_not_its_answer(tmp_path, torch):
+    (tmp_path / "sitecustomize.py").write_text("print('loading plugins', end=' ')")
+    torch("import atexit\nprint('{}')\natexit.register(print, 'bye')\n" + TORCH.format(1))
+    check = check_of(preflight(tmp_path, [gpu(0)], None), "torch")
+    assert check.why == "2.10.0, built for CUDA 12.8"
+
+
+def test_a_torch_that_ends_the_process_is_no_answer(tmp_path, torch):
+    torch("raise SystemExit(0)")
+    check = check_of(preflight(tmp_path, [], None), "torch")
+    assert check.finding is Finding.UNKNOWN
+
+
 def test_a_torch_that_cannot_be_imported_is_a_fault_in_its_own_words(tmp_path, torch):
     torch("raise ImportError('libcudart.so.12: cannot open shared object file')")
     check = check_of(preflight(tmp_path, [], None), "torch")
