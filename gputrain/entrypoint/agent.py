@@ -174,7 +174,7 @@ class Agent:
         taken.update((one["rank"], one) for one in spy.take(mute))
         # What one process for all ranks of a node stands for is no rank.
         ranks = [one for one in taken.values() if is_ours or one["absent"] != stacks.UNOFFERED]
-        told = [stacks.standing(one) for one in sorted(ranks, key=lambda one: int(one["rank"]))]
+        told = [stacks.standing(one, len(ranks)) for one in sorted(ranks, key=lambda one: int(one["rank"]))]
         return [{**one, "trace": self._as_sent(one["trace"])} for one in told]
 
     def _as_sent(self, trace: str) -> str:
@@ -280,6 +280,8 @@ class Agent:
             for key, _ in self._selector.select(max(0.0, until - time.monotonic())):
                 key.data(time.monotonic())
             self._workers.reap()
+            if "SIGINT" in self._stops.take():  # the verdict stands, and a person does not wait
+                return
 
     def _document(self) -> Message:
         assert self._verdict is not None

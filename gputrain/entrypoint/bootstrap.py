@@ -51,7 +51,7 @@ def main() -> NoReturn:
     except BaseException as error:  # noqa: BLE001  # the top of a rank: whatever it raised is the news
         _shorten(error)
         _write(_document(error, "".join(traceback.format_exception(type(error), error, error.__traceback__))))
-        sys.excepthook(type(error), error, error.__traceback__)
+        _show(error)
         code, failed = 1, True
     # Outside the handlers: a traceback that is still held holds the open files of its frames.
     leave(code, folder, failed)
@@ -98,7 +98,7 @@ def _code_of(leaving: SystemExit) -> int:
     if isinstance(code, int):
         # As Python: what is no C long is -1.
         return code & 0xFF if -(1 << 63) <= code < 1 << 63 else 255
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(BaseException):
         sys.stderr.write(f"{code}\n")
     _write(_document(leaving, None))
     return 1
@@ -114,6 +114,16 @@ def _shorten(error: BaseException) -> None:
         trace = trace.tb_next
     if trace is not None:
         error.__traceback__ = trace
+
+
+def _show(error: BaseException) -> None:
+    """As Python does where a script's own hook fails."""
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except BaseException:  # noqa: BLE001  # the rank is still to leave in order
+        with contextlib.suppress(Exception):
+            traceback.print_exc()
+            sys.__excepthook__(type(error), error, error.__traceback__)
 
 
 def _document(error: BaseException, trace: Optional[str]) -> Dict[str, Any]:
@@ -138,7 +148,7 @@ def _document(error: BaseException, trace: Optional[str]) -> Dict[str, Any]:
 def _said(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  # code of the script's; Python itself says this of it
+    except BaseException:  # noqa: BLE001  # code of the script's; Python itself says this of it
         return "<exception str() failed>"
 
 

@@ -141,7 +141,7 @@ ERROR_FILE = _row(
 
 DONE = _code(0, "every rank of every node ended with 0")
 BAD_ENVIRONMENT = _code(64, "the agent cannot start: an option, the environment or the target is wrong")
-NODE_LOST = _code(69, "a node never came, or was lost while the job ran")
+NODE_LOST = _code(69, "a node never came, or was lost while the job ran, or a GPU of it failed")
 STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run the job again to go on")
 
 METRIC_MARKER = "GPUTRAIN_METRIC "

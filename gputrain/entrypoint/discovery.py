@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from . import contract
-from .options import EnvironmentRefused
+from .options import LAST_PORT, EnvironmentRefused, is_address, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,8 +115,10 @@ def _torchrun(_: Options, environ: Mapping[str, str]) -> Optional[Cluster]:
         raise EnvironmentRefused(f"PET_NNODES and PET_NODE_RANK must be numbers: {error}") from error
     coordinator = environ.get("PET_RDZV_ENDPOINT", "")
     if environ.get("PET_MASTER_ADDR"):
-        coordinator = f"{environ['PET_MASTER_ADDR']}:{environ.get('PET_MASTER_PORT') or DEFAULT_PORT}"
-    return Cluster("PET_*", num_nodes, rank, coordinator, nproc=int(nproc) if nproc.isdigit() else None)
+        host = environ["PET_MASTER_ADDR"]
+        host = f"[{host}]" if ":" in host and is_address(host) else host
+        coordinator = f"{host}:{environ.get('PET_MASTER_PORT') or DEFAULT_PORT}"
+    return Cluster("PET_*", num_nodes, rank, coordinator, nproc=whole(nproc))
 
 
 PLATFORMS: Tuple[Callable[[Any, Any], Optional[Cluster]], ...] = (_told, _vertex, _torchrun)
@@ -127,7 +129,8 @@ def _host_and_port(text: str) -> Tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or (":" in host and not host.startswith("[")):
         host, port = text, str(DEFAULT_PORT)
-    if not port.isdigit() or not 0 < int(port) < 65536 or not host:
+    number = whole(port) or 0
+    if not 0 < number <= LAST_PORT or not host:
         raise EnvironmentRefused(
             f"the coordinator is {text!r}, but must be host:port, such as 10.0.0.2:29400"
         )
@@ -137,4 +140,4 @@ def _host_and_port(text: str) -> Tuple[str, int]:
             f"the coordinator is {text!r}, but an address of the link means another interface on each node; "
             "use another address of node 0, or its name"
         )
-    return host, int(port)
+    return host, number

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional
+    from typing import Any, Dict, List, Optional, Union
 
 LIMIT = 1 << 16
 """Bytes of the longest line passed on whole; Cloud Logging takes entries of up to 256 KiB."""
@@ -127,10 +128,20 @@ def _structured(line: bytes) -> Optional[Dict[str, Any]]:
     if not line.startswith(b"{"):
         return None
     try:
-        entry = json.loads(line.decode())
+        entry = json.loads(line.decode(), parse_float=_number, parse_constant=_number)
     except (ValueError, RecursionError):
         return None
     return entry if "severity" in entry or "message" in entry else None
+
+
+def _number(text: str) -> Union[float, str]:
+    """What Python takes for a number and JSON does not have, NaN or 1e999, becomes a text.
+
+    >>> _number("1.5"), _number("NaN"), _number("-Infinity")
+    (1.5, 'nan', '-inf')
+    """
+    number = float(text)
+    return number if math.isfinite(number) else str(number)
 
 
 def timestamp(seconds: float) -> str:

@@ -57,7 +57,7 @@ class Pump:
         self._files: Dict[int, Optional[BinaryIO]] = {}
         self._tails: Dict[int, Deque[str]] = {}
         self._on_end: Callable[[], Any] = lambda: None
-        self._finishing = False
+        self._finishing = self._has_failed = False
         self._out_is_broken = self._is_torn = False
         self.lost_lines = 0
         self._moved_at = self.heard_at = time.monotonic()
@@ -113,12 +113,17 @@ class Pump:
             os.write(self._waker, b"x")
 
     def _run(self) -> None:
-        try:
-            while not self._turn():
-                pass
-        except Exception as error:  # noqa: BLE001  # a thread's top: the job goes on without a log rather than hang
-            os.write(2, f"gputrain: the log pump ended: {error!r}\n".encode())
-            for key in list(self._selector.get_map().values()):
+        for _ in range(2):  # the second time it only reads, so that no rank waits for room in its pipe
+            try:
+                while not self._turn():
+                    pass
+                return
+            except Exception as error:  # noqa: BLE001, PERF203  # a thread's top: the job goes on without a log
+                self._has_failed = True
+                with contextlib.suppress(OSError):
+                    os.write(2, f"gputrain: the log pump failed: {error!r}\n".encode())
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:  # the agent still speaks to us, heard or not
                 with contextlib.suppress(OSError):
                     os.close(key.fd)
 
@@ -164,7 +169,8 @@ class Pump:
             self._on_end()
 
     def _emit(self, stream: _Stream, lines: List[bytes]) -> None:
-        if not lines:
+        if not lines or self._has_failed:
+            self.lost_lines += len(lines)
             return
         rank = stream.rank
         self.heard_at = time.monotonic()

@@ -7,7 +7,7 @@ what a form does not name is dropped, prose is cut, and anything else is `NONSEN
 from __future__ import annotations
 
 from . import contract
-from .options import is_address
+from .options import MANY, is_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +21,9 @@ NONSENSE = "nonsense"
 
 WORD = 1_000
 PROSE = 16_000
-MANY = 1 << 16
 _CODES = 1 << 31
 _LINES = 100
-_RANKS = 256
+_GROUPS = 1 << 10
 _COUNTS = (contract.C_RANK, contract.C_LOCAL_RANK, contract.C_NODE_RANK, contract.C_EXIT_CODE)
 
 
@@ -141,9 +140,10 @@ def _standing(value: Any) -> Message:
 
 
 def _recorded(value: Any) -> Message:
-    if not isinstance(value, dict) or len(value) > _LINES:
-        raise ValueError
-    return {_word(group): _counts(one) for group, one in value.items()}
+    """Of the first so many process groups; a mesh of many dimensions makes hundreds."""
+    if not isinstance(value, dict):
+        raise TypeError
+    return {_word(group): _counts(value[group]) for group in list(value)[:_GROUPS]}
 
 
 def _counts(value: Any) -> Message:
@@ -209,7 +209,7 @@ FORMS: Dict[str, Dict[str, Take]] = {
     "ping": {},
     "pong": {},
     "stand": {},
-    "standings": {"ranks": _some(_standing, _RANKS)},
+    "standings": {"ranks": _some(_standing, MANY)},
     "stop": {"reason": _prose, "node_rank": _or(0, _count(0, MANY)), "is_agreed": _or(False, _flag)},
     "abort": {"cause": _whole_cause},
     "over": {"verdict": _verdict},

@@ -15,6 +15,10 @@ LAUNCHERS = ("torchrun-env", "tensorflow", "none")
 AGENTS = ("builtin", "elastic")
 LOG_FORMATS = ("text", "json")
 
+LAST_PORT = 65535
+MANY = 1 << 16
+"""Nodes of a job, and ranks of a node, at most."""
+
 _PLATFORM = {contract.CHECKPOINT_DIR: "AIP_CHECKPOINT_DIR", contract.OUTPUT_DIR: "AIP_MODEL_DIR"}
 _PROGRAM = "python -m gputrain.entrypoint"
 
@@ -75,7 +79,7 @@ class Options:
         self.join_timeout = self._seconds(contract.JOIN_TIMEOUT)
         self.hang_timeout = self._seconds(contract.HANG_TIMEOUT) if settings[contract.HANG_TIMEOUT] else None
         self.grace = self._seconds(contract.GRACE)
-        self.master_port = self._number(contract.MASTER_PORT, least=1)
+        self.master_port = self._number(contract.MASTER_PORT, least=1, most=LAST_PORT)
         self.nccl_net = settings[contract.NCCL_NET]
         self.local_addr = settings[contract.LOCAL_ADDR]
         if self.local_addr and not is_address(self.local_addr):
@@ -89,13 +93,14 @@ class Options:
         """The variables every rank sees: all that were set, except the agents' secret."""
         return {name: value for name, value in self._settings.items() if value and name != contract.TOKEN}
 
-    def _number(self, name: str, least: int) -> Optional[int]:
+    def _number(self, name: str, least: int, most: int = MANY) -> Optional[int]:
         text = self._settings[name]
         if not text:
             return None
-        if not text.isdigit() or int(text) < least:
-            raise self._refused(name, f"a whole number of at least {least}")
-        return int(text)
+        value = whole(text)
+        if value is None or not least <= value <= most:
+            raise self._refused(name, f"a whole number of at least {least} and at most {most}")
+        return value
 
     def _seconds(self, name: str) -> float:
         text = self._settings[name]
@@ -152,6 +157,15 @@ def _split(argv: Sequence[str]) -> Tuple[Dict[str, str], List[str]]:
             value = words.pop(0)
         given[flags[flag]] = value
     return given, words[1:] if words[:1] == ["--"] else words
+
+
+def whole(text: str) -> Optional[int]:
+    """The number that plain digits write; None for anything else, which `int` may take or `isdigit` pass.
+
+    >>> whole("29400"), whole("²"), whole("-1"), whole("9" * 5000)
+    (29400, None, None, None)
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def is_address(text: str) -> bool:

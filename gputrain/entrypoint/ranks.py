@@ -13,6 +13,7 @@ import subprocess
 import time
 
 from . import contract, host, processes
+from .options import whole
 from .verdict import is_symptom
 
 TYPE_CHECKING = False
@@ -97,8 +98,13 @@ class Rank:
         return [self.pid]
 
     def kill_session(self) -> None:
-        """SIGKILL to everything in the rank's session."""
-        processes.tell(host.session_members(self.pid) if self.pid else [], signal.SIGKILL)
+        """SIGKILL to everything in the rank's session, as long as it is that.
+
+        Nothing new gets its number while anybody is in it: who has that after the rank's end is another.
+        """
+        is_anothers = not self.is_running and host.state_of(self.pid)
+        members = host.session_members(self.pid) if self.pid and not is_anothers else []
+        processes.tell(members, signal.SIGKILL)
 
     def summary(self) -> Dict[str, Any]:
         """How it ended, for the result document."""
@@ -164,8 +170,9 @@ def _read_error(path: str) -> Dict[str, Any]:
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return {}
     for field in (contract.C_RANK, contract.C_LOCAL_RANK):  # torchrun's process is not the rank itself
-        if str(ours.get(field)).isdigit():
-            told[field] = int(ours[field])
+        number = whole(str(ours.get(field)))
+        if number is not None:
+            told[field] = number
     return told
 
 

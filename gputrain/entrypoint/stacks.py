@@ -43,6 +43,10 @@ _FLIGHT = ".flight"
 TRACE_LIMIT = 6000
 """Characters of a stack that travel to node 0."""
 
+TRACES_LIMIT = 1 << 20
+"""Characters of all stacks of a node together; where there are more ranks than TRACE_LIMIT suits, each has
+its share. The longest way to write one in JSON takes six bytes."""
+
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 _NAME = re.compile(r"^stacks-(\d+)-(\d+)-(\d+)$")
 _TORCH = re.compile(r"[/\\]torch[/\\]")
@@ -143,8 +147,11 @@ def _is_whole(text: str) -> bool:
     return text.endswith("\n") and (last.startswith('  File "<string>"') or last == "  ...")
 
 
-def standing(taken: Standing) -> Standing:
+def standing(taken: Standing, among: int = 1) -> Standing:
     """Where a rank stands: the collective it waits in, the line of its own code, its main thread's stack.
+
+    Args:
+        among: how many ranks of the node are told of at once.
 
     >>> text = 'Thread 0x1 (most recent call first):\\n  File "/w/train.py", line 8 in evaluate\\n'
     >>> standing({"rank": 2, "local_rank": 2, "text": text})["place"]
@@ -158,7 +165,7 @@ def standing(taken: Standing) -> Standing:
         "local_rank": taken["local_rank"],
         "collective": _collective(frames),
         "place": _place(frames),
-        "trace": main[:TRACE_LIMIT],
+        "trace": main[: min(TRACE_LIMIT, TRACES_LIMIT // among)],
         "absent": taken.get("absent", ""),
         "recorded": taken.get("recorded", {}),
     }

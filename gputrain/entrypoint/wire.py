@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     Message = Dict[str, Any]
 
-MAX_LINE = 1 << 18
-"""Bytes of the longest message; a peer that sends more is cut off."""
+MAX_LINE = 1 << 24
+"""Bytes of the longest message; a peer that sends more is cut off. The longest are a start of thousands of
+nodes, and where all ranks of a node stand; a stranger's hello has a limit of its own."""
 
 _VANISHED_MS = 35_000
 """A peer that no longer acknowledges anything is given up after this long; a killed one is seen at once."""

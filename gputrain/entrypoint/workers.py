@@ -114,7 +114,8 @@ class Workers:
     def reap(self) -> None:
         """Take in every child that ended: ranks, and orphans that were handed to us."""
         ended = processes.reap()
-        for rank in (one for one in self.ranks if one.pid in ended):
+        # An orphan that was handed to us may have the number of a rank that ended long ago.
+        for rank in (one for one in self.ranks if one.is_running and one.pid in ended):
             rank.end(ended[rank.pid])
             self._note_if_killed(rank)
             if rank.exit_code not in (contract.DONE, contract.STOPPED):

@@ -132,3 +132,27 @@ def test_a_coordinator_may_be_a_name_or_an_address(text, host, port):
 def test_a_cluster_that_contradicts_itself_is_refused(flags, told):
     with pytest.raises(EnvironmentRefused, match=told):
         found({}, *flags)
+
+
+@pytest.mark.parametrize("address", ["fd00::5", "::1"])
+@pytest.mark.parametrize(("told", "port"), [({}, 29400), ({"PET_MASTER_PORT": "29500"}, 29500)])
+def test_an_ipv6_address_of_a_platform_is_no_port(address, told, port):
+    cluster = found({"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": address, **told})
+    assert (cluster.host, cluster.port) == (address, port)
+
+
+@pytest.mark.parametrize("port", ["²", "70000", "0", "-1", "9" * 5000, "٣"])
+def test_what_is_no_port_is_refused_wherever_it_stands(port):
+    with pytest.raises(EnvironmentRefused, match="must be host:port"):
+        found({"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": port})
+    with pytest.raises(EnvironmentRefused, match="GPUTRAIN_MASTER_PORT"):
+        found({}, f"--master-port={port}")
+
+
+@pytest.mark.parametrize("count", ["²", "9" * 5000])
+def test_a_count_that_is_none_is_told(count):
+    for flag in ("--num-nodes", "--nproc-per-node"):
+        with pytest.raises(EnvironmentRefused, match=f"{flag} .* must be a whole number"):
+            found({}, f"{flag}={count}")
+    with pytest.raises(EnvironmentRefused, match="PET_NNODES and PET_NODE_RANK must be numbers"):
+        found({"PET_NNODES": count})

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given, strategies as st
 
 from gputrain.entrypoint.lines import LIMIT, Lines, Severity, as_json, as_text
@@ -107,3 +108,15 @@ def test_stderr_warns_and_only_a_traceback_is_an_error():
     ]
     assert [(line, severity.of(line.encode())) for line, _ in told] == told
     assert Severity(is_stderr=False).of(b"loss 1") == "INFO"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_a_number_that_json_does_not_have_is_passed_on_as_a_text(number):
+    line = b'{"message": "x", "loss": %s, "all": [%s]}' % (number.encode(), number.encode())
+
+    def refuse(text):
+        raise AssertionError(text)
+
+    entry = json.loads(as_json(line, 0, "INFO", NOW), parse_constant=refuse)
+    assert [float(entry["loss"])] == [float(entry["all"][0])] or number == "NaN"
+    assert isinstance(entry["loss"], str)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -204,3 +205,35 @@ def test_an_end_that_is_asked_for_while_the_pump_is_awake_is_heard():
     pump._thread.join(20)
     assert not pump._thread.is_alive()
     assert os.read(out, 100) == b"the last words\n"
+
+
+def test_a_pump_that_fails_holds_up_neither_the_ranks_nor_the_agent(monkeypatch, capfd):
+    """A fault in one line costs what is shown, not a rank that writes more than its pipe takes."""
+    out, shown = os.pipe()
+    pump = Pump("json", "", 0, out=shown)
+    silent = threading.Event()
+    pump.call_when_a_rank_falls_silent(silent.set)
+    monkeypatch.setattr("gputrain.entrypoint.logs.as_json", lambda *_: 1 / 0)
+    (read, write), (read_2, write_2) = os.pipe(), os.pipe()
+    pump.adopt(0, read, read_2)
+    for _ in range(100):
+        os.write(write, b"a line\n" * 1000)
+    os.close(write)
+    os.close(write_2)
+    assert silent.wait(60)
+    pump.say("the agent goes on")
+    pump.finish()
+    assert b"the agent goes on" in os.read(out, 1000)
+    assert pump.lost_lines > 50_000
+    assert "ZeroDivisionError" in capfd.readouterr().err
+    os.close(out)
+    os.close(shown)
+
+
+def test_an_agent_may_speak_when_nobody_listens_any_more(monkeypatch):
+    monkeypatch.setattr(Pump, "_turn", lambda _: 1 / 0)
+    pump = Pump("text", "", 0)
+    pump._thread.join(60)
+    for _ in range(100_000):
+        pump.write(b"")
+    pump.finish()

@@ -209,6 +209,34 @@ def test_a_failed_rank_waits_for_its_threads_but_not_for_ever(cluster):
     assert (cluster.folder / "history.txt").read_text() == "nan at step 7"
 
 
+@pytest.mark.parametrize("what", ["raise Odd()", "raise SystemExit(Odd())"])
+def test_an_exception_that_cannot_say_what_it_is_is_still_the_cause(cluster, what):
+    node = cluster.run(cluster.script(f"""
+        import atexit
+        class Odd(Exception):
+            def __str__(self):
+                return 1 / 0
+        atexit.register(print, "left in order")
+        {what}
+    """), nproc=1)  # fmt: skip
+    assert node.code == 1
+    assert "ZeroDivisionError" not in json.dumps(node.cause)
+    assert "<exception str() failed>" in node.cause["message"]
+    assert node.said("left in order")
+
+
+def test_a_hook_of_a_script_that_fails_is_not_the_cause(cluster):
+    node = cluster.run(cluster.script("""
+        import atexit, sys
+        atexit.register(print, "left in order")
+        sys.excepthook = lambda *_: 1 / 0
+        raise ValueError("bad batch")
+    """), nproc=1)  # fmt: skip
+    assert (node.cause["exception"], node.cause["message"]) == ("ValueError", "ValueError: bad batch")
+    assert node.said("left in order")
+    assert node.said("ValueError: bad batch")
+
+
 def test_the_text_that_a_script_exits_with_is_why_it_failed(cluster):
     node = cluster.run(cluster.script("import sys; sys.exit('no data in /mnt')"), nproc=1)
     assert (node.code, node.cause["kind"], node.cause["message"]) == (1, "exit", "no data in /mnt")
