@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel
+from gputrain.entrypoint import contract
 from gputrain.fields import (
     FaultCollector,
     Field,
@@ -41,6 +42,15 @@ LONGEST_WORD, MOST_WORDS = 128 << 10, 1 << 20
 Source: execve(2), read 2026-11-23: 32 pages each, and a quarter of the stack's limit, mostly 2 MiB, together;
 half of that is left to what the machine's own environment holds.
 """
+
+LONGEST_PLACE = 768
+"""Bytes of a place's name in its bucket: 1,024 an object's name may have, the rest is left to files below it.
+Source: Cloud Storage, "About Cloud Storage objects", by general knowledge."""
+
+LONGEST_GRACE_S = 3600
+"""How long ranks may be left to save, at most: until then machines bill that somebody wanted to go."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 # 63 is Compute's limit for an instance name; the job's random suffix and a node's number take up to 14.
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,47}[a-z0-9])?")
@@ -89,8 +99,23 @@ _models = many(one_of(ProvisioningModel), or_one=True)
 
 def _there(value: Any) -> str:
     """A path of the machine that the job runs on; an object of Windows writes it with backslashes."""
-    found = path(value)
-    return value.as_posix() if isinstance(value, PurePath) else found
+    found = value.as_posix() if isinstance(value, PurePath) and path(value) else path(value)
+    if found.startswith("gs://") and not _is_place(found):
+        raise ValueError(
+            "a place in a bucket is gs://BUCKET/NAMES: no '.', '..' or empty name, no control character,"
+            f" and at most {LONGEST_PLACE} bytes"
+        )
+    return found
+
+
+def _is_place(text: str) -> bool:
+    """Whether files below it are objects that every service and every mounted bucket shows by one name."""
+    names = text.removeprefix("gs://").rstrip("/").split("/")
+    return (
+        not {"", ".", ".."} & set(names)
+        and _CONTROL.search(text) is None
+        and len("/".join(names[1:]).encode(errors="surrogatepass")) <= LONGEST_PLACE
+    )
 
 
 _PATH = Field(path, "a path", "give a path, or leave it out; a place in a bucket as text: 'gs://...'")
@@ -177,10 +202,19 @@ def read_mapping(field: str, value: Any, faults: FaultCollector) -> Mapping[str,
 def _check_env(name: Any, value: Any, faults: FaultCollector) -> None:
     field = f"env[{name!r}]"
     is_known = _check_variable(field, name, faults)
+    if is_known and name == contract.GRACE:
+        fix = f"env={{{name!r}: '60'}}"
+        faults.check(_is_grace(value), field, value, f"seconds from 0 to {LONGEST_GRACE_S}, as text", fix)
+        return
     is_ours = is_known and name.startswith("GPUTRAIN_")
     faults.check(not is_ours, field, name, "GPUTRAIN_ names are gputrain's own", "rename it")
     fix = f"env={{{name!r}: {str(value)!r}}}" if isinstance(value, (int, float)) else "give text"
     faults.check(is_text(value), field, value, "text, without NUL", fix)
+
+
+def _is_grace(value: Any) -> bool:
+    is_number = isinstance(value, str) and re.fullmatch(r"\d{1,4}(\.\d{1,3})?", value, re.ASCII)
+    return bool(is_number) and float(value) <= LONGEST_GRACE_S
 
 
 def _check_secret(name: Any, value: Any, faults: FaultCollector) -> None:

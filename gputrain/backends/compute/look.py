@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import attrs
@@ -20,6 +19,7 @@ from gputrain.backends.compute.causes import (
     reports_of,
     seconds_of,
 )
+from gputrain.backends.compute.moments import moments, ran
 from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.queue import Queue
 from gputrain.backends.compute.queued import Queued, deleted, queued
@@ -27,7 +27,7 @@ from gputrain.backends.status import losses
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Shared
-from gputrain.keeper.status import ENDED, RUNNING, WAITING
+from gputrain.keeper.status import ENDED, RUNNING
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import Record
 from gputrain.records.record import SHORTEST_RESTART_S
@@ -38,9 +38,6 @@ UNSTARTED_S = 900.0
 
 LAG_S = 180.0
 """How long after a gang was asked for a list that lacks its VMs is not believed."""
-
-NOTICE_S = 150.0
-"""From Google's word that a VM ends to its end, at most: a Spot VM's notice and its 30 s of shutdown."""
 
 BEFORE_S = 60.0
 """How far Cloud Storage's clock may be ahead of Compute Engine's."""
@@ -183,7 +180,7 @@ class Looks:
             state=State.INTERRUPTED if may_restart else state,
             detail="; ".join(filter(None, [said, lost])),
             failure=failure,
-            ended_at=max(_moments(nodes, ENDED), default=None),
+            ended_at=max(moments(record, nodes, ENDED), default=None),
             exit_code=failure.exit_code if failure and failure.exit_code is not None else code,
             ran_s=ran_s,
         )
@@ -219,24 +216,6 @@ class Looks:
 def _fresh_s(listed: _Listed) -> float:
     found = len(listed[0])
     return FRESH_S if found <= FEW else PAGE_COSTS_S * -(-found // 500)
-
-
-def ran(record: Record, nodes: tuple[VmReport, ...]) -> int:
-    """Seconds that an attempt has taken of the time limit: rather too many than too few.
-
-    A VM that Google took may never have written when it began or ended; then the time of the ask counts,
-    and Google's own word on its end with all the notice that it may have had.
-    """
-    starts = [moment.timestamp() for moment in _moments(nodes, WAITING)]
-    asked = record.last
-    if asked is None or (not starts and asked.way.model == "flex-start"):
-        return 0  # what it waited in Google's queue was free
-    ends = [moment.timestamp() for moment in _moments(nodes, ENDED)]
-    for node in nodes:
-        ends += [seconds_of(one.get("insertTime")) + NOTICE_S for one in node.operations]
-    until = max(ends, default=0.0) if all(node.is_over for node in nodes) else record.now
-    began = min(starts, default=asked.at)
-    return int(min(max(0.0, (until or record.now) - began), record.left_s))
 
 
 def _living(record: Record, gang: VmNames, nodes: tuple[VmReport, ...]) -> Observation:
@@ -280,7 +259,7 @@ def _unplaced(record: Record) -> Observation:
 def _observation(record: Record, nodes: tuple[VmReport, ...], **seen: Any) -> Observation:
     last = record.last
     return Observation(
-        started_at=min(_moments(nodes, RUNNING), default=None),
+        started_at=min(moments(record, nodes, RUNNING), default=None),
         attempt=record.attempt,
         ran_before_s=record.used_s,
         spent_before_usd=record.used_usd,
@@ -294,7 +273,3 @@ def _observation(record: Record, nodes: tuple[VmReport, ...], **seen: Any) -> Ob
         },
         **seen,
     )
-
-
-def _moments(nodes: tuple[VmReport, ...], phase: str) -> list[datetime]:
-    return [moment for node in nodes if (moment := node.told.at(phase))]

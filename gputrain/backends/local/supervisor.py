@@ -39,7 +39,8 @@ class ThisMachine:
         self._order: dict[str, Any] = folder.read_json(board.file(folder.ORDER)) or {}
         self._allotment = devices.Allotment([()] * len(self._order["nodes"]), ())
         self.restarts = int(self._order["max_restarts"])
-        self.saves_s = grace_s(os.environ.get(contract.GRACE, ""))
+        env = {**os.environ, **self._order["nodes"][0]["env"]}
+        self.saves_s = grace_s(env.get(contract.GRACE, ""))
         self.patience_s = self.saves_s + KILL_MARGIN_S
 
     def waiting(self) -> Rules:

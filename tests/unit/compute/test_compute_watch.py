@@ -1,6 +1,7 @@
 """Watching many VM jobs costs few calls, in every phase of their lives, and tells of each in time."""
 
 import json
+from datetime import datetime, timezone
 
 import pytest
 
@@ -100,3 +101,39 @@ def test_one_job_among_few_is_seen_to_run_at_the_next_look(cloud, road, make, co
     say(cloud, road.backend, ref, phase="running", running_at=zulu_time(cloud.clock.now()))
     cloud.clock.advance(5)
     assert job.refresh().state is State.RUNNING
+
+
+@pytest.mark.parametrize("off_s", [-86400, 0, 86400], ids=["behind", "right", "ahead"])
+def test_a_guests_clock_that_is_a_day_off_moves_neither_money_nor_time(cloud, road, make, code, off_s):
+    ref = road.submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="2h"), job_id="bert-1")
+    job = Trainer(make()).attach(ref.uri)
+    job.now = lambda: datetime.fromtimestamp(cloud.clock.now(), timezone.utc)
+    cloud.clock.advance(60)
+    began = cloud.clock.now() + off_s
+    told = {"waiting_at": zulu_time(began - 30), "running_at": zulu_time(began)}
+    say(cloud, road.backend, ref, phase="running", **told)
+    cloud.clock.advance(1800)
+    job.refresh()
+    assert 1700 <= job.duration.total_seconds() <= 2000
+    result = {"state": "done", "exit_code": 0}
+    ended = {"ended_at": zulu_time(began + 1800), "why": "", "exit_code": 0, "result": result}
+    say(cloud, road.backend, ref, phase="ended", **told, **ended)
+    cloud.compute.vms.clear()
+    cloud.clock.advance(3600)
+    job.refresh()
+    assert job.state is State.SUCCEEDED, job.detail
+    assert 1700 <= job.duration.total_seconds() <= 2000
+
+
+def test_an_attempt_whose_guest_was_a_day_behind_is_started_again(cloud, road, make, code):
+    fields = {"provisioning_model": "spot", "max_restarts": 1, "max_run_duration": "2h"}
+    ref = road.submit(TrainingSpec(script=code, gpu="L4:1", **fields), job_id="bert-1")
+    job = Trainer(make()).attach(ref.uri)
+    cloud.clock.advance(60)
+    began = zulu_time(cloud.clock.now() - 86400)
+    say(cloud, road.backend, ref, phase="running", waiting_at=began, running_at=began)
+    cloud.clock.advance(600)
+    (vm,) = cloud.compute.vms.values()
+    cloud.preempt(vm.name)
+    cloud.clock.advance(300)
+    assert job.refresh().state is State.INTERRUPTED

@@ -269,3 +269,31 @@ def test_what_a_record_of_somebody_may_say_is_refused_at_once(field, value):
     with pytest.raises(SpecError) as caught:
         TrainingSpec(script="t.py", **{field: value})
     assert [one.field for one in caught.value.faults] == [field]
+
+
+@pytest.mark.parametrize("field", ["output_dir", "checkpoint_dir"])
+@pytest.mark.parametrize(
+    "below",
+    ["../up", "a/../../b", "./a", "/double", "a//b", "new\nline", "c\rd", "\x85", "d/" * 600, "é" * 400],
+)
+def test_a_place_whose_files_could_not_be_objects_is_refused(field, below):
+    with pytest.raises(SpecError, match="gs://BUCKET/NAMES"):
+        TrainingSpec(script="t.py", **{field: f"gs://my-bucket/{below}"})
+
+
+@pytest.mark.parametrize(
+    "place", ["gs://b", "gs://b/", "gs://b/x/", "gs://b/a b/ü#?%2F&=+", "gs://b/..a/*[0]", "/a/../b"]
+)
+def test_a_place_that_can_be_kept_is_taken(place):
+    assert TrainingSpec(script="t.py", output_dir=place).output_dir == place
+
+
+@pytest.mark.parametrize("value", ["0", "60", "2.5", "3600"])
+def test_the_time_to_save_is_the_users_to_set(value):
+    assert TrainingSpec(script="t.py", env={"GPUTRAIN_GRACE": value}).env == {"GPUTRAIN_GRACE": value}
+
+
+@pytest.mark.parametrize("value", ["", "-1", "3601", "nan", "1e3", "9" * 50, "a minute", "٣"])
+def test_a_time_to_save_that_is_none_is_refused(value):
+    with pytest.raises(SpecError, match="seconds from 0 to 3600"):
+        TrainingSpec(script="t.py", env={"GPUTRAIN_GRACE": value})
