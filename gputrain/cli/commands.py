@@ -231,7 +231,7 @@ def _job(options: argparse.Namespace) -> Job:
     """The job of a uri, or of a name among the jobs of these backends."""
     if options.job.startswith("gputrain://"):
         return attach(options.job, backend=settings.read(options).backend_of(JobRef.parse(options.job)))
-    found = _trainer(options).jobs(name=options.job)
+    found = _trainer(options).jobs(name=options.job) if options.job else ()  # an unset $JOB names none
     exact = [job for job in found if job.ref.name == options.job] or list(found)
     if len(exact) != 1:
         there = ", ".join(job.ref.name for job in exact[:5])
