@@ -108,14 +108,13 @@ class StatusBucket:
                 self._send_logs()
 
     def _send(self) -> bool:
-        """Whether the document is there; whoever calls does so again where it is not."""
+        """Whether the document is there, or refused for good: a VM that waits for that bills on."""
         document = self._due
         if document is self._told:
             return True
-        if self._fault("the bucket cannot be written, and is asked again", self._put, document):
-            return False
-        self._told = document
-        return True
+        fault = self._fault("the bucket cannot be written, and is asked again", self._put, document)
+        self._told = self._told if fault else document
+        return fault is None or getattr(fault, "code", REPEATED[0]) not in REPEATED
 
     def _put(self, document: Dict[str, Any]) -> None:
         body = json.dumps(document).encode()

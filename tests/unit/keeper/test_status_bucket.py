@@ -90,8 +90,17 @@ def test_a_status_that_was_refused_is_told_again_and_the_refusal_said_once(node)
         assert log.read().count("cannot be written") == 1
 
 
-def test_peers_hear_of_a_node_that_could_not_begin_though_the_bucket_refused_it_first(node):
-    node.cloud.fail("storage.objects.insert", faults.server_error(403), times=3)
+def test_peers_hear_of_a_node_that_could_not_begin_though_the_bucket_answered_nonsense_first(node):
+    node.cloud.fail("storage.objects.insert", HALF, times=3)
     node.board.last(ENDED)
     assert json.loads(node.read("failed"))["why"] == BOOT
     assert json.loads(node.read("status-0.json"))["phase"] == "ended"
+
+
+def test_an_end_that_the_bucket_refuses_for_good_keeps_no_vm(node):
+    order = node.cloud.fail("storage.*", faults.server_error(404), times=None)
+    began = time.monotonic()
+    node.board.last(ENDED)
+    assert time.monotonic() - began < bucket.LAST_S / 2
+    order.cancel()
+    assert node.read("status-0.json") is None
