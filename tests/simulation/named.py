@@ -181,6 +181,13 @@ NAMED = {
         ),
         happenings=(Happening(at_s=10.0, kind="ctrl-c", client="A"),),
     ),
+    "a cancel once the limit of what never began is over, and the next submit of its key": _calm(
+        clients=(
+            _client("A", "submit"), _client("B", "cancel", starts_s=1000.0),
+            _client("C", "submit", "look", starts_s=1060.0),
+        ),
+        mishaps=_mishaps("A", "kill before", 0, on="POST /bulkInsert"),
+    ),
     "a key withdrawn and asked anew while another looked": _calm(
         backends=("vertex",), ends=("done",),
         clients=(_client("A", "submit", "watch"), _client("B", "watch", starts_s=1.0)),

@@ -133,18 +133,6 @@ PLANTS = (
         instead="if is_over:",
     ),
     Plant(
-        name="a look that took long is believed",
-        module="gputrain.trainer.claim",
-        text="STILL_S = 1.0",
-        instead="STILL_S = 1e9",
-    ),
-    Plant(
-        name="a repeated ask that is looked for among newer facts",
-        module="gputrain.planning.ladder",
-        text="itertools.takewhile(lambda one: market_of(one) != market_of(candidate), self.candidates)",
-        instead="self.candidates[: self.candidates.index(candidate)]",
-    ),
-    Plant(
         name="waits by a date that is set back",
         module="gputrain.times",
         text="return max(self._now() - date, self._monotonic() - steady)",

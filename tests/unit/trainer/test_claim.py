@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 import gputrain_emulator
-from gputrain import ComputeEngine, Local, Trainer, TrainingSpec, VertexAI
+from gputrain import ComputeEngine, Local, State, Trainer, TrainingSpec, VertexAI
 from gputrain.errors import RequestError, StoppedError
 from gputrain.gcp import Access
 from gputrain.records import Ask, BucketBoard, Code, OvertakenError, Record, Way
@@ -213,6 +213,18 @@ def test_who_slept_before_a_create_takes_up_what_another_made_meanwhile(cloud, t
     job = Trainer(slept, now=now, sleep=cloud.clock.advance).submit(script, **L4, idempotency_key="k")
     assert job.uri == others[0].uri
     assert len(cloud.compute.vms) == 1
+
+
+@pytest.mark.parametrize("later_s", [0, TURN_S + 1, 3600 * 24])
+def test_a_cancel_of_what_never_began_holds_for_whoever_has_its_key(cloud, trainer, asked, script, later_s):
+    asked()
+    cloud.clock.advance(later_s)
+    for job in trainer("compute").jobs():
+        job.cancel()
+    cloud.clock.advance(60)
+    again = trainer("compute").submit(script, **L4, idempotency_key="k")
+    again.refresh()
+    assert (again.state, len(cloud.compute.vms)) == (State.CANCELLED, 0)
 
 
 def test_a_trainer_without_the_backend_that_was_asked_makes_no_second_job(cloud, trainer, asked, script):
