@@ -23,7 +23,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from .cloud import CallFailed
+from .cloud import REPEATED, CallFailed
 from .removals import Removals
 from .store import Changed, Item, Store
 from .tree import DRAFTS, Tree, inside, of, opened_anew, own_folder, remove, stamp_of, unlink
@@ -82,6 +82,7 @@ class Mirror:
         self._threads = ThreadPoolExecutor(THREADS)
         self._drafts = itertools.count()
         self._listed_at = 0.0
+        self._no_answer: OSError | None = None
 
     def fill(self) -> None:
         """Bring all that lies in the bucket. Raises OSError where one cannot be brought."""
@@ -151,6 +152,11 @@ class Mirror:
         due = [path for path in changed if self.unsent.is_due(path, here[path])]
         full = {path: inside(self.folder, path) or self.full(path) for path in due}
         due = [path for path in due if self.whole.may_go(path, full[path], here[path], is_last)]
+        stale = self._removals.markers(tree, self.alike, self.there, changed) if self.node == 0 else []
+        for path in [one for one in due if any(vouches_for(marker, one) for marker in stale)]:
+            self.unsent.wait(path, here[path], "the marker of what was there before cannot be removed")
+            due.remove(path)
+        does_not_answer = bool(stale) and self._removals.is_out
         self.each(lambda path: self.send(path, here[path]), [one for one in due if not is_marker(one)])
         left = [path for path in changed if not is_marker(path) and not self.is_alike(path, here[path])]
         for path in filter(is_marker, due):
@@ -159,6 +165,7 @@ class Mirror:
                 self.send(path, here[path])
             elif is_last:
                 self.unsent.wait(path, here[path], f"it would vouch for {missing}")
+        self.unsent.is_out = self.unsent.is_out or does_not_answer
         for path in left if is_last else ():
             if not self.unsent.knows(path):
                 text = f"{path} was being written when its process was killed: the bucket keeps what it has"
@@ -194,7 +201,11 @@ class Mirror:
             self.unsent.fails(path, stamp, str(error))
 
     def bring_all(self, paths: Iterable[str]) -> Dict[str, OSError]:
-        """Take objects into the folder, markers last; why not, of those that cannot be had."""
+        """Take objects into the folder, markers last; why not, of those that cannot be had.
+
+        Once the bucket does not answer, those that follow are not asked for.
+        """
+        self._no_answer = None
         due = [path for path in paths if self.no_file.get(path) != self.there[path].generation]
         plain = [path for path in due if not is_marker(path)]
         faults = {path: error for path, error in zip(plain, self.each(self.bring, plain)) if error}
@@ -206,6 +217,8 @@ class Mirror:
 
     def bring(self, path: str) -> OSError | None:
         """Take an object into the folder; the file appears whole, and nothing is written through a link."""
+        if self._no_answer is not None:
+            return self._no_answer
         full, generation = self.full(path), self.there[path].generation
         try:
             folder = own_folder(self.folder, os.path.dirname(full))
@@ -219,6 +232,8 @@ class Mirror:
             finally:
                 unlink(draft)
         except OSError as error:
+            if isinstance(error, CallFailed) and error.code in REPEATED:
+                self._no_answer = error
             if error.errno not in NO_PLACE:
                 return error
             self.no_file[path] = generation

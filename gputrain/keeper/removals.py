@@ -12,7 +12,7 @@ import time
 from .cloud import REPEATED, CallFailed
 from .tree import is_gone
 from .unsent import AGAIN_S
-from .whole import by_marker, vouches_for
+from .whole import by_marker, is_marker, vouches_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class Removals:
         self._awaited: Dict[str, Dict[str, Any]] = {}
         """Path that went -> the files that were whole then and had not been sent."""
         self._again_at: Dict[str, float] = {}
+        self.is_out = False
+        """Whether the bucket has not answered to the latest of them."""
 
     def round(
         self, tree: Tree, alike: Dict[str, Any], there: Dict[str, Item], due: Callable[[], Dict[str, Any]]
@@ -46,6 +48,24 @@ class Removals:
             there.pop(path, None)
             alike.pop(path, None)
 
+    def markers(
+        self, tree: Tree, alike: Dict[str, Any], there: Dict[str, Item], changed: List[str]
+    ) -> List[str]:
+        """Remove the markers that are gone here while files that they vouch for change; those that stay.
+
+        They go before such a file is sent: what is there until all of it is new is neither of both.
+        """
+        gone = [path for path in alike if is_marker(path) and path not in tree.files and not tree.hides(path)]
+        stale = [path for path in gone if any(vouches_for(path, one) for one in changed)]
+        self.is_out = False
+        kept = [path for path in stale if not self._removed(path)]
+        if self.is_out:
+            self._again_at = {path: at for path, at in self._again_at.items() if path not in kept}
+        for path in set(stale) - set(kept):
+            there.pop(path, None)
+            alike.pop(path, None)
+        return kept
+
     def _gone(self, tree: Tree, alike: Dict[str, Any], there: Dict[str, Item]) -> Set[str]:
         """What was here and is not; with a folder, all that lies in it there."""
         gone = {path for path in alike if path not in tree.files}
@@ -61,15 +81,18 @@ class Removals:
         if awaited:
             self._say(path, f"{path}, removed here, stays in the bucket until {min(awaited)} is there")
             return False
+        return self._removed(path)
+
+    def _removed(self, path: str) -> bool:
         if time.monotonic() < self._again_at.get(path, 0.0):
             return False
         try:
             self._store.remove(self._store.prefix + path)
         except CallFailed as error:
-            is_out = error.code in REPEATED
+            self.is_out = error.code in REPEATED
             self._again_at[path] = time.monotonic() + AGAIN_S
             self._say(path, f"{path}, removed here, is still in the bucket: {error}")
-            if is_out:  # the others need not wait for the same answer
+            if self.is_out:  # the others need not wait for the same answer
                 self._again_at.update((one, self._again_at[path]) for one in self._awaited)
             return False
         self._again_at.pop(path, None)

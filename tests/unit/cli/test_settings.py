@@ -189,7 +189,7 @@ def test_no_credentials_for_any_backend_is_no_access_and_not_no_room(run, script
     where = ("--region", "us-central1", "--bucket", "gs://my-bucket")
     status, _, err = run("submit", "train.py", "--gpu", "L4:2", *both, *where)
     assert status == 3
-    assert "gone.json" in err
+    assert err.count("DefaultCredentialsError") == 2  # what follows is cut where the folder's name is long
     assert "allow more" not in err
 
 

@@ -120,7 +120,7 @@ def test_offline_there_is_a_plan_with_everything_unknown(make, code):
     plan = Trainer(make(endpoints=Nowhere())).plan(spec(code))
     assert {one.fact.verdict for one in plan.candidates} == {Verdict.UNKNOWN}
     assert "catalog" in plan.candidates[0].fact.availability
-    assert "no usable answer" in plan.candidates[0].fact.note
+    assert "nobody answers at http://127.0.0.1:9" in plan.candidates[0].fact.note
 
 
 def test_an_api_that_hangs_holds_up_no_plan(cloud, backend, code):

@@ -131,6 +131,9 @@ ENDS = {
         ((STOPPED, [operation("delete", user="me")]), (STOPPED, [operation("delete", user="me")]))
     ],
     causes.STOPPED: [((STOPPED, [SELF_DELETE]), (STOPPED, [SELF_DELETE]))],
+    causes.UNSAVED: [
+        ((DONE, [SELF_DELETE]), ({**DONE, "unsaved": "gs://b/log.txt: HTTP 403"}, [SELF_DELETE])),
+    ],
     causes.VANISHED: [
         ((None, [operation("delete", user="me@example.com")]), (None, [operation("insert", user="me")])),
         ((LOST_PEER, []), (None, [])),

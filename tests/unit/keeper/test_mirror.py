@@ -12,7 +12,7 @@ import pytest
 
 import gputrain_emulator
 from gputrain.keeper.cloud import CallFailed, call
-from gputrain.keeper.mirror import AWAITED_S, Mirror, keep
+from gputrain.keeper.mirror import AWAITED_S, THREADS, Mirror, keep
 from gputrain.keeper.store import Store
 from gputrain.keeper.tree import Tree
 from gputrain.keeper.whole import UNDER_WAY_S, Wholeness
@@ -236,6 +236,35 @@ def test_what_a_marker_vouches_for_stays_while_the_marker_cannot_be_removed(held
     assert sent(made) == {f"{STEP}/shard-0", f"{STEP}/COMPLETE"}
 
 
+def test_a_marker_goes_before_what_it_vouched_for_is_written_anew(mirror, at_once):
+    made = mirror({})
+    write(made, **{"last__a.pt": "old", "last__b.pt": "old", "last__COMPLETE": ""})
+    made.round(is_last=True)
+    os.unlink(os.path.join(made.folder, "last", "COMPLETE"))
+    write(made, **{"last__a.pt": "newer"})
+    with open(os.path.join(made.folder, "last", "b.pt"), "w") as file:
+        file.write("newer")
+        made.round()
+        assert sent(made) == {"last/a.pt", "last/b.pt"}
+    write(made, last__COMPLETE="")
+    made.round(is_last=True)
+    assert sent(made) == {"last/a.pt", "last/b.pt", "last/COMPLETE"}
+    assert made.store.get("ckpt/last/b.pt") == b"newer"
+
+
+def test_nothing_is_written_anew_under_a_marker_that_cannot_be_removed(held, at_once):
+    made = held("last/COMPLETE")
+    write(made, **{"last__a.pt": "old", "other.pt": "old"})
+    made.round(is_last=True)
+    os.unlink(os.path.join(made.folder, "last", "COMPLETE"))
+    write(made, **{"last__a.pt": "newer", "other.pt": "newer"})
+    for is_last in (False, True):
+        made.round(is_last)
+    assert (made.store.get("ckpt/last/a.pt"), made.store.get("ckpt/other.pt")) == (b"old", b"newer")
+    (why,) = made.unsent.told(Tree(made.folder))
+    assert why == "last/a.pt (the marker of what was there before cannot be removed)"
+
+
 def test_the_last_checkpoint_is_not_removed_before_the_next_is_there(mirror, at_once, monkeypatch):
     made = mirror({})
     write(made, **{"model-1.pt": "1"})
@@ -333,7 +362,10 @@ def test_an_outage_at_the_end_is_waited_for(mirror, at_once, monkeypatch):
     given, end = os.pipe()
     os.close(end)
     monkeypatch.setattr("sys.stdin", os.fdopen(given))
-    write(made, **{f"{number}.pt": "1" for number in range(20)})
+    write(made, **{"last__a.pt": "old", "last__COMPLETE": ""})
+    made.round(is_last=True)
+    os.unlink(os.path.join(made.folder, "last", "COMPLETE"))
+    write(made, **{"last__a.pt": "newer"}, **{f"{number}.pt": "1" for number in range(20)})
     asked = []
 
     def answer(method, *words, **how):
@@ -345,7 +377,8 @@ def test_an_outage_at_the_end_is_waited_for(mirror, at_once, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("gputrain.keeper.store.call", answer)
         keep(made)
-    assert len(sent(made)) == 20
+    assert len(sent(made)) == 21
+    assert made.store.get("ckpt/last/a.pt") == b"newer"
     assert made.unsent.told(Tree(made.folder)) == []
 
 
@@ -396,3 +429,20 @@ def test_half_of_an_object_is_brought_again_and_never_taken_for_all_of_it(mirror
     made.fill()
     assert cut
     assert (tmp_path / "folder" / "model.pt").stat().st_size == 1_000_000
+
+
+def test_a_bucket_that_does_not_answer_is_not_asked_for_each_object(mirror, at_once, monkeypatch):
+    made = mirror({f"{number}.pt": b"1" for number in range(100)})
+    asked = []
+
+    def bring(path, *_):
+        asked.append(path)
+        raise CallFailed("http://storage", "503", 503)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(made.store, "bring", bring)
+        with pytest.raises(CallFailed):
+            made.fill()
+    assert len(asked) <= 2 * THREADS
+    made.fill()
+    assert len(os.listdir(made.folder)) == 100
