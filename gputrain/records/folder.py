@@ -41,6 +41,10 @@ class FolderBoard:
         """``file:///home/me/.local/state/gputrain/jobs/.records``"""
         return f"file://{self._root.absolute()}"
 
+    def was_named(self, name: str) -> bool:
+        """Whether a release before 0.3 called it so, by the machine's name of that day too."""
+        return re.fullmatch(rf"file://[^/]+{re.escape(str(self._root.absolute()))}", name) is not None
+
     def read(self, job_id: str) -> Record | None:
         """As of `Board`."""
         return self._there(job_id) if _NAME.fullmatch(job_id) else None
@@ -114,8 +118,8 @@ class FolderBoard:
             raise RecordError(f"what is kept of {job_id} is no record", why=str(error)) from error
         inner = document.get("record") if isinstance(document, dict) else None
         record = read_record(job_id, json.dumps(inner).encode())
-        if re.fullmatch(rf"file://[^/]+{re.escape(str(self._root.absolute()))}", record.home):
-            record = attrs.evolve(record, home=self.name)  # a release before 0.3 wrote the machine's name too
+        if self.was_named(record.home):
+            record = attrs.evolve(record, home=self.name)
         generation, at = document.get("generation"), document.get("written_at")
         if not isinstance(generation, int) or not isinstance(at, float):
             raise RecordError(f"what is kept of {job_id} is no record", why="it has no generation")

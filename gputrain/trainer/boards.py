@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gputrain.backends.abilities import KeepsRecords, Recorder
 from gputrain.backends.base import Backend
-from gputrain.records import Board, BucketBoard, MemoryBoard
+from gputrain.records import Board, BucketBoard, FolderBoard, MemoryBoard
 
 
 class Boards:
@@ -40,4 +40,9 @@ class Boards:
 
     def named(self, name: str) -> Board | None:
         """The board of that name, if a backend here has it."""
-        return next((board for board in self.all() if board.name == name), None)
+        return next((board for board in self.all() if is_named(board, name)), None)
+
+
+def is_named(board: Board, name: str) -> bool:
+    """Whether a board is known by that name, or was to a release before."""
+    return board.name == name or (isinstance(board, FolderBoard) and board.was_named(name))

@@ -9,7 +9,7 @@ from datetime import datetime
 import attrs
 
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
-from gputrain.errors import GputrainError, JobLostError, TransientError
+from gputrain.errors import GputrainError, JobLostError, StoppedError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
 from gputrain.planning import Attempt, Candidate, Ladder
 from gputrain.planning.attempts import accepted, passed_over, refused
@@ -115,8 +115,6 @@ class Climb:
                 raise _unread(ref, error) from error
             if request is None and (self.is_unclear or isinstance(error, TransientError)):
                 raise  # either nothing was asked of the place, or what came of it stands in the record
-            if request is not None and not self._claim.is_ours():
-                raise self._overtaken() from error  # what another has made may be in its way
             self._refused(candidate, request, error)
             return None
         self._note(accepted(candidate, self._around.now()))
@@ -175,12 +173,22 @@ class Climb:
                 self._around.sleep(pause_s)
                 waited_s += pause_s
                 self._claim.keep()
+            except GputrainError as error:
+                if self._is_overtaken():  # what another has made may be in its way
+                    raise self._overtaken() from error
+                raise
 
     def _keep_to_record(self, backend: Backend, request: Request) -> None:
         """What was made goes, if making it took so long that another has asked elsewhere."""
         if not self._claim.is_ours():
             self._clear(backend, request, self._claim.record)
             raise self._overtaken()
+
+    def _is_overtaken(self) -> bool:
+        try:
+            return not self._claim.is_ours()
+        except GputrainError:  # whatever is written next will tell
+            return False
 
     def _overtaken(self) -> OvertakenError:
         return OvertakenError(f"another process has gone on with {self._job_id}")
@@ -205,7 +213,13 @@ class Climb:
         pause_s = (when - self._around.now()).total_seconds()
         try:
             self._around.wait(max(0.0, pause_s))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StoppedError) as stop:
+            if self._pending is not None:  # what was asked for last may be there
+                candidate, request = self._pending
+                told = self._withdraw(self._around.backends[candidate.backend], candidate, request)
+                raise type(stop)(told) from None
+            if isinstance(stop, StoppedError):
+                raise
             raise KeyboardInterrupt(f"submit was interrupted while it waited; {self._so_far}") from None
 
     @property

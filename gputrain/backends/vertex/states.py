@@ -135,6 +135,9 @@ TABLE: tuple[Symptom, ...] = (
         causes.OUT_OF_MEMORY,
         re.compile(rf"ran out[ -]of[ -]memory|^Replicas low on memory|{_REPLICA} exited .* status of 137\b"),
     ),
+    Symptom(causes.COMMAND, re.compile(rf"{_EXITED} (?P<code>127)\b")),
+    Symptom(causes.CRASHED, re.compile(rf"{_EXITED} (?P<code>13[2456]|139)\b")),
+    Symptom(causes.EXIT, re.compile(rf"{_EXITED} (?P<code>\d+)")),
     Symptom(
         causes.IMAGE,
         re.compile(
@@ -142,12 +145,12 @@ TABLE: tuple[Symptom, ...] = (
             r"|[Ff]ailed to (?:pull|read|fetch|resolve|find)\b[^.]{0,30}?\b(?:image|container uri)\b"
         ),
     ),
-    Symptom(causes.COMMAND, re.compile(rf"{_EXITED} (?P<code>127)\b")),
-    Symptom(causes.CRASHED, re.compile(rf"{_EXITED} (?P<code>13[2456]|139)\b")),
-    Symptom(causes.EXIT, re.compile(rf"{_EXITED} (?P<code>\d+)")),
     Symptom(causes.INTERNAL, re.compile(r"^Internal error occurred")),
 )
-"""Rows are tried from the top. Source: Vertex AI troubleshooting page and public threads, read 2026-11-20."""
+"""Rows are tried from the top: what a program that ran has said is its own.
+
+Source: Vertex AI troubleshooting page and public threads, read 2026-11-20.
+"""
 
 REFUSALS = ((CapacityError, causes.STOCKOUT_REGION), (QuotaExceededError, causes.QUOTA_REGION))
 """What is told after the job was made, in the words of a refusal."""

@@ -8,13 +8,17 @@ import pytest
 
 from gputrain import (
     ApiDisabledError,
+    ComputeEngine,
     NoPlacementError,
     PermissionDeniedError,
     QuotaExceededError,
     RequestError,
     State,
+    StoppedError,
+    Trainer,
     TransientError,
 )
+from gputrain.gcp import UnclearError
 from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
 
@@ -248,6 +252,33 @@ def test_ctrl_c_while_waiting_says_that_nothing_was_made(cloud, trainer, script)
 
     with pytest.raises(KeyboardInterrupt, match="nothing was made at the 3 places"):
         trainer("compute", sleep=sleep).submit(script, **L4, max_wait_duration="1h")
+    assert not cloud.compute.vms
+    assert trainer("compute").jobs() == []
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, StoppedError])
+def test_an_end_between_a_lost_answer_and_the_next_try_leaves_nothing(
+    cloud, trainer, backend, now, script, end
+):
+    slept = []
+
+    class Lost(ComputeEngine):
+        def create(self, request):
+            super().create(request)
+            raise UnclearError("the answer was lost")
+
+    def sleep(seconds):
+        if not slept.append(seconds) and len(slept) == 1:
+            raise end("it was to stop")
+        cloud.clock.advance(seconds)
+
+    lost = Lost(
+        "my-project", bucket="gs://my-bucket", regions=["us-central1"], endpoints=cloud.endpoints,
+        credentials=cloud.credentials, sleep=cloud.clock.advance, now=lambda: now().timestamp(),
+    )  # fmt: skip
+    with pytest.raises(end, match="what was made there was withdrawn"):
+        Trainer(lost, now=now, sleep=sleep).submit(script, **L4, idempotency_key="k")
+    cloud.clock.advance(60)
     assert not cloud.compute.vms
     assert trainer("compute").jobs() == []
 

@@ -60,6 +60,7 @@ SAID = [
      "2021_11_25]. Please make sure that the image exists", ("image", None, None)),
     ("words that nobody has seen", ("unknown", None, None)),
     ("", ("unknown", None, None)),
+    ("The replica workerpool0-1 exited with a non-zero status of 1. Failed to read image /data/x.jpg", ("exit", 1, 1)),
 ]  # fmt: skip
 
 
