@@ -21,7 +21,7 @@ from gputrain.spec.gpu import parse_gpu
 from gputrain.tables import Table
 from gputrain.terminal import safe
 from gputrain.trainer import Trainer, attach
-from gputrain.view import PlainLines
+from gputrain.view import PlainLines, ProgressWord
 
 
 def run(options: argparse.Namespace) -> Exit:
@@ -100,8 +100,9 @@ def _watched(job: Job, options: argparse.Namespace, timeout: str | None = None) 
         job.wait(timeout, progress="none")
         tell(job.to_dict())
         return Exit.OK if job.state is State.SUCCEEDED else Exit.JOB
-    job.wait(timeout, progress=None if sys.stderr.isatty() else "plain")
-    ending.told(job)
+    progress: ProgressWord | None = None if sys.stderr.isatty() else "plain"
+    job.wait(timeout, progress=progress)
+    ending.told(job, progress)
     show(job.table)
     return Exit.OK
 

@@ -7,10 +7,18 @@ from collections.abc import Sequence
 
 from gputrain.errors import GputrainError, JobFailedError
 from gputrain.job import Job
+from gputrain.view import place_of
 
 
-def told(job: Job) -> None:
-    """Raise as `Job.result` does; without the traceback, or the last lines, that the screen still shows."""
+def told(job: Job, progress: str | None) -> None:
+    """Raise as `Job.result` does; without the traceback, or the last lines, that the screen still shows.
+
+    Args:
+        progress: how the job was watched, as `Job.wait` takes it.
+    """
+    if place_of(progress) == "none":  # nothing stands above
+        job.result()
+        return
     try:
         job.result()
     except JobFailedError as error:

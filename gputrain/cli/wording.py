@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from gputrain.cli.parser import FLAGS
-from gputrain.errors import GputrainError
+from gputrain.errors import GputrainError, RequestError
 from gputrain.preflight import Checks
 from gputrain.tables import Shown, Table
 
@@ -49,18 +49,22 @@ _SPOKEN = ("why", "fix", "allowed")
 """Keys of a document that hold sentences of ours."""
 _VALUE = r"""(?:f?'[^'\n]*'|"[^"\n]*"|\[[^][\n]*\]|\{[^{}\n]*\}|\([^()\n]*\)|-?[\w./:@+-]*[\w/])"""
 _NAMES = "|".join(sorted(FLAGS, key=len, reverse=True))
-_GIVEN = re.compile(rf"(?<![\w.'/-])({_NAMES})(?:\[[^]\n]*\])?=({_VALUE})?")
+_GIVEN = rf"(?<![\w.'/-])(?P<field>{_NAMES})(?:\[[^]\n]*\])?=(?P<value>{_VALUE})?"
 _LONG = re.compile(rf"(?<![\w.'/=-])({'|'.join(name for name in FLAGS if '_' in name)})(?![\w=(])")
 _OBJECT = r"\[?[A-Z]\w+\([^()]*\)\]?|\.\.\."
-_IN_FILE = re.compile(rf"(?<![\w.'/$&?{{-])([a-z][a-z_]+)=(?!=)({_OBJECT}|{_VALUE})?")
+_IN_FILE = rf"(?<![\w.'/$&?{{-])(?P<argument>[a-z][a-z_]+)=(?!=)(?P<literal>{_OBJECT}|{_VALUE})?"
 """An argument of a backend's that has no flag."""
+_EITHER = re.compile(f"{_GIVEN}|{_IN_FILE}")
+"""At one pass: what stands inside a value is somebody's, and stays."""
 _LEFT_OUT = re.compile(rf"\b(leave|drop) ({_NAMES}) out\b")
 
 
 def spoken(error: GputrainError) -> GputrainError:
-    """The same error, as somebody reads it who typed a command; a script's traceback stays as it is."""
+    """The same error, as one reads it who typed a command; what a script or Google said stays as it is."""
     told = copy.copy(error)
-    told.what, told.why, told.fix = map(words, (error.what, error.why, error.fix))
+    told.fix = words(error.fix)
+    if isinstance(error, RequestError) and error.raw is None:  # what is wrong with what was typed
+        told.what = words(error.what)
     return told
 
 
@@ -79,7 +83,7 @@ class Spoken(Shown):
 
 def checked(checks: Checks) -> Checks:
     """What a preflight found, with remedies as one types them."""
-    return Checks(checks=[attrs.evolve(one, why=words(one.why), fix=words(one.fix)) for one in checks])
+    return Checks(checks=[attrs.evolve(one, fix=words(one.fix)) for one in checks])
 
 
 def document(told: Any) -> Any:
@@ -101,10 +105,15 @@ def words(text: str) -> str:
     for pattern, instead in _PHRASES:
         text = re.sub(pattern, instead, text)
     text = re.sub(r"( --tail )(?!\d)", "", text) if "--tail" in text else text
-    text = _GIVEN.sub(lambda one: _flag(one[1], one[2] or ""), text)
-    text = _IN_FILE.sub(lambda one: _setting(one[1], one[2] or "") or one[0], text)
+    text = _EITHER.sub(_typed, text)
     text = _LEFT_OUT.sub(lambda one: f"{one[1]} {FLAGS[one[2]] or one[2]} out", text)
     return _LONG.sub(lambda one: FLAGS[one[1]], text)
+
+
+def _typed(one: re.Match[str]) -> str:
+    if one["field"]:
+        return _flag(one["field"], one["value"] or "")
+    return _setting(one["argument"], one["literal"] or "") or one[0]
 
 
 def _setting(argument: str, literal: str) -> str:

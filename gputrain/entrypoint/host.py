@@ -45,7 +45,7 @@ def _cgroup_cpus() -> Optional[float]:
     if len(text) == 2 and text[0].isdigit():
         return int(text[0]) / int(text[1])
     quota, period = (_read(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period"))
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else None
+    return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() and int(period) else None
 
 
 def shared_memory_advice(path: str = "/dev/shm") -> str:  # noqa: S108  # the mount itself, nothing is written

@@ -45,7 +45,7 @@ def refuse(environ: Mapping[str, str], why: str) -> int:
     from .verdict import node_cause, verdict
 
     rank = environ.get(contract.NODE_RANK, "")
-    node_rank = int(rank) if rank.isdigit() else 0
+    node_rank = int(rank) if rank.isdecimal() else 0
     now = timestamp(time.time())
     document: Dict[str, Any] = dict.fromkeys(contract.RESULT_FIELDS)
     cause = node_cause(contract.REFUSED, node_rank, socket.gethostname(), why)

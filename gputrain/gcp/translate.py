@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ from gputrain.secrets import redact
 _THEIRS = ("google.", "requests.", "urllib3.", "proto.", "grpc.", "json.")
 
 
+_OF_CERTIFICATES = re.compile("certificate|CA bundle", re.IGNORECASE)
+"""How requests 2.34 names the files of them that are not there, which it does by a bare OSError."""
 LARGEST = 1 << 20
 """Bytes of a body that is read as JSON; a refusal of Google's has a few thousand."""
 
@@ -68,7 +71,7 @@ def translated(
             raise
         raise to_error(_unreadable(error), action) from _shown(error)
     except OSError as error:  # a broken connection is one of the families
-        if not _is_theirs(error.__traceback__):
+        if not _is_theirs(error.__traceback__) or not _OF_CERTIFICATES.search(str(error)):
             raise
         raise _of_this_machine(action, f"{type(error).__name__}: {error}") from _shown(error)
 

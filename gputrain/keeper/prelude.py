@@ -95,7 +95,7 @@ def hold_lock(bucket: Bucket, name: str) -> None:
         else:
             say("superseded: job %s of the same key runs already; this one does nothing" % number, "NOTICE")
         sys.exit(0)
-    count = int(restarts) + 1 if restarts.isdigit() else 1
+    count = int(restarts) + 1 if restarts.isdecimal() else 1
     try:  # beside the holder, for whoever watches; a job runs on where that is refused
         bucket.put(name, b"%s %d" % (me.encode(), count))
     except OSError as error:

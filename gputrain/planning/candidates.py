@@ -232,7 +232,7 @@ def _unaffordable(spec: TrainingSpec, backend: str, offer: Offer, model: Provisi
             backend, subject, why, f"{offer.price_fix}, or {without}" if offer.price_fix else without
         )
     return Refusal(
-        backend, subject, f"max_cost={spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
+        backend, subject, f"a max_cost of {spec.max_cost:g} does not pay for a minute of it", "raise max_cost"
     )
 
 

@@ -279,7 +279,7 @@ def code(spec: TrainingSpec | None, *, installed: bool) -> tuple[Question, ...]:
             source = staging.resolve(spec, installed=installed)
         except SpecError as error:
             for one in error.faults:
-                yield fault(f"{one.field}={one.value}: {one.allowed}", one.fix)
+                yield fault(f"{one.field} {one.value}: {one.allowed}", one.fix)
         else:
             yield fine(source.folder)
 

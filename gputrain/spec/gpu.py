@@ -11,7 +11,7 @@ import attrs
 from gputrain.catalog.names import kind_of
 
 KIND = re.compile(r"[A-Za-z][A-Za-z0-9 ._()/+-]{0,99}")
-_COUNT = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}|/0{0,3}[1-9][0-9]{0,3})?")
+_COUNT = re.compile(r"[0-9]{1,4}\.?|[0-9]{0,4}\.[0-9]{1,9}|[0-9]{1,4}/0{0,3}[1-9][0-9]{0,3}")
 """``Fraction`` alone reads ``1e99999999``, for hours; and a record may be of anybody."""
 
 

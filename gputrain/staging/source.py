@@ -162,11 +162,11 @@ def _script(spec: TrainingSpec, folder: str) -> CodeSource:
         _refuse("script", path, f"a file inside source_dir, {folder}", "name a source_dir that holds it")
     if not inside.endswith(".py"):
         _refuse("script", path, "a file whose name ends in .py", "command=[...] runs any other program")
-    _check_python(path)
+    _check_python(path, inside)
     return CodeSource(folder=folder, argv=(inside, *spec.args))
 
 
-def _check_python(path: str) -> None:
+def _check_python(path: str, inside: str) -> None:
     """A slip of the pen is told before machines are paid for; nothing of the file is run."""
     try:
         with open(path, "rb") as file, warnings.catch_warnings():
@@ -176,7 +176,7 @@ def _check_python(path: str) -> None:
         line = getattr(error, "lineno", None) or 1
         release = ".".join(map(str, sys.version_info[:2]))
         allowed = f"what Python {release} reads (line {line}: {getattr(error, 'msg', error)})"
-        fix = "mend that line; what is written for a newer Python runs by command=['python3', ...]"
+        fix = f"mend that line; what is written for a newer Python runs by command={['python3', inside]}"
         _refuse("script", path, allowed, fix)
     except (MemoryError, RecursionError):  # deeper than the parser goes: whoever runs it will tell
         return

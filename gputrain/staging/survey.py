@@ -178,8 +178,8 @@ def reading(root: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        path = str(error.filename or root).removeprefix(os.path.join(root, "")).rstrip(os.sep)
-        fix = f"make it readable, or list {path} in {OWN_FILE}"
+        path = str(error.filename or root).removeprefix(os.path.join(root, "")).rstrip(os.sep) or root
+        fix = "make it readable" + ("" if path == root else f", or list {path} in {OWN_FILE}")
         if isinstance(error, FileNotFoundError):
             fix = "try again when nothing else writes there"
         refuse(root, f"{path} cannot be read ({error.strerror or error})", fix)

@@ -1,6 +1,5 @@
 """What type checkers say of users' code."""
 
-import functools
 import json
 import subprocess
 import sys
@@ -61,19 +60,19 @@ BAD = {
 }
 
 
-@functools.cache
-def cache():
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
     """A folder that no other process writes into, as two mypys with one cache trip over each other."""
-    return tempfile.mkdtemp()
+    return tmp_path_factory.mktemp("mypy")
 
 
-def mypy(*paths):
+def mypy(cache, *paths):
     words = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", *map(str, paths)]
-    words += ["--cache-dir", cache()]
+    words += ["--cache-dir", str(cache)]
     return subprocess.run(words, cwd=HERE, capture_output=True, text=True, timeout=280)
 
 
-def pyright(*paths):
+def pyright(_, *paths):
     for name in PYRIGHTS:
         if find_spec(name) is None:
             continue
@@ -101,23 +100,23 @@ def users(tmp_path):
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
-def test_a_type_checker_agrees_with_the_whole_face(checker):
-    done = checker(*sorted((HERE / "tests" / "typing").glob("*.py")))
+def test_a_type_checker_agrees_with_the_whole_face(checker, cache):
+    done = checker(cache, *sorted((HERE / "tests" / "typing").glob("*.py")))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
-def test_a_type_checker_takes_what_users_write(checker, users):
-    done = checker(users(GOOD))
+def test_a_type_checker_takes_what_users_write(checker, users, cache):
+    done = checker(cache, users(GOOD))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
-def test_a_type_checker_refuses_what_would_be_refused_when_it_runs(checker, users):
+def test_a_type_checker_refuses_what_would_be_refused_when_it_runs(checker, users, cache):
     path = users(
         "from gputrain import Local, Trainer, TrainingSpec, VertexAI\n" + "".join(f"{one}\n" for one in BAD)
     )
-    done = checker(path)
+    done = checker(cache, path)
     told = {
         int(line.partition(f"{path.name}:")[2].split(":")[0])
         for line in done.stdout.splitlines()

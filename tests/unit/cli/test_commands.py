@@ -152,6 +152,34 @@ def test_a_job_that_fails_ends_with_1_and_its_own_traceback(run, read, script):
     assert (status, job["state"]) == (1, "failed")
 
 
+def test_the_message_of_a_script_is_told_word_for_word(run, script):
+    message = "bad config gpus=3 network=eth0 num_nodes=2 experiment=foo"
+    script(f"raise ValueError({message!r})")
+    _, _, err = run("submit", "train.py")
+    assert f"  why: ValueError: {message}\n" in err
+
+
+def test_a_terminal_that_was_shown_nothing_is_told_the_traceback(script):
+    script("raise ValueError('the labels are damaged')")
+    ours, theirs = pty.openpty()
+    quiet = {"GPUTRAIN_PROGRESS": "none", "TERM": "xterm", "NO_COLOR": "1"}
+    shown = program("submit", "train.py", "--backend", "local", stderr=theirs, env=quiet)
+    os.close(theirs)
+    text = b"".join(iter(lambda: read_of(ours), b"")).decode()
+    os.close(ours)
+    assert shown.wait(60) == 1
+    assert "the traceback above" not in text
+    assert "Traceback (most recent call last)" in text
+
+
+def read_of(terminal):
+    """What comes from a terminal; nothing once nobody holds its other end."""
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # EIO, on Linux
+        return b""
+
+
 @pytest.mark.parametrize(("lines", "told"), [("24", 1), ("3", 2)])
 def test_a_line_that_fails_is_shown_once_where_the_screen_still_holds_it(
     run, script, monkeypatch, lines, told

@@ -9,7 +9,9 @@ import pytest
 from gputrain import ComputeEngine, Local, VertexAI
 from gputrain.backends.registry import takes
 from gputrain.cli.parser import FLAGS
-from gputrain.cli.wording import words
+from gputrain.cli.wording import checked, spoken, words
+from gputrain.errors import JobFailedError, ProviderError, RequestError
+from gputrain.preflight import Check, Checks, Finding
 
 ROOT = Path(__file__).parents[3]
 
@@ -78,6 +80,37 @@ def test_no_text_of_the_library_speaks_python_at_a_terminal():
     said = [(place, text, words(text)) for place, text in told if PYTHON.search(text)]
     assert len(said) > 150
     assert not [one for one in said if PYTHON.search(one[2])]
+
+
+def test_three_dots_are_no_word_of_a_command():
+    assert not [(place, text) for place, text in sentences() if "Ellipsis" in words(text)]
+
+
+KEY = "kms_key=projects/p/locations/r: may not be used; gpus=3 network=eth0 num_nodes=2"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        JobFailedError("a failed on rank 0: gpus=3", why=KEY, fix="mend num_nodes=2"),
+        RequestError("could not look at gpus=3", why=KEY, fix="mend num_nodes=2", raw={}),
+        ProviderError("could not look at gpus=3", why=KEY, fix="mend num_nodes=2"),
+    ],
+)
+def test_what_a_script_or_google_said_stays_as_it_was_said(error):
+    told = spoken(error)
+    assert (told.what, told.why, told.fix) == (error.what, error.why, "mend --num-nodes 2")
+
+
+def test_what_a_preflight_saw_stays_as_it_was_said():
+    check = Check(subject="key", finding=Finding.FAULT, why=KEY, fix="num_nodes=2")
+    (told,) = checked(Checks(checks=[check]))
+    assert (told.why, told.fix) == (KEY, "--num-nodes 2")
+
+
+def test_what_stands_inside_a_value_is_somebodys():
+    text = "args=['gpus=3 network=eth0']: numbers as text"
+    assert words(text) == "-- 'gpus=3 network=eth0': numbers as text"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Files of this machine that Google's libraries need and cannot use: told as such, and tried once."""
 
+import errno
 import json
+import os
 import shutil
 import ssl
 import subprocess
@@ -9,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import quote
 
 import pytest
+import requests
 
 from gputrain.errors import AuthError, RequestError
 from gputrain.gcp import Access, Endpoints, translated
@@ -95,6 +98,17 @@ def test_certificates_that_cannot_be_used_are_told_at_once(server, monkeypatch, 
     assert "REQUESTS_CA_BUNDLE" in caught.value.fix
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(folder / "cert.pem"))
     assert ask(url) == {"name": "mine"}
+
+
+def test_a_process_without_descriptors_is_not_told_of_certificates():
+    class Spent(requests.adapters.HTTPAdapter):
+        def send(self, *_, **__):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with requests.Session() as session:
+        session.mount("http://", Spent())
+        with pytest.raises(OSError, match="Too many open files"), translated("look"):
+            session.get("http://127.0.0.1:1")
 
 
 def test_a_file_of_ours_that_is_not_there_shows_as_a_mistake_of_ours(tmp_path):

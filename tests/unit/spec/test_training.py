@@ -249,9 +249,18 @@ def test_what_linux_takes_is_taken():
 
 
 @pytest.mark.parametrize(
+    ("text", "count"), [("L4:.5", "1/2"), ("L4:0.33333", "33333/100000"), ("L4:2.", "2")]
+)
+def test_a_part_of_a_gpu_is_read_as_numbers_are_written(text, count):
+    assert str(TrainingSpec(script="train.py", gpu=text).gpu[0].count) == count
+
+
+@pytest.mark.parametrize(
     ("field", "value"),
     [
         ("gpu", "L4:1e99999999"),
+        ("gpu", "L4:."),
+        ("gpu", f"L4:.{'3' * 4000}"),
         ("gpu", f"L4:1/{'3' * 4000}"),
         ("gpu", ["L4:1", "9" * 5000]),
         ("gpu", pytest.param(10**5000, id="an int of 5001 digits")),

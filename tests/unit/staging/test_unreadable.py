@@ -45,9 +45,11 @@ def told(call):
     process.start()
     there.close()
     try:
+        assert here.poll(60), "nothing was told"
         return here.recv()
     finally:
-        process.join()
+        process.join(60)
+        process.kill()  # of what has ended, nothing
 
 
 CALLS = {
@@ -78,6 +80,17 @@ def test_what_may_not_be_read_is_named(folder, name, call):
     assert kind == ("" if call.startswith("examine") else "SpecError"), words
     assert f"{sealed.name} cannot be read (Permission denied)" in words
     assert f"make it readable, or list {sealed.name} in .gputrainignore" in words
+
+
+def test_a_folder_that_may_not_be_read_itself_is_not_told_to_be_listed(folder):
+    folder.chmod(0)
+    try:
+        kind, words = told(lambda: survey(str(folder)))
+    finally:
+        folder.chmod(0o755)
+    assert (kind, ".gputrainignore" in words) == ("SpecError", False)
+    assert f"{folder} cannot be read (Permission denied)" in words
+    assert "fix: make it readable" in words
 
 
 def test_what_is_listed_need_not_be_read(folder):
