@@ -36,6 +36,8 @@ def start(config: dict[str, Any], closed: int) -> int:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(config["socket"])
     listener.listen(64)
+    # A machine that goes down at once asks before there is a handler: the kernel keeps the question.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
     if pid == 0:
         os.close(closed)
@@ -43,6 +45,7 @@ def start(config: dict[str, Any], closed: int) -> int:
             _Holder(config, listener).run()
         finally:
             os._exit(1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     listener.close()
     return pid
 
@@ -69,6 +72,7 @@ class _Holder:
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def run(self) -> None:
         """Serve until SIGTERM."""

@@ -65,8 +65,8 @@ def _inner(config: dict[str, Any], failed: Any) -> None:
         os._exit(1)
     quiet = os.open("/dev/null", os.O_RDONLY)
     os.dup2(quiet, 0)  # the control channel is the outer process's alone
-    failed.close()
     wake = _wakeups()
+    failed.close()  # from here on the power button may be pressed
     os._exit(machine.run(wake))
 
 
