@@ -55,7 +55,7 @@ def ours(cloud: gputrain_emulator.Cloud, host: str, folder: Path, prefix: str) -
         "storage": cloud.endpoints.storage, "bucket": BUCKET, "prefix": prefix, "node": 0,
         "folder": str(folder), "killed": str(folder / "killed"), "is_strict": False,
     }  # fmt: skip
-    words = [sys.executable, "-m", "gputrain.keeper.mirror", json.dumps(order)]
+    words = [sys.executable, "-m", "gputrain.keeper.alike", json.dumps(order)]
     began = time.perf_counter()
     with subprocess.Popen(
         words, env={**os.environ, "GCE_METADATA_HOST": host}, stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -8,24 +8,26 @@ import math
 import os
 import sys
 import time
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from gputrain.ddp.errors import SessionError
 from gputrain.entrypoint import contract
 
 _OURS = ("step", "time", "total_steps")
+_told = set()  # type: set[str]
 
 
 def metric_line(step: int, metrics: dict[str, Any], now: float, total: Optional[int] = None) -> str:
     """One line that `job.metrics()` reads back: the marker, then JSON with `step`, `time` and the metrics.
 
-    Where it is known how many steps there will be, `total_steps` says so.
+    Where it is known how many steps there will be, `total_steps` says so. A metric that is called like one of
+    the line's own is kept as `time_reported`, with one notice.
 
     Values are numbers, texts, or anything of one element with `.item()` (tensors, numpy scalars).
     JSON knows no NaN or infinity: they become the texts "nan", "inf" and "-inf", which `float()` reads.
 
     Raises:
-        SessionError: a value has several elements, is nothing a line can carry, or has the name of ours.
+        SessionError: a value has several elements, or is nothing a line can carry.
 
     Example:
         >>> metric_line(7, {"loss": float("nan")}, now=1.0)
@@ -35,11 +37,21 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: Optional[
     if total is not None:
         document["total_steps"] = total
     for name, value in metrics.items():
-        if name in _OURS:
-            fix = f"call it something else, such as {name}_reported"
-            raise SessionError(f"no metric is called {name!r}", why="every line has one of its own", fix=fix)
-        document[name] = _plain(name, value)
+        document[_renamed(name, metrics)] = _plain(name, value)
     return contract.METRIC_MARKER + json.dumps(document)
+
+
+def _renamed(name: str, metrics: Mapping[str, Any]) -> str:
+    """Another name for a metric that is called like one of ours: a run of days does not end for it."""
+    if name not in _OURS:
+        return name
+    other = name + "_reported"
+    while other in metrics:
+        other += "_"
+    if name not in _told:
+        _told.add(name)
+        notice(f"the metric {name!r} is kept as {other!r}: every report has a {name} of its own")
+    return other
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -273,10 +273,11 @@ class Session:
 
         Args:
             step: the step the numbers belong to; None takes the one in hand.
-            metrics: numbers, texts or tensors of one element.
+            metrics: numbers, texts or tensors of one element; `time` and `total_steps`, which each line
+                has of its own, are kept as `time_reported` and `total_steps_reported`.
 
         Raises:
-            SessionError: a value is not one number, or is called `time` or `total_steps`.
+            SessionError: a value is not one number.
         """
         report.beat()
         if self.is_main:

@@ -52,7 +52,7 @@ class Link:
         self.sock = sock
         self.local_addr = sock.getsockname()[0]
         self.remote_addr = sock.getpeername()[0]
-        self._incoming = b""
+        self._incoming = bytearray()
         self._outgoing = b""
         self.closed = False
 
@@ -89,7 +89,11 @@ class Link:
             return []
         except OSError:
             data = b""
-        *lines, self._incoming = (self._incoming + data).split(b"\n")
+        first, *others = data.split(b"\n")  # what came before has no end of a line
+        self._incoming += first
+        lines = [bytes(self._incoming), *others[:-1]] if others else []
+        if others:
+            self._incoming = bytearray(others[-1])
         said = [_decode(line) if len(line) <= limit else None for line in lines]
         if not data or len(self._incoming) > limit or None in said:
             self.close()

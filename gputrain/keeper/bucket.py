@@ -8,9 +8,9 @@ import threading
 import time
 from functools import partial
 
-from .cloud import REPEATED, Bucket
+from .cloud import LAST_S, Bucket, is_no_answer
 from .errand import Errand
-from .status import ABSENT, CANCELLED, PEER, UNABLE
+from .status import ABSENT, CANCELLED, PEER, SHUTDOWN, UNABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ FIRST_S, EVERY_S = 2.0, 5.0
 """How often the bucket is asked."""
 
 LOG_EVERY_S = 300.0
-LAST_S = 900.0
-"""How long the end is told to a bucket that does not answer: what nobody was told is run, and paid, again."""
+NONSENSE_TRIES = 5
+"""How often the end is told to what answers, but not as a bucket does: the VM is paid meanwhile."""
 
 LOG_BYTES_S = 1 << 20
 """Of a long log, which is sent whole each time: so much of the network it may take in the mean."""
@@ -45,6 +45,7 @@ class StatusBucket:
         self._due: Dict[str, Any] = {}
         self._told: Dict[str, Any] = {}
         self._said: Dict[str, str] = {}
+        self._nonsense = 0
         self._is_over = False
         self._has_news = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gputrain-board", daemon=True)
@@ -75,7 +76,10 @@ class StatusBucket:
         return self._not_booted() if held.get("token") == self.token else []
 
     def last(self, document: Dict[str, Any]) -> None:
-        """As of `StatusBoard`; the log is whole in the bucket before the end is told."""
+        """As of `StatusBoard`; the log is whole in the bucket before the end is told.
+
+        Where the bucket does not answer, or the plug is pulled in 30 s, the end goes first, and again after.
+        """
         if document["why"] == ABSENT:
             document = {**document, "message": "{} never booted".format(", ".join(self._absent))}
         if document["message"]:
@@ -84,12 +88,18 @@ class StatusBucket:
         self._has_news.set()
         if self._thread.is_alive():
             self._thread.join()
-        until = time.monotonic() + LAST_S
+        until, is_told = time.monotonic() + LAST_S, False
+        if document["why"] == SHUTDOWN:
+            is_told = self._tells(document)
         while not self._send_logs() and time.monotonic() < until:
+            is_told = is_told or self._tells(document)
             time.sleep(EVERY_S)
+        while not self._tells(document) and time.monotonic() < until:
+            time.sleep(EVERY_S)
+
+    def _tells(self, document: Dict[str, Any]) -> bool:
         self._due = {**document, "lost_lines": self._journal.lost_lines}
-        while not self._send() and time.monotonic() < until:
-            time.sleep(EVERY_S)
+        return self._send()
 
     def _run(self) -> None:
         """Send what is new, the log where it has grown much or is old, and ask what is wanted of the job."""
@@ -114,7 +124,8 @@ class StatusBucket:
             return True
         fault = self._fault("the bucket cannot be written, and is asked again", self._put, document)
         self._told = self._told if fault else document
-        return fault is None or getattr(fault, "code", REPEATED[0]) not in REPEATED
+        self._nonsense = self._nonsense + 1 if fault and not hasattr(fault, "code") else 0
+        return not (is_no_answer(fault) or 0 < self._nonsense < NONSENSE_TRIES)
 
     def _put(self, document: Dict[str, Any]) -> None:
         body = json.dumps(document).encode()
@@ -123,12 +134,11 @@ class StatusBucket:
             self._bucket.put(self._folder + "failed", body, only_if_absent=True)
 
     def _send_logs(self) -> bool:
-        """Whether all are there that the bucket takes: where it did not answer, not all are."""
-        is_out = False
+        """Whether all are there that the bucket takes; where it does not answer the others are not tried."""
         for path, name in self._journal.files():
-            fault = self._fault(f"{name} could not be sent", self._put_log, path, name)
-            is_out = is_out or getattr(fault, "code", 0) in REPEATED
-        return not is_out
+            if is_no_answer(self._fault(f"{name} could not be sent", self._put_log, path, name)):
+                return False
+        return True
 
     def _put_log(self, path: str, name: str) -> None:
         size = os.path.getsize(path)

@@ -28,6 +28,10 @@ LOST = (urllib.error.URLError, ConnectionError, TimeoutError, socket.timeout, ss
 here."""
 
 PAUSES_S = (1, 2, 4, 8, 16, 0)
+LAST_S = 900.0
+"""How long the end of a job waits for a bucket that does not answer: a quarter of an hour of the machine is
+cheaper than what the job was paid for, and than to run and pay again what nobody was told."""
+
 TIMEOUT_S = 60
 
 
@@ -57,6 +61,11 @@ class CallFailed(OSError):
     def __init__(self, url: str, why: object, code: int) -> None:
         super().__init__("cannot call {}: {}".format(url.partition("?")[0], why))
         self.code = code
+
+
+def is_no_answer(error: object) -> bool:
+    """Whether it may help to ask again later; any other fault would be the same then."""
+    return getattr(error, "code", 0) in REPEATED
 
 
 def metadata(path: str) -> str:

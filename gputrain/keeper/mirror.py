@@ -7,23 +7,18 @@ vouches for is there while the marker is.
 
 What one file or object meets holds up no other, and a list or a removal that fails holds up no send. Nothing
 is removed before all is there that was whole when it went here, nor because it cannot be seen any more.
-Says ``filled`` once the folder holds all that the bucket does; when standard input ends it sends the rest,
-tries again for as long as an outage may last, and says what is not in the bucket.
 """
 
 from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
-import select
-import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from .cloud import REPEATED, CallFailed
+from .cloud import CallFailed, is_no_answer
 from .removals import Removals
 from .store import Changed, Item, Store
 from .tree import DRAFTS, Tree, inside, of, opened_anew, own_folder, remove, stamp_of, unlink
@@ -34,7 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Iterable, List, Tuple
 
-EVERY_S = 0.5
 LIST_EVERY_S = 20.0
 """How often the bucket is listed: three times a minute, which costs about 2 cents a day for a folder and node
 ($0.05 for 10,000 operations of class A). Source: cloud.google.com/storage/pricing, read 2026-11-22."""
@@ -45,15 +39,7 @@ AWAITED_S = 1.0
 SMALL = 1 << 20
 """Bytes of what comes down from any node while the job runs: it may be a word to the others."""
 
-AFTER_FAULT_S = 5.0
-LAST_S = 900.0
-"""How long the end waits for a bucket that does not answer: a quarter of an hour of the machine is cheaper
-than what the job was paid for."""
-
 THREADS = 8
-UNSAVED = "gputrain-unsaved:"
-"""Begins the last line, for the keeper: what the bucket lacks, each with why, as JSON."""
-
 DRAFT = ".gputrain-mirror-%d.part"
 """An object on its way into a folder; a name of its own, as the object's may be as long as a name can be."""
 
@@ -78,7 +64,7 @@ class Mirror:
         self.no_file: Dict[str, str] = {}
         """Path -> generation of an object that cannot be a file here; each is said once."""
         self.unsent = Unsent(complain)
-        self._removals = Removals(store, folder, self.unsent.say)
+        self._removals = Removals(store, folder, self.unsent)
         self._threads = ThreadPoolExecutor(THREADS)
         self._drafts = itertools.count()
         self._listed_at = 0.0
@@ -97,6 +83,8 @@ class Mirror:
         if not is_last and time.monotonic() >= self._listed_at + every_s and self._take(tree):
             tree = Tree(self.folder)
         self.unsent.begin(tree, is_last)
+        if is_last:
+            self._removals.try_again()
         self.send_all(tree, is_last)
         if self.node == 0:
             # Last: whatever a removal meets, what is new is in the bucket before something old goes.
@@ -166,10 +154,11 @@ class Mirror:
             elif is_last:
                 self.unsent.wait(path, here[path], f"it would vouch for {missing}")
         self.unsent.is_out = self.unsent.is_out or does_not_answer
-        for path in left if is_last else ():
-            if not self.unsent.knows(path):
-                text = f"{path} was being written when its process was killed: the bucket keeps what it has"
-                self.unsent.say(path, text)
+        for path in changed if is_last else ():
+            if not (self.is_alike(path, here[path]) or self.unsent.knows(path)):
+                why = "was being written when its process was killed, or at the end"
+                self.unsent.wait(path, here[path], why)
+                self.unsent.say(path, f"{path} {why}: the bucket keeps what it has")
 
     def is_alike(self, path: str, stamp: Any) -> bool:
         """Whether a file is in the bucket as it is, or cannot be."""
@@ -232,7 +221,7 @@ class Mirror:
             finally:
                 unlink(draft)
         except OSError as error:
-            if isinstance(error, CallFailed) and error.code in REPEATED:
+            if is_no_answer(error):
                 self._no_answer = error
             if error.errno not in NO_PLACE:
                 return error
@@ -253,45 +242,7 @@ def is_plain(path: str) -> bool:
 def complain(what: str) -> None:
     """Tell the keeper, who writes it into the log."""
     try:
-        sys.stderr.write(f"{what}\n")
+        sys.stderr.write(what.replace("\n", "\\n") + "\n")  # a name may hold any line, the keeper's words too
         sys.stderr.flush()
     except OSError:
         return  # nobody is listening
-
-
-def keep(mirror: Mirror) -> None:
-    """Round by round, until standard input has ended and all is sent that can be."""
-    is_last, is_out, give_up = False, False, float("inf")
-    while not is_last or (is_out and time.monotonic() < give_up):
-        pause_s = AFTER_FAULT_S if is_out else EVERY_S
-        if is_last:
-            time.sleep(pause_s)
-        elif select.select([sys.stdin], [], [], pause_s)[0]:
-            is_last, give_up = True, time.monotonic() + LAST_S
-        try:
-            is_out = mirror.round(is_last)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the next round may save the checkpoint
-            is_out = True
-            mirror.unsent.say("", f"the folder and the bucket could not be made alike: {error!r}")
-
-
-def main() -> None:
-    order = json.loads(sys.argv[1])
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the ranks may save after it
-    os.makedirs(order["folder"], exist_ok=True)
-    store = Store(order["storage"], order["bucket"], order["prefix"], order["node"])
-    whole = Wholeness(order["killed"], is_strict=order["is_strict"])
-    mirror = Mirror(store, order["folder"], order["node"], whole)
-    try:
-        mirror.fill()
-    except (OSError, ValueError) as error:
-        sys.stdout.write(f"{error}\n")
-        sys.exit(1)
-    sys.stdout.write("filled\n")
-    sys.stdout.flush()
-    keep(mirror)
-    sys.stdout.write(UNSAVED + json.dumps(mirror.unsent.told(Tree(order["folder"]))) + "\n")
-
-
-if __name__ == "__main__":
-    main()

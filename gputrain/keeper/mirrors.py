@@ -8,10 +8,10 @@ import sys
 
 from gputrain.entrypoint import processes
 
+from .alike import FILLED, UNSAVED
 from .bucket import right_to
 from .journal import follow
 from .keeper import Failed
-from .mirror import UNSAVED
 from .rules import TICK_S
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .journal import Journal
     from .keeper import Keeper
 
-MIRROR = "gputrain.keeper.mirror"
+MIRROR = "gputrain.keeper.alike"
 NAMED = 5
 """How many of the files that were not saved the end names; the log has all."""
 LINES_S = 10.0
@@ -47,26 +47,22 @@ class Mirrors:
 
     def fill(self, keeper: Keeper, place: str, name: str, killed: str, is_strict: bool) -> str:
         """The folder that is kept like a ``gs://`` place, filled with what is there; as of `Wholeness`."""
-        bucket, _, prefix = place[len("gs://") :].partition("/")
-        order = {
-            "storage": self._job["storage"],
-            "bucket": bucket,
-            "prefix": prefix.rstrip("/") + "/" if prefix.strip("/") else "",  # a whole bucket
-            "folder": os.path.join(self._folder, name),
-            "node": self._rank,
-            "killed": killed,
-            "is_strict": is_strict,
-        }
+        order = {**self._place(place, name), "killed": killed, "is_strict": is_strict}
         said: List[str] = []
+        filled: List[str] = []
 
         def take(line: bytes) -> None:
             text = line.decode("utf-8", "replace").strip()
             if text.startswith(UNSAVED):
                 self._lacks[place] = json.loads(text[len(UNSAVED) :])
-                return
-            said.append(text)
-            if len(said) > 1:  # what holds a file up, or left it out
+            elif text == FILLED:
+                filled.append(text)
+                for earlier in said:
+                    self._journal.say(earlier, "WARNING")
+            elif filled:  # what holds a file up, or left it out
                 self._journal.say(text, "WARNING")
+            else:  # the same, unless it ends before it has filled
+                said.append(text)
 
         out, lines = follow(take)
         given, end = os.pipe()
@@ -77,15 +73,25 @@ class Mirrors:
             os.close(out)
             os.close(given)
         self._ends[pid] = end
-        keeper.until(lambda: bool(said) or not lines.is_alive(), pid)
-        if said[:1] != ["filled"]:
-            right = right_to(self._job, bucket, order["prefix"])
+        keeper.until(lambda: bool(filled) or not lines.is_alive(), pid)
+        if not filled:
+            right = right_to(self._job, order["bucket"], order["prefix"])
             told = " ".join(said)
             raise Failed(
                 f"{place} cannot be read: {told}\nWhere that is a 403, the VM's account needs {right}"
             )
         self._filled[pid] = place, lines
         return str(order["folder"])
+
+    def _place(self, place: str, name: str) -> Dict[str, Any]:
+        bucket, _, prefix = place[len("gs://") :].partition("/")
+        return {
+            "storage": self._job["storage"],
+            "bucket": bucket,
+            "prefix": prefix.rstrip("/") + "/" if prefix.strip("/") else "",  # a whole bucket
+            "folder": os.path.join(self._folder, name),
+            "node": self._rank,
+        }
 
     def end(self, keeper: Keeper) -> str:
         """Let them send what the ranks wrote last; what is in no bucket at the end, for a person."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from .cloud import REPEATED, CallFailed
+from .cloud import is_no_answer
 from .tree import is_gone
 from .unsent import AGAIN_S
 from .whole import by_marker, is_marker, vouches_for
@@ -20,18 +20,26 @@ if TYPE_CHECKING:
 
     from .store import Item, Store
     from .tree import Tree
+    from .unsent import Unsent
 
 
 class Removals:
     """Of node 0, whose folder says what is to go."""
 
-    def __init__(self, store: Store, folder: str, say: Callable[[str, str], Any]) -> None:
-        self._store, self._folder, self._say = store, folder, say
+    def __init__(self, store: Store, folder: str, unsent: Unsent) -> None:
+        self._store, self._folder, self._unsent = store, folder, unsent
         self._awaited: Dict[str, Dict[str, Any]] = {}
         """Path that went -> the files that were whole then and had not been sent."""
         self._again_at: Dict[str, float] = {}
+        self._is_last = False
         self.is_out = False
         """Whether the bucket has not answered to the latest of them."""
+
+    def try_again(self) -> None:
+        """At the end whatever failed is tried once more, however short ago that was."""
+        if not self._is_last:
+            self._again_at.clear()
+        self._is_last = True
 
     def round(
         self, tree: Tree, alike: Dict[str, Any], there: Dict[str, Item], due: Callable[[], Dict[str, Any]]
@@ -72,14 +80,16 @@ class Removals:
         folders = {os.path.dirname(path) for path in gone} - {""}
         lost = tuple(one + "/" for one in folders if is_gone(os.path.join(self._folder, one)))
         gone.update(path for path in there if lost and path.startswith(lost) and path not in tree.files)
-        return {path for path in gone if not tree.hides(path)}
+        return {path for path in gone if not (tree.hides(path) or tree.passes_over(path))}
 
     def _goes(self, path: str, due_now: Dict[str, Any]) -> bool:
         """Whether a path is out of the bucket now."""
-        was_due = self._awaited[path].items()
-        awaited = [one for one, stamp in was_due if one in due_now and due_now[one] == stamp]
+        due = {one: stamp for one, stamp in self._awaited[path].items() if due_now.get(one, ()) == stamp}
+        refused = [one for one, stamp in due.items() if not self._unsent.holds_up(one, stamp, path)]
+        awaited = due.keys() - set(refused)
+        awaited = {one for one in awaited if not any(vouches_for(one, other) for other in refused)}
         if awaited:
-            self._say(path, f"{path}, removed here, stays in the bucket until {min(awaited)} is there")
+            self._unsent.say(path, f"{path}, removed here, stays in the bucket until {min(awaited)} is there")
             return False
         return self._removed(path)
 
@@ -88,12 +98,13 @@ class Removals:
             return False
         try:
             self._store.remove(self._store.prefix + path)
-        except CallFailed as error:
-            self.is_out = error.code in REPEATED
+        except (OSError, ValueError) as error:
+            self.is_out = is_no_answer(error)
             self._again_at[path] = time.monotonic() + AGAIN_S
-            self._say(path, f"{path}, removed here, is still in the bucket: {error}")
+            self._unsent.say(path, f"{path}, removed here, is still in the bucket: {error}")
             if self.is_out:  # the others need not wait for the same answer
                 self._again_at.update((one, self._again_at[path]) for one in self._awaited)
             return False
         self._again_at.pop(path, None)
+        self._unsent.gone(path)
         return True

@@ -17,6 +17,7 @@ _VM = (
     "entrypoint/host.py",
     "entrypoint/processes.py",
     "keeper/__init__.py",
+    "keeper/alike.py",
     "keeper/bucket.py",
     "keeper/cloud.py",
     "keeper/container.py",

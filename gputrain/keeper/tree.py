@@ -9,7 +9,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Set, Tuple
+    from typing import Dict, Iterable, List, Set, Tuple
 
     Stamp = Tuple[int, int, int]
 
@@ -32,7 +32,11 @@ class Tree:
 
     def hides(self, path: str) -> bool:
         """Whether a path that is not told may be there all the same."""
-        return any(one == "." or path == one or path.startswith(one + "/") for one in self.hidden)
+        return "." in self.hidden or _covers(self.hidden, path)
+
+    def passes_over(self, path: str) -> bool:
+        """Whether a path is there in a form that is not sent: moved to another disk and linked, for one."""
+        return _covers(self.passed_over, path)
 
     def _look(self, top: str) -> None:
         waiting = [top]
@@ -63,6 +67,10 @@ class Tree:
             self.files[path] = of(facts)
         else:
             self.passed_over.add(path)
+
+
+def _covers(places: Iterable[str], path: str) -> bool:
+    return any(path == one or path.startswith(one + "/") for one in places)
 
 
 def stamp_of(full: str) -> Stamp:

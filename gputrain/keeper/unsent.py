@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 import time
 
-from .cloud import REPEATED
+from .cloud import is_no_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Set, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
     from .cloud import CallFailed
     from .tree import Stamp, Tree
@@ -36,15 +36,26 @@ class Unsent:
         self._complain = complain
         self._faults: Dict[str, Tuple[Stamp, str, float]] = {}
         self._no_objects: Dict[str, Stamp] = {}
+        self._round = 0
+        self._refused: Dict[str, Tuple[Optional[Stamp], int]] = {}
+        """Path -> what was refused for a reason of its own, or cannot be seen, and since which round."""
+        self._sent: Dict[str, int] = {}
+        """Path -> the round of its latest send."""
+        self._broken = ""
         self._said: Set[Tuple[str, str]] = set()
         self._saying = threading.Lock()
         self._is_last = False
 
     def begin(self, tree: Tree, is_last: bool) -> None:
         """A new round, with the folder as it is now."""
-        self.is_out, self._is_last = False, is_last
+        self.is_out, self._is_last, self._broken = False, is_last, ""
+        self._round += 1
+        for path, (stamp, _) in list(self._refused.items()):
+            if path not in (tree.files if stamp else tree.hidden):
+                del self._refused[path]
         self._faults = {path: fault for path, fault in self._faults.items() if path in tree.files}
         for path, error in tree.hidden.items():
+            self._refuse(path, None)
             self.say(path, f"{path} cannot be read, so the bucket keeps what it has of it: {error}")
         if is_last and tree.passed_over:
             names = _named(sorted(tree.passed_over))
@@ -66,13 +77,27 @@ class Unsent:
     def sent(self, path: str) -> None:
         """It is there."""
         self._faults.pop(path, None)
+        self._refused.pop(path, None)
+        self._sent[path] = self._round
+
+    def holds_up(self, path: str, stamp: Optional[Stamp], other: str) -> bool:
+        """Whether a file may be what was to follow another that is gone.
+
+        One that was refused before that was sent, and is as it was, is not: that went all the same.
+        """
+        known, since = self._refused.get(path, (None, self._round))
+        return known != stamp or since >= self._sent.get(other, 0)
+
+    def gone(self, path: str) -> None:
+        """It is there no more."""
+        self._sent.pop(path, None)
 
     def refused(self, path: str, stamp: Stamp, error: CallFailed) -> None:
         """What the bucket said to a file."""
         if error.code == NO_NAME:
             self._no_objects[path] = stamp  # all others still go, and their marker
             self.say(path, f"{path!r} cannot be an object in the bucket: {error}")
-        elif error.code in REPEATED:
+        elif is_no_answer(error):
             self.is_out = True
             self.wait(path, stamp, str(error))
             self.say("", f"the bucket does not answer, and is asked again: {error}")
@@ -81,8 +106,18 @@ class Unsent:
 
     def fails(self, path: str, stamp: Stamp, why: str) -> None:
         """A file that cannot go for a reason of its own."""
+        self._refuse(path, stamp)
         self._faults[path] = stamp, why, time.monotonic() + AGAIN_S
         self.say(path, f"{path} is not sent, and tried again: {why}")
+
+    def _refuse(self, path: str, stamp: Optional[Stamp]) -> None:
+        if self._refused.get(path, ((), 0))[0] != stamp:
+            self._refused[path] = stamp, self._round
+
+    def broke(self, error: Exception) -> None:
+        """A round that did not come to its end, so that nobody knows what it would have sent."""
+        self._broken = f"the folder and the bucket could not be made alike: {error!r}"
+        self.say("", self._broken)
 
     def wait(self, path: str, stamp: Stamp, why: str) -> None:
         """A file that waits for others, or for the bucket."""
@@ -100,7 +135,8 @@ class Unsent:
         """What the bucket lacks at the end, and why, for a person; empty where it has it all."""
         found = {path: why for path, (_, why, _) in self._faults.items() if path in tree.files}
         found.update((path, f"cannot be read: {error}") for path, error in tree.hidden.items())
-        return [f"{path} ({why})" for path, why in sorted(found.items())]
+        lacks = [f"{path} ({why})" for path, why in sorted(found.items())]
+        return [*lacks, self._broken] if self._broken else lacks
 
 
 def _named(names: List[str]) -> str:

@@ -54,7 +54,7 @@ def steps_of_their_own() -> None:
 
 
 def saves_alone(*words: str) -> None:
-    with ddp.session(device="cpu", timeout_s=20, async_save="async" in words) as s:
+    with ddp.session(device="cpu", timeout_s=60, async_save="async" in words) as s:
         s.register(model=torch.nn.Linear(4, 4))
         if s.rank == 0:
             s.save(1)
@@ -62,7 +62,7 @@ def saves_alone(*words: str) -> None:
 
 def apart(first: str, second: str) -> None:
     """Rank 0 does one thing, all others another; or nothing, and leave."""
-    with ddp.session(device="cpu", timeout_s=20) as s:
+    with ddp.session(device="cpu", timeout_s=60) as s:
         model = torch.nn.Linear(4, 4)
         s.register(model=model)
         doing: dict[str, Callable[[], object]] = {
@@ -78,13 +78,13 @@ def apart(first: str, second: str) -> None:
 
 
 def one_is_killed() -> None:
-    with ddp.session(device="cpu", timeout_s=20) as s:
+    with ddp.session(device="cpu", timeout_s=60) as s:
         if s.rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 def one_raises_after_the_others_left(*words: str) -> None:
-    with ddp.session(device="cpu", timeout_s=20) as s:
+    with ddp.session(device="cpu", timeout_s=60) as s:
         if s.rank == 1:
             sys.exit(7) if "exit" in words else os.listdir(os.devnull)
 
@@ -96,7 +96,7 @@ def one_never_enters() -> None:
 
 
 def other_models() -> None:
-    with ddp.session(device="cpu", timeout_s=20) as s:
+    with ddp.session(device="cpu", timeout_s=60) as s:
         s.wrap(torch.nn.Linear(4, 4 + s.rank), strategy="fsdp")
 
 

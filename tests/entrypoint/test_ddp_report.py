@@ -64,7 +64,15 @@ def test_what_no_line_can_carry_is_refused_by_type() -> None:
         metric_line(1, {"losses": [1.0]}, now=0)
 
 
-@pytest.mark.parametrize("name", ["time", "total_steps", "step"])
-def test_no_metric_takes_the_name_of_what_every_line_has(name: str) -> None:
-    with pytest.raises(SessionError, match=f"no metric is called '{name}'"):
-        metric_line(1, {"loss": 1.0, name: 0.5}, now=0)
+def test_a_metric_called_like_what_every_line_has_keeps_its_value_and_the_line_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gputrain.ddp.report._told", set())
+    metrics = {"time": 0.5, "total_steps": 7, "time_reported": 0.25}
+    for _ in range(3):
+        found = read_back(metric_line(1, metrics, now=12.0, total=9))
+    assert found == {"step": 1, "time": 12.0, "total_steps": 9,
+                     "time_reported_": 0.5, "total_steps_reported": 7, "time_reported": 0.25}  # fmt: skip
+    notices = capsys.readouterr().err.splitlines()
+    assert len(notices) == 2
+    assert "'total_steps' is kept as 'total_steps_reported'" in notices[1]

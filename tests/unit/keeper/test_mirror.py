@@ -3,45 +3,18 @@
 import errno
 import http.client
 import os
-import shutil
 import time
 from functools import partial
-from urllib.parse import quote
 
 import pytest
 
-import gputrain_emulator
+from gputrain.keeper.alike import keep
 from gputrain.keeper.cloud import CallFailed, call
-from gputrain.keeper.mirror import AWAITED_S, THREADS, Mirror, keep
-from gputrain.keeper.store import Store
+from gputrain.keeper.mirror import AWAITED_S, THREADS
 from gputrain.keeper.tree import Tree
-from gputrain.keeper.whole import UNDER_WAY_S, Wholeness
-from gputrain_emulator.metadata import Account, Metadata, MetadataServer
-from gputrain_emulator.storage import Storage
+from gputrain.keeper.whole import UNDER_WAY_S
 
-
-@pytest.fixture
-def mirror(tmp_path, monkeypatch):
-    """Makes a mirror of an empty folder and of a place that holds what is given."""
-    with gputrain_emulator.start() as cloud:
-        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-        caller = cloud.world.callers.add("vm@p")
-        account = Account(
-            email="vm@p", scopes=("x",), mint=lambda _: (cloud.world.callers.issue(caller), 3600)
-        )
-        server = MetadataServer(Metadata(read=lambda: {"instance": {}}, accounts={"vm@p": account}))
-        monkeypatch.setenv("GCE_METADATA_HOST", server.host)
-
-        def make(content, node=0):
-            folder = tmp_path / ("folder" if node == 0 else f"folder-{node}")
-            folder.mkdir()
-            store = Store(cloud.endpoints.storage, "my-bucket", "ckpt/", node)
-            for name, data in content.items():
-                store.put(f"ckpt/{name}", data)
-            return Mirror(store, str(folder), node, Wholeness(str(tmp_path / "killed"), is_strict=True))
-
-        yield make
-        server.close()
+from .folders import STEP, sent, write
 
 
 def told(capsys):
@@ -111,9 +84,6 @@ def test_a_file_of_any_name_keeps_no_other_file_from_the_bucket(mirror, tmp_path
         assert os.fsdecode(name) in sent
 
 
-STEP = "step-000000000004"
-
-
 def test_the_node_that_marks_a_step_sees_the_shards_of_all_at_its_next_look(mirror, tmp_path):
     first, second = mirror({}), mirror({}, node=1)
     for made in (first, second):
@@ -154,43 +124,6 @@ def lines(capsys):
     return told(capsys).splitlines()
 
 
-def write(made, **files):
-    """Files of the folder, older than a script takes to close one."""
-    for name, text in files.items():
-        path = os.path.join(made.folder, name.replace("__", "/"))
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w") as file:
-            file.write(text)
-
-
-def sent(made):
-    return set(made.store.items())
-
-
-@pytest.fixture
-def at_once(monkeypatch):
-    """Files go without settling, lists and tries follow each other without a pause."""
-    monkeypatch.setattr("gputrain.keeper.whole.SETTLE_S", 0.0)
-    monkeypatch.setattr("gputrain.keeper.mirror.LIST_EVERY_S", 0.0)
-    monkeypatch.setattr("gputrain.keeper.cloud.PAUSES_S", (0,))
-
-
-@pytest.fixture
-def held(mirror):
-    """Makes a mirror of objects under a hold, which Google refuses to replace or delete."""
-
-    def make(*names):
-        made = mirror(dict.fromkeys(names, b"first"))
-        base = f"{made.store._storage}/storage/v1/b/my-bucket/o/"
-        for name in names:
-            url = base + quote(f"ckpt/{name}", safe="")
-            call("PATCH", url, b'{"temporaryHold": true}', headers={"Content-Type": "application/json"})
-        made.fill()
-        return made
-
-    return make
-
-
 def test_an_object_that_is_refused_keeps_no_other_from_the_bucket_nor_their_marker(held, at_once, capsys):
     made = held("log.txt")
     write(made, **{"log.txt": "second", f"{STEP}__shard-0": "1", f"{STEP}__COMPLETE": ""})
@@ -212,85 +145,6 @@ def test_a_marker_does_not_vouch_for_a_file_that_was_refused(held, at_once):
     assert [why.split(" (")[0] for why in made.unsent.told(Tree(made.folder))] == [
         f"{STEP}/COMPLETE", f"{STEP}/shard-0",
     ]  # fmt: skip
-
-
-def test_a_removal_that_is_refused_holds_up_no_send_and_no_other_removal(held, at_once):
-    made = held("model-1.pt", "model-2.pt")
-    write(made, **{"model-3.pt": "3", "model-4.pt": "4"})
-    made.round(is_last=True)
-    for name in ("model-1.pt", "model-3.pt"):
-        os.unlink(os.path.join(made.folder, name))
-    write(made, **{"model-5.pt": "5"})
-    for _ in range(3):
-        made.round()
-    assert sent(made) == {"model-1.pt", "model-2.pt", "model-4.pt", "model-5.pt"}
-    assert not os.path.exists(os.path.join(made.folder, "model-1.pt"))  # nor is it brought back
-
-
-def test_what_a_marker_vouches_for_stays_while_the_marker_cannot_be_removed(held, at_once):
-    made = held(f"{STEP}/COMPLETE")
-    write(made, **{f"{STEP}__shard-0": "1"})
-    made.round(is_last=True)
-    shutil.rmtree(os.path.join(made.folder, STEP))
-    made.round(is_last=True)
-    assert sent(made) == {f"{STEP}/shard-0", f"{STEP}/COMPLETE"}
-
-
-def test_a_marker_goes_before_what_it_vouched_for_is_written_anew(mirror, at_once):
-    made = mirror({})
-    write(made, **{"last__a.pt": "old", "last__b.pt": "old", "last__COMPLETE": ""})
-    made.round(is_last=True)
-    os.unlink(os.path.join(made.folder, "last", "COMPLETE"))
-    write(made, **{"last__a.pt": "newer"})
-    with open(os.path.join(made.folder, "last", "b.pt"), "w") as file:
-        file.write("newer")
-        made.round()
-        assert sent(made) == {"last/a.pt", "last/b.pt"}
-    write(made, last__COMPLETE="")
-    made.round(is_last=True)
-    assert sent(made) == {"last/a.pt", "last/b.pt", "last/COMPLETE"}
-    assert made.store.get("ckpt/last/b.pt") == b"newer"
-
-
-def test_nothing_is_written_anew_under_a_marker_that_cannot_be_removed(held, at_once):
-    made = held("last/COMPLETE")
-    write(made, **{"last__a.pt": "old", "other.pt": "old"})
-    made.round(is_last=True)
-    os.unlink(os.path.join(made.folder, "last", "COMPLETE"))
-    write(made, **{"last__a.pt": "newer", "other.pt": "newer"})
-    for is_last in (False, True):
-        made.round(is_last)
-    assert (made.store.get("ckpt/last/a.pt"), made.store.get("ckpt/other.pt")) == (b"old", b"newer")
-    (why,) = made.unsent.told(Tree(made.folder))
-    assert why == "last/a.pt (the marker of what was there before cannot be removed)"
-
-
-def test_the_last_checkpoint_is_not_removed_before_the_next_is_there(mirror, at_once, monkeypatch):
-    made = mirror({})
-    write(made, **{"model-1.pt": "1"})
-    made.round(is_last=True)
-    monkeypatch.setattr("gputrain.keeper.whole.SETTLE_S", 600.0)
-    write(made, **{"model-2.pt": "2"})
-    os.unlink(os.path.join(made.folder, "model-1.pt"))
-    made.round()
-    assert sent(made) == {"model-1.pt"}
-    made.round(is_last=True)
-    assert sent(made) == {"model-2.pt"}
-
-
-def test_a_file_that_is_written_all_the_time_holds_up_no_removal(mirror, at_once, monkeypatch):
-    made = mirror({})
-    write(made, **{"model-1.pt": "1", "model-2.pt": "2"})
-    made.round(is_last=True)
-    monkeypatch.setattr("gputrain.keeper.whole.SETTLE_S", 600.0)
-    os.unlink(os.path.join(made.folder, "model-1.pt"))
-    with open(os.path.join(made.folder, "log.txt"), "w"):
-        write(made, **{"rows.csv": "a"})
-        made.round()
-        assert sent(made) == {"model-1.pt", "model-2.pt"}
-        write(made, **{"rows.csv": "a, and more"})
-        made.round()
-    assert sent(made) == {"model-2.pt"}
 
 
 class FailingDisk:
@@ -358,7 +212,7 @@ def reply_to_lists(reply):
 
 def test_an_outage_at_the_end_is_waited_for(mirror, at_once, monkeypatch):
     made = mirror({})
-    monkeypatch.setattr("gputrain.keeper.mirror.AFTER_FAULT_S", 0.01)
+    monkeypatch.setattr("gputrain.keeper.alike.AFTER_FAULT_S", 0.01)
     given, end = os.pipe()
     os.close(end)
     monkeypatch.setattr("sys.stdin", os.fdopen(given))
@@ -446,3 +300,40 @@ def test_a_bucket_that_does_not_answer_is_not_asked_for_each_object(mirror, at_o
     assert len(asked) <= 2 * THREADS
     made.fill()
     assert len(os.listdir(made.folder)) == 100
+
+
+def test_what_is_still_written_at_the_end_is_told_as_not_saved(mirror, at_once):
+    made = mirror({})
+    with open(os.path.join(made.folder, "ckpt.pt"), "w") as file:
+        file.write("half")
+        file.flush()
+        made.round(is_last=True)
+    (why,) = made.unsent.told(Tree(made.folder))
+    assert "ckpt.pt (was being written" in why
+    made.round(is_last=True)
+    assert made.unsent.told(Tree(made.folder)) == []
+
+
+def test_no_name_of_a_file_speaks_for_the_mirror(mirror, at_once, capsys):
+    made = mirror({})
+    os.symlink("/", os.path.join(made.folder, "x\ngputrain-unsaved:[]"))
+    made.round(is_last=True)
+    assert len(lines(capsys)) == 1
+
+
+@pytest.mark.parametrize("fault", [TypeError("no such thing"), ValueError("no answer of a bucket's")])
+def test_a_fault_that_would_be_the_same_later_is_told_at_once(mirror, at_once, monkeypatch, fault):
+    made, rounds = mirror({}), []
+    given, end = os.pipe()
+    os.close(end)
+    monkeypatch.setattr("sys.stdin", os.fdopen(given))
+
+    def broken(*_):
+        rounds.append(1)
+        assert len(rounds) == 1
+        raise fault
+
+    monkeypatch.setattr(made, "send_all", broken)
+    keep(made)
+    (why,) = made.unsent.told(Tree(made.folder))
+    assert repr(fault) in why

@@ -8,9 +8,9 @@ import pytest
 
 import gputrain_emulator
 from gputrain.keeper import bucket
-from gputrain.keeper.cloud import Bucket
+from gputrain.keeper.cloud import Bucket, CallFailed
 from gputrain.keeper.journal import Journal
-from gputrain.keeper.status import BOOT, CANCELLED
+from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN
 from gputrain_emulator import faults
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
 from gputrain_emulator.storage import Storage
@@ -104,3 +104,49 @@ def test_an_end_that_the_bucket_refuses_for_good_keeps_no_vm(node):
     assert time.monotonic() - began < bucket.LAST_S / 2
     order.cancel()
     assert node.read("status-0.json") is None
+
+
+def asked(node, monkeypatch, answers):
+    """The names of the objects that are put, in turn; the bucket does not answer to the first so many."""
+    put, names = node.board._bucket.put, []
+
+    def told(name, *words, **how):
+        names.append(name.rpartition("/")[2])
+        if len(names) <= answers:
+            raise CallFailed("http://storage", "503", 503)
+        return put(name, *words, **how)
+
+    monkeypatch.setattr(node.board._bucket, "put", told)
+    return names
+
+
+def some_logs(node):
+    os.mkdir(node.journal.ranks)
+    for rank in range(9):
+        with open(os.path.join(node.journal.ranks, f"rank-{rank}.log"), "w") as log:
+            log.write("a line")
+
+
+def test_a_bucket_that_does_not_answer_is_told_the_end_before_it_is_asked_for_each_log(node, monkeypatch):
+    some_logs(node)
+    names = asked(node, monkeypatch, 1)
+    node.board.last({**ENDED, "why": CANCELLED})
+    assert names.index("status-0.json") == 1
+    assert node.read("rank-8.log") == b"a line"
+    assert json.loads(node.read("status-0.json"))["why"] == CANCELLED
+
+
+def test_the_end_of_a_node_whose_plug_is_pulled_is_told_before_its_log(node, monkeypatch):
+    some_logs(node)
+    names = asked(node, monkeypatch, 0)
+    node.board.last({**ENDED, "why": SHUTDOWN})
+    assert names.index("status-0.json") == 0
+    assert node.read("rank-8.log") == b"a line"
+
+
+def test_what_goes_on_answering_as_no_bucket_does_keeps_no_vm(node):
+    order = node.cloud.fail("storage.objects.insert", HALF, times=None)
+    began = time.monotonic()
+    node.board.last(ENDED)
+    assert time.monotonic() - began < bucket.LAST_S / 2
+    order.cancel()
