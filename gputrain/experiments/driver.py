@@ -78,6 +78,11 @@ class Driver:
         self._doubtful: deque[tuple[float, int]] = deque()
         """Points in doubt, each with when it is looked at again."""
         self._living: dict[int, _Living] = {}
+        self._is_full = False
+        """Whether the last point that was tried found no room, and nothing has ended since."""
+        self._tried_at = float("-inf")
+        """When the last point was tried: a submit may rest for hours until there is room."""
+        self._is_closed = False
         unsure = set(pending)
         for number, job in there.items():
             if number not in unsure:
@@ -115,6 +120,7 @@ class Driver:
         """Submit nothing more, and stop watching; the jobs go on."""
         self.stop.set()
         with self._changed:
+            self._is_closed = True
             living = list(self._living.values())
             self._changed.notify_all()
         for one in living:
@@ -144,6 +150,7 @@ class Driver:
                     self._thread = None
                     return
                 number = self._next()
+                self._tried_at = time.monotonic()
             try:
                 job = self._submit(number, self.stop)
             except StoppedError as error:
@@ -158,6 +165,7 @@ class Driver:
             except Exception as error:  # noqa: BLE001  # a mistake: told as this point's end, or nobody hears of it
                 self._fail(number, GputrainError(f"it could not be submitted: {error!r}"))
             else:
+                self._is_full = False
                 self.jobs[number] = job
                 self._watch(number, job)
 
@@ -184,6 +192,7 @@ class Driver:
             alive = len(self._living)
             if alive:
                 self._pending.appendleft(number)
+                self._is_full = True
                 log.info("no room for another point: %s", error.what)
                 self._changed.wait_for(lambda: len(self._living) < alive or self.stop.is_set(), AGAIN_S)
                 return
@@ -197,6 +206,8 @@ class Driver:
             self._over(number, one)
         else:
             one.drop = WATCHER.watch(job, lambda error: self._looked(number, one, error))
+            if self._is_closed:  # meanwhile, by who did not see this job
+                one.drop()
 
     def _looked(self, number: int, one: _Living, error: Exception | None) -> None:
         if one.job.state.is_terminal or isinstance(error, JobLostError):
@@ -209,16 +220,21 @@ class Driver:
             if self._living.get(number) is not one:  # of a job that is submitted once more since
                 return
             del self._living[number]
+            self._is_full = False
             self._changed.notify_all()
         self._ended(number, one.job)
 
     def check_sight(self, since: float) -> None:
-        """Raise why no job that lives can be looked at, where all of them were told so since then."""
+        """Raise why no job that lives can be looked at, where all of them were told so since then.
+
+        Not while another point has just been tried, and may have a job soon that is seen.
+        """
         with self._changed:
             told = [one.blind for one in self._living.values()]
-            has_room = self._has_more and len(told) < self._most
+            may_come = self._thread is not None and len(told) < self._most and not self._is_full
+            is_soon = time.monotonic() - self._tried_at < AGAIN_S
         known = [one for one in told if one is not None and one[0] > since]
-        if known and len(known) == len(told) and not has_room:
+        if known and len(known) == len(told) and not (may_come and is_soon):
             raise known[0][1]
 
     def _fail(self, number: int, error: GputrainError) -> None:

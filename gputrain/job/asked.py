@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
@@ -13,13 +14,16 @@ import attrs
 
 from gputrain.backends.base import Backend, JobRef
 from gputrain.catalog import Price, ProvisioningModel
-from gputrain.errors import AccessError, RequestError, SpecError
+from gputrain.errors import AccessError, RequestError, SpecError, TransientError
 from gputrain.lifecycle import Observation
 from gputrain.planning import Attempt, Candidate, Ledger, Outcome
 from gputrain.records import MADE, Ask, Record, RecordError
 from gputrain.spec import TrainingSpec
 
 log = logging.getLogger("gputrain")
+
+SHORT_S = 1.0
+"""A failed reading that took longer is not repeated for as long as it took: many fields ask, one by one."""
 
 _COUNT = re.compile(r"\d{1,4}(?:/[1-9]\d{0,3})?")
 _OUTCOMES = {one.value: one for one in Outcome}
@@ -41,6 +45,7 @@ class AskedFor:
     def __init__(self, read: Callable[[], Record | None]) -> None:
         self._read = read
         self._known: _Known | None = None
+        self._again_at = float("-inf")
 
     @property
     def spec(self) -> TrainingSpec | None:
@@ -66,13 +71,20 @@ class AskedFor:
     @property
     def _all(self) -> _Known:
         # no cached property: before Python 3.12 its lock is the class's, and all jobs would wait for one
-        if self._known is None:
+        if self._known is None and time.monotonic() >= self._again_at:
             self._known = self._look()
-        return self._known
+        return self._known or _Known()
 
-    def _look(self) -> _Known:
+    def _look(self) -> _Known | None:
+        """What it says, to keep; None where that cannot be told just now."""
+        began = time.monotonic()
         try:
             record = self._read()
+        except TransientError as error:  # known again when the way is: nobody's list ends by it
+            log.warning("the record of a job could not be read now: %s", error.what)
+            took_s = time.monotonic() - began
+            self._again_at = began + 2 * took_s if took_s > SHORT_S else began
+            return None
         except (AccessError, RequestError, RecordError) as error:  # whoever may watch need not read records
             log.info("the record of a job could not be read: %s", error.what)
             return _Known()

@@ -15,6 +15,7 @@ from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
 from gputrain.job.asked import Going
 from gputrain.job.events import Changes, Listener
+from gputrain.job.future import JobFuture
 from gputrain.job.reading import LogReading, without_cause
 from gputrain.job.result import Result, ended
 from gputrain.job.stacks import Stacks, ask
@@ -22,7 +23,6 @@ from gputrain.job.watcher import (
     BLIND_FOR_AT_MOST_S,
     STOP_WITHIN_S,
     WATCHER,
-    JobFuture,
     StopEvent,
     Watching,
     pause_s,

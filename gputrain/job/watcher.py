@@ -15,15 +15,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
 from typing import Protocol
 
 import attrs
 
-from gputrain.errors import JobLostError, StoppedError, TransientError
+from gputrain.errors import ApiDisabledError, AuthError, JobLostError, StoppedError, TransientError
 from gputrain.job.events import Changes, Listener
-from gputrain.job.result import Result
 from gputrain.lifecycle import State
 
 BLIND_FOR_AT_MOST_S = 300.0
@@ -32,6 +29,8 @@ BLIND_FOR_AT_MOST_S = 300.0
 AGAIN_S = 30.0
 """How soon a job is looked at again whose look was refused: somebody logs in, or grants what is missing."""
 
+OF_ALL = (AuthError, ApiDisabledError)
+"""Refusals that are a platform's, and not one job's: a look at one of its jobs tells them of all."""
 
 LONGEST_PAUSE_S = 0.3
 """A platform whose looks cost nothing is looked at that often for as long as the job lives, at the least."""
@@ -104,7 +103,18 @@ class _Watch:
     since: float
     seen_at: float
     due: float = 0.0
+    is_blind: bool = False
+    """Whether the last it was told is that the job cannot be looked at."""
     is_mending: bool = False
+
+
+@attrs.frozen
+class _Blind:
+    """Why a platform cannot be looked at, since when it is known, and until when nobody asks anew."""
+
+    since: float
+    until: float
+    error: Exception
 
 
 class Watcher:
@@ -121,7 +131,8 @@ class Watcher:
         self._mending = threading.Lock()
         self._watches: dict[int, _Watch] = {}
         self._thread: threading.Thread | None = None
-        self._blind: dict[str, tuple[float, TransientError]] = {}
+        self._blind: dict[str, _Blind] = {}
+        self._warned: set[str] = set()
 
     def watch(self, job: Watchable, tell: Tell) -> Callable[[], None]:
         """Look at a job until it has ended; what is returned ends the watching earlier."""
@@ -147,49 +158,64 @@ class Watcher:
             with self._changed:
                 if not self._watches:
                     self._thread = None
+                    self._warned.clear()
                     return
                 now = time.monotonic()
                 due = [(number, one) for number, one in self._watches.items() if one.due <= now]
                 if not due:
                     self._changed.wait(max(0.001, min(one.due for one in self._watches.values()) - now))
                     continue
-            for number, one in due:
-                if number in self._watches:
+            turn = min((one for _, one in due if one.is_blind), key=lambda one: one.due, default=None)
+            for number, one in due:  # of the blind one a round: however many, they hold up nobody else
+                if number in self._watches and (one is turn or not one.is_blind):
                     self._look(number, one)
             time.sleep((time.monotonic() - now) * (1 / MOST_BUSY - 1) if len(due) > 1 else 0.0)
 
     def _look(self, number: int, one: _Watch) -> None:
         now, platform = time.monotonic(), one.job.platform
         pause = pause_s(one.job.poll_s, now - one.since)
-        until, blind = self._blind.get(platform, (0.0, None))
+        blind = self._blind_for(one, now)
         try:
-            if blind is not None and now < until:  # one platform, one failing call: the others wait with it
-                raise blind
+            if blind is not None:  # one platform, one failing call: the others wait with it
+                raise blind.error
             if not one.is_mending:
                 one.job.refresh()
                 self._supervise(one)
-        except TransientError as error:
-            if error is not blind:
-                self._blind[platform] = (time.monotonic() + max(pause, error.retry_after_s or 0.0), error)
-            one.due = self._blind[platform][0]
-            if now - one.seen_at > BLIND_FOR_AT_MOST_S:
-                one.seen_at = now
-                self._cannot_see(one, error)
-            return
         except JobLostError as error:
             self._end(number, one, error)
             return
         except Exception as error:  # noqa: BLE001  # told to whoever waits: one bad job must not end the thread
-            one.due = now + max(pause, AGAIN_S)
-            self._cannot_see(one, error)
+            if blind is None:
+                blind = self._blinded(platform, error, pause)
+            one.due = blind.until
+            if not isinstance(error, TransientError) or now - one.seen_at > BLIND_FOR_AT_MOST_S:
+                one.seen_at = now
+                self._cannot_see(one, error)
             return
         self._blind.pop(platform, None)
+        self._warned.discard(platform)
+        one.is_blind = False
         one.seen_at = time.monotonic()
         one.due = one.seen_at + pause
         if one.job.state.is_terminal:
             self._end(number, one, None)
         else:
             _tell(one, None)
+
+    def _blind_for(self, one: _Watch, now: float) -> _Blind | None:
+        """What others were told that holds for this one; who comes after a refusal may have mended it."""
+        blind = self._blind.get(one.job.platform)
+        if blind is None or now >= blind.until:
+            return None
+        return blind if isinstance(blind.error, TransientError) or one.since <= blind.since else None
+
+    def _blinded(self, platform: str, error: Exception, pause: float) -> _Blind:
+        now = time.monotonic()
+        again_s = (error.retry_after_s or 0.0) if isinstance(error, TransientError) else AGAIN_S
+        blind = _Blind(now, now + max(pause, again_s), error)
+        if isinstance(error, (TransientError, *OF_ALL)):
+            self._blind[platform] = blind
+        return blind
 
     def _supervise(self, one: _Watch) -> None:
         """What a job may need after a look; to start it again may take long, and is done aside."""
@@ -209,7 +235,10 @@ class Watcher:
                 one.is_mending = False
 
     def _cannot_see(self, one: _Watch, error: Exception) -> None:
-        log.warning("a job cannot be looked at, and may go on: %s", error)
+        if not one.is_blind and one.job.platform not in self._warned:  # once, until it is seen again
+            log.warning("a job cannot be looked at, and may go on: %s", error)
+        self._warned.add(one.job.platform)
+        one.is_blind = True
         _tell(one, error)
 
     def _end(self, number: int, one: _Watch, error: JobLostError | None) -> None:
@@ -228,48 +257,6 @@ def _tell(one: _Watch, error: Exception | None) -> None:
 
 WATCHER = Watcher()
 """The process's own: many handles, one thread."""
-
-
-class JobFuture(Future[Result]):
-    """One caller's future of a job's result: cancelling it ends this caller's watching, and nothing else."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._drop: Callable[[], None] = lambda: None
-
-    @classmethod
-    def of(cls, job: Watchable, outcome: Callable[[], Result]) -> JobFuture:
-        """The future; ``outcome`` gives the result of a job that has ended, or raises why there is none."""
-        future = cls()
-
-        def tell(error: Exception | None) -> None:
-            if error is None and not job.state.is_terminal and not future.done():
-                return
-            with suppress(InvalidStateError):  # its owner has just cancelled it
-                try:
-                    if error is not None:
-                        raise error
-                    future.set_result(outcome())
-                except InvalidStateError:
-                    raise
-                except Exception as why:  # noqa: BLE001  # whatever it is, whoever waits is told
-                    future.set_exception(why)
-            future._drop()
-
-        if job.state.is_terminal:
-            tell(None)
-        else:
-            future._drop = WATCHER.watch(job, tell)
-        return future
-
-    def cancel(self) -> bool:
-        """StopEvent waiting for the job, which goes on."""
-        self._drop()
-        is_cancelled = super().cancel()
-        if is_cancelled:  # else those who wait for several futures would never hear of it
-            with suppress(InvalidStateError, RuntimeError):
-                self.set_running_or_notify_cancel()
-        return is_cancelled
 
 
 class Watching:

@@ -80,7 +80,7 @@ class JobFilter:
         return JobList(
             job
             for job in found
-            if self.labels.items() <= job.labels.items()
+            if (not self.labels or self.labels.items() <= job.labels.items())
             and (self.since is None or (job.created_at is not None and job.created_at >= self.since))
         )
 

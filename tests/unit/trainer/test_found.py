@@ -16,6 +16,8 @@ from gputrain import (
     Trainer,
     TransientError,
 )
+from gputrain.backends.local.backend import RECORDS, FolderRecorder
+from gputrain.records.folder import FolderBoard
 from tests.unit.trainer.conftest import L4
 
 
@@ -75,3 +77,56 @@ def test_a_job_that_cannot_be_looked_at_hides_no_other_and_is_not_taken_for_gone
     assert {job.id for job in Trainer(here).jobs()} == {other.id, *([refused.id] if is_listed else [])}
     assert Trainer(here).supervise() == []
     other.wait(timeout="5m")
+
+
+class Patchy(FolderBoard):
+    """Records, of which one cannot be read just now."""
+
+    down = False
+    reads = 0
+
+    def read(self, job_id):
+        Patchy.reads += 1
+        if Patchy.down and job_id.startswith("hidden"):
+            raise TransientError("no network")
+        return super().read(job_id)
+
+
+class PatchyRecorder(FolderRecorder):
+    @property
+    def board(self):
+        return Patchy(self.root / RECORDS)
+
+
+class Patched(Local):
+    def recorder(self):
+        told = super().recorder()
+        return PatchyRecorder(told.root, told.ref)
+
+
+def test_a_record_that_cannot_be_read_now_ends_no_list_and_is_read_when_it_can(script, monkeypatch):
+    here = Trainer(Patched(gpus=0))
+    hidden, other = (here.submit(script, name=name, labels={"team": "a"}) for name in ("hidden", "other"))
+    for job in (hidden, other):
+        job.wait(timeout="5m")
+    monkeypatch.setattr(Patchy, "down", True)
+    found = here.jobs()
+    assert {job.id for job in found} == {hidden.id, other.id}
+    assert here.supervise() == []
+    assert hidden.id in str(found.table)
+    assert {one["id"] for one in found.to_dicts()} == {hidden.id, other.id}
+    assert [job.id for job in here.jobs(labels={"team": "a"})] == [other.id]
+    assert [job.id for job in here.jobs(since="1h")] == [other.id]
+    monkeypatch.setattr(Patchy, "down", False)
+    assert {job.id: dict(job.labels) for job in found} == {one.id: {"team": "a"} for one in (hidden, other)}
+    assert {job.id for job in here.jobs(labels={"team": "a"})} == {hidden.id, other.id}
+
+
+def test_a_list_reads_no_record_unless_it_is_asked_for_what_is_in_them(script, monkeypatch):
+    here = Trainer(Patched(gpus=0))
+    here.submit(script).wait(timeout="5m")
+    monkeypatch.setattr(Patchy, "reads", 0)
+    assert len(here.jobs()) == 1
+    assert Patchy.reads == 0
+    assert len(here.jobs(labels={"team": "a"})) == 0
+    assert Patchy.reads > 0

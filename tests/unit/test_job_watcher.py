@@ -1,0 +1,101 @@
+"""The one thread that looks at all jobs: whoever cannot be seen holds up nobody else, and is told of once."""
+
+import threading
+import time
+
+import attrs
+import pytest
+
+from gputrain import AuthError, PermissionDeniedError, State
+from gputrain.job import watcher
+
+MANY = 60
+
+
+@attrs.define(eq=False)
+class Seen:
+    """A job that is due at once after each look, which fails while there is a fault."""
+
+    platform: str
+    fault: Exception | None = None
+    looks: int = 0
+    state: State = State.RUNNING
+    poll_s: float = 0.0
+    gate: threading.Event = attrs.field(factory=threading.Event)
+
+    def refresh(self):
+        self.gate.wait()
+        self.looks += 1
+        if self.fault is not None:
+            raise self.fault
+
+    def supervise(self):
+        return False
+
+
+def until(true):
+    end = time.monotonic() + 300
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Watches a good job, and then many that fail, from one moment on; with how often each was told so."""
+    monkeypatch.setattr(watcher, "LONGEST_PAUSE_S", 0.0)
+    looking, drops = watcher.Watcher(), []
+
+    def watch(fault, again_s):
+        monkeypatch.setattr(watcher, "AGAIN_S", again_s)
+        good, told = Seen("here"), [0] * MANY
+        drops.append(looking.watch(good, lambda _error: None))
+
+        def tell(number):
+            return lambda error: told.__setitem__(number, told[number] + (error is not None))
+
+        bad = [Seen("there", fault) for _ in range(MANY)]
+        for number, one in enumerate(bad):
+            one.gate.set()
+            drops.append(looking.watch(one, tell(number)))
+        good.gate.set()  # all are listed before the first is looked at
+        return looking, good, bad, told
+
+    yield watch
+    for drop in drops:
+        drop()
+
+
+@pytest.mark.parametrize("fault", [AuthError("the login has expired"), PermissionDeniedError("not yours")])
+def test_however_many_are_refused_another_job_is_looked_at_in_turn(watched, fault):
+    _, good, bad, told = watched(fault, again_s=0.0)
+    until(lambda: good.looks >= 20 and all(told))
+    assert sum(one.looks for one in bad) <= MANY + 2 * good.looks  # each once, and then one a round
+    before = [one.looks for one in bad]
+    until(lambda: all(one.looks > looks for one, looks in zip(bad, before)))  # nor do they hold up each other
+
+
+def test_an_expired_login_is_asked_once_for_all_and_warned_of_once(watched, caplog):
+    looking, good, bad, told = watched(AuthError("the login has expired"), again_s=3600.0)
+    until(lambda: good.looks >= 20 and all(told))
+    assert sum(one.looks for one in bad) == 1
+    assert caplog.text.count("cannot be looked at") == 1
+    newcomer, heard = Seen("there"), []
+    newcomer.gate.set()
+    drop = looking.watch(newcomer, heard.append)  # of somebody who has logged in meanwhile
+    until(lambda: heard)
+    drop()
+    assert heard[0] is None
+
+
+def test_who_is_refused_for_long_is_warned_of_again_after_sight_only(watched, caplog):
+    fault = PermissionDeniedError("not yours")
+    _, _, bad, told = watched(fault, again_s=0.0)
+    until(lambda: min(told) >= 3)
+    assert caplog.text.count("cannot be looked at") == 1
+    for one in bad:
+        one.fault = None
+    until(lambda: all(one.looks > MANY for one in bad))
+    assert caplog.text.count("cannot be looked at") == 1
+    bad[0].fault = fault
+    until(lambda: caplog.text.count("cannot be looked at") == 2)
