@@ -12,7 +12,7 @@ os.environ["GPUTRAIN_CATALOG"] = os.devnull  # the tables built in, whatever thi
 
 FAST = ("house", "unit", "security", "contract", "examples", "simulation/test_first_schedules.py")
 """Folders and files of what `make test` runs; all the rest is `make check`'s."""
-EXAMPLES = ("[train_plain_ddp.py]", "[vertex_two_nodes.py]", "[compute_preempted.py]")
+EXAMPLES = ("[train_plain_ddp.py]", "[vertex_two_nodes.py]", "[ladder_story.py]")
 """Of the examples, one of each platform."""
 SLOW = (
     "contract/test_stacks.py",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
 import runpy
+import secrets
 import signal
 import socket
 import sys
@@ -91,11 +93,12 @@ def _place(rank: int, ranks: int, port: int) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on now, below those that outgoing connections are given meanwhile."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", 20_000 + secrets.randbelow(12_000)))
+            port: int = probe.getsockname()[1]
+            return port
 
 
 def _run(script: str, args: tuple[str, ...], env: dict[str, str], log: str) -> None:
