@@ -86,16 +86,24 @@ class JobFilter:
 
 
 def looked_at(jobs: Iterable[Job]) -> Iterator[Job]:
-    """Each job after a look; one that is lost, or cannot be read, is left out and hides no other."""
+    """Each job after a look; one that cannot be looked at is left out, and hides no other.
+
+    Raises:
+        AccessError, TransientError: not one can be looked at, so nobody knows how any stands.
+    """
+    is_seen, refusal = False, None
     for job in jobs:
         try:
             job.refresh()
-        except (AccessError, TransientError) as error:  # it may live, and whoever misses it here asks anew
-            log.warning("%s could not be looked at: %s", job.uri, error)
-        except GputrainError as error:
+        except GputrainError as error:  # noqa: PERF203  # the next one is looked at all the same
             log.warning("%s is left out: %s", job.uri, error)
-            continue
-        yield job
+            if isinstance(error, (AccessError, TransientError)):
+                refusal = error
+        else:
+            is_seen = True
+            yield job
+    if refusal is not None and not is_seen:
+        raise refusal
 
 
 def wanted(

@@ -247,7 +247,7 @@ class Trainer(Maps):
     ) -> JobList:
         """Jobs that exist on these backends, newest first; it shows itself as a table.
 
-        One that cannot be looked at now is ``queued``, and the log says why.
+        One that cannot be looked at now is left out, and the log says why.
 
         Args:
             name: how their ids begin.
@@ -257,6 +257,7 @@ class Trainer(Maps):
 
         Raises:
             SpecError: there is no such state, or ``since`` is no moment.
+            AccessError, TransientError: none of the jobs can be looked at.
         """
         return wanted(state, labels, since, self._road.now()).of(looked_at(self._named(name)))
 

@@ -155,6 +155,13 @@ NAMED = {
             ),
         ),
     ),
+    "a look that is refused after a create whose answer was lost": _calm(
+        backends=("vertex", "compute"), lag_s=60.0, clients=ALONE,
+        mishaps=(
+            *_mishaps("A", "lost after", 0, on="POST /customJobs"),
+            *_mishaps("A", "refused", 5, on="GET /customJobs", status=403),
+        ),
+    ),
     "a clock set back while a submit waits for room": _calm(
         backends=("vertex", "compute"), nodes=4, wait_s=300, quota=1, clients=(_client("A", "submit"),),
         happenings=(Happening(at_s=92.0, kind="clock jumps", client="A", seconds=-DAY_S),),

@@ -21,7 +21,7 @@ from typing import Any
 from gputrain.backends.base import JobRef
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.states import SeenJob, is_capacity
-from gputrain.errors import JobLostError, RequestError, TransientError
+from gputrain.errors import AccessError, JobLostError, RequestError, TransientError
 from gputrain.gcp import LABEL_JOB, MissingError, UnclearError, filter_text, label_value
 from gputrain.gcp.shared import Kept
 from gputrain.records import Board, Record
@@ -147,7 +147,14 @@ def of_ask(jobs: JobService, region: str, job_id: str, nonce: str) -> SeenJob | 
 def _settled(jobs: JobService, region: str, job_id: str, nonce: str) -> SeenJob | None:
     waited = 0.0
     while True:
-        made = of_ask(jobs, region, job_id, nonce)
+        try:
+            made = of_ask(jobs, region, job_id, nonce)
+        except (AccessError, RequestError) as error:  # of the look: no answer to what was asked
+            raise UnclearError(
+                f"nobody can tell whether {job_id} was made in {region}",
+                why=f"{error.what}: {error.why}",
+                fix=f"{error.fix or 'wait a moment'}; then submit again with the same key",
+            ) from error
         if made is not None or waited >= SETTLE_S:
             return made
         jobs.access.sleep(LOOK_EVERY_S)
