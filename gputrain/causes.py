@@ -48,6 +48,13 @@ class Cause:
 _AGAIN = "submit it again: it goes on from its checkpoint; max_restarts= does so by itself"
 _ELSEWHERE = "allow more regions, GPUs or provisioning models, or try again later"
 
+
+def _goes_on(kind: str, title: str, advice: str, fix: str = _AGAIN) -> Cause:
+    """The row of an end that was nobody's doing: ``max_restarts`` covers it."""
+    fault = Blame.PLATFORM
+    return Cause(kind=kind, title=title, fix=fix, advice=advice, fault=fault, may_restart=True)
+
+
 EXCEPTION = Cause(
     kind="exception",
     title="the script raised",
@@ -95,14 +102,12 @@ HANG = Cause(
     advice="No rank said, reported or stepped anything for `hang_timeout`. `error.traceback` is the stack of"
     " the rank that held up the others, the most recent call first; the log has the stacks of all.",
 )
-GPU_FAULT = Cause(
+GPU_FAULT = _goes_on(
     kind="gpu_fault",
     title="a GPU failed",
     fix=f"{_AGAIN}, elsewhere where machines are rented; tell Google of a reserved one that does it twice",
     advice="The driver says so: an Xid that no script causes, an uncorrectable memory error, an action that"
     " it wants taken. What the ranks say, most often a CUDA error, is the effect; the log has it.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
 OUT_OF_MEMORY = Cause(
     kind="out_of_memory",
@@ -110,30 +115,22 @@ OUT_OF_MEMORY = Cause(
     fix="take a machine with more memory, or a smaller batch or fewer loader workers",
     advice="The machine's memory, not the GPU's: CUDA's own is an exception with a traceback.",
 )
-NODE_MISSING = Cause(
+NODE_MISSING = _goes_on(
     kind="node_missing",
     title="a node never joined",
     fix="look whether its machine started, and whether the nodes reach each other over TCP",
     advice="`error.node_rank` is the one that is missing. On Compute Engine a network of one's own needs"
     " a firewall rule for TCP between the VMs.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
-NODE_LOST = Cause(
+NODE_LOST = _goes_on(
     kind="node_lost",
     title="a node went away while the job ran",
-    fix=_AGAIN,
     advice="Its machine or its agent ended without a word.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
-STOPPED = Cause(
+STOPPED = _goes_on(
     kind="stopped",
     title="it was asked to stop",
-    fix=_AGAIN,
     advice="Somebody, or the platform, sent the ranks a signal. Those that heed it have saved.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
 ENVIRONMENT = Cause(
     kind="environment",
@@ -187,53 +184,35 @@ QUOTA_REGION = Cause(
     advice="See [quota_region](#quota_region): here it was told after the job was made.",
     fault=Blame.QUOTA,
 )
-PREEMPTED = Cause(
+PREEMPTED = _goes_on(
     kind="preempted",
     title="a Spot VM was reclaimed",
-    fix=_AGAIN,
     advice="Nobody's fault: Spot machines are taken back with 30 seconds of notice.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
-PREEMPTED_IN_CREATION = Cause(
+PREEMPTED_IN_CREATION = _goes_on(
     kind="preempted_in_creation",
     title="a VM was reclaimed while it was made",
-    fix=_AGAIN,
     advice="It happened a minute after the submit, before anything ran.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
-HOST_ERROR = Cause(
+HOST_ERROR = _goes_on(
     kind="host_error",
     title="the host of a VM failed",
-    fix=_AGAIN,
     advice="Google's hardware; the VM's disk is gone with the VM.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
-MAINTENANCE = Cause(
+MAINTENANCE = _goes_on(
     kind="maintenance",
     title="host maintenance ended a VM",
-    fix=_AGAIN,
     advice="Machines with GPUs cannot be moved while they run.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
-REBOOTED = Cause(
+REBOOTED = _goes_on(
     kind="rebooted",
     title="a VM was restarted",
-    fix=_AGAIN,
     advice="A job does not run twice on one machine, so that nothing is counted twice.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
-VANISHED = Cause(
+VANISHED = _goes_on(
     kind="vanished",
     title="a VM vanished without a trace",
-    fix=_AGAIN,
     advice="Neither the VM nor a word of Google's about it was found.",
-    fault=Blame.PLATFORM,
-    may_restart=True,
 )
 LOST = Cause(
     kind="lost",

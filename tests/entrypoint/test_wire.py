@@ -89,30 +89,28 @@ def test_a_peer_that_does_not_read_does_not_block_the_agent(pair):
     assert got > 0
 
 
-def test_where_192_ranks_stand_in_hundreds_of_groups_is_one_message(pair):
+def heard(pair, message):
+    """What one end hears first of a message that the other sends."""
     link, far = pair
+    sender = wire.Link(far)
+    sender.send(message)
+    messages = []
+    while not messages and not link.closed:
+        sender.flush()
+        messages += link.receive()
+    return messages
+
+
+def test_where_192_ranks_stand_in_hundreds_of_groups_is_one_message(pair):
     text = "Thread 0x1 (most recent call first):\n" + '  File "/w/tränen.py", line 8 in ä\n' * 1000
     recorded = {str(group): {"begun": 7, "done": 6, "name": "nccl:all_reduce"} for group in range(300)}
     taken = [{"rank": rank, "local_rank": rank, "text": text, "recorded": recorded} for rank in range(192)]
     told = {"type": "standings", "ranks": [stacks.standing(one, len(taken)) for one in taken]}
-    sender = wire.Link(far)
-    sender.send(told)
-    heard = []
-    while not heard and not link.closed:
-        sender.flush()
-        heard += link.receive()
-    assert heard == [told]
+    assert heard(pair, told) == [told]
 
 
 def test_a_start_of_ten_thousand_nodes_is_one_message(pair):
-    link, far = pair
     many = 10_000
     addrs = [f"fd00:1234:5678:9abc:def0::{number:x}" for number in range(many)]
     told = {"type": "start", "base_rank": 0, "world_size": many, "addrs": addrs, "ports": [29500] * many}
-    sender = wire.Link(far)
-    sender.send(told)
-    heard = []
-    while not heard and not link.closed:
-        sender.flush()
-        heard += link.receive()
-    assert heard == [told]
+    assert heard(pair, told) == [told]

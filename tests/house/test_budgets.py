@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = (ROOT / "gputrain", ROOT / "emulator" / "gputrain_emulator")
 FILES = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
-TABLES = ("catalog", "data", "causes.py")
+TABLES = ("catalog", "data")
 MAY_PRINT = ("entrypoint", "gputrain_emulator", "ddp", "__main__.py")
 
 

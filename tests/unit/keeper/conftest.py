@@ -14,8 +14,8 @@ from gputrain_emulator.storage import Storage
 
 
 @pytest.fixture
-def mirror(tmp_path, monkeypatch):
-    """Makes a mirror of an empty folder and of a place that holds what is given."""
+def cloud(monkeypatch):
+    """An emulated cloud with an empty bucket, and a metadata server that speaks for a VM there."""
     with gputrain_emulator.start() as cloud:
         cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
         caller = cloud.world.callers.add("vm@p")
@@ -24,17 +24,23 @@ def mirror(tmp_path, monkeypatch):
         )
         server = MetadataServer(Metadata(read=lambda: {"instance": {}}, accounts={"vm@p": account}))
         monkeypatch.setenv("GCE_METADATA_HOST", server.host)
-
-        def make(content, node=0):
-            folder = tmp_path / ("folder" if node == 0 else f"folder-{node}")
-            folder.mkdir()
-            store = Store(cloud.endpoints.storage, "my-bucket", "ckpt/", node)
-            for name, data in content.items():
-                store.put(f"ckpt/{name}", data)
-            return Mirror(store, str(folder), node, Wholeness(str(tmp_path / "killed"), is_strict=True))
-
-        yield make
+        yield cloud
         server.close()
+
+
+@pytest.fixture
+def mirror(cloud, tmp_path):
+    """Makes a mirror of an empty folder and of a place that holds what is given."""
+
+    def make(content, node=0):
+        folder = tmp_path / ("folder" if node == 0 else f"folder-{node}")
+        folder.mkdir()
+        store = Store(cloud.endpoints.storage, "my-bucket", "ckpt/", node)
+        for name, data in content.items():
+            store.put(f"ckpt/{name}", data)
+        return Mirror(store, str(folder), node, Wholeness(str(tmp_path / "killed"), is_strict=True))
+
+    return make
 
 
 @pytest.fixture

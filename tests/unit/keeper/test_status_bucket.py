@@ -6,14 +6,11 @@ import time
 
 import pytest
 
-import gputrain_emulator
 from gputrain.keeper import bucket
 from gputrain.keeper.cloud import Bucket, CallFailed
 from gputrain.keeper.journal import Journal
 from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN
 from gputrain_emulator import faults
-from gputrain_emulator.metadata import Account, Metadata, MetadataServer
-from gputrain_emulator.storage import Storage
 
 HALF = faults.RawReply(status=200, body=b"[1", content_type="application/json")
 ENDED = {"phase": "ended", "why": BOOT, "message": ""}
@@ -35,19 +32,10 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path, monkeypatch):
+def node(cloud, tmp_path, monkeypatch):
     monkeypatch.setattr(bucket, "FIRST_S", 0.05)
     monkeypatch.setattr(bucket, "EVERY_S", 0.05)
-    with gputrain_emulator.start() as cloud:
-        cloud.world.part(Storage).add_bucket("my-bucket", location="us-central1")
-        caller = cloud.world.callers.add("vm@p")
-        account = Account(
-            email="vm@p", scopes=("x",), mint=lambda _: (cloud.world.callers.issue(caller), 3600)
-        )
-        server = MetadataServer(Metadata(read=lambda: {"instance": {}}, accounts={"vm@p": account}))
-        monkeypatch.setenv("GCE_METADATA_HOST", server.host)
-        yield Node(cloud, tmp_path)
-        server.close()
+    return Node(cloud, tmp_path)
 
 
 def until(is_so):

@@ -8,7 +8,6 @@ import pytest
 
 from gputrain import (
     ApiDisabledError,
-    ComputeEngine,
     NoPlacementError,
     PermissionDeniedError,
     QuotaExceededError,
@@ -20,6 +19,7 @@ from gputrain import (
 )
 from gputrain.gcp import UnclearError
 from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
+from tests import present
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
 
 BULK = "compute.instances.bulkInsert"
@@ -262,7 +262,7 @@ def test_an_end_between_a_lost_answer_and_the_next_try_leaves_nothing(
 ):
     slept = []
 
-    class Lost(ComputeEngine):
+    class Lost(present.backend("compute")):
         def create(self, request):
             super().create(request)
             raise UnclearError("the answer was lost")
