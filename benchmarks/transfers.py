@@ -17,6 +17,7 @@ from pathlib import Path
 from measure import Measure, alternated
 
 import gputrain_emulator
+from gputrain.keeper import alike
 from gputrain_emulator import gcloud
 from gputrain_emulator.live.vm import account
 from gputrain_emulator.metadata import Metadata, MetadataServer
@@ -61,9 +62,10 @@ def ours(cloud: gputrain_emulator.Cloud, host: str, folder: Path, prefix: str) -
         words, env={**os.environ, "GCE_METADATA_HOST": host}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"filled\n"
-        process.communicate()
+        assert process.stdout.readline().decode().strip() == alike.FILLED
+        said, _ = process.communicate()
         assert process.returncode == 0
+        assert said.decode() == f"{alike.UNSAVED}[]\n"
     return time.perf_counter() - began
 
 
