@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
@@ -19,7 +18,7 @@ from gputrain.gcp import Access, Api, Objects, reservations
 from gputrain.gcp.endpoints import emulator_of, on_trial
 from gputrain.gcp.shared import Found
 from gputrain.images import ImageHome, Works
-from gputrain.planning import Candidate, Fact, Limit
+from gputrain.planning import Candidate, Fact
 from gputrain.quota import Quotas
 from gputrain.quota.book import Book, in_short
 from gputrain.quota.reader import Reader
@@ -28,13 +27,7 @@ from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.staging import parcels
 from gputrain.staging.upload import BucketPrefix, Progress
 
-MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
-LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
-SECRET = re.compile(r"secret://projects/[^/\s]+/secrets/[^/\s]+/versions/(?:\d+|latest)")
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
-MOST_LABELS = 56
-"""64 are allowed on a resource; the rest is for our own."""
 
 
 PROJECT = Field(
@@ -182,59 +175,6 @@ class BucketRecorder(Generic[S]):
             return None
         location = self.settings.code_bucket.uri("code", f"{code.sha256}.tar.gz")
         return Bundle(location=location, argv=code.argv, sha256=code.sha256)
-
-
-def _has_other_labels(spec: TrainingSpec) -> bool:
-    pairs = spec.labels.items()
-    return not all(LABEL_KEY.fullmatch(key) and LABEL_VALUE.fullmatch(value) for key, value in pairs)
-
-
-LIMITS = (
-    Limit(
-        field="gpu",
-        asks=lambda spec: not spec.gpu and spec.machine_type is None,
-        why="it runs on machines with GPUs, and none is named",
-        fix="gpu='L4:1'; or use Local for CPU ranks",
-    ),
-    Limit(
-        field="machine_type",
-        asks=lambda spec: spec.machine_type is not None and not MACHINE_TYPE.fullmatch(spec.machine_type),
-        why="it is no machine type of Google Cloud",
-        fix="machine_type='a3-highgpu-8g', or leave it out",
-    ),
-    Limit(
-        field="labels",
-        asks=_has_other_labels,
-        why="Google's keys are 1 to 63 small letters, digits, _ and -, a letter first; "
-        "values are up to 63 of them",
-        fix="labels={'team': 'nlp'}",
-    ),
-    Limit(
-        field="labels",
-        asks=lambda spec: len(spec.labels) > MOST_LABELS,
-        why=f"at most {MOST_LABELS} labels go on what Google makes",
-        fix="drop some",
-    ),
-    Limit(
-        field="secrets",
-        asks=lambda spec: not all(SECRET.fullmatch(one) for one in spec.secrets.values()),
-        why="they are read from Secret Manager",
-        fix="store it there and give secret://projects/P/secrets/S/versions/V",
-    ),
-)
-
-
-def folders_kept(why: str, *kept: str) -> tuple[Limit, ...]:
-    """The limits that a job's folders begin as those that outlive its machines do; why others do not."""
-    return tuple(
-        Limit(
-            field=field,
-            asks=lambda spec, field=field: not (getattr(spec, field) or kept[0]).startswith(kept),  # type: ignore[misc]
-            why=why,
-            fix=f"{field}='gs://my-bucket/...', or leave it out",
-        )
-        for field in ("checkpoint_dir", "output_dir")
-    )
 
 
 def shape_of(one: Candidate, service: Service) -> Shape:

@@ -23,7 +23,7 @@ FLOORS = (
     ("records",),
     ("backends.base",),
     ("backends.results",),
-    ("backends.google", "backends.status", "backends.tails", "backends.abilities"),
+    ("backends.google", "backends.limits", "backends.status", "backends.tails", "backends.abilities"),
     ("backends.local", "backends.vertex", "backends.compute"),
     ("backends",),
     ("progress",),

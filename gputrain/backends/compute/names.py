@@ -193,18 +193,9 @@ class JobObjects:
         """How the names of all attempts' folders begin."""
         return self.bucket.object_name("jobs", self.job_id, "attempt-")
 
-    def place(self, field: str, given: str | None, name: str) -> str:
-        """Where a folder of the job is kept: what is removed from the folder is removed there, too.
-
-        Raises:
-            SpecError: it would hold the objects by which jobs are run.
-        """
-        jobs, own = self.bucket.uri("jobs", ""), self.bucket.uri("jobs", self.job_id, name)
-        below = (given or own).rstrip("/") + "/"
-        if jobs.startswith(below) or (below.startswith(jobs) and below.count("/") <= jobs.count("/") + 1):
-            allowed = f"a place that does not hold what gputrain keeps of its jobs in {jobs}"
-            raise refused(field, given, allowed, f"name a folder beside that, or leave {field} out: {own}")
-        return given or own
+    def place(self, name: str) -> str:
+        """Where a folder of the job is kept, unless somewhere else was said."""
+        return self.bucket.uri("jobs", self.job_id, name)
 
     def attempt(self, number: int) -> str:
         """The folder in which the VMs of one attempt write; ends in ``/``."""

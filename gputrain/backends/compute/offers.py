@@ -22,7 +22,8 @@ from gputrain.backends.compute import fabrics, images
 from gputrain.backends.compute.names import NAME
 from gputrain.backends.compute.render import MODELS
 from gputrain.backends.compute.settings import ComputeSettings
-from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept, in_reservation, shape_of
+from gputrain.backends.google import in_reservation, shape_of
+from gputrain.backends.limits import LIMITS, folders, words
 from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape, region_of
 from gputrain.catalog.places import listed_in
 from gputrain.gcp import Access, Api
@@ -39,8 +40,16 @@ LONGEST_FLEX_START = timedelta(seconds=FLEX_START_LONGEST_RUN_S)
 MOST_NODES = 1000
 """VMs in one bulkInsert. Source: compute v1 documentation, read 2026-11-20."""
 
+MOST_METADATA = 256 << 10
+"""Bytes of one value; the job is one, its keeper another, and all together are less than 512 KB.
 
-LIMITS = folders_kept("a folder of a VM is gone when the VM is", "gs://")
+Source: compute v1, ``Metadata``, read 2026-11-23.
+"""
+SAID = ("args", "command", "env", "requirements", "secrets")
+_OURS, _A_NAME = 32 << 10, 70
+"""Bytes that are left to what else stands there, and to each VM's name."""
+_HOLDER = f"VMs read their job from their metadata, where {MOST_METADATA >> 10} KiB are allowed"
+
 _MACHINES, _ACCELERATORS = "machineTypes", "acceleratorTypes"
 MOST_ADVICE = 6
 """Zones that are asked about for one plan, the first in its order: a call each."""
@@ -54,10 +63,18 @@ def supply(settings: ComputeSettings) -> Supply:
     return Supply(
         backend=NAME,
         offers=offers,
-        limits=(*OF_GOOGLE, *LIMITS),
+        limits=(
+            *LIMITS,
+            *words(_HOLDER, _room, *SAID),
+            *folders(settings.bucket, "a folder of a VM is gone when the VM is", "gs://"),
+        ),
         find_gpu=catalog.find,
         regions=tuple(settings.regions),
     )
+
+
+def _room(spec: TrainingSpec) -> int:
+    return MOST_METADATA - _OURS - _A_NAME * spec.num_nodes
 
 
 def _offer(shape: Shape, settings: ComputeSettings) -> Offer:

@@ -272,8 +272,8 @@ def _document(
         "bucket": bucket.name,
         "folder": objects.attempts,
         "cancel": objects.cancel,
-        "checkpoints": objects.place("checkpoint_dir", spec.checkpoint_dir, "checkpoints"),
-        "output": objects.place("output_dir", spec.output_dir, "output"),
+        "checkpoints": spec.checkpoint_dir or objects.place("checkpoints"),
+        "output": spec.output_dir or objects.place("output"),
         "order": of_code(spec, start.bundle, bucket.name, addresses),
         "env": {
             contract.JOIN_TIMEOUT: str(settings.driver_wait_s + JOIN_S),

@@ -162,7 +162,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     @cached_property
     def _supply(self) -> Supply:
-        return offers.supply(self._settings.regions, self._settings.management_fee)
+        return offers.supply(self._settings)
 
     def _fact(self, one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
         return offers.fact(one, book, found)

@@ -13,13 +13,16 @@ from datetime import timedelta
 import attrs
 
 from gputrain import catalog
-from gputrain.backends.google import LIMITS as OF_GOOGLE, folders_kept, in_reservation, shape_of
+from gputrain.backends.google import in_reservation, shape_of
+from gputrain.backends.limits import LIMITS, folders, words
+from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Service, Shape
 from gputrain.catalog.places import listed_in
 from gputrain.gcp import reservations
 from gputrain.gcp.shared import Found
 from gputrain.planning import Candidate, Fact, Limit, Offer, Supply
 from gputrain.quota.book import Book
+from gputrain.spec.read import LONGEST_WORD
 
 NAME = "vertex"
 FEE_FIX = "read the management fee off your price list and say it: VertexAI(..., management_fee=0.2)"
@@ -28,20 +31,26 @@ FLEX_START_MOST = timedelta(days=7)
 _RESERVATION = re.compile(
     rf"{ANY_RESERVATION}|projects/[^/]+/zones/[^/]+/reservations/[^/]+(/reservationBlocks/[^/]+)?"
 )
+SAID = ("args", "command", "requirements", "secrets")
+_OURS = 24 << 10
+"""Bytes of that argument that are left to what else stands there.
+
+Variables lie beside it, each in bounds of its own. What Vertex AI takes in one request is not written down.
+"""
 _ENV_MOST = 80
 """100 variables are allowed (aiplatform v1 protos); the rest is for our own and Google's."""
 
 
-def supply(regions: tuple[str, ...], fee: float | None = None) -> Supply:
-    """Every shape with GPUs that trains on Vertex AI, in the regions the user allows, in that order.
-
-    Args:
-        fee: what comes on top of Compute Engine's price, as a share of it; None: nobody has said.
-    """
+def supply(settings: VertexSettings) -> Supply:
+    """Every shape with GPUs that trains on Vertex AI, in the regions the user allows, in that order."""
     shapes = catalog.shapes(service=Service.VERTEX)
-    offers = tuple(_offer(shape, regions, fee) for shape in shapes)
+    why = "a folder of the container is gone when it ends"
     return Supply(
-        backend=NAME, offers=offers, limits=(*OF_GOOGLE, *LIMITS), find_gpu=catalog.find, regions=regions
+        backend=NAME,
+        offers=tuple(_offer(shape, settings.regions, settings.management_fee) for shape in shapes),
+        limits=(*LIMITS, *OF_VERTEX, *folders(settings.bucket, why, "gs://", "/gcs/")),
+        find_gpu=catalog.find,
+        regions=settings.regions,
     )
 
 
@@ -76,7 +85,7 @@ def with_fee(price: Price, shape: Shape, fee: float) -> Price:
     return attrs.evolve(price, usd_h=price.usd_h + fee * standard.usd_h, leaves_out=left_out, source=source)
 
 
-LIMITS = (
+OF_VERTEX = (
     Limit(
         field="reservation",
         asks=lambda spec: spec.reservation is not None and not _RESERVATION.fullmatch(spec.reservation),
@@ -110,7 +119,11 @@ LIMITS = (
         why="a container takes 100 variables, some of which are not yours",
         fix=f"at most {_ENV_MOST} in env and secrets together",
     ),
-    *folders_kept("a folder of the container is gone when it ends", "gs://", "/gcs/"),
+    *words(
+        "a container is told its job in one argument, and no kernel takes one of more than 128 KiB",
+        lambda _spec: LONGEST_WORD - _OURS,
+        *SAID,
+    ),
 )
 
 

@@ -280,16 +280,6 @@ def test_two_prefixes_of_one_bucket_are_two_homes():
     assert plain != team
 
 
-@pytest.mark.parametrize("field", ["checkpoint_dir", "output_dir"])
-def test_no_folder_is_kept_like_the_place_of_what_runs_the_jobs(field):
-    """An rmtree in it would remove the status and the logs of jobs that run."""
-    for place in ("gs://my-bucket", "gs://my-bucket/", "gs://my-bucket/team", "gs://my-bucket/team/jobs/x/"):
-        with pytest.raises(SpecError, match=field):
-            rendered({"bucket": "gs://my-bucket/team"}, {"gpu": "L4:1", field: place})
-    for place in ("gs://my-buckets", "gs://my-bucket/tea", "gs://my-bucket/team/jobs/x/checkpoints"):
-        rendered({"bucket": "gs://my-bucket/team"}, {"gpu": "L4:1", field: place})
-
-
 def test_a_name_is_never_too_long_for_a_vm_and_stays_its_own():
     one, other = ("x" * 60, "x" * 59 + "y")
     names = {*vm_names(one, 3, 100), *vm_names(other, 3, 100)}

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from gputrain import TrainingSpec, UnknownGpuError, catalog
-from gputrain.backends import google
+from gputrain.backends.limits import LIMITS
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.planning import Limit, Offer, Supply, candidates
 from tests.market import supply
@@ -147,7 +147,7 @@ def test_ranks_share_a_gpu_only_where_that_was_asked_for():
     assert wanted(OWN, gpu=2, nproc_per_node=4).candidates[0].nproc_per_node == 4
 
 
-GOOGLE = attrs.evolve(COMPUTE, find_gpu=catalog.find, limits=google.LIMITS)
+GOOGLE = attrs.evolve(COMPUTE, find_gpu=catalog.find, limits=LIMITS)
 CLUSTER = Supply(
     backend="slurm",
     offers=(

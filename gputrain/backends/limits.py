@@ -1,0 +1,151 @@
+"""What a spec may ask for that Google's services, or what we send them, cannot honour. Pure."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable
+from functools import partial
+
+from gputrain.planning import Limit
+from gputrain.spec import TrainingSpec
+from gputrain.staging.upload import BucketPrefix
+
+MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
+LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+SECRET = re.compile(r"secret://projects/[^/\s]+/secrets/[^/\s]+/versions/(?:\d+|latest)")
+MOST_LABELS = 56
+"""64 are allowed on a resource; the rest is for our own."""
+
+
+def _has_other_labels(spec: TrainingSpec) -> bool:
+    pairs = spec.labels.items()
+    return not all(LABEL_KEY.fullmatch(key) and LABEL_VALUE.fullmatch(value) for key, value in pairs)
+
+
+LIMITS = (
+    Limit(
+        field="gpu",
+        asks=lambda spec: not spec.gpu and spec.machine_type is None,
+        why="it runs on machines with GPUs, and none is named",
+        fix="gpu='L4:1'; or use Local for CPU ranks",
+    ),
+    Limit(
+        field="machine_type",
+        asks=lambda spec: spec.machine_type is not None and not MACHINE_TYPE.fullmatch(spec.machine_type),
+        why="it is no machine type of Google Cloud",
+        fix="machine_type='a3-highgpu-8g', or leave it out",
+    ),
+    Limit(
+        field="labels",
+        asks=_has_other_labels,
+        why="Google's keys are 1 to 63 small letters, digits, _ and -, a letter first; "
+        "values are up to 63 of them",
+        fix="labels={'team': 'nlp'}",
+    ),
+    Limit(
+        field="labels",
+        asks=lambda spec: len(spec.labels) > MOST_LABELS,
+        why=f"at most {MOST_LABELS} labels go on what Google makes",
+        fix="drop some",
+    ),
+    Limit(
+        field="secrets",
+        asks=lambda spec: not all(SECRET.fullmatch(one) for one in spec.secrets.values()),
+        why="they are read from Secret Manager",
+        fix="store it there and give secret://projects/P/secrets/S/versions/V",
+    ),
+)
+"""Of both services."""
+
+_SHORTER = {
+    "requirements": "write them into a file beside the script, and give requirements='requirements.txt'",
+    "secrets": "keep several values in one secret, and take them apart in the script",
+}
+_IN_A_FILE = "put it into a file beside the script, and give its path"
+
+
+def words(holder: str, most: Callable[[TrainingSpec], int], *fields: str) -> tuple[Limit, ...]:
+    """The limits that these fields leave room for each other in one text; the largest of them is named.
+
+    Args:
+        holder: what holds the text, and how much.
+        most: the bytes that it leaves to them.
+    """
+    return tuple(
+        Limit(
+            field=field,
+            asks=partial(_is_too_large, field, fields, most),
+            why=f"{holder}, and {', '.join(fields)} are more than that",
+            fix=_SHORTER.get(field, _IN_A_FILE),
+        )
+        for field in fields
+    )
+
+
+def _is_too_large(
+    field: str, fields: tuple[str, ...], most: Callable[[TrainingSpec], int], spec: TrainingSpec
+) -> bool:
+    """Whether a field is the largest of those that do not fit together."""
+    given = {name: getattr(spec, name) or () for name in fields}
+    sizes = {
+        name: len(json.dumps(list(one) if isinstance(one, tuple) else dict(one)))
+        for name, one in given.items()
+    }
+    return sum(sizes.values()) > most(spec) and field == max(sizes, key=lambda name: sizes[name])
+
+
+FOLDERS = ("checkpoint_dir", "output_dir")
+OWN = ("code", "images", "jobs", "notes", "records")
+"""What gputrain keeps in a bucket, below its prefix."""
+
+_OF_JOBS = re.compile(r"attempt-\d+|cancel|lock.*", re.DOTALL)
+"""What it keeps of a job beside the job's folders."""
+
+
+def folders(bucket: BucketPrefix | None, why: str, *kept: str) -> tuple[Limit, ...]:
+    """The limits that a job's folders outlive its machines, and hold nothing by which jobs are run.
+
+    Args:
+        bucket: gputrain's own.
+        why: why places are refused that do not begin as one of ``kept``.
+    """
+    return tuple(limit for field in FOLDERS for limit in _of_folder(field, bucket, why, kept))
+
+
+def _of_folder(field: str, bucket: BucketPrefix | None, why: str, kept: tuple[str, ...]) -> tuple[Limit, ...]:
+    def goes(spec: TrainingSpec) -> bool:
+        return not (getattr(spec, field) or kept[0]).startswith(kept)
+
+    def is_own(spec: TrainingSpec) -> bool:
+        given = getattr(spec, field)
+        return bucket is not None and given is not None and holds_own(bucket, given)
+
+    names = ", ".join(f"{name}/" for name in OWN)
+    home = "" if bucket is None else bucket.uri()
+    ours = f"it would hold, or lie in, what gputrain keeps of its jobs in {home}: {names}"
+    fix = f"{field}='gs://my-bucket/...', or leave it out"
+    return (
+        Limit(field=field, asks=goes, why=why, fix=fix),
+        Limit(field=field, asks=is_own, why=ours, fix=f"name a folder beside those, or leave {field} out"),
+    )
+
+
+def holds_own(bucket: BucketPrefix, place: str) -> bool:
+    """Whether a place would hold, or lie in, what gputrain keeps in its bucket; folders of jobs are theirs.
+
+    >>> ours = BucketPrefix.parse("gs://my-bucket/team")
+    >>> [holds_own(ours, f"gs://my-bucket/{one}") for one in ("", "team/code/x", "team/mine", "other")]
+    [True, True, False, False]
+    """
+    inside = place.removeprefix("gs://").removeprefix("/gcs/")
+    below = posixpath.normpath(f"/{inside}").lstrip("/") + "/"
+    home = f"{bucket.name}/{bucket.prefix}"
+    if home.startswith(below):
+        return True
+    own, *rest = below.removeprefix(home).rstrip("/").split("/") if below.startswith(home) else ("",)
+    if own != "jobs":
+        return own in OWN
+    return len(rest) < 2 or _OF_JOBS.fullmatch(rest[1]) is not None  # jobs/JOB/FOLDER
