@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
+from gputrain.backends.results import as_word
 from gputrain.planning import Limit
 from gputrain.spec import TrainingSpec
 from gputrain.staging.upload import BucketPrefix
@@ -66,35 +67,39 @@ _SHORTER = {
 }
 _IN_A_FILE = "put it into a file beside the script, and give its path"
 
+SAID: Mapping[str, Callable[[TrainingSpec], Any]] = {
+    "args": lambda spec: spec.args,
+    "command": lambda spec: spec.command,
+    "requirements": lambda spec: spec.requirements,
+    "secrets": lambda spec: dict(spec.secrets),
+}
+"""What of a spec stands in the order that is read where the job runs."""
 
-def words(holder: str, most: Callable[[TrainingSpec], int], *fields: str) -> tuple[Limit, ...]:
-    """The limits that these fields leave room for each other in one text; the largest of them is named.
+
+def words(
+    holder: str, most: Callable[[TrainingSpec], int], said: Mapping[str, Callable[[TrainingSpec], Any]]
+) -> tuple[Limit, ...]:
+    """The limits that fields leave room for each other in one text; the largest of them is named.
 
     Args:
         holder: what holds the text, and how much.
         most: the bytes that it leaves to them.
+        said: by field, what of it stands there.
     """
+
+    def is_too_large(field: str, spec: TrainingSpec) -> bool:
+        sizes = {name: len(as_word(find(spec) or ())) for name, find in said.items()}
+        return sum(sizes.values()) > most(spec) and field == max(sizes, key=lambda name: sizes[name])
+
     return tuple(
         Limit(
             field=field,
-            asks=partial(_is_too_large, field, fields, most),
-            why=f"{holder}, and {', '.join(fields)} are more than that",
+            asks=partial(is_too_large, field),
+            why=f"{holder}, and {', '.join(said)} are more than that",
             fix=_SHORTER.get(field, _IN_A_FILE),
         )
-        for field in fields
+        for field in said
     )
-
-
-def _is_too_large(
-    field: str, fields: tuple[str, ...], most: Callable[[TrainingSpec], int], spec: TrainingSpec
-) -> bool:
-    """Whether a field is the largest of those that do not fit together."""
-    given = {name: getattr(spec, name) or () for name in fields}
-    sizes = {
-        name: len(json.dumps(list(one) if isinstance(one, tuple) else dict(one)))
-        for name, one in given.items()
-    }
-    return sum(sizes.values()) > most(spec) and field == max(sizes, key=lambda name: sizes[name])
 
 
 FOLDERS = ("checkpoint_dir", "output_dir")

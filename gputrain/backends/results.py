@@ -208,6 +208,15 @@ def of_code(spec: TrainingSpec, bundle: Bundle, bucket: str, addresses: Mapping[
     }
 
 
+def as_word(told: Any) -> str:
+    """JSON as an argument that nobody reads as more than text: Kubernetes would replace $(NAME).
+
+    >>> "$" in as_word({"argv": ["$(HOME)"]})
+    False
+    """
+    return json.dumps(told, sort_keys=True).replace("$", "\\u0024")
+
+
 @runtime_checkable
 class AsksForStacks(Protocol):
     """Its agents can be asked where their ranks stand, while the job runs."""

@@ -16,6 +16,10 @@ import tempfile
 
 from .cloud import Bucket, CallFailed, order
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # Not the folder itself, which -c looks into first: a json.py of the user's is the script's alone.
 PRELUDE = (
     "import sys; sys.path = ['.gputrain/agent.pyz'] + [path for path in sys.path if path];"
@@ -23,7 +27,7 @@ PRELUDE = (
 )
 
 
-def fetch(job: dict[str, str]) -> bytes:
+def fetch(job: Any) -> bytes:
     try:
         data = Bucket(job["storage"], job["bucket"]).get(job["object"])
     except CallFailed as error:
@@ -50,8 +54,10 @@ def unpack(data: bytes, root: str) -> None:
 
 
 def main() -> None:
+    job = order(sys.argv[1])
+    os.environ.update(job.get("env") or {})
     root = tempfile.mkdtemp(prefix="gputrain-")
-    unpack(fetch(order(sys.argv[1])), root)
+    unpack(fetch(job), root)
     os.chdir(root)
     os.execv(sys.executable, [sys.executable, "-c", PRELUDE, sys.argv[1]])
 

@@ -40,7 +40,9 @@ print("waiting", flush=True)
 while True:
     time.sleep(0.1)
 """
-ODD = ["", "two\nlines", "a b", "$(touch x)", "`id`", "'\"", "ümläut €", "-m", "--", "\\", "*"]
+DOLLARS = ["$(GPUTRAIN_JOB_ID)", "$$", "$$(HOME)", "${HOME}", "$5", "$"]
+"""Kubernetes would take the first for the job's id, and one of two dollars away."""
+ODD = ["", "two\nlines", "a b", "$(touch x)", "`id`", "'\"", "ümläut €", "-m", "--", "\\", "*", *DOLLARS]
 
 
 def told(road, ref):

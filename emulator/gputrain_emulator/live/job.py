@@ -11,7 +11,7 @@ from gputrain_emulator.live.engine import Engine
 from gputrain_emulator.live.gcs_folder import GcsFolder
 from gputrain_emulator.live.gpus import gpus
 from gputrain_emulator.live.replica import Line, LiveReplica, Program
-from gputrain_emulator.live.vertex_environment import Place, environment, service_name
+from gputrain_emulator.live.vertex_environment import Place, environment, expanded, service_name
 from gputrain_emulator.live.vm import account
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer
 
@@ -122,20 +122,16 @@ class LiveJob:
     def _environment(self, mine: Place, own: Sequence[Mapping[str, str]]) -> dict[str, str]:
         spec = self.job.document["jobSpec"]
         host = self._servers[mine.task].host
-        return {
-            **self._shared,
-            "GCE_METADATA_HOST": host,
-            "GCE_METADATA_IP": host,
-            **{row["name"]: row.get("value", "") for row in own},
-            **environment(
-                self.places,
-                mine,
-                job_id=self.job.id,
-                project_number=self.job.project.number,
-                base_output=spec.get("baseOutputDirectory", {}).get("outputUriPrefix", ""),
-                by_service=self._by_service,
-            ),
-        }
+        service = environment(
+            self.places,
+            mine,
+            job_id=self.job.id,
+            project_number=self.job.project.number,
+            base_output=spec.get("baseOutputDirectory", {}).get("outputUriPrefix", ""),
+            by_service=self._by_service,
+        )
+        given = expanded(own, service)
+        return {**self._shared, "GCE_METADATA_HOST": host, "GCE_METADATA_IP": host, **given, **service}
 
     def _write(self, task: str, line: Line) -> None:
         self.vertex.write_log(self.job, task, line.text, severity=line.severity, payload=line.payload)

@@ -8,6 +8,7 @@ pools.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +77,26 @@ def environment(
     if len(places) > 1:
         found |= _of_many(places, mine, pools, names, legacy)
     return found
+
+
+_TOKEN = re.compile(r"\$\$|\$\(([^()]*)\)")
+
+
+def expanded(rows: Sequence[Mapping[str, str]], service: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a job gives a container, with $(NAME) in them replaced as Kubernetes replaces it.
+
+    Source: aiplatform v1 protos, ``EnvVar.value``: by those before it and the service's own; what is not
+    known stays, and a doubled dollar is one that begins no reference. Read 2026-11-23.
+    """
+    found: dict[str, str] = {}
+    for row in rows:
+        known = {**service, **found}
+        found[row["name"]] = _TOKEN.sub(lambda token: _replaced(token, known), row.get("value", ""))  # noqa: B023
+    return found
+
+
+def _replaced(token: re.Match[str], known: Mapping[str, str]) -> str:
+    return "$" if token[1] is None else known.get(token[1], token[0])
 
 
 def _of_many(

@@ -23,7 +23,7 @@ from gputrain.backends.compute.names import NAME
 from gputrain.backends.compute.render import MODELS
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import in_reservation, shape_of
-from gputrain.backends.limits import LIMITS, folders, words
+from gputrain.backends.limits import LIMITS, SAID, folders, words
 from gputrain.catalog import FLEX_START_LONGEST_RUN_S, Price, ProvisioningModel, Service, Shape, region_of
 from gputrain.catalog.places import listed_in
 from gputrain.gcp import Access, Api
@@ -45,7 +45,6 @@ MOST_METADATA = 256 << 10
 
 Source: compute v1, ``Metadata``, read 2026-11-23.
 """
-SAID = ("args", "command", "env", "requirements", "secrets")
 _OURS, _A_NAME = 32 << 10, 70
 """Bytes that are left to what else stands there, and to each VM's name."""
 _HOLDER = f"VMs read their job from their metadata, where {MOST_METADATA >> 10} KiB are allowed"
@@ -65,7 +64,7 @@ def supply(settings: ComputeSettings) -> Supply:
         offers=offers,
         limits=(
             *LIMITS,
-            *words(_HOLDER, _room, *SAID),
+            *words(_HOLDER, _room, {**SAID, "env": lambda spec: dict(spec.env)}),
             *folders(settings.bucket, "a folder of a VM is gone when the VM is", "gs://"),
         ),
         find_gpu=catalog.find,

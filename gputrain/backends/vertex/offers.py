@@ -14,7 +14,8 @@ import attrs
 
 from gputrain import catalog
 from gputrain.backends.google import in_reservation, shape_of
-from gputrain.backends.limits import LIMITS, folders, words
+from gputrain.backends.limits import LIMITS, SAID, folders, words
+from gputrain.backends.vertex.render import of_order
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Service, Shape
 from gputrain.catalog.places import listed_in
@@ -31,11 +32,10 @@ FLEX_START_MOST = timedelta(days=7)
 _RESERVATION = re.compile(
     rf"{ANY_RESERVATION}|projects/[^/]+/zones/[^/]+/reservations/[^/]+(/reservationBlocks/[^/]+)?"
 )
-SAID = ("args", "command", "requirements", "secrets")
 _OURS = 24 << 10
 """Bytes of that argument that are left to what else stands there.
 
-Variables lie beside it, each in bounds of its own. What Vertex AI takes in one request is not written down.
+Most variables lie beside it, each in bounds of its own. What one request may hold is not written down.
 """
 _ENV_MOST = 80
 """100 variables are allowed (aiplatform v1 protos); the rest is for our own and Google's."""
@@ -122,7 +122,7 @@ OF_VERTEX = (
     *words(
         "a container is told its job in one argument, and no kernel takes one of more than 128 KiB",
         lambda _spec: LONGEST_WORD - _OURS,
-        *SAID,
+        {**SAID, "env": lambda spec: of_order(spec.env)},
     ),
 )
 

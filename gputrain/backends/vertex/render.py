@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache
@@ -12,7 +11,7 @@ import attrs
 
 from gputrain.backends.base import Start
 from gputrain.backends.google import RESERVATION_KEY, shape_of
-from gputrain.backends.results import of_agents, of_code
+from gputrain.backends.results import as_word, of_agents, of_code
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import LABEL_REGION
 from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Service, Shape, image_faults, nccl_defaults
@@ -160,16 +159,25 @@ def _disk(candidate: Candidate, settings: VertexSettings) -> dict[str, Any]:
 
 def _container(start: Start, settings: VertexSettings, addresses: Mapping[str, str]) -> dict[str, Any]:
     spec, candidate, bucket = start.spec, start.candidate, settings.code_bucket
-    order = {**of_code(spec, start.bundle, bucket.name, addresses), "lock": lock_of(bucket, start.job_id)}
     shape = shape_of(candidate, Service.VERTEX)
     usual = {**nccl_defaults(shape), **({} if spec.image_name else OF_PREBUILT)}
     env = {**usual, **spec.env, **_environment(start, bucket)}
+    apart = of_order(env)
+    order = {**of_code(spec, start.bundle, bucket.name, addresses), "lock": lock_of(bucket, start.job_id)}
     return {
         "imageUri": image_for(spec.image_name, shape),
         "command": ["python3", "-c", loader()],
-        "args": [json.dumps(order, sort_keys=True)],
-        "env": [{"name": name, "value": env[name]} for name in sorted(env)],
+        "args": [as_word({**order, "env": apart} if apart else order)],
+        "env": [{"name": name, "value": env[name]} for name in sorted(env) if name not in apart],
     }
+
+
+def of_order(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a container does not get as they are: $(NAME) in them is another one's value there.
+
+    Source: aiplatform v1 protos, ``EnvVar.value``, read 2026-11-23. They travel in the order.
+    """
+    return {name: value for name, value in env.items() if "$" in value}
 
 
 def _environment(start: Start, bucket: BucketPrefix) -> dict[str, str]:
