@@ -135,7 +135,7 @@ STOPPED = _goes_on(
 ENVIRONMENT = Cause(
     kind="environment",
     title="the ranks could not be started",
-    fix="look at the message: the image, the Python in it or a setting is not as the job needs it",
+    fix="mend what the message names: a requirement, the image, its Python or a setting",
     advice="Nothing of the script has run.",
 )
 COMMAND = Cause(

@@ -107,11 +107,9 @@ def _fill(environment: Environment, words: list[str], below: list[str]) -> None:
         file.write("".join(f"{name}=={version}\n" for name, version in kept))
     code, said = _pip(environment, "install", "--no-input", "--constraint", limits, *words)
     if code:
-        beside = ", ".join(f"{name} {version}" for name, version in kept) or "nothing that would be kept"
-        raise Refused(
-            f"pip could not install the requirements beside what is here and stays ({beside}):\n"
-            f"{said[-SHOWN:]}\nWhere they want another version of it, take an image that has that version"
-        )
+        stays = ", ".join(f"{name} {version}" for name, version in kept)
+        other = stays and f"{stays} stays: to have another version, take an image that has that version"
+        raise Refused(f"pip could not install the requirements:\n{said[-SHOWN:]}\n{other}")
 
 
 def _kept(environment: Environment) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,18 +24,34 @@ class Builder(enum.Enum):
     PODMAN = "podman"
 
 
-def _requirements(value: Any) -> tuple[str, ...]:
+def read_requirements(value: Any) -> tuple[str, ...]:
+    """A list of what pip may be asked for: packages by name and version, addresses, paths; no flags.
+
+    A file of requirements is none of them: pip would ask the index for a package of that name, and run it.
+    """
     found = texts(value)
     for one in found:
         if not one.strip() or one.lstrip().startswith("-") or not one.isprintable():
             raise ValueError(f"{one!r} is not a requirement")
+        if one.strip().endswith(".txt"):
+            raise ValueError(f"{one!r} is a file, which stands alone and not among others")
+        if not (_ADDRESS.search(one) or _PACKAGE.fullmatch(one)):
+            raise ValueError(f"{one!r} is not a requirement as pip reads them")
     return found
 
 
+_ADDRESS = re.compile(r"[/\\]|\.(?:whl|zip|tar\.gz)$")
+"""What pip takes besides packages by their names: an address, a path, an archive."""
+_VERSION = r"\s*(?:===?|[<>!~]=|[<>])\s*[\w.*+!-]+\s*"
+_PACKAGE = re.compile(
+    r"\s*[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?\s*(?:\[[\w.,\s-]*\])?"
+    rf"\s*\(?(?:{_VERSION}(?:,{_VERSION})*)?\)?\s*(?:;.*)?"
+)
+"""A name, what it is wanted with, versions, and where it is wanted. Source: PEP 508, by general knowledge."""
 _ROWS = {
     "base": Field(named(), "a container image", "base='pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime'"),
     "requirements": Field(
-        _requirements, "a list of pip requirements", "requirements=['einops==0.8.0']", True
+        read_requirements, "a list of pip requirements", "requirements=['einops==0.8.0']", True
     ),
     "dockerfile": Field(path, "the path of a Dockerfile", "dockerfile='Dockerfile'"),
     "context": Field(path, "a folder", "context='.'"),

@@ -33,7 +33,7 @@ from gputrain.fields import (
 from gputrain.secrets import HIDDEN
 from gputrain.spec.durations import parse_duration
 from gputrain.spec.gpu import parse_gpus
-from gputrain.spec.image import read_image
+from gputrain.spec.image import read_image, read_requirements
 from gputrain.spec.typed import EntryKind, Launcher
 
 LONGEST_WORD, MOST_WORDS = 128 << 10, 1 << 20
@@ -82,10 +82,9 @@ def _requirements(value: Any) -> tuple[str, ...]:
     found = texts(value)
     if found[:1] == ("-r",) and len(found) == 2:
         return found
-    for one in found:
-        if not one.strip() or one.lstrip().startswith("-"):
-            raise ValueError(f"{one!r} is not a requirement")
-    return found
+    if len(found) == 1 and found[0].endswith(".txt"):
+        return _requirements(found[0])
+    return read_requirements(found)
 
 
 def _function(value: Any) -> Callable[[], object]:

@@ -10,6 +10,7 @@ import attrs
 
 from gputrain import causes
 from gputrain.causes import Blame, Cause
+from gputrain.entrypoint import contract
 from gputrain.errors import CapacityError, QuotaExceededError
 from gputrain.gcp.answer import Answer, Surface
 from gputrain.gcp.refusals import kind_of
@@ -137,6 +138,7 @@ TABLE: tuple[Symptom, ...] = (
     ),
     Symptom(causes.COMMAND, re.compile(rf"{_EXITED} (?P<code>127)\b")),
     Symptom(causes.CRASHED, re.compile(rf"{_EXITED} (?P<code>13[2456]|139)\b")),
+    Symptom(causes.ENVIRONMENT, re.compile(rf"{_EXITED} (?P<code>{contract.BAD_ENVIRONMENT})\b")),
     Symptom(causes.EXIT, re.compile(rf"{_EXITED} (?P<code>\d+)")),
     Symptom(
         causes.IMAGE,

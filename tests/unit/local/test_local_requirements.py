@@ -31,7 +31,10 @@ def test_a_job_gets_what_is_missing_once_and_keeps_what_is_installed(index, road
 def test_a_job_that_wants_another_torch_is_told_both_versions(index, road, script):
     wheel(index.folder, "torch", "1.0")
     ref = road.submit(TrainingSpec(script=script("print('trained')"), requirements=["torch==1.0"]))
-    assert road.end(ref).state is State.FAILED
+    seen = road.end(ref)
+    assert seen.state is State.FAILED
+    assert seen.failure.kind == "environment"
+    assert seen.failure.message == "pip could not install the requirements"
     said = road.text(ref)
     assert "torch==1.0" in said
     assert f"torch {metadata.version('torch')}" in said

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from gputrain import Local, ProvisioningModel, SpecError, Trainer, TrainingSpec
+from gputrain import Image, Local, ProvisioningModel, SpecError, Trainer, TrainingSpec
 from gputrain.spec import typed
 from gputrain.spec.durations import moment_asked, seconds_of
 from gputrain.spec.read import _ROWS
@@ -52,6 +52,16 @@ def test_a_path_object_stands_wherever_a_path_may(tmp_path):
         spec.checkpoint_dir,
     }
     assert Trainer(Local(gpus=0)).plan(tmp_path / "train.py", nproc_per_node=1).spec.script
+
+
+def test_a_file_of_requirements_that_is_the_only_one_is_a_file_in_a_list_too():
+    """No index is ever asked for a package of that name: there are some, and they run what they like."""
+    spec = TrainingSpec(script="t.py", requirements=["requirements.txt"])
+    assert spec.requirements == ("-r", "requirements.txt")
+    asked = ["numpy", "torch[extra]>=2,<3; python_version > '3.7'", "git+https://x/y", "./a b", "a-1-py3.whl"]
+    assert TrainingSpec(script="t.py", requirements=asked).requirements == tuple(asked)
+    with pytest.raises(SpecError, match="is a file"):
+        Image(base="pytorch/pytorch:2", requirements=["requirements.txt"])
 
 
 def test_a_bucket_in_a_path_object_is_refused_as_its_slashes_are_gone():
