@@ -1,8 +1,10 @@
 """Compute Engine: what a submit and a look cost, on the emulator."""
 
 import tempfile
+import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,16 +19,19 @@ from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import EVERY_S, Calls
 from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, JobObjects, JobPlace, home_of, ref_of
 from gputrain.gcp import LABEL_GANG, Access, Objects, our_labels
+from gputrain.job.events import Changes
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.records import Ask, BucketBoard, Code, Record, Way
 from gputrain.spec import TrainingSpec
 from gputrain.staging.upload import BucketPrefix
+from gputrain.trainer.road import by_name
 from gputrain_emulator.storage import Storage
 
 ZONE = "us-central1-a"
 VMS = 1000
 THREADS = 4
+MINUTES = 5
 
 
 def backend_in(cloud: gputrain_emulator.Cloud, **clock: Any) -> ComputeEngine:
@@ -121,7 +126,7 @@ def bare(cloud: gputrain_emulator.Cloud) -> float:
 
 
 def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
-    """A thousand jobs of one VM each, all of them running."""
+    """A thousand jobs of one VM each, just asked for."""
     access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
     calls = Calls(access=access)
     jobs = [f"bert-{number:04}" for number in range(VMS)]
@@ -137,9 +142,8 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
         },
         "perInstanceProperties": {f"{job}-0-0": {} for job in jobs},
     }
-    operation = calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
-    cloud.clock.advance(60)
-    calls.end_of(ZONE, operation)
+    calls.start(ZONE, "bulkInsert", body, str(uuid.uuid4()))
+    cloud.clock.advance(1)
     home = BucketPrefix.parse("gs://my-bucket")
     nonces = {}
     for vm in cloud.compute.vms.values():
@@ -154,15 +158,22 @@ def many(cloud: gputrain_emulator.Cloud) -> list[JobRef]:
         machine_type="g2-standard-4", model="standard",
     )  # fmt: skip
     code = Code(location="", argv=("train.py",))
-    url = f"{cloud.endpoints.storage}/upload/storage/v1/b/my-bucket/o"
     for job in jobs:
         name = f"{job}-0-0"
-        ask = Ask(way=way, attempt=0, names=(name,), nonce=nonces[job])
+        ask = Ask(way=way, attempt=0, names=(name,), nonce=nonces[job], price_usd_h=0.7)
         told = {"script": "train.py", "gpu": "L4:1"}
         board.write(Record(job_id=job, home=board.name, spec=told, code=code, asks=(ask,)))
-        params = {"uploadType": "media", "name": JobObjects(bucket=home, job_id=job).status(0, 0)}
-        access.post(url, action="say", params=params, data=b'{"schema": 2, "phase": "running"}')
     return [ref_of("my-project", place, job) for job in jobs]
+
+
+def say_running(cloud: gputrain_emulator.Cloud, refs: list[JobRef]) -> None:
+    """What their guests write once ranks run."""
+    stored = Objects(
+        Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints), "my-bucket"
+    )
+    for ref in refs:
+        says = JobObjects(bucket=BucketPrefix.parse("gs://my-bucket"), job_id=ref.name).status(0, 0)
+        stored.write(says, b'{"schema": 2, "phase": "running"}', if_generation=None)
 
 
 def watched() -> tuple[float, float, float]:
@@ -173,6 +184,8 @@ def watched() -> tuple[float, float, float]:
         clock = {"sleep": cloud.clock.advance, "now": cloud.clock.now}
         backend = backend_in(cloud, **clock)
         refs = many(cloud)
+        cloud.clock.advance(60)
+        say_running(cloud, refs)
         with ThreadPoolExecutor(THREADS) as pool:
             assert {seen.state for seen in pool.map(backend.observe, refs)} == {State.RUNNING}
             before = len(cloud.requests)
@@ -184,6 +197,45 @@ def watched() -> tuple[float, float, float]:
         pages = len(minute) // looks
         told = [_travelled(cloud, backend, one) for one in minute[-pages:]]
         return float(len(minute)), pages, sum(told) / 1024
+
+
+def young() -> Iterator[Measure]:
+    """A process that takes up 1,000 jobs in their first second, and tells a listener of each."""
+    with gputrain_emulator.start() as cloud:
+        generous(cloud)
+        cloud.compute.settings.provision_s = cloud.compute.settings.staging_s = 20.0
+        cloud.dispatcher.requests.keep_everything()
+        refs, told = many(cloud), Counter[State]()
+        backend = backend_in(cloud, sleep=cloud.clock.advance, now=cloud.clock.now)
+        minutes = list[int]()
+        cloud.dispatcher.requests.clear()
+        jobs = [by_name(ref.uri, backend) for ref in refs]
+        tells = [Changes(job, job.now).telling(lambda event: told.update([event.state])) for job in jobs]
+        for minute in range(MINUTES):
+            if minute == 2:
+                say_running(cloud, refs[: VMS // 2])
+                cloud.dispatcher.requests.clear()
+            for _ in range(int(60 / backend.poll_s)):
+                for job, tell in zip(jobs, tells):
+                    job.refresh()
+                    job.supervise()
+                    tell()
+                cloud.clock.advance(backend.poll_s)
+            minutes.append(len(cloud.requests))
+            cloud.dispatcher.requests.clear()
+        watched = [job.watch(lambda _event: None) for job in jobs]
+        time.sleep(2.0)
+        threads = [one.name for one in threading.enumerate() if one.name.startswith("gputrain ")]
+        [one.close() for one in watched]
+    note = f"{told[State.PROVISIONING]} seen to be made, {told[State.RUNNING]} to run after {MINUTES} minutes"
+    yield Measure(
+        what=f"requests in the first minute of {VMS} jobs", value=minutes[0], target=150, unit="", note=note
+    )
+    note = ", ".join(map(str, minutes[1:]))
+    what = f"requests in a later minute of {VMS} jobs that boot, at most"
+    yield Measure(what=what, value=max(minutes[1:]), target=150, unit="", note=note)
+    note = ", ".join(threads)
+    yield Measure(what=f"threads that watch {VMS} jobs", value=len(threads), target=4, unit="", note=note)
 
 
 def _travelled(cloud: gputrain_emulator.Cloud, backend: ComputeEngine, seen: Any) -> int:
@@ -203,6 +255,7 @@ def measure() -> Iterator[Measure]:
         took = alternated({"ours": lambda: submit(backend, 1), "bare": lambda: bare(cloud)})
     note = f"{took.note}, code packed and sent included"
     yield took.ratio("ours", "bare").measure("submit to the bare official client", target=1.5, note=note)
+    yield from young()
     requests, lists, kilobytes = watched()
     what = f"requests a minute, 1,000 VMs watched by {THREADS} threads"
     yield Measure(what=what, value=requests, target=60, unit="")

@@ -78,6 +78,8 @@ class Observation:
     """How long the attempts before this one ran."""
     spent_before_usd: float = 0.0
     """What they cost, at their dated prices: an attempt may have fewer nodes, or another place."""
+    price_usd_h: float | None = None
+    """What all machines of this attempt cost, at its dated price; None: not told by a look."""
     ran_s: float = 0.0
     """How long this attempt has run, once it is over: what it took of the time limit."""
     ask: str = ""

@@ -176,10 +176,13 @@ class Facts(Shown):
     @property
     def cost_usd(self) -> float | None:
         """US dollars spent so far, at the dated price of the plan; None: unknown."""
-        if self.candidate is None or self.candidate.price_usd_h is None:
+        price_usd_h = self._seen.price_usd_h
+        if price_usd_h is None and self.candidate is not None:
+            price_usd_h = self.candidate.price_usd_h
+        if price_usd_h is None:
             return None
         now_s = (self.duration or timedelta(0)).total_seconds() - self._seen.ran_before_s
-        return self._seen.spent_before_usd + self.candidate.price_usd_h * max(0.0, now_s) / 3600
+        return self._seen.spent_before_usd + price_usd_h * max(0.0, now_s) / 3600
 
     @property
     def table(self) -> Table:

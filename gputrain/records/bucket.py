@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
+from collections.abc import Mapping
 
 import attrs
 
+from gputrain.errors import GputrainError
 from gputrain.gcp import Access, Objects, PreconditionError, StoredInfo
-from gputrain.gcp.shared import LONGEST_S
+from gputrain.gcp.objects import Generation
+from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.reader import read_record
-from gputrain.records.record import LARGEST_BYTES, Record, checked, written
+from gputrain.records.record import LARGEST_BYTES, Code, Record, checked, written
 from gputrain.staging.upload import BucketPrefix, check_owner
 
 FOLDER = "records"
 NOTES = "notes"
+SHORT = "short"
+LONGEST_SHORT = 4 << 10
+"""An object bears 8 KiB of metadata. Source: Cloud Storage's page of quotas, read 2026-11-23."""
+
+PAGE_COSTS_S = 3.0
+"""1,000 records on a page, and a page in each 3 s is 20 calls a minute at most."""
+
+log = logging.getLogger("gputrain")
 
 
 class BucketBoard:
@@ -29,6 +41,9 @@ class BucketBoard:
         self._access = access
         self._bucket = bucket
         self._objects = Objects(access, bucket.name)
+        self._listed: Shared[str, dict[str, StoredInfo]] = Shared(
+            fresh_s=_fresh_s, failure_s=LONGEST_S, now=access.now
+        )
         self._lock = threading.Lock()
         self._proved_at = float("-inf")
 
@@ -43,16 +58,31 @@ class BucketBoard:
         stored = self._objects.read(self._name(job_id), most_bytes=LARGEST_BYTES)
         if stored is None:
             return None
-        at = stored.updated.timestamp()
-        record = read_record(job_id, stored.content)
-        return attrs.evolve(
-            dated(record, at), generation=stored.generation, written_at=at, age_s=stored.age_s
-        )
+        return _dated(read_record(job_id, stored.content), stored)
+
+    def glimpse(self, job_id: str) -> Record | None:
+        """The latest ask alone of a job that somebody asked for lately, from one list of all records.
+
+        It costs no call of its own. None where a list does not tell: whoever wants to know reads the record.
+        """
+        self._prove()
+        try:
+            info = self._listed.get("", self._descriptions).get(self._name(job_id))
+            return None if info is None else _dated(read_record(job_id, info.metadata[SHORT].encode()), info)
+        except GputrainError as error:  # whoever may not list may read
+            log.info("no list tells of the record of %s: %s", job_id, error.what)
+            return None
+
+    def _descriptions(self) -> dict[str, StoredInfo]:
+        listing = self._objects.list(self._bucket.object_name(FOLDER, ""))
+        return {one.name: one for one in listing.seen if SHORT in one.metadata}
 
     def write(self, record: Record) -> Record:
         """As of `Board`."""
         last = record.last
         told = {"backend": last.way.backend, "place": record.place_on(last.way.backend)} if last else {}
+        if short := _in_short(record):
+            told[SHORT] = short
         if record.asks and record.asks[0].at:  # each write makes the object anew, and younger
             told["since"] = str(record.asks[0].at)
         try:
@@ -62,8 +92,7 @@ class BucketBoard:
             )  # fmt: skip
         except PreconditionError as error:
             raise overtaken(record.job_id) from error
-        at = info.updated.timestamp()
-        return attrs.evolve(dated(record, at), generation=info.generation, written_at=at, age_s=info.age_s)
+        return _dated(record, info)
 
     def remove(self, record: Record) -> None:
         """As of `Board`."""
@@ -104,6 +133,30 @@ class BucketBoard:
 
     def _name(self, job_id: str) -> str:
         return self._bucket.object_name(FOLDER, f"{job_id}.json")
+
+
+def _dated(record: Record, there: Generation) -> Record:
+    at = there.updated.timestamp()
+    return attrs.evolve(dated(record, at), generation=there.generation, written_at=at, age_s=there.age_s)
+
+
+def _in_short(record: Record) -> str:
+    """What a look at a living job needs of its record; empty where it needs more.
+
+    It is for the description of its object, which whoever may only list reads as well: nothing that a user
+    wrote is in it.
+    """
+    gangs = [len(one.names) for one in record.asks]
+    if not record.is_open or record.over or gangs[-1] < max(gangs):
+        return ""
+    nothing, latest = Code(location="", argv=()), record.asks[-1:]
+    bare = attrs.evolve(record, spec={}, code=nothing, ways=(), asks=latest, settings={})
+    told = written(bare).decode()
+    return told if len(told) <= LONGEST_SHORT else ""
+
+
+def _fresh_s(listed: Mapping[str, StoredInfo]) -> float:
+    return PAGE_COSTS_S * (1 + len(listed) // 1000)
 
 
 def _entry(info: StoredInfo) -> Entry:

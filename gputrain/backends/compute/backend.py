@@ -34,7 +34,7 @@ from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
 from gputrain.quota.book import Book
-from gputrain.records import CANCELLED, WITHDRAWN, BucketBoard, ended
+from gputrain.records import CANCELLED, WITHDRAWN, BucketBoard, Record, ended
 from gputrain.spec import TrainingSpec
 from gputrain.staging.upload import Progress
 
@@ -211,7 +211,11 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         Raises:
             JobLostError: there is no such job.
         """
-        return self._glances.look(ref.name, lambda: self._recorder.known(ref))[1]
+        return self._look(ref)[1]
+
+    def _look(self, ref: JobRef) -> tuple[Record, Observation]:
+        known, glimpsed = self._recorder.known, self._recorder.glimpsed
+        return self._glances.look(ref.name, lambda: known(ref), lambda: glimpsed(ref))
 
     def tidy(self, ref: JobRef, seen: Observation) -> None:
         """End what is left of a gang that cannot go on, as a look saw it."""
@@ -234,7 +238,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
 
     def _writers(self, ref: JobRef) -> tuple[VmNames, bool]:
         """The VMs of the present attempt, and whether they write no more."""
-        record, seen = self._glances.look(ref.name, lambda: self._recorder.known(ref))
+        record, seen = self._look(ref)
         is_over = seen.state is State.INTERRUPTED or (seen.state is not None and seen.state.is_terminal)
         return VmNames.of(record), is_over
 

@@ -10,6 +10,7 @@ from gputrain.backends.compute.look import PREPARING, Looks
 from gputrain.gcp.shared import Kept, Pace
 from gputrain.lifecycle import Observation, State
 from gputrain.records import Record
+from gputrain.times import Since
 
 CALL_S = 1.0
 """One job's own look in each second, however many are watched: for the words of guests that boot, for VMs
@@ -25,6 +26,9 @@ MOST = 10_000
 """Jobs that one process watches."""
 
 
+_COMING = frozenset({*PREPARING, "RUNNING"})
+
+
 @attrs.frozen
 class _Last:
     """What was seen of a job, by which record, and the statuses that the zone's list gave its VMs."""
@@ -32,6 +36,13 @@ class _Last:
     record: Record
     seen: Observation
     statuses: tuple[str, ...]
+    read: Since
+    """When the record was: what guests say is held against the time that it is by the board's clock."""
+
+    @property
+    def aged(self) -> Record:
+        """The record as if it were read now."""
+        return attrs.evolve(self.record, age_s=self.record.age_s + self.read.seconds)
 
 
 class Glances:
@@ -39,24 +50,28 @@ class Glances:
 
     def __init__(self, looks: Looks, now: Callable[[], float]) -> None:
         self._looks = looks
+        self._now = now
         self._last: Kept[str, _Last] = Kept(most=MOST)
         self._ended: Kept[str, _Last] = Kept(most=ENDED)
         self._turns = Pace(each_s=CALL_S, few=FEW, now=now)
 
-    def look(self, job_id: str, read: Callable[[], Record]) -> tuple[Record, Observation]:
+    def look(
+        self, job_id: str, read: Callable[[], Record], glimpse: Callable[[], Record | None]
+    ) -> tuple[Record, Observation]:
         """The job as it is now, or as it was seen last where it is the turn of others; and by which record.
 
         A change of its VMs is seen at once.
 
         Args:
             read: reads its record.
+            glimpse: the same as a list that many share tells it, as far as a living job is told by it.
         """
-        known = self._undisturbed(job_id)
+        known = self._undisturbed(job_id) or self._from_lists(job_id, glimpse)
         if known is not None:
             return known.record, known.seen
         record = read()
         statuses, seen = self._looks.statuses(record), self._looks.observe(record)
-        last = _Last(record, seen, statuses)
+        last = self._seen(record, seen, statuses)
         self._turns.note(job_id)
         self.forget(job_id)
         if seen.state is not None and not seen.state.is_terminal:
@@ -74,8 +89,9 @@ class Glances:
         if ended is not None or last is None:
             return ended
         record, seen = last.record, last.seen
-        if self._looks.statuses(record) != last.statuses:
-            return None
+        now = self._looks.statuses(record)
+        if now != last.statuses:
+            return self._come_nearer(job_id, last, now)
         statuses = set(last.statuses)
         is_whole = bool(statuses) and not record.over
         if is_whole and (seen.state is State.RUNNING or statuses <= PREPARING):
@@ -84,4 +100,27 @@ class Glances:
             return last
         if not is_whole or seen.state is not State.PROVISIONING or statuses != {"RUNNING"}:
             return None
-        return self._last.put(job_id, attrs.evolve(last, seen=self._looks.booted(record, seen)))
+        return self._last.put(job_id, attrs.evolve(last, seen=self._looks.booted(last.aged, seen)))
+
+    def _from_lists(self, job_id: str, glimpse: Callable[[], Record | None]) -> _Last | None:
+        """A first look at one of many whose VMs all live; None where it is its turn, or lists do not say."""
+        if self._last.get(job_id) is not None or self._turns.take(job_id):
+            return None
+        record = glimpse()
+        if record is None:
+            return None
+        statuses, seen = self._looks.statuses(record), self._looks.living(record)
+        if seen is None:
+            return None
+        return self._last.put(job_id, self._seen(record, seen, statuses))
+
+    def _come_nearer(self, job_id: str, last: _Last, statuses: tuple[str, ...]) -> _Last | None:
+        """One of many whose VMs all are on their way up: only its guests could say more, and by turns."""
+        is_coming = last.seen.state in (State.QUEUED, State.PROVISIONING) and not last.record.over
+        if not is_coming or not {*last.statuses, *statuses} <= _COMING or self._turns.take(job_id):
+            return None
+        seen = self._looks.changed(last.aged, last.seen, statuses)
+        return self._last.put(job_id, attrs.evolve(last, seen=seen, statuses=statuses))
+
+    def _seen(self, record: Record, seen: Observation, statuses: tuple[str, ...]) -> _Last:
+        return _Last(record, seen, statuses, Since(self._now))

@@ -99,6 +99,21 @@ class Looks:
         vms = (listed.get(name, {}) for name in gang.names)
         return tuple(str(vm.get("status", "")) if gang.owns(vm) else "" for vm in vms)
 
+    def living(self, record: Record) -> Observation | None:
+        """A job whose VMs all are in the zone's list; None where more has to be asked."""
+        gang = VmNames.of(record)
+        listed, _ = self._list(gang.zone)
+        vms = {name: listed[name] for name in gang.names if name in listed and gang.owns(listed[name])}
+        if len(vms) < len(gang.names):
+            return None
+        nodes = self.nodes(gang, vms)
+        return None if any(node.is_over for node in nodes) else _living(record, gang, nodes)
+
+    def changed(self, record: Record, seen: Observation, statuses: tuple[str, ...]) -> Observation:
+        """The job with what the zone's list tells of its VMs now, and what its guests have said so far."""
+        nodes = (attrs.evolve(node, status=now) for node, now in zip(reports_of(seen), statuses))
+        return _living(record, VmNames.of(record), tuple(nodes))
+
     def booted(self, record: Record, seen: Observation) -> Observation:
         """The job with what guests that boot have said since; none behind one with nothing new to say."""
         gang, nodes = VmNames.of(record), reports_of(seen)
@@ -263,6 +278,7 @@ def _observation(record: Record, nodes: tuple[VmReport, ...], **seen: Any) -> Ob
         attempt=record.attempt,
         ran_before_s=record.used_s,
         spent_before_usd=record.used_usd,
+        price_usd_h=last.price_usd_h if last else None,
         place=last.way.place if last else "",
         ask=last.nonce if last else "",
         raw={

@@ -60,6 +60,11 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         entries = (one for one in self.board.entries(name) if one.backend == NAME)
         return tuple(attrs.evolve(self.ref(one.place, one.job_id), made_at=one.written_at) for one in entries)
 
+    def glimpsed(self, ref: JobRef) -> Record | None:
+        """As much of a record as a list of all tells; None where it does not, or the job is elsewhere."""
+        record = self.board.glimpse(ref.name)
+        return record if record is not None and record.latest.way.backend == NAME else None
+
     def known(self, ref: JobRef) -> Record:
         """The record of a job that must be here.
 

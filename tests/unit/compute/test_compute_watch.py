@@ -5,6 +5,9 @@ from datetime import datetime, timezone
 
 import pytest
 
+from gputrain.backends.compute.glance import FEW
+from gputrain.gcp.shared import AT_ONCE
+from gputrain.job.events import Changes
 from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
@@ -56,15 +59,42 @@ def say(cloud, backend, ref, **document):
     )  # fmt: skip
 
 
+def show(cloud, status):
+    """Have all VMs shown so."""
+    for vm in cloud.compute.vms.values():
+        vm.resource["status"] = status
+
+
 def test_many_jobs_whose_guests_have_not_reported_cost_few_calls_and_are_seen_to_run(cloud, road, watchers):
     cloud.clock.advance(120)
-    assert watch(cloud, watchers, 1) <= MOST_A_MINUTE + JOBS  # each is looked at anew once
+    assert watch(cloud, watchers, 1) <= MOST_A_MINUTE
     assert watch(cloud, watchers) <= MOST_A_MINUTE
     assert {job.state for job in watchers} == {State.PROVISIONING}
+    began = cloud.clock.now() - 30
     for job in watchers:
-        say(cloud, road.backend, job.ref, phase="running", running_at=zulu_time(cloud.clock.now()))
+        said = {"waiting_at": zulu_time(began - 30), "running_at": zulu_time(began)}
+        say(cloud, road.backend, job.ref, phase="running", **said)
     assert watch(cloud, watchers, 2) <= MOST_A_MINUTE
     assert {job.state for job in watchers} == {State.RUNNING}
+    assert {int(job.started_at.timestamp()) for job in watchers} == {int(began)}  # however old its first look
+
+
+def test_many_jobs_that_are_taken_up_while_they_are_made_are_told_by_the_lists_that_they_share(
+    cloud, make, watchers
+):
+    show(cloud, "STAGING")
+    trainer, start = Trainer(make(), sleep=cloud.clock.advance), len(cloud.requests)
+    fresh = [trainer.attach(job.uri) for job in watchers]
+    events = [Changes(job, job.now).next() for job in fresh]
+    assert len(cloud.requests) - start <= AT_ONCE + FEW + 5  # who has a turn reads; lists are for all
+    assert {(one.state, one.cost_usd) for one in events} == {(State.PROVISIONING, 0.0)}
+    show(cloud, "RUNNING")
+    start = len(cloud.requests)
+    cloud.clock.advance(5)
+    for job in fresh:
+        job.refresh()
+    assert len(cloud.requests) - start <= 2 * 5 + 1  # as many turns as seconds, each a record and a word
+    assert {job.detail for job in fresh} == {"VMs running"}
 
 
 def test_many_jobs_that_are_interrupted_and_wait_for_room_cost_few_calls(cloud, watchers):

@@ -8,11 +8,11 @@ import pytest
 
 import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, RequestError
-from gputrain.gcp import Access
+from gputrain.gcp import Access, Objects
 from gputrain.records import BucketBoard, Code, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
 from gputrain.records.record import LARGEST_BYTES
 from gputrain.staging.upload import BucketPrefix
-from tests.unit.records.test_record import record
+from tests.unit.records.test_record import ASK, record
 
 
 @pytest.fixture
@@ -108,6 +108,40 @@ def test_jobs_are_listed_by_their_first_ask(cloud):
     assert [one.job_id for one in board.entries()] == ["bert-2", "gpt-1", "bert-1"]
     assert [one.job_id for one in board.entries("bert")] == ["bert-2", "bert-1"]
     assert {(one.backend, one.place) for one in board.entries()} == {("compute", "us-central1-a")}
+
+
+def test_one_list_tells_the_open_asks_of_all_records_and_nothing_that_a_user_wrote(cloud):
+    board, spec = bucket_board(cloud), {**record().spec, "env": {"TOKEN": "s3cr3t"}}
+    for number in range(20):
+        board.write(record(job_id=f"bert-{number}", spec=spec, used_s=number))
+    board.write(record(job_id="gpt-1", over="cancelled"))
+    start = len(cloud.requests)
+    seen = [board.glimpse(f"bert-{number}") for number in range(20)]
+    assert [(one.last, one.used_s, one.generation > 0) for one in seen] == [(ASK, n, True) for n in range(20)]
+    assert (board.glimpse("gpt-1"), board.glimpse("nobody")) == (None, None)
+    assert [one.method for one in cloud.requests[start:]] == ["storage.buckets.list", "storage.objects.list"]
+    told = cloud.requests[-1].reply
+    assert b"bert-19" in told
+    assert b"s3cr3t" not in told
+    assert b"train.py" not in told
+
+
+def test_a_list_does_not_tell_of_a_gang_that_was_larger_before_or_of_what_somebody_else_wrote(cloud):
+    board = bucket_board(cloud)
+    larger = attrs.evolve(ASK, names=("bert-1-0-0", "bert-1-0-1"), answer="made")
+    board.write(record(asks=(larger, attrs.evolve(ASK, attempt=1, names=("bert-1-1-0",)))))
+    objects = Objects(board._access, "my-bucket")
+    for number, text in enumerate(("", "[]", "{}", "x" * 5000, '{"schema": 1, "job_id": "gpt-9"}')):
+        told = {"short": text}
+        objects.write(f"team/records/gpt-{number}.json", b"{}", if_generation=0, metadata=told)
+    assert {board.glimpse(one) for one in ("bert-1", *(f"gpt-{number}" for number in range(5)))} == {None}
+
+
+def test_whoever_may_not_list_records_reads_them_one_by_one(cloud):
+    board = bucket_board(cloud)
+    board.write(record())
+    cloud.fail("storage.objects.list", "refused", times=None)
+    assert (board.glimpse("bert-1"), board.read("bert-1").last) == (None, ASK)
 
 
 def _write(folder, start, wins):
