@@ -157,10 +157,6 @@ class Bucket:
         """Whether there is an object of that name."""
         return call("GET", self._url(name) + "?fields=name", accept=(404,)) is not None
 
-    def remove(self, name: str) -> None:
-        """Delete an object; one that is gone already is gone."""
-        call("DELETE", self._url(name), accept=(404,))
-
     def list(self, prefix: str) -> dict[str, str]:
         """Generation of each object below a prefix, by name."""
         found: dict[str, str] = {}

@@ -46,6 +46,9 @@ DRAFT = ".gputrain-mirror-%d.part"
 NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP)
 """A file system's words for a name that cannot be a file here: ``a`` beside ``a/b``, or too long."""
 
+PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+"""How a file is opened: one that has become a pipe meanwhile would be waited for without end."""
+
 
 class Mirror:
     """One folder and its place in the bucket.
@@ -60,7 +63,7 @@ class Mirror:
         self.alike: Dict[str, Tuple[Any, str]] = {}
         """Path -> what the file and the object were when they were last the same."""
         self.there: Dict[str, Item] = {}
-        """The objects as they were listed last."""
+        """The objects as they were listed last, and as they were sent since."""
         self.no_file: Dict[str, str] = {}
         """Path -> generation of an object that cannot be a file here; each is said once."""
         self.unsent = Unsent(complain)
@@ -179,8 +182,10 @@ class Mirror:
             return of(os.fstat(file.fileno())) == stamp and not is_written(source)
 
         try:
-            with open(os.open(source, os.O_RDONLY | os.O_NOFOLLOW), "rb", buffering=0) as file:
-                self.alike[path] = stamp, self.store.send(path, file, is_whole)
+            with open(os.open(source, PLAIN), "rb", buffering=0) as file:
+                size, generation = stamp[1], self.store.send(path, file, is_whole)
+            self.alike[path] = stamp, generation
+            self.there[path] = Item(generation, size, str(self.node))
             self.unsent.sent(path)
         except (FileNotFoundError, Changed):
             return

@@ -16,7 +16,7 @@ from .whole import by_marker, is_marker, vouches_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Set
+    from typing import Any, Callable, Dict, List
 
     from .store import Item, Store
     from .tree import Tree
@@ -50,7 +50,7 @@ class Removals:
         self._awaited = {path: self._awaited.get(path, due_now) for path in gone}
         kept: List[str] = []
         for path in sorted(gone, key=by_marker, reverse=True):
-            if any(vouches_for(marker, path) for marker in kept) or not self._goes(path, due_now):
+            if any(vouches_for(marker, path) for marker in kept) or not self._goes(path, gone[path], due_now):
                 kept.append(path)
                 continue
             there.pop(path, None)
@@ -66,7 +66,7 @@ class Removals:
         gone = [path for path in alike if is_marker(path) and path not in tree.files and not tree.hides(path)]
         stale = [path for path in gone if any(vouches_for(path, one) for one in changed)]
         self.is_out = False
-        kept = [path for path in stale if not self._removed(path)]
+        kept = [path for path in stale if not self._removed(path, alike[path][1])]
         if self.is_out:
             self._again_at = {path: at for path, at in self._again_at.items() if path not in kept}
         for path in set(stale) - set(kept):
@@ -74,15 +74,19 @@ class Removals:
             alike.pop(path, None)
         return kept
 
-    def _gone(self, tree: Tree, alike: Dict[str, Any], there: Dict[str, Item]) -> Set[str]:
-        """What was here and is not; with a folder, all that lies in it there."""
-        gone = {path for path in alike if path not in tree.files}
+    def _gone(self, tree: Tree, alike: Dict[str, Any], there: Dict[str, Item]) -> Dict[str, str]:
+        """What was here and is not, by its generation here; with a folder, all that lies in it there.
+
+        A step is begun anew by removing its folder: what another node has written into it since stays.
+        """
+        gone = {path: generation for path, (_, generation) in alike.items() if path not in tree.files}
         folders = {os.path.dirname(path) for path in gone} - {""}
         lost = tuple(one + "/" for one in folders if is_gone(os.path.join(self._folder, one)))
-        gone.update(path for path in there if lost and path.startswith(lost) and path not in tree.files)
-        return {path for path in gone if not (tree.hides(path) or tree.passes_over(path))}
+        below = {path: item.generation for path, item in there.items() if lost and path.startswith(lost)}
+        gone.update((path, one) for path, one in below.items() if path not in tree.files)
+        return {path: one for path, one in gone.items() if not (tree.hides(path) or tree.passes_over(path))}
 
-    def _goes(self, path: str, due_now: Dict[str, Any]) -> bool:
+    def _goes(self, path: str, generation: str, due_now: Dict[str, Any]) -> bool:
         """Whether a path is out of the bucket now."""
         due = {one: stamp for one, stamp in self._awaited[path].items() if due_now.get(one, ()) == stamp}
         refused = [one for one, stamp in due.items() if not self._unsent.holds_up(one, stamp, path)]
@@ -91,13 +95,13 @@ class Removals:
         if awaited:
             self._unsent.say(path, f"{path}, removed here, stays in the bucket until {min(awaited)} is there")
             return False
-        return self._removed(path)
+        return self._removed(path, generation)
 
-    def _removed(self, path: str) -> bool:
+    def _removed(self, path: str, generation: str) -> bool:
         if time.monotonic() < self._again_at.get(path, 0.0):
             return False
         try:
-            self._store.remove(self._store.prefix + path)
+            self._store.remove(path, generation)
         except (OSError, ValueError) as error:
             self.is_out = is_no_answer(error)
             self._again_at[path] = time.monotonic() + AGAIN_S

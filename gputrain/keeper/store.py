@@ -109,3 +109,8 @@ class Store(Bucket):
             return True
 
         return self.get(self.prefix + path, generation, take=take) is not None
+    def remove(self, path: str, generation: str) -> None:
+        """Delete an object; one that is gone is gone, and what others have written since stays."""
+        url = f"{self._url(self.prefix + path)}?ifGenerationMatch={generation}"
+        call("DELETE", url, accept=(404, 412))
+

@@ -179,7 +179,7 @@ def test_what_a_disk_hides_is_not_removed_from_the_bucket(mirror, at_once, monke
 def test_another_node_loses_no_folder_with_its_last_file(mirror, at_once):
     made = mirror({"last.pt": b"1"}, node=1)
     made.fill()
-    made.store.remove("ckpt/last.pt")
+    made.store.remove("last.pt", made.there["last.pt"].generation)
     made.round()
     assert os.listdir(made.folder) == []
 

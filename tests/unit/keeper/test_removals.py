@@ -142,11 +142,11 @@ def test_a_removal_that_met_no_answer_is_tried_once_more_at_the_end(mirror, at_o
     made, asked = mirror({}), []
     remove = made.store.remove
 
-    def busy(name):
-        asked.append(name)
+    def busy(*what):
+        asked.append(what)
         if len(asked) == 1:
             raise CallFailed("http://storage", "503", 503)
-        remove(name)
+        remove(*what)
 
     monkeypatch.setattr(made.store, "remove", busy)
     write(made, **{"old.pt": "1"})
@@ -187,3 +187,33 @@ def test_a_removal_that_is_answered_with_nonsense_keeps_no_machine(mirror, at_on
     monkeypatch.setattr(made, "round", lambda is_last: rounds.append(is_last) or one_round(is_last))
     keep(made)
     assert rounds == [True]
+
+
+def test_what_another_node_has_written_anew_is_not_removed_with_what_was_there_before(mirror, at_once):
+    first = mirror({f"{STEP}/shard-0": b"old", f"{STEP}/shard-1": b"old"})
+    second = mirror({}, node=1)
+    for made in (first, second):
+        made.fill()
+    shard = os.path.join(second.folder, STEP, "shard-1")
+    shutil.rmtree(os.path.join(first.folder, STEP))  # the step is begun anew, as after a restart
+    write(first, **{f"{STEP}__shard-0": "new"})
+    write(second, **{f"{STEP}__shard-1": "new" * 1_000_000})
+    second.send_all(Tree(second.folder), is_last=True)
+    for made in (first, second, first, second):
+        made.round()
+    assert first.store.get(f"ckpt/{STEP}/shard-1") == b"new" * 1_000_000
+    assert os.path.exists(shard)
+
+
+def test_what_was_sent_just_now_goes_with_its_folder(mirror, at_once, monkeypatch):
+    made = mirror({})
+    for text in ("1", "22"):
+        write(made, **{"old__m.pt": text})
+        made.round()
+        made.list()
+    monkeypatch.setattr("gputrain.keeper.mirror.LIST_EVERY_S", 600.0)
+    write(made, **{"old__m.pt": "333"})
+    made.round()
+    shutil.rmtree(os.path.join(made.folder, "old"))
+    made.round()
+    assert sent(made) == set()
