@@ -11,14 +11,14 @@ from functools import partial
 from .cloud import LAST_S, Bucket, is_no_answer
 from .errand import Errand
 from .status import ABSENT, CANCELLED, PEER, SHUTDOWN, UNABLE
+from .store import blocks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterator, List, Optional
+    from typing import Any, Callable, Dict, List, Optional
 
     from .journal import Journal
 
-BLOCK = 1 << 20
 FIRST_S, EVERY_S = 2.0, 5.0
 """How often the bucket is asked."""
 
@@ -141,9 +141,10 @@ class StatusBucket:
         return True
 
     def _put_log(self, path: str, name: str) -> None:
-        size = os.path.getsize(path)
-        body, length = partial(_pieces, path, size), {"Content-Length": str(size)}
-        self._bucket.put(self._folder + name, body, headers=length)
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            body, length = partial(blocks, file, size), {"Content-Length": str(size)}
+            self._bucket.put(self._folder + name, body, headers=length)
 
     def _fault(self, what: str, do: Callable[..., None], *args: Any) -> Optional[Exception]:
         """Do something; what kept it from being done is given back, and said once.
@@ -179,13 +180,6 @@ class StatusBucket:
         there = self._bucket.list(self._folder + "status-")
         names = enumerate(self._job["names"])
         return [name for rank, name in names if f"{self._folder}status-{rank}.json" not in there]
-
-
-def _pieces(path: str, size: int) -> Iterator[bytes]:
-    """The first so many bytes of a file that may grow meanwhile, in blocks that no memory minds."""
-    with open(path, "rb") as file:
-        for first in range(0, size, BLOCK):
-            yield file.read(min(BLOCK, size - first))
 
 
 def right_to(job: Any, bucket: str = "", prefix: str = "") -> str:

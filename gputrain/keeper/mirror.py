@@ -16,7 +16,7 @@ import itertools
 import os
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from .cloud import CallFailed, is_no_answer
 from .removals import Removals
@@ -40,14 +40,17 @@ SMALL = 1 << 20
 """Bytes of what comes down from any node while the job runs: it may be a word to the others."""
 
 THREADS = 8
+WATCH_S = 0.5
+"""How often the folder is looked at while files go."""
+
 DRAFT = ".gputrain-mirror-%d.part"
 """An object on its way into a folder; a name of its own, as the object's may be as long as a name can be."""
 
-NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP)
-"""A file system's words for a name that cannot be a file here: ``a`` beside ``a/b``, or too long."""
-
 PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 """How a file is opened: one that has become a pipe meanwhile would be waited for without end."""
+
+NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP)
+"""A file system's words for a name that cannot be a file here: ``a`` beside ``a/b``, or too long."""
 
 
 class Mirror:
@@ -127,10 +130,14 @@ class Mirror:
         return self.bring_all(
             path
             for path, item in self.there.items()
-            if (path in same or not (path in here or tree.hides(path)))
-            and (path not in self.alike or item.generation != self.alike[path][1])
+            if (path not in self.alike or item.generation != self.alike[path][1])
+            and (self.is_idle(path) if path in same else not (path in here or tree.hides(path)))
             and (item.node in ("", "0", str(self.node)) or item.size <= SMALL or self.sees_to(path))
         )
+
+    def is_idle(self, path: str) -> bool:
+        """Whether a file may be replaced: what is written into the old one would be lost."""
+        return not is_written(inside(self.folder, path))
 
     def sees_to(self, path: str) -> bool:
         """Whether this is where a step is marked once its files are there, and not before."""
@@ -149,9 +156,11 @@ class Mirror:
             due.remove(path)
         does_not_answer = bool(stale) and self._removals.is_out
         self.each(lambda path: self.send(path, here[path]), [one for one in due if not is_marker(one)])
-        left = [path for path in changed if not is_marker(path) and not self.is_alike(path, here[path])]
-        for path in filter(is_marker, due):
-            missing = next((one for one in [*left, *tree.hidden] if vouches_for(path, one)), None)
+        markers = list(filter(is_marker, due))
+        now = Tree(self.folder) if markers else tree  # what a marker vouches for was there before it was seen
+        left = [one for one, stamp in now.files.items() if not (is_marker(one) or self.is_alike(one, stamp))]
+        for path in markers:
+            missing = next((one for one in [*left, *now.hidden] if vouches_for(path, one)), None)
             if missing is None:
                 self.send(path, here[path])
             elif is_last:
@@ -165,14 +174,26 @@ class Mirror:
 
     def is_alike(self, path: str, stamp: Any) -> bool:
         """Whether a file is in the bucket as it is, or cannot be."""
-        return stamp == self.alike.get(path, (None,))[0] or self.unsent.is_no_object(path, stamp)
+        return stamp == self.alike.get(path, (None,))[0] or self.unsent.is_no_object(path)
 
     def each(self, do: Callable[[str], Any], paths: Iterable[str]) -> List[Any]:
         """Do something for many files at once; what came of each."""
-        return list(self._threads.map(do, paths))
+        tasks = [self._threads.submit(do, path) for path in paths]
+        while wait(tasks, WATCH_S).not_done:  # a checkpoint may go for minutes, and the next is written then
+            self.watch()
+        return [task.result() for task in tasks]
+
+    def watch(self) -> None:
+        """Note which files are closed by now: after a kill, what was closed before it is whole."""
+        for path, stamp in Tree(self.folder).files.items():
+            if not self.is_alike(path, stamp):
+                self.whole.is_closed(path, inside(self.folder, path) or self.full(path), stamp)
 
     def send(self, path: str, stamp: Any) -> None:
         """Put a file into the bucket; one that is written again meanwhile comes another time."""
+        if not self.store.takes(path):
+            self.unsent.no_object(path)
+            return
         if self.unsent.is_out:  # a bucket that does not answer need not be asked for each file in turn
             self.unsent.wait(path, stamp, "the bucket does not answer")
             return

@@ -27,6 +27,10 @@ else:
     Item = namedtuple("Item", "generation size node")
 
 BLOCK = 1 << 20
+LONGEST = 1024
+"""Bytes of an object's name."""
+
+RESERVED = ".well-known/acme-challenge/"
 EDGE = "gputrain-part"
 NODE = "gputrain-node"
 """Of an object's metadata: the rank of the node that sent it."""
@@ -34,6 +38,24 @@ NODE = "gputrain-node"
 
 class Changed(Exception):
     """The file was written while it was sent, so its object was not made."""
+
+
+class Unreadable(ValueError):
+    """The disk does not give what a file holds: no OSError, which urllib would take for the network's."""
+
+
+def blocks(file: Any, size: int) -> Iterator[bytes]:
+    """So much of an open file, in blocks that no memory minds. Raises Changed, Unreadable."""
+    try:
+        file.seek(0)
+        while size:
+            block = file.read(min(BLOCK, size))
+            if not block:
+                raise Changed("it was made shorter while it was sent")
+            size -= len(block)
+            yield block
+    except OSError as error:
+        raise Unreadable(str(error)) from error
 
 
 class Store(Bucket):
@@ -62,6 +84,15 @@ class Store(Bucket):
         node = str((item.get("metadata") or {}).get(NODE, ""))
         return item["name"][len(self.prefix) :], Item(item["generation"], int(item.get("size", 0)), node)
 
+    def takes(self, path: str) -> bool:
+        """Whether an object may be called so. Source: "Object name requirements", Google, read 2026-11-23."""
+        name = self.prefix + path
+        try:
+            size = len(name.encode())
+        except UnicodeEncodeError:  # a file's name may be any bytes
+            return False
+        return size <= LONGEST and not {"\r", "\n"} & set(name) and not name.startswith(RESERVED)
+
     def send(self, path: str, file: Any, is_whole: Callable[[], bool]) -> str:
         """Make an object of an open file; its generation. Until all of it is there the old one stays.
 
@@ -76,15 +107,8 @@ class Store(Bucket):
         size = os.fstat(file.fileno()).st_size
 
         def pieces() -> Iterator[bytes]:
-            file.seek(0)
             yield head
-            left = size
-            while left:
-                block = file.read(min(BLOCK, left))
-                if not block:
-                    raise Changed
-                left -= len(block)
-                yield block
+            yield from blocks(file, size)
             if not is_whole():  # the request stays unfinished, which makes no object
                 raise Changed
             yield tail
@@ -95,6 +119,11 @@ class Store(Bucket):
             "Content-Length": str(len(head) + size + len(tail)),
         }
         return str(json.loads(call("POST", url, pieces, headers=headers))["generation"])
+
+    def remove(self, path: str, generation: str) -> None:
+        """Delete an object; one that is gone is gone, and what others have written since stays."""
+        url = f"{self._url(self.prefix + path)}?ifGenerationMatch={generation}"
+        call("DELETE", url, accept=(404, 412))
 
     def bring(self, path: str, generation: str, file: Any) -> bool:
         """Write an object into an open file; False where it is gone."""
@@ -109,8 +138,3 @@ class Store(Bucket):
             return True
 
         return self.get(self.prefix + path, generation, take=take) is not None
-    def remove(self, path: str, generation: str) -> None:
-        """Delete an object; one that is gone is gone, and what others have written since stays."""
-        url = f"{self._url(self.prefix + path)}?ifGenerationMatch={generation}"
-        call("DELETE", url, accept=(404, 412))
-

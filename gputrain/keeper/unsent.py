@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 AGAIN_S = 60.0
 """How long what was refused rests: a hold may be lifted, a right may be given."""
 
-NO_NAME = 400
-"""Cloud Storage's answer to a name that no object may have."""
-
 NAMED = 20
 
 
@@ -35,7 +32,7 @@ class Unsent:
         """Whether the bucket has not answered in this round."""
         self._complain = complain
         self._faults: Dict[str, Tuple[Stamp, str, float]] = {}
-        self._no_objects: Dict[str, Stamp] = {}
+        self._no_objects: Set[str] = set()
         self._round = 0
         self._refused: Dict[str, Tuple[Optional[Stamp], int]] = {}
         """Path -> what was refused for a reason of its own, or cannot be seen, and since which round."""
@@ -66,9 +63,14 @@ class Unsent:
         fault = self._faults.get(path)
         return fault is None or self._is_last or fault[0] != stamp or time.monotonic() >= fault[2]
 
-    def is_no_object(self, path: str, stamp: Stamp) -> bool:
-        """Whether its name is none that an object may have."""
-        return self._no_objects.get(path) == stamp
+    def no_object(self, path: str) -> None:
+        """A file whose name is none that an object may have: all others still go, and their marker."""
+        self._no_objects.add(path)
+        self.say(path, f"{path!r} cannot be an object in the bucket: its name is none that one may have")
+
+    def is_no_object(self, path: str) -> bool:
+        """Whether it has such a name."""
+        return path in self._no_objects
 
     def knows(self, path: str) -> bool:
         """Whether it is told why a file is not there."""
@@ -94,10 +96,7 @@ class Unsent:
 
     def refused(self, path: str, stamp: Stamp, error: CallFailed) -> None:
         """What the bucket said to a file."""
-        if error.code == NO_NAME:
-            self._no_objects[path] = stamp  # all others still go, and their marker
-            self.say(path, f"{path!r} cannot be an object in the bucket: {error}")
-        elif is_no_answer(error):
+        if is_no_answer(error):
             self.is_out = True
             self.wait(path, stamp, str(error))
             self.say("", f"the bucket does not answer, and is asked again: {error}")

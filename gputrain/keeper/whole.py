@@ -53,24 +53,31 @@ class Wholeness:
         """Whether a file that has changed may be sent now. ``is_last``: nobody is left who writes."""
         if is_last and not self._is_strict:
             return True
-        if is_written(full):
-            self._closed.pop(path, None)
+        if not self.is_closed(path, full, stamp):
             return False
         if STEP.search(path):
             return True
-        now = time.time()
-        known, since = self._closed.get(path, (None, now))
-        if known != stamp:
-            since = now
-            self._closed[path] = stamp, now
+        since = self._closed[path][1]
         killed_at, written_at = self._killed_at(), stamp[2] / 1e9
         if written_at <= killed_at + TICK_S and since > killed_at - SETTLE_S:
             return False
-        return is_last or now - since >= SETTLE_S
+        return is_last or time.time() - since >= SETTLE_S
+
+    def is_closed(self, path: str, full: str, stamp: Any) -> bool:
+        """Whether nobody writes a file, which is noted: since when it has been what it is."""
+        if is_written(full):
+            self._closed.pop(path, None)
+            return False
+        if self._closed.get(path, (None, 0.0))[0] != stamp:
+            self._closed[path] = stamp, time.time()
+        return True
 
     def _killed_at(self) -> float:
-        with contextlib.suppress(OSError, ValueError), open(self._killed) as file:
-            return max(float(line) for line in file)
+        with contextlib.suppress(OSError), open(self._killed) as file:
+            try:
+                return max(float(line) for line in file)
+            except ValueError:  # a full disk took no word of it
+                return os.fstat(file.fileno()).st_mtime
         return 0.0
 
 

@@ -3,18 +3,21 @@
 import errno
 import http.client
 import os
+import threading
 import time
 from functools import partial
 
 import pytest
 
+from gputrain.entrypoint import processes
 from gputrain.keeper.alike import keep
 from gputrain.keeper.cloud import CallFailed, call
 from gputrain.keeper.mirror import AWAITED_S, THREADS
 from gputrain.keeper.tree import Tree
 from gputrain.keeper.whole import UNDER_WAY_S
+from gputrain_emulator import faults
 
-from .folders import STEP, sent, write
+from .folders import STEP, opener, sent, until, write
 
 
 def told(capsys):
@@ -337,3 +340,95 @@ def test_a_fault_that_would_be_the_same_later_is_told_at_once(mirror, at_once, m
     keep(made)
     (why,) = made.unsent.told(Tree(made.folder))
     assert repr(fault) in why
+
+
+def test_a_disk_that_fails_under_a_file_keeps_no_other_from_the_bucket(mirror, at_once, monkeypatch):
+    made = mirror({})
+    write(made, **{"bad.pt": "1"})
+    with monkeypatch.context() as patch:
+        patch.setattr("gputrain.keeper.mirror.open", opener("bad.pt"), raising=False)
+        for _ in range(2):
+            write(made, **{"last__shard-0": "1", "last__COMPLETE": ""})
+            is_out = made.round(is_last=True)
+    assert not is_out
+    assert sent(made) == {"last/shard-0", "last/COMPLETE"}
+    assert "Input/output error" in made.unsent.told(Tree(made.folder))[0]
+
+
+def test_a_request_that_is_refused_as_wrong_is_told_and_no_marker_vouches_for_it(mirror, cloud, at_once):
+    made = mirror({})
+    write(made, **{f"{STEP}__shard-0": "1", f"{STEP}__COMPLETE": ""})
+    cloud.fail("storage.objects.insert", faults.server_error(400), times=1)  # its key is disabled, for one
+    made.round(is_last=True)
+    assert f"{STEP}/COMPLETE" not in sent(made)
+    assert len(made.unsent.told(Tree(made.folder))) == 2
+    made.round(is_last=True)
+    assert sent(made) == {f"{STEP}/shard-0", f"{STEP}/COMPLETE"}
+
+
+def test_a_marker_waits_for_what_a_look_at_its_folder_has_missed(mirror, at_once, monkeypatch):
+    made = mirror({})
+    made.fill()
+    write(made, **{"last__shard-0": "1", "last__COMPLETE": ""})
+    scan, looks = os.scandir, []
+
+    def scandir(path):
+        looks.append(path)
+        entries = list(scan(path))  # a folder is read in parts, while files come into it
+        return [one for one in entries if one.name != "shard-0" or len(looks) > 2]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", scandir)
+        patch.setattr("gputrain.keeper.mirror.LIST_EVERY_S", 600.0)
+        made.round()
+    assert sent(made) == set()
+    made.round()
+    assert sent(made) == {"last/shard-0", "last/COMPLETE"}
+
+
+def test_a_file_that_is_open_to_write_is_not_replaced_by_another_nodes(mirror, at_once):
+    first, second = mirror({}), mirror({}, node=1)
+    write(first, **{"train.log": "mine\n"})
+    first.round(is_last=True)
+    with open(os.path.join(first.folder, "train.log"), "a") as log:
+        write(second, **{"train.log": "theirs\n"})
+        second.round(is_last=True)
+        first.round()
+        log.write("more\n")
+    first.round(is_last=True)
+    assert first.store.get("ckpt/train.log") == b"mine\nmore\n"
+
+
+def test_what_was_closed_before_a_kill_goes_though_a_long_send_was_under_way(mirror, at_once, monkeypatch):
+    made, begun, go_on = mirror({}), threading.Event(), threading.Event()
+    write(made, **{"big.pt": "1"})
+    send = made.store.send
+
+    def slow(path, *words):
+        begun.set()
+        assert go_on.wait(60)
+        return send(path, *words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(made.store, "send", slow)
+        patch.setattr("gputrain.keeper.mirror.WATCH_S", 0.01)
+        one = threading.Thread(target=made.round)
+        one.start()
+        assert begun.wait(60)
+        write(made, **{"next.pt": "1"})
+        until(lambda: "next.pt" in made.whole._closed)
+        processes.note_killed(made.whole._killed, time.time())
+        go_on.set()
+        one.join()
+    made.round(is_last=True)
+    assert sent(made) == {"big.pt", "next.pt"}
+
+
+def test_a_file_that_has_become_a_pipe_holds_up_nobody(mirror, at_once, monkeypatch):
+    made = mirror({})
+    write(made, a="1")
+    tree = Tree(made.folder)
+    os.unlink(os.path.join(made.folder, "a"))
+    os.mkfifo(os.path.join(made.folder, "a"))
+    made.send("a", tree.files["a"])
+    assert sent(made) == set()

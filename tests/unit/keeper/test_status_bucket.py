@@ -12,6 +12,8 @@ from gputrain.keeper.journal import Journal
 from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN
 from gputrain_emulator import faults
 
+from .folders import opener, until
+
 HALF = faults.RawReply(status=200, body=b"[1", content_type="application/json")
 ENDED = {"phase": "ended", "why": BOOT, "message": ""}
 
@@ -36,14 +38,6 @@ def node(cloud, tmp_path, monkeypatch):
     monkeypatch.setattr(bucket, "FIRST_S", 0.05)
     monkeypatch.setattr(bucket, "EVERY_S", 0.05)
     return Node(cloud, tmp_path)
-
-
-def until(is_so):
-    """Wait for what is promised, and fail where it does not come."""
-    late = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < late
-        time.sleep(0.02)
 
 
 def test_what_a_rank_calls_its_log_keeps_no_cancel_from_being_heard(node, tmp_path):
@@ -138,3 +132,14 @@ def test_what_goes_on_answering_as_no_bucket_does_keeps_no_vm(node):
     node.board.last(ENDED)
     assert time.monotonic() - began < bucket.LAST_S / 2
     order.cancel()
+
+
+def test_a_log_that_its_disk_does_not_give_is_no_bucket_that_does_not_answer(node, monkeypatch):
+    some_logs(node)
+    monkeypatch.setattr(bucket, "open", opener("rank-3.log"), raising=False)
+    began = time.monotonic()
+    node.board.last({**ENDED, "why": CANCELLED})
+    assert time.monotonic() - began < bucket.LAST_S / 2
+    assert node.read("rank-8.log") == b"a line"
+    with open(node.journal._path) as log:
+        assert log.read().count("rank-3.log could not be sent: [Errno 5]") == 1
