@@ -210,6 +210,15 @@ def short(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
+def figure(value: object) -> str:
+    """A value of a metric as a table has it: a number, or what was reported in its place.
+
+    >>> figure(2.5), figure("diverged"), figure(None)
+    ('2.5', 'diverged', '')
+    """
+    return short(value) if isinstance(value, (int, float)) else "" if value is None else str(value)
+
+
 def _kept(rows: Iterable[tuple[int, Report]], stretch: int) -> set[int]:
     """Of every stretch the first report, those with a name's lowest and highest value, and those at which a
     name first and last turns from numbers to NaN, to a text or back: the one before and the one after."""

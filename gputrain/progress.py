@@ -13,6 +13,8 @@ from gputrain.spec.durations import format_duration
 
 PACE_OF = 50
 """So many of the newest reports tell how fast it goes."""
+LONGEST_S = 1e9
+"""Longer than this nobody waits: a script without an end reports ``sys.maxsize`` steps."""
 
 Report = Mapping[str, Any]
 LARGEST = 1e300
@@ -30,7 +32,7 @@ class Progress:
     step: int
     total: int
     left_s: float | None
-    """Seconds to the last step, at the pace of the newest reports; None: not known yet."""
+    """Seconds to the last step, at the pace of the newest reports; None: not known, or no end."""
 
     @classmethod
     def of(cls, rows: Sequence[Report]) -> Progress | None:
@@ -40,8 +42,8 @@ class Progress:
         if not is_number(total) or total < 1:
             return None
         step, pace_s = newest["step"], _pace_s(rows[-PACE_OF:])
-        left_s = None if pace_s is None else max(0.0, (total - step) * pace_s)
-        return cls(step=int(step), total=int(total), left_s=left_s)
+        left_s = math.inf if pace_s is None else max(0.0, (total - step) * pace_s)
+        return cls(step=int(step), total=int(total), left_s=left_s if left_s < LONGEST_S else None)
 
     @property
     def share(self) -> float:

@@ -22,7 +22,7 @@ from gputrain.causes import EXCEPTION
 from gputrain.entrypoint import contract
 from gputrain.fields import refused
 from gputrain.lifecycle import Failure, State
-from gputrain.metrics import Metrics, sparkline
+from gputrain.metrics import Metrics, figure, sparkline
 from gputrain.progress import Progress
 from gputrain.spec import format_duration
 from gputrain.tables import COLOURS, STYLES
@@ -63,7 +63,7 @@ class Snapshot:
             parts.append(f"step {progress.step:,} of {progress.total:,} ({progress.share:.0%}){left}")
         elif "step" in last:
             parts.append(f"step {last['step']:,}")
-        parts += [f"{name} {last[name]:.4g}" for name in self.metrics.names]
+        parts += [f"{name} {figure(last[name])}" for name in self.metrics.names]
         if self.gpu_busy is not None:
             parts.append(f"GPUs {self.gpu_busy:.0f} %")
         if self.cost_usd:

@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 
 from gputrain import causes
-from gputrain.experiments.comparison import Comparison, figure
+from gputrain.experiments.comparison import Comparison
 from gputrain.experiments.plot import Curve, Plot
 from gputrain.experiments.points import Point, words
 from gputrain.job import Job
 from gputrain.lifecycle import Failure, State
-from gputrain.metrics import Metrics, short, sparkline
+from gputrain.metrics import Metrics, figure, short, sparkline
 from gputrain.tables import Table, cut
 from gputrain.terminal import safe, safe_html
 from gputrain.view import BETWEEN_S, Cell, CellPage, cause, place_of

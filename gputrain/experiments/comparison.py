@@ -13,7 +13,7 @@ from gputrain.experiments.points import Point, word, words
 from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.lifecycle import State
-from gputrain.metrics import Metrics, short
+from gputrain.metrics import Metrics, figure
 from gputrain.progress import Report, is_numeric
 from gputrain.tables import Shown, Table
 from gputrain.times import plain
@@ -189,11 +189,6 @@ def _document(point: Point, job: Job | None, metrics: Mapping[str | None, Report
 
 def _number(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def figure(value: object) -> str:
-    """A value of a metric as a table has it."""
-    return short(value) if isinstance(value, (int, float)) else "" if value is None else str(value)
 
 
 def compare(jobs: Iterable[Job]) -> Comparison:

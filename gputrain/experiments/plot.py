@@ -155,9 +155,9 @@ def _ticks(low: float, high: float) -> list[float]:
     >>> _ticks(0.0, 10.0)
     [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
     """
-    if high <= low:
-        return [low]
     raw = (high - low) / 5
+    if raw <= 0:  # also where a fifth is less than any number
+        return [low]
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(one * size for one in (1, 2, 5, 10) if one * size >= raw * 0.999)
     first = math.ceil(low / step)

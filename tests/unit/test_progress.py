@@ -53,6 +53,21 @@ def test_a_pace_is_that_of_the_newest_reports():
     )
 
 
+def test_a_script_without_an_end_is_shown_as_any_other():
+    endless = read(*steps(1, 3, total=sys.maxsize))
+    assert str(endless.progress) == f"step 3 of {sys.maxsize:,}"
+    assert f"step 3 of {sys.maxsize:,} (0%)" in shown(endless)
+
+
+@pytest.mark.parametrize("last", ["diverged", None, True, 10**400, float("nan"), -1e299])
+def test_whatever_a_script_reports_after_a_number_is_shown(last):
+    assert "loss" in shown(read({"step": 1, "loss": 2.5}, {"step": 2, "loss": last}))
+
+
+def shown(metrics):
+    return Snapshot(title="job", state=State.RUNNING, elapsed=timedelta(0), metrics=metrics).text
+
+
 @pytest.mark.parametrize(
     "rows",
     [

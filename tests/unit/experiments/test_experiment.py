@@ -418,6 +418,12 @@ def test_one_page_holds_the_whole_experiment(trainer, script, tmp_path):
     assert "src=" not in page
 
 
+@pytest.mark.parametrize("values", [(0.0, 5e-324), (-1e299, 1e299), (1.0, math.nextafter(1, 2)), (7.0, 7.0)])
+def test_a_picture_has_an_axis_for_any_two_values(values):
+    drawn = Plot(title="loss", curves=(Curve(label="lr=1", points=tuple(enumerate(values))),)).svg()
+    assert drawn.count("<line ") >= 1
+
+
 def test_many_curves_fit_in_a_cell():
     points = tuple((float(step), math.sin(step)) for step in range(4000))
     plot = Plot(title="loss", curves=tuple(Curve(label=f"n={n}", points=points) for n in range(50)))
