@@ -77,6 +77,15 @@ def looks_secret(value: str, *, name: str = "") -> bool:
     return bool(value and _NAMES.search(name)) and not is_count
 
 
+def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
+    """Variables, with the values hidden that look like secrets.
+
+    >>> without_secrets({"HF_TOKEN": "abc", "LR": "3e-4"})
+    {'HF_TOKEN': '***', 'LR': '3e-4'}
+    """
+    return {name: HIDDEN if looks_secret(value, name=name) else value for name, value in env.items()}
+
+
 def form_of(text: str) -> str:
     """What kind of credential a text holds, in words; empty where it holds none of a known form.
 

@@ -16,6 +16,7 @@ import attrs
 from gputrain.errors import JobLostError, RequestError
 from gputrain.experiments.money import LEAST_USD, shares
 from gputrain.experiments.points import Point, canonical, key_of
+from gputrain.progress import is_number
 from gputrain.records import Board, OvertakenError, RecordError, check_alike
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
@@ -101,15 +102,18 @@ def read_book(name: str, content: bytes) -> ExperimentRecord:
         fields["retried"] = {text: Retried(**one) for text, one in fields.get("retried", {}).items()}
         book = ExperimentRecord(**fields)
         args = tuple(tuple(map(str, one)) for one in book.args)
-        if not len(book.points) == len(args) == len(book.limits_usd):
-            raise ValueError("its points are not whole")
-        if not all(isinstance(one, dict) and one for one in book.points):
+        are_points = all(isinstance(one, dict) and one for one in book.points)
+        if not (are_points and len(book.points) == len(args) == len(book.limits_usd)):
             raise ValueError("its points are not whole")
         counts = [one.times for one in book.retried.values()]
         if not all(type(one) is int and 0 < one <= MOST_RETRIES for one in counts):
             raise ValueError("its points were not retried so often")
         if not (book.max_parallel is None or (type(book.max_parallel) is int and book.max_parallel > 0)):
             raise ValueError("its max_parallel is no count")
+        money = [one for one in (book.max_cost, *book.limits_usd) if one is not None]
+        money += [one.used_usd for one in book.retried.values()]
+        if not all(is_number(one) and one >= 0 for one in money):
+            raise ValueError("its dollars are none")
         limits = tuple(None if one is None else float(one) for one in book.limits_usd)
         return attrs.evolve(book, points=tuple(book.points), args=args, limits_usd=limits)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:

@@ -203,7 +203,7 @@ def compare(jobs: Iterable[Job]) -> Comparison:
     listed = list(jobs) if isinstance(jobs, Iterable) else []
     if not isinstance(jobs, Iterable) or not all(isinstance(job, Job) for job in listed):
         raise refused("jobs", jobs, "a list of jobs", "gputrain.compare(trainer.jobs())")
-    specs = [{} if job.spec is None else job.spec.to_dict() for job in listed]
+    specs = [job.to_dict()["spec"] or {} for job in listed]
     names = {name for spec in specs for name in spec if len({str(one.get(name)) for one in specs}) > 1}
     return Comparison(
         (job.point or {"job": job.id, **{name: spec[name] for name in sorted(names) if name in spec}}, job)

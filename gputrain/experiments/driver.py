@@ -154,12 +154,11 @@ class Driver:
             try:
                 job = self._submit(number, self.stop)
             except StoppedError as error:
-                if error.uri and not self.stop.is_set():  # the others need not wait for whoever asked
-                    self._put_off(number)
-                else:
+                if not (error.uri and self._put_off(number)):  # the others need not wait for whoever asked
                     self._fail(number, error)
             except FULL as error:
-                self._wait_for_room(number, error)
+                if not self._wait_for_room(number, error):
+                    self._fail(number, error)
             except GputrainError as error:  # this point's own; the others go on
                 self._fail(number, error)
             except Exception as error:  # noqa: BLE001  # a mistake: told as this point's end, or nobody hears of it
@@ -182,21 +181,24 @@ class Driver:
             return self._doubtful.popleft()[1]
         return self._pending.popleft()
 
-    def _put_off(self, number: int) -> None:
+    def _put_off(self, number: int) -> bool:
         with self._changed:
+            if self.stop.is_set():  # all were given up: what is put back now, nobody would tell the end of
+                return False
             last = self._doubtful[-1][0] if self._doubtful else 0.0
             self._doubtful.append((max(time.monotonic() + DOUBT_S, last + APART_S), number))
+            return True
 
-    def _wait_for_room(self, number: int, error: GputrainError) -> None:
+    def _wait_for_room(self, number: int, error: GputrainError) -> bool:
         with self._changed:
             alive = len(self._living)
-            if alive:
-                self._pending.appendleft(number)
-                self._is_full = True
-                log.info("no room for another point: %s", error.what)
-                self._changed.wait_for(lambda: len(self._living) < alive or self.stop.is_set(), AGAIN_S)
-                return
-        self._fail(number, error)
+            if not alive or self.stop.is_set():
+                return False
+            self._pending.appendleft(number)
+            self._is_full = True
+            log.info("no room for another point: %s", error.what)
+            self._changed.wait_for(lambda: len(self._living) < alive or self.stop.is_set(), AGAIN_S)
+            return True
 
     def _watch(self, number: int, job: Job) -> None:
         one = _Living(job)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gputrain.errors import Fault, SpecError
-from gputrain.fields import is_text, refused
+from gputrain.fields import is_text, refused, shown
 from gputrain.spec.entry import ARGUMENTS
 
 Point = Mapping[str, Any]
@@ -20,10 +20,19 @@ MOST = 10_000
 def grid(**axes: Iterable[Any]) -> tuple[Point, ...]:
     """Every combination of some values, the last name turning fastest.
 
+    Raises:
+        SpecError: what belongs to a name is no list of values; a text is one value.
+
     >>> grid(lr=[0.1, 0.3], seed=range(2))
     ({'lr': 0.1, 'seed': 0}, {'lr': 0.1, 'seed': 1}, {'lr': 0.3, 'seed': 0}, {'lr': 0.3, 'seed': 1})
     """
-    return tuple(dict(zip(axes, values)) for values in itertools.product(*axes.values()))
+    for name, values in axes.items():
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            raise refused(name, values, "a list of values", f"{name}=[...]")
+    found = itertools.islice(
+        itertools.product(*axes.values()), MOST + 1
+    )  # one more tells that it is too many
+    return tuple(dict(zip(axes, values)) for values in found)
 
 
 def read_points(over: Iterable[Point]) -> tuple[dict[str, Any], ...]:
@@ -43,7 +52,7 @@ def read_points(over: Iterable[Point]) -> tuple[dict[str, Any], ...]:
         if not why and text in seen:
             why = "each point once; give them a name more, such as seed=, to run one twice"
         if why:
-            faults.append(Fault(field="over", value=repr(given)[:80], allowed=why, fix="over=[{'lr': 3e-4}]"))
+            faults.append(Fault(field="over", value=shown(given), allowed=why, fix="over=[{'lr': 3e-4}]"))
         seen.add(text)
         points.append(point)
     if not points or len(points) > MOST:
@@ -58,12 +67,13 @@ def read_points(over: Iterable[Point]) -> tuple[dict[str, Any], ...]:
 def _read(given: object) -> tuple[dict[str, Any], str]:
     if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
         return {}, "a mapping of names to values"
-    point = {name: _plain(value) for name, value in given.items()}
     try:
-        is_same = json.loads(json.dumps(point, allow_nan=False)) == point
-    except (TypeError, ValueError):
-        is_same = False
-    return point, "" if is_same else "values that JSON can hold: numbers, texts, lists and mappings"
+        point = {name: _plain(value) for name, value in given.items()}
+        if json.loads(json.dumps(point, allow_nan=False)) == point:
+            return point, ""
+    except (TypeError, ValueError, RuntimeError):  # numpy's and torch's arrays are no one number
+        pass
+    return {}, "values that JSON can hold: numbers, texts, lists and mappings"
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ from gputrain.job.result import told
 from gputrain.lifecycle import Failure, Observation, State, advance
 from gputrain.planning import Candidate, Ledger
 from gputrain.planning.attempts import moved
-from gputrain.secrets import HIDDEN, looks_secret
+from gputrain.secrets import redacted, without_secrets
 from gputrain.spec import TrainingSpec
 from gputrain.tables import Shown, Table
 from gputrain.times import picked, plain
@@ -175,14 +175,18 @@ class Facts(Shown):
 
     @property
     def cost_usd(self) -> float | None:
-        """US dollars spent so far, at the dated price of the plan; None: unknown."""
+        """US dollars spent so far, at the dated price of the plan; None: unknown.
+
+        Of an attempt that is over, with what its machines took before ranks ran, as far as that is known.
+        """
         price_usd_h = self._seen.price_usd_h
         if price_usd_h is None and self.candidate is not None:
             price_usd_h = self.candidate.price_usd_h
         if price_usd_h is None:
             return None
-        now_s = (self.duration or timedelta(0)).total_seconds() - self._seen.ran_before_s
-        return self._seen.spent_before_usd + price_usd_h * max(0.0, now_s) / 3600
+        ranks_s = (self.duration or timedelta(0)).total_seconds() - self._seen.ran_before_s
+        now_s = max(0.0, ranks_s, self._seen.ran_s)  # what a restart and the limits count
+        return self._seen.spent_before_usd + price_usd_h * now_s / 3600
 
     @property
     def table(self) -> Table:
@@ -270,6 +274,6 @@ class Facts(Shown):
 
 def _shown(spec: dict[str, Any]) -> dict[str, Any]:
     """The spec, with what looks secret hidden: documents are printed and kept."""
-    env = spec.get("env", {})
-    hidden = {name: HIDDEN if looks_secret(value, name=name) else value for name, value in env.items()}
-    return {**spec, "env": hidden} if env else spec
+    shown: dict[str, Any] = redacted({name: one for name, one in spec.items() if name != "secrets"})
+    shown |= {"env": without_secrets(spec["env"])} if "env" in spec else {}
+    return {name: shown.get(name, one) for name, one in spec.items()}  # its secrets are references

@@ -14,7 +14,7 @@ import attrs
 
 from gputrain.catalog import ProvisioningModel
 from gputrain.fields import FaultCollector, refused
-from gputrain.secrets import HIDDEN, looks_secret, redact
+from gputrain.secrets import looks_secret, redact, without_secrets
 from gputrain.spec import read
 from gputrain.spec.durations import format_duration
 from gputrain.spec.gpu import GpuRequest
@@ -23,11 +23,6 @@ from gputrain.spec.typed import DEFAULTS, NAMES, EntryKind, Launcher, SpecFields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-def _hide(env: Mapping[str, str]) -> str:
-    hidden = {name: HIDDEN if looks_secret(value, name=name) else value for name, value in env.items()}
-    return redact(repr(hidden))
 
 
 def _redacted(value: object) -> str:
@@ -104,7 +99,7 @@ class TrainingSpec:
     reservation: str | None = attrs.field(repr=_redacted)
     machine_type: str | None
     image: str | Image | None = attrs.field(repr=_redacted)
-    env: Mapping[str, str] = attrs.field(repr=_hide)
+    env: Mapping[str, str] = attrs.field(repr=lambda env: _redacted(without_secrets(env)))
     secrets: Mapping[str, str] = attrs.field(repr=_redacted)
     source_dir: str | None = attrs.field(repr=_redacted)
     requirements: tuple[str, ...] = attrs.field(repr=_redacted)

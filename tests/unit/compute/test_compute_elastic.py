@@ -90,6 +90,17 @@ def test_a_handle_knows_the_nodes_and_the_cost_of_a_gang_that_another_process_ma
     assert handle.attempts == other.attempts
 
 
+def test_an_attempt_costs_as_much_before_it_is_written_down_as_afterwards(make, reclaimed):
+    ref = reclaimed(3)
+    handle = Trainer(make()).attach(ref.uri)
+    handle.refresh()
+    told = handle.cost_usd
+    assert (handle.duration, told > 0) == (None, True)  # no rank ran, and the machines were paid for
+    assert supervised(make(), ref)
+    handle.refresh()
+    assert told == pytest.approx(handle._seen.spent_before_usd)
+
+
 def test_with_room_for_all_it_is_whole_again(cloud, make, reclaimed):
     ref = reclaimed(3, min_nodes=1)
     backend = make()

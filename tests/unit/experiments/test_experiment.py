@@ -12,7 +12,9 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
+import numpy
 import pytest
 
 import gputrain
@@ -61,6 +63,17 @@ def test_a_grid_is_every_combination_in_order():
     assert gputrain.grid(lr=[0.1, 0.2], seed=range(2)) == (
         {"lr": 0.1, "seed": 0}, {"lr": 0.1, "seed": 1}, {"lr": 0.2, "seed": 0}, {"lr": 0.2, "seed": 1},
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("values", ["adamw", b"sgd", {"lr": 1}, 3, None])
+def test_a_value_alone_is_no_axis_of_a_grid(values):
+    with pytest.raises(SpecError, match=r"optimizer=.*a list of values"):
+        gputrain.grid(optimizer=values)
+
+
+def test_a_grid_of_too_many_points_is_told_before_they_are_made(trainer, script):
+    with pytest.raises(SpecError, match="more than 10000"):
+        trainer.map(script, gputrain.grid(a=range(10**5), b=range(10**6)), name="scan")
 
 
 def test_each_point_is_a_job_and_a_failing_one_stops_none(trainer, script):
@@ -204,6 +217,8 @@ def test_a_wait_that_is_too_short_or_stopped_leaves_the_jobs(trainer, tmp_path):
         ([{"lr": 1}, {"lr": 1}], "each point once"),
         ([{"lr": float("nan")}], "JSON"),
         ([{"lr": object()}], "JSON"),
+        ([{"lr": numpy.array([0.1, 0.2])}], "JSON"),
+        ([{"lr": 10**5000}], "JSON"),
         (["lr"], "a mapping"),
     ],
 )
@@ -235,6 +250,21 @@ def test_any_jobs_can_be_compared(trainer, script):
     assert found.best("loss") is jobs[0]
     assert [one["point"]["args"] for one in found.to_dicts()] == [["--lr", "0.1"], ["--lr", "0.2"]]
     assert "succeeded" in str(found)
+
+
+def test_no_comparison_shows_what_looks_secret(trainer, script):
+    token = "hf_" + "a1B2c3" * 6
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that they look like secrets
+        jobs = [
+            trainer.submit(script, args=["--lr", "0.1", *more], env={"WANDB_API_KEY": f"{number}-of-mine"})
+            for number, more in enumerate(([], [f"--seed={token}"]))
+        ]
+        found = gputrain.compare(jobs)
+        told = f"{found.to_dicts()} {found} {[job.to_dict() for job in jobs]}"
+    assert token not in told
+    assert "-of-mine" not in told
+    assert "***" in told
 
 
 def test_what_diverged_is_never_the_best_and_stands_in_the_table(trainer, tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import time
 
 import attrs
@@ -10,8 +11,10 @@ from hypothesis import given, strategies as st
 
 import gputrain
 from gputrain import Local, RequestError, Trainer
-from gputrain.experiments.book import ExperimentRecord, joined, read_book
+from gputrain.experiments.book import ExperimentRecord, Retried, joined, read_book
 from gputrain.experiments.money import shares
+from gputrain.experiments.points import canonical
+from gputrain.records import RecordError
 
 USD = st.floats(0.01, 1e6)
 
@@ -73,6 +76,19 @@ def test_a_book_of_the_release_before_is_read_with_what_it_lacks():
     asked = attrs.evolve(record(1), spec={"script": "a.py", "args": ["--tag"]}, args=(("--tag", "--n", "0"),))
     assert joined(old, asked, lambda _: ()).args == (("--tag", "--n", "0"), ("--tag", "--n", "1"))
     assert read_book("a", asked.written()) == asked
+
+
+@pytest.mark.parametrize("usd", [math.nan, math.inf, -1.0, True, "1", 10**400])
+@pytest.mark.parametrize("field", ["max_cost", "limits_usd", "retried"])
+def test_a_book_whose_money_is_none_is_no_record(field, usd):
+    said = {
+        "max_cost": usd,
+        "limits_usd": (usd, 1.0),
+        "retried": {canonical({"n": 0}): Retried(times=1, used_usd=usd)},
+    }
+    book = attrs.evolve(record(2), **{field: said[field]})
+    with pytest.raises(RecordError, match="is no record"):
+        read_book("a", book.written())
 
 
 def test_more_points_are_refused_while_those_that_run_may_use_the_whole_limit(tmp_path):
