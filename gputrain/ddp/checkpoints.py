@@ -10,7 +10,7 @@ Layout of the directory::
         COMPLETE       JSON: sizes and sha256 of all files; written last, flushed, then renamed into place
 
 A folder without its marker does not exist for a resume.
-On object stores behind a file system (gcsfuse) a set of objects is never atomic, so one small object decides.
+Behind gcsfuse a set of objects is never atomic, so one small object decides.
 torch's own mark is `.metadata`, which tells nothing of sizes: a cut file would pass.
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Optional, Tuple, Type
 
-from gputrain.ddp import folder, reshard, shards
+from gputrain.ddp import folder, shards
 from gputrain.ddp.errors import CheckpointError
 from gputrain.ddp.folder import SHARED, Marker, rank_file
 from gputrain.ddp.peers import Peers
@@ -97,12 +97,9 @@ class Checkpoints:
         self._saving.save(step, parts_of(self._peers.rank, shared, own, copy=False))
 
     def begin(self, step: int, shared: Any, own: Any = None) -> None:
-        """Copy the state and return; it is written beside the training, and counts when all of it is there.
+        """As `save`, but copy the state and return; it is written beside the training.
 
         The copy takes as much of the host's memory as this rank writes: on rank 0 all that is not spread.
-
-        Args:
-            step, shared, own: as for `save`.
 
         Raises:
             CheckpointError: what went wrong with the save before.
@@ -125,8 +122,8 @@ class Checkpoints:
     ) -> Optional[Checkpoint]:
         """The newest checkpoint that is whole, the same one on every rank; None in a directory without any.
 
-        Size and sha256 of every file are compared before it is loaded, a file of spread tensors by one rank;
-        if one finds a difference, all go back to the checkpoint before, and rank 0 says why.
+        Size and sha256 of every file are compared before it is loaded; where a rank finds a difference, all
+        go back to the checkpoint before, and rank 0 says why.
 
         Args:
             allow_world_size_change: take a checkpoint of another number of ranks as well.
@@ -165,7 +162,7 @@ class Checkpoints:
         self._shelf.prune(keep)
 
     def _meet(self) -> None:
-        """See that all ranks come to this save: peers of its own would wait for one that leaves meanwhile."""
+        """See that all ranks come: peers of the save's own would wait for one that leaves meanwhile."""
         self.wait()
         self._peers.barrier(SAVING)
 
@@ -218,7 +215,7 @@ class Checkpoints:
         if not self._is_done(marker.step, read):
             return None
         if marker.shards:
-            reader = reshard.Resharding(path, marker.shards, loaded[SHARED]["spread"])
+            reader = shards.Resharding(path, marker.shards, loaded[SHARED]["spread"])
             if not self._is_done(marker.step, reader.look):
                 return None
             targets = reader.targets(into)  # a fault of the script, and the same on every rank: it is raised

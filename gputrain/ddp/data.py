@@ -81,9 +81,6 @@ def make_loader(
     """A DataLoader over one rank's share, with a random generator of its own.
 
     Without one, every `iter(loader)` draws a seed from the global generator and changes all that follows.
-
-    Raises:
-        SessionError: options that are made here, too little shared memory, or no exact resume with them.
     """
     import torch
     from torch.utils.data import DataLoader
@@ -163,11 +160,7 @@ def shared_memory(path: str = "/dev/shm") -> Optional[int]:  # noqa: S108  # a m
 def check_shared_memory(
     dataset: Any, batch_size: int, workers: int, prefetch: int, free: Optional[int]
 ) -> None:
-    """Refuse worker processes whose batches do not fit into shared memory: a bus error would end them.
-
-    Raises:
-        SessionError: with the sum.
-    """
+    """Refuse worker processes whose batches do not fit into shared memory: a bus error would end them."""
     if free is None or free >= _PLENTY_OF_SHM:
         return
     need = _size_of(dataset[0]) * batch_size * workers * prefetch

@@ -72,11 +72,7 @@ def remove_step(directory: str, step: int) -> None:
 
 
 def write_state(path: str, name: str, state: Any) -> Tuple[int, str]:
-    """Write one file down to the disk; its size and the sha256 of what was meant to be written.
-
-    Raises:
-        OSError: the disk is full, or the file cannot be written; torch's own words about it are dropped.
-    """
+    """Write one file down to the disk; its size and the sha256 of what was meant to be written."""
     import torch
 
     with hashing(os.path.join(path, name)) as sink:
@@ -88,8 +84,7 @@ def write_state(path: str, name: str, state: Any) -> Tuple[int, str]:
 def hashing(path: str) -> Iterator[Hashing]:
     """A new file that is hashed as it is written, and is down on the disk afterwards.
 
-    Raises:
-        OSError: the disk's own error, whatever the writer has made of it.
+    Raises the disk's own error, whatever torch has made of it.
     """
     with open(path, "wb") as file:
         sink = Hashing(file)
@@ -105,7 +100,7 @@ def hashing(path: str) -> Iterator[Hashing]:
 
 
 class Hashing:
-    """A file that counts and hashes what passes, and keeps the disk's error that torch would hide."""
+    """A file that counts and hashes what passes, and keeps the disk's error."""
 
     def __init__(self, file: Any) -> None:
         import hashlib
@@ -116,7 +111,6 @@ class Hashing:
         self.error: Optional[OSError] = None
 
     def write(self, data: Any) -> int:
-        """Take bytes; an error of the disk is kept and the rest is dropped."""
         if self.error is None:
             try:
                 self._file.write(data)
@@ -128,7 +122,6 @@ class Hashing:
         return size
 
     def tell(self) -> int:
-        """Bytes so far."""
         return self._size
 
     def flush(self) -> None:
@@ -138,7 +131,6 @@ class Hashing:
         """Nothing: whoever opened the file closes it."""
 
     def facts(self) -> Tuple[int, str]:
-        """Size and sha256 of all that was meant to be written."""
         return self._size, self._digest.hexdigest()
 
 
@@ -150,11 +142,7 @@ def read_state(path: str, name: str) -> Any:
 
 
 def verify(path: str, name: str, expected: Tuple[int, str]) -> None:
-    """Compare a file with its marker.
-
-    Raises:
-        CheckpointError: it is missing, short, or holds other bytes.
-    """
+    """Compare a file with its marker."""
     import hashlib
 
     digest, size = hashlib.sha256(), 0

@@ -23,7 +23,7 @@ class Peers:
         group: a gloo process group of all ranks, or None in a world of one.
 
     Every method is collective: all ranks call it, in the same order, and say by `doing` what for. Ranks that
-    are not at the same learn so at once, and who does what; gloo would mix up their words, and abort.
+    are apart learn so at once, and who does what; gloo would mix up their words, and abort.
 
     Raises:
         SessionError: the ranks are not at the same; or one of them is gone, or did not come in time.
@@ -160,12 +160,11 @@ class PeerOutcome(NamedTuple):
 class Stop:
     """Whether the job is asked to stop, agreed by all ranks so that all of them save the same step.
 
-    SIGTERM reaches the ranks at different moments of different steps.
-    The handler does nothing but set a flag, so a signal inside a save lets the save finish.
+    SIGTERM reaches the ranks in different steps. Its handler only sets a flag, so that a save can finish.
 
     Args:
         peers: the ranks that have to agree.
-        every: agree at every n-th step only; the answers in between are False without a word among the ranks.
+        every: agree at every n-th step only; in between the answer is False, without a word among the ranks.
     """
 
     def __init__(self, peers: Peers, every: int = 1) -> None:

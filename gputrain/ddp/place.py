@@ -143,16 +143,12 @@ def choose_device(place: Place, wanted: Optional[str], on_vertex: bool = False) 
             raise SessionError("no GPU is visible to torch", fix="use device=None to fall back to the CPU")
         return torch.device("cpu")
     device = torch.device("cuda", place.local_rank)
-    torch.cuda.set_device(device)  # first of all: NCCL and every later .cuda() follow the current device
+    torch.cuda.set_device(device)  # first of all: NCCL and every .cuda() follow it
     return device
 
 
 def check_gpus(place: Place, gpus: int, on_vertex: bool) -> None:
-    """Refuse more ranks than GPUs, and a bare start on a Vertex machine of several GPUs.
-
-    Raises:
-        SessionError: as above.
-    """
+    """Refuse more ranks than GPUs, and a bare start on a Vertex machine of several GPUs."""
     ranks = max(place.local_world_size, place.local_rank + 1)
     if gpus and ranks > gpus:
         raise SessionError(
@@ -251,11 +247,7 @@ def _join(place: Place, device: Any, timeout_s: float) -> None:
 
 
 def agree(peers: Peers, settings: dict[str, Any], doing: str = ENTERING) -> None:
-    """Refuse settings that differ among ranks: one without a checkpoint directory would hang the first save.
-
-    Raises:
-        SessionError: on every rank, naming the setting and a rank.
-    """
+    """Refuse settings that differ among ranks: without a checkpoint directory one would hang a save."""
     told = peers.gather(settings, doing)
     for name in dict.fromkeys(name for of_rank in told for name in of_rank):
         values = [of_rank.get(name, "none") for of_rank in told]
@@ -280,10 +272,6 @@ _CHOSEN_BY = ("NCCL_NET", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_IB_", "N
 
 def slow_network(gpu: str, nodes: int, env: Mapping[str, str]) -> Optional[str]:
     """What to tell the reader of the log when NCCL will fall back to TCP; None when all is well.
-
-    Args:
-        gpu: the GPU's name as torch tells it.
-        nodes: how many machines the job has.
 
     Example:
         >>> slow_network("NVIDIA L4", 2, {}) is None

@@ -21,13 +21,10 @@ def metric_line(step: int, metrics: dict[str, Any], now: float, total: Optional[
     """One line that `job.metrics()` reads back: the marker, then JSON with `step`, `time` and the metrics.
 
     Where it is known how many steps there will be, `total_steps` says so. A metric that is called like one of
-    the line's own is kept as `time_reported`, with one notice.
+    the line's own is kept under another name, with one notice.
 
     Values are numbers, texts, or anything of one element with `.item()` (tensors, numpy scalars).
     JSON knows no NaN or infinity: they become the texts "nan", "inf" and "-inf", which `float()` reads.
-
-    Raises:
-        SessionError: a value has several elements, or is nothing a line can carry.
 
     Example:
         >>> metric_line(7, {"loss": float("nan")}, now=1.0)
@@ -89,8 +86,7 @@ def beat() -> None:
 
 def write_metric(step: int, metrics: dict[str, Any], total: Optional[int]) -> None:
     """Print the line of a report at once, in one write."""
-    sys.stdout.write(metric_line(step, metrics, time.time(), total) + "\n")
-    sys.stdout.flush()
+    write_line(metric_line(step, metrics, time.time(), total))
 
 
 def write_line(text: str) -> None:

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any, Iterator, Optional, Tuple
 
-from gputrain.ddp import data, registry, state
+from gputrain.ddp import data, state
 from gputrain.ddp.checkpoints import Checkpoints
 from gputrain.ddp.errors import CheckpointError, SessionError
 from gputrain.ddp.peers import Peers, Stop
@@ -38,7 +38,7 @@ class Run:
         self.checkpoints = checkpoints
         self._seed, self._exact = seed, exact
         self._beside, self._stop_within_s = beside, stop_within_s
-        self.registry = registry.Registry()
+        self.registry = state.Registry()
         self.step = self._epoch = self._items = 0
         self.total_steps: Optional[int] = None
         """How many steps there will be; None: nobody knows."""
@@ -124,11 +124,7 @@ class Run:
             self.save(None)
 
     def finish(self) -> bool:
-        """Wait for the save under way; False, on all ranks, where a stop left it no time on one of them.
-
-        Raises:
-            CheckpointError: it could not be saved.
-        """
+        """Wait for the save under way; False, on all ranks, where a stop left it no time on one of them."""
         if self.checkpoints is None or not self._beside:
             return True
         if self._given_up or not self._stop.agreed:

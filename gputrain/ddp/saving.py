@@ -33,16 +33,7 @@ SAVING = "saving"
 
 
 class Beside:
-    """A thread for work the training need not wait for; what fails there is raised where it is waited for.
-
-    Example:
-        >>> beside, done = Beside(), []
-        >>> beside.begin(lambda: done.append("saved"))
-        >>> beside.wait()
-        True
-        >>> done
-        ['saved']
-    """
+    """A thread for work the training need not wait for; what fails there is raised where it is waited for."""
 
     def __init__(self) -> None:
         self._thread: Optional[threading.Thread] = None
@@ -56,11 +47,7 @@ class Beside:
         self._thread.start()
 
     def wait(self, timeout_s: Optional[float] = None) -> bool:
-        """Wait until nothing is under way; False if something still is after `timeout_s`.
-
-        Raises:
-            Exception: what the action raised, once.
-        """
+        """Wait until nothing is under way; False if it still is after `timeout_s`. Raises what it raised."""
         if self._thread is None:
             return True
         self._thread.join(timeout_s)
@@ -88,15 +75,12 @@ def _yield_to_training() -> None:
 
 
 class Shelf:
-    """Which steps are whole: their marker and sizes hold, and nobody has found other bytes in them.
-
-    Attributes:
-        rejected: steps this run has found unusable, and whether each was complete once.
-    """
+    """Which steps are whole: their marker and sizes hold, and nobody has found other bytes in them."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.rejected: Dict[int, bool] = {}
+        """Steps this run has found unusable, and whether each was complete once."""
 
     def steps(self) -> list[int]:
         """The whole steps, oldest first."""
@@ -107,11 +91,7 @@ class Shelf:
         return max(self.steps(), default=None)
 
     def prune(self, keep: int) -> None:
-        """Keep the newest `keep` whole steps; markers of the others go first, so no half of one counts.
-
-        Raises:
-            CheckpointError: `keep` is less than 1.
-        """
+        """See `Checkpoints.prune`."""
         refuse_to_keep_nothing(keep)
         kept = self.steps()[-keep:]
         for step in folder.steps_in(self.directory):
@@ -123,11 +103,6 @@ class Shelf:
 
 
 def refuse_to_keep_nothing(keep: int) -> None:
-    """Refuse to remove the last checkpoint.
-
-    Raises:
-        CheckpointError: `keep` is less than 1.
-    """
     if keep < 1:
         raise CheckpointError(f"keep={keep} leaves nothing to resume from", fix="keep at least 1")
 
@@ -140,11 +115,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(rank: int, shared: Any, own: Any, *, copy: bool) -> Parts:
-    """This rank's parts of a state.
-
-    Args:
-        copy: training goes on while they are written; they take as much of the host's memory again.
-    """
+    """This rank's parts of a state; copies where training goes on while they are written."""
     keep = shards.copied if copy else (lambda state: state)  # type: Callable[[Any], Any]
     plain, spread = shards.split(shared)
     files = {rank_file(rank): keep(own)}

@@ -22,14 +22,14 @@ class Session:
     Args:
         seed: seeds the order of the data and, plus the rank, the generators of Python, numpy and torch;
             None leaves the generators alone.
-        device: "cpu" leaves the GPUs alone; None takes this rank's GPU if there is one, which on a Mac a
-            rank has that is alone.
+        device: "cpu" leaves the GPUs alone; None takes this rank's GPU if there is one, on a Mac if the rank
+            is alone.
         checkpoint_dir: where state is saved; None takes GPUTRAIN_CHECKPOINT_DIR, then AIP_CHECKPOINT_DIR.
             Without any of them nothing is saved.
         keep: how many complete checkpoints stay.
         exact_resume: a resumed run has the same bits as an uninterrupted one; `wrap` tells the price.
         stop_every: the ranks agree on a stop at every n-th step (or question) only.
-        timeout_s: how long ranks wait for each other before they give up.
+        timeout_s: how long ranks wait for each other.
         async_save: a save takes the time of a copy, and is written beside the training, one at a time.
         stop_within_s: with `async_save`, how long a stop waits for a save; the agent kills after 25 s, and a
             Spot VM is gone after 30.
@@ -125,8 +125,8 @@ class Session:
 
         "ddp" is DistributedDataParallel. It lays its gradient buckets out anew after the first step, so a
         resumed run adds up its first step in another order (differences near 1e-7 with 4 ranks, torch 2.13).
-        `exact_resume=True` keeps the first layout by way of `find_unused_parameters=True`, which walks the
-        graph and agrees on unused parameters once a step.
+        `exact_resume=True` keeps the first layout by `find_unused_parameters=True`, which walks the graph and
+        agrees on unused parameters once a step.
 
         "fsdp" is FSDP2's `fully_shard`: parameters, gradients and optimizer are spread over the ranks, and
         each block is gathered while it computes. Make the optimizer after it.

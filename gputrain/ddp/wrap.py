@@ -12,11 +12,7 @@ WRAPPING = "wrapping a model"
 
 
 def replicated(model: Any, device: Any, options: Dict[str, Any], *, exact: bool) -> Any:
-    """The model in DistributedDataParallel; see `Session.wrap`.
-
-    Raises:
-        SessionError: static_graph=True where the resume is to be exact.
-    """
+    """The model in DistributedDataParallel; see `Session.wrap`."""
     from torch.nn.parallel import DistributedDataParallel
 
     if exact:
@@ -37,12 +33,7 @@ def replicated(model: Any, device: Any, options: Dict[str, Any], *, exact: bool)
 def sharded(
     model: Any, device: Any, peers: Peers, *, blocks: Optional[Tuple[type, ...]] = None, **options: Any
 ) -> Any:
-    """The model spread over the ranks by FSDP2, in place; see `Session.wrap`.
-
-    Raises:
-        SessionError: this torch has no `fully_shard`, the model has no weights yet, or another rank's model
-            has others.
-    """
+    """The model spread over the ranks by FSDP2, in place; see `Session.wrap`."""
     import torch
     import torch.distributed.fsdp as fsdp
 

@@ -1,6 +1,7 @@
 """One node's agent: joins the gang, starts the ranks, passes on stops, ends with the job's verdict.
 
 One thread and one `select` with long timeouts; the log pump and the metadata watch have threads of their own.
+What is looked after tells by its `deadline` when it should be called at the latest.
 """
 
 from __future__ import annotations
@@ -9,15 +10,12 @@ import os
 import selectors
 import socket
 import time
-from functools import partial
 
-from . import contract, host, launch, processes, result, spy, stacks
-from .asks import Asks
+from . import contract, host, launch, processes, result, standings
 from .discovery import discover
 from .gauges import Gauges
 from .hang import Silence
 from .hub import Hub
-from .lines import timestamp
 from .logs import Pump
 from .net import NetWatch
 from .result import Outputs, told
@@ -66,7 +64,7 @@ class Agent:
         self._net = NetWatch(options.nccl_net, node_rank, self._pump.say)
         self._silent_s: Optional[float] = None
         self._silence = Silence(options.hang_timeout, self._pump)
-        self._asks = Asks(options.result_dir, node_rank)
+        self._asks = standings.Asks(options.result_dir, node_rank)
         now = time.monotonic()
         end: Callable[..., Union[Hub, Uplink]] = Hub if self._cluster.node_rank == 0 else Uplink
         self._control = end(self._cluster, options, self._selector, self._pump.say, now)
@@ -100,7 +98,7 @@ class Agent:
                 self._pump.say(advice, "WARNING")
         nproc = self._options.nproc_per_node or self._cluster.nproc or host.gpu_count(os.environ) or 1
         self._nproc = nproc if launch.processes_on_node(self._options) else 1
-        self._control.send(self._hello(), time.monotonic())
+        self._tell(self._hello())
         self._pump.call_when_a_rank_falls_silent(self._stops.wake)
 
     def _hello(self) -> Message:
@@ -123,12 +121,16 @@ class Agent:
 
     def _tell_end(self, message: Message) -> None:
         """Tell of a rank's end; before a failure it is asked whether the machine has failed."""
-        if message["cause"] and message["cause"][contract.C_TRACEBACK]:
-            message["cause"].update(traceback=self._as_sent(message["cause"][contract.C_TRACEBACK]))
-        fault = self._gauges.fault_now() if message["cause"] and message["exit_code"] else ""
-        if fault:
-            self._tell({"type": "faulty", "why": fault})
+        cause = message["cause"]
+        if cause and cause[contract.C_TRACEBACK]:
+            cause.update(traceback=standings.as_sent(cause[contract.C_TRACEBACK], self._options))
+        if cause and message["exit_code"]:
+            self._tell_fault(self._gauges.fault_now())
         self._tell(message)
+
+    def _tell_fault(self, why: str) -> None:
+        if why:
+            self._tell({"type": "faulty", "why": why})
 
     def _turn(self) -> None:
         """Wait for the next thing to happen, and do what it asks for."""
@@ -154,40 +156,19 @@ class Agent:
         is_quiet = self._silence.look(self._workers.folder)
         if is_quiet is not None and self._workers.are_running:
             self._tell({"type": "quiet", "is_quiet": is_quiet})
-        fault = self._gauges.look([rank.pid for rank in self._workers.ranks if rank.is_running])
-        if fault:
-            self._tell({"type": "faulty", "why": fault})
+        self._tell_fault(self._gauges.look([rank.pid for rank in self._workers.ranks if rank.is_running]))
         self._net.look(self._workers.folder)
         nonce = self._asks.look()
         if nonce:
-            self._asks.answer(nonce, {"node_rank": self._cluster.node_rank, "ranks": self._standings()})
-
-    def _standings(self) -> List[Message]:
-        """Where this node's ranks stand, by what they offer or else by py-spy; or why not."""
-        taken = {one["rank"]: one for one in stacks.take(self._workers.folder)}
-        is_ours = launch.processes_on_node(self._options)
-        for rank in self._workers.ranks if is_ours or not taken else []:
-            code = rank.exit_code
-            why = stacks.UNOFFERED if code is None else f"had ended with {code} before"
-            taken.setdefault(rank.rank, stacks.absent(rank.rank, rank.local_rank, rank.pid, why))
-        mute = [one for one in taken.values() if one["absent"]]
-        taken.update((one["rank"], one) for one in spy.take(mute))
-        # What one process for all ranks of a node stands for is no rank.
-        ranks = [one for one in taken.values() if is_ours or one["absent"] != stacks.UNOFFERED]
-        told = [stacks.standing(one, len(ranks)) for one in sorted(ranks, key=lambda one: int(one["rank"]))]
-        return [{**one, "trace": self._as_sent(one["trace"])} for one in told]
-
-    def _as_sent(self, trace: str) -> str:
-        """A stack with the code's files where they were before they travelled here."""
-        folder = self._options.code_dir
-        return trace.replace(f'File "{folder}/', 'File "') if folder else trace
+            self._asks.answer(nonce, standings.of(self._workers, self._options))
 
     def _log_standings(self) -> List[Message]:
-        """The same, and all stacks in the log, equal ones once."""
-        found = self._standings()
+        """Where this node's ranks stand; and all stacks in the log, equal ones once."""
+        found = standings.of(self._workers, self._options)
         traces: Dict[str, List[str]] = {}
-        for one in (one for one in found if one["trace"]):
+        for one in found:
             traces.setdefault(one["trace"], []).append(str(one["rank"]))
+        traces.pop("", None)
         for trace, ranks in traces.items():
             self._pump.say(f"rank {', '.join(ranks)} stands at, most recent call first:\n{trace}", "WARNING")
         return found
@@ -225,14 +206,14 @@ class Agent:
 
     def _pass_on_stops(self) -> None:
         for reason in self._stops.take():
-            self._control.send({"type": "stop", "reason": reason}, time.monotonic())
+            self._tell({"type": "stop", "reason": reason})
             if self._stops.is_insistent:
                 self._workers.kill()
 
     def _leave(self, waits_for_peers: bool = True) -> int:
         """Leave nothing behind, write the result, let the other nodes go first."""
-        look = partial(self._net.look, self._workers.folder, is_last=True)
-        for last in (self._gauges.end, look, self._workers.close, self._tell_outputs):
+        net = lambda: self._net.look(self._workers.folder, is_last=True)  # noqa: E731
+        for last in (self._gauges.end, net, self._workers.close, self._tell_outputs):
             try:
                 last()
             except Exception as error:  # noqa: BLE001, PERF203  # no fault of an end takes the ranks' verdict
@@ -285,16 +266,14 @@ class Agent:
 
     def _document(self) -> Message:
         assert self._verdict is not None
-        return {
-            contract.R_SCHEMA: contract.RESULT_SCHEMA,
-            contract.R_JOB: self._options.job,
-            contract.R_ATTEMPT: self._options.attempt,
-            contract.R_NODE_RANK: self._cluster.node_rank,
-            contract.R_NUM_NODES: self._cluster.num_nodes,
-            **self._verdict,
-            contract.R_RANKS: [rank.summary() for rank in self._workers.ranks],
-            contract.R_LOST_LINES: self._pump.lost_lines,
-            contract.R_SILENT_S: self._silent_s,
-            contract.R_STARTED_AT: timestamp(self._started_at),
-            contract.R_ENDED_AT: timestamp(time.time()),
-        }
+        return result.document(
+            self._verdict,
+            job=self._options.job,
+            attempt=self._options.attempt,
+            node_rank=self._cluster.node_rank,
+            num_nodes=self._cluster.num_nodes,
+            ranks=[rank.summary() for rank in self._workers.ranks],
+            lost_lines=self._pump.lost_lines,
+            silent_s=self._silent_s,
+            started_at=self._started_at,
+        )

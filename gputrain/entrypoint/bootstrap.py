@@ -2,8 +2,7 @@
 
 Before: ranks that meet on loopback meet in a store that listens there alone; torch itself would listen on all
 addresses. Who reaches the store tells ranks where to connect, and what then comes there is unpickled: on a
-machine with a network, a stranger's code. torch takes a socket that is bound already; a script's
-``init_process_group`` never hands it one.
+machine with a network, a stranger's code. torch takes a socket that is bound already.
 """
 
 from __future__ import annotations
@@ -169,9 +168,8 @@ def _error_files() -> List[str]:
 
 
 def _full_name(kind: type) -> str:
-    return (
-        kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__name__}"
-    )
+    room = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    return room + kind.__name__
 
 
 _MAKER = "torch.distributed.rendezvous"

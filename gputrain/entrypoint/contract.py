@@ -32,8 +32,9 @@ STATES: Dict[str, str] = {}
 """Value of the document's ``state`` -> meaning."""
 
 
-def _env(name: str, flag: Optional[str], default: str, meaning: str) -> str:
-    ENVIRONMENT[name] = (flag, default, meaning)
+def _env(name: str, default: str, meaning: str, has_flag: bool = True) -> str:
+    flag = "--" + name[len("GPUTRAIN_") :].lower().replace("_", "-")
+    ENVIRONMENT[name] = (flag if has_flag else None, default, meaning)
     return name
 
 
@@ -48,86 +49,64 @@ def _code(code: int, meaning: str) -> int:
 
 
 # What the agent reads. A flag on the command line wins over its variable.
-JOB_ID = _env("GPUTRAIN_JOB_ID", None, "", "id of the job; an agent of another job is turned away")
+JOB_ID = _env("GPUTRAIN_JOB_ID", "", "id of the job; an agent of another job is turned away", has_flag=False)
 ATTEMPT = _env(
-    "GPUTRAIN_ATTEMPT", None, "0", "attempt of the job; an agent of another attempt is turned away"
+    "GPUTRAIN_ATTEMPT", "0", "attempt of the job; an agent of another attempt is turned away", has_flag=False
 )
 TOKEN = _env(
     "GPUTRAIN_TOKEN",
-    None,
     "",
     "secret the agents of one job share, needed with several nodes; ranks do not get it",
+    has_flag=False,
 )
-NUM_NODES = _env("GPUTRAIN_NUM_NODES", "--num-nodes", "", "how many nodes; empty: ask the platform, else 1")
-NODE_RANK = _env(
-    "GPUTRAIN_NODE_RANK", "--node-rank", "", "this node, from 0; empty: ask the platform, else 0"
-)
-NODE_NAMES = _env(
-    "GPUTRAIN_NODE_NAMES", "--node-names", "", "names of all nodes, comma separated, for messages"
-)
-COORDINATOR = _env(
-    "GPUTRAIN_COORDINATOR", "--coordinator", "", "host:port of node 0; needed with several nodes"
-)
-NPROC_PER_NODE = _env(
-    "GPUTRAIN_NPROC_PER_NODE", "--nproc-per-node", "auto", "ranks on this node; auto: one per GPU, else 1"
-)
+NUM_NODES = _env("GPUTRAIN_NUM_NODES", "", "how many nodes; empty: ask the platform, else 1")
+NODE_RANK = _env("GPUTRAIN_NODE_RANK", "", "this node, from 0; empty: ask the platform, else 0")
+NODE_NAMES = _env("GPUTRAIN_NODE_NAMES", "", "names of all nodes, comma separated, for messages")
+COORDINATOR = _env("GPUTRAIN_COORDINATOR", "", "host:port of node 0; needed with several nodes")
+NPROC_PER_NODE = _env("GPUTRAIN_NPROC_PER_NODE", "auto", "ranks on this node; auto: one per GPU, else 1")
 LAUNCHER = _env(
     "GPUTRAIN_LAUNCHER",
-    "--launcher",
     "torchrun-env",
     "torchrun-env: ranks with torchrun's environment; tensorflow: one process per node with TF_CONFIG; "
     "none: one process per node, its environment as it is",
 )
-AGENT = _env(
-    "GPUTRAIN_AGENT", "--agent", "builtin", "builtin: we start the ranks; elastic: torchrun does, under us"
-)
-CHECKPOINT_DIR = _env(
-    "GPUTRAIN_CHECKPOINT_DIR", "--checkpoint-dir", "", "where state is saved; empty: AIP_CHECKPOINT_DIR"
-)
-OUTPUT_DIR = _env("GPUTRAIN_OUTPUT_DIR", "--output-dir", "", "where results go; empty: AIP_MODEL_DIR")
+AGENT = _env("GPUTRAIN_AGENT", "builtin", "builtin: we start the ranks; elastic: torchrun does, under us")
+CHECKPOINT_DIR = _env("GPUTRAIN_CHECKPOINT_DIR", "", "where state is saved; empty: AIP_CHECKPOINT_DIR")
+OUTPUT_DIR = _env("GPUTRAIN_OUTPUT_DIR", "", "where results go; empty: AIP_MODEL_DIR")
 CODE_DIR = _env(
     "GPUTRAIN_CODE_DIR",
-    "--code-dir",
     "",
     "folder of the code, where it goes with the machine; empty: it stays",
 )
 KEEP_OUTPUTS = _env(
     "GPUTRAIN_KEEP_OUTPUTS",
-    "--keep-outputs",
     "",
     "1: what ranks write beside the code is copied to where results go",
 )
-RESULT_DIR = _env(
-    "GPUTRAIN_RESULT_DIR", "--result-dir", "", "folder of result-<node rank>.json; empty: no file"
-)
-LOG_DIR = _env("GPUTRAIN_LOG_DIR", "--log-dir", "", "folder of a plain rank-<rank>.log per rank; empty: none")
-LOG_FORMAT = _env(
-    "GPUTRAIN_LOG_FORMAT", "--log-format", "text", "text: [rank] line; json: an object per line"
-)
-JOIN_TIMEOUT = _env("GPUTRAIN_JOIN_TIMEOUT", "--join-timeout", "1800", "seconds to wait for all nodes")
-GRACE = _env("GPUTRAIN_GRACE", "--grace", "25", "seconds between asking ranks to stop and killing them")
+RESULT_DIR = _env("GPUTRAIN_RESULT_DIR", "", "folder of result-<node rank>.json; empty: no file")
+LOG_DIR = _env("GPUTRAIN_LOG_DIR", "", "folder of a plain rank-<rank>.log per rank; empty: none")
+LOG_FORMAT = _env("GPUTRAIN_LOG_FORMAT", "text", "text: [rank] line; json: an object per line")
+JOIN_TIMEOUT = _env("GPUTRAIN_JOIN_TIMEOUT", "1800", "seconds to wait for all nodes")
+GRACE = _env("GPUTRAIN_GRACE", "25", "seconds between asking ranks to stop and killing them")
 HANG_TIMEOUT = _env(
     "GPUTRAIN_HANG_TIMEOUT",
-    "--hang-timeout",
     "",
     "seconds after which a job whose ranks say, report and step nothing is ended; empty: never",
 )
 MIN_NODES = _env(
     "GPUTRAIN_MIN_NODES",
-    None,
     "",
     "as few nodes as the job may go on with: a session then resumes on another number of ranks; empty: all",
+    has_flag=False,
 )
-MASTER_PORT = _env("GPUTRAIN_MASTER_PORT", "--master-port", "", "port of rank 0's store; empty: a free one")
-LOCAL_ADDR = _env(
-    "GPUTRAIN_LOCAL_ADDR", "--local-addr", "", "address the other nodes reach this one by; empty: found out"
-)
+MASTER_PORT = _env("GPUTRAIN_MASTER_PORT", "", "port of rank 0's store; empty: a free one")
+LOCAL_ADDR = _env("GPUTRAIN_LOCAL_ADDR", "", "address the other nodes reach this one by; empty: found out")
 
 NCCL_NET = _env(
     "GPUTRAIN_NCCL_NET",
-    None,
     "",
     "the network that NCCL should say it uses between nodes, to be warned of another; empty: any",
+    has_flag=False,
 )
 
 # What the agent adds for ranks. Under the torchrun-env launcher they also get torchrun's own variables.
@@ -168,11 +147,21 @@ BEAT_FILE = "beat"
 STACKS_ASK = "stacks"
 """A file of this name in the result folder asks where the ranks stand; it holds the question's nonce."""
 
+STACKS_NONCE = r"[0-9a-f]{8,64}"
+"""What a nonce is like: it becomes part of a file's name."""
+
 STACKS_FILE = "stacks-{nonce}-{node_rank}.json"
 """Name of a node's answer beside it; it appears whole or not at all."""
 
 RANK_LOG_FILE = "rank-{rank}.log"
 """Name of a rank's plain log in the log folder."""
+
+ASIDE = "import sys; del sys.path[: sys.path[0] == '']; "
+"""The first words of a text for ``python -c``: Python looks into the folder it stands in before its standard
+library, and would run a ``json.py`` there that the user's script never sees. ``-P`` is new in 3.11."""
+
+PROGRAM = "-c", ASIDE + "import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+"""Python's words that stand for ``-m``; the module's name follows."""
 
 RESULT_SCHEMA = 1
 """Version of the result document."""

@@ -1,11 +1,10 @@
 """How a rank ends: as Python ends, except where taking the interpreter apart aborts a run that has finished.
 
 A thread of gloo that lets go of a tensor asks for the interpreter's lock; once the interpreter is finalizing,
-Python ends such a thread by unwinding it, which C++ answers with abort (exit 134; torch 2.13, Python < 3.14).
-So a rank with process groups does itself what Python does first: it joins threads, runs the atexit handlers,
-closes every file that the script left open, and leaves by os._exit. So does one with daemon threads: they
-hold the script's names beyond Python's end, so that Python loses what its files hold back. All others end as
-``python script`` does.
+Python unwinds such a thread, which C++ answers with abort (exit 134; torch 2.13, Python < 3.14). So a rank
+with process groups does itself what Python does first: it joins threads, runs the atexit handlers, closes
+every file that the script left open, and leaves by os._exit. So does one with daemon threads: they hold the
+script's names beyond Python's end, so that Python loses what its files hold back.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ piles up in `outbox` as (node rank, message) for the agent to deliver. What it i
 from __future__ import annotations
 
 from . import contract, hang
-from .pulse import Pulse, limit_s
 from .verdict import (
     Loss,
+    Pulse,
     completed,
     exit_code_of,
     first_cause,
@@ -86,7 +86,7 @@ class Gang:
         self._stop: Optional[Dict[str, Any]] = None
         self._cause: Optional[Dict[str, Any]] = None
         self._hang_timeout = hang_timeout
-        self._pulse = Pulse(limit_s(hang_timeout or None))
+        self._pulse = Pulse(hang_timeout)
         self._explained_by = float("inf")
         self._ended_at = 0.0
 
@@ -108,12 +108,10 @@ class Gang:
         return None
 
     def node(self, rank: int) -> Node:
-        """What is known of a node that has joined."""
         return self._nodes[rank]
 
     @property
     def is_complete(self) -> bool:
-        """Whether every node has joined."""
         return len(self._nodes) == self.num_nodes
 
     def patience(self, now: float) -> float:
@@ -142,7 +140,6 @@ class Gang:
             base += node.nproc
 
     def ended(self, rank: int, message: Message, now: float) -> None:
-        """A rank of a node has ended."""
         node = self._nodes[rank]
         code: int = message["exit_code"]
         self._ended_at = now  # a sign of life of the others, too: they may have their own end before them
@@ -178,11 +175,9 @@ class Gang:
         self._nodes[rank].is_quiet = is_quiet
 
     def stands(self, rank: int, standings: List[Message]) -> None:
-        """Where the ranks of a node stand."""
         self._nodes[rank].standings = [{**one, "node_rank": rank} for one in standings]
 
     def heard(self, rank: int, now: float) -> None:
-        """A node has said anything at all."""
         self._pulse.heard(rank, now)
 
     def _look_for_mute(self, now: float) -> None:
@@ -247,7 +242,6 @@ class Gang:
         self._tell_all({"type": "stop", "is_agreed": is_agreed, **self._stop})
 
     def deadline(self) -> float:
-        """When `tick` should be called at the latest."""
         waiting = [failure.decides_at for failure in self._failures] if self._cause is None else []
         explained_by = self._explained_by
         if explained_by == float("inf") and self._hangs():

@@ -1,6 +1,4 @@
-"""Whether the ranks are silent, and why a silent job stands still: who waits in which collective, who never
-came to it.
-"""
+"""Whether the ranks are silent, and why they are: who waits in which collective, who never came to it."""
 
 from __future__ import annotations
 
@@ -34,8 +32,7 @@ def cause(
 
     Args:
         silent_s: for how long no rank had said anything.
-        standings: of every rank: rank, node_rank, collective, place, trace, recorded; and absent: why it has
-            no stack.
+        standings: as of `stacks.standing`, with node_rank.
         left: ranks that had ended with 0 before.
         mute: nodes that did not tell in time where their ranks stand.
     """
@@ -130,22 +127,18 @@ def _where(standing: Standing) -> str:
 
 
 def _ranks(group: Sequence[Standing]) -> str:
-    return _numbers([one["rank"] for one in group])
-
-
-def _numbers(ranks: Sequence[int]) -> str:
     """
-    >>> _numbers([0, 1, 2, 5])
+    >>> _ranks([{"rank": 0}, {"rank": 1}, {"rank": 2}, {"rank": 5}])
     'ranks 0 to 2, 5'
     """
     runs: List[List[int]] = []
-    for rank in ranks:
+    for rank in (one["rank"] for one in group):
         if runs and rank == runs[-1][-1] + 1:
             runs[-1].append(rank)
         else:
             runs.append([rank])
     told = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(told)
+    return ("rank " if len(group) == 1 else "ranks ") + ", ".join(told)
 
 
 _LOOKS = 40
@@ -171,12 +164,10 @@ class Silence:
         self._beat = self._beat_at = 0.0
 
     def begin(self) -> None:
-        """The ranks have been started."""
         self._pump.heard_at = time.monotonic()
         self._look_at = self._pump.heard_at + self._every_s
 
     def deadline(self) -> float:
-        """When `look` should be called at the latest."""
         return self._look_at
 
     def look(self, folder: str) -> Optional[bool]:

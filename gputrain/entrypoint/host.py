@@ -111,10 +111,6 @@ def _torch_version() -> str:
 
 def children_of(parent: int) -> List[int]:
     """The direct children of a process that are alive, zombies left out."""
-    if not _HAS_PROC:
-        from . import portable
-
-        return portable.children_of(parent)
     if os.path.exists(f"/proc/{parent}/task/{parent}/children"):
         listed = [_read(f"/proc/{parent}/task/{thread}/children") for thread in _threads_of(parent)]
         pids = [int(pid) for text in listed for pid in text.split()]
@@ -131,26 +127,16 @@ def _threads_of(pid: int) -> List[str]:
 
 def session_members(session: int) -> List[int]:
     """The processes of a session that are alive, zombies left out."""
-    if not _HAS_PROC:
-        from . import portable
-
-        return portable.session_members(session)
     return [pid for pid in _processes() if _stat(pid)[3:4] == [str(session)] and _stat(pid)[0] != "Z"]
 
 
 def usage_of(sessions: Sequence[int]) -> Tuple[int, int]:
     """Clock ticks of CPU and pages of memory of all processes of some sessions, alive now."""
-    if not _HAS_PROC:
-        from . import portable
-
-        return portable.usage_of(sessions)
     wanted = {str(one) for one in sessions}
     ticks = pages = 0
     for pid in _processes() if wanted else ():
         told = _stat(pid)
-        if (
-            told[3:4] and told[3] in wanted
-        ):  # fields of proc(5): utime 14, stime 15, rss 24, the state being 3
+        if told[3:4] and told[3] in wanted:  # of proc(5): utime 14, stime 15, rss 24, the state being 3
             ticks += int(told[11]) + int(told[12])
             pages += int(told[21])
     return ticks, pages
@@ -193,10 +179,6 @@ def is_shell(pid: int) -> bool:
 
 def program_of(pid: int) -> str:
     """The name of the program that a process runs; empty where that cannot be told."""
-    if not _HAS_PROC:
-        from . import portable
-
-        return portable.program_of(pid)
     with contextlib.suppress(OSError):
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     return ""
@@ -206,3 +188,7 @@ def _read(path: str) -> str:
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         return file.read().strip()
     return ""
+
+
+if not _HAS_PROC:  # macOS
+    from .portable import children_of, program_of, session_members, usage_of  # noqa: F401  # in place of those above

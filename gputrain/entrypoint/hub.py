@@ -89,7 +89,6 @@ class Hub:
             self._take(0, message, now)
 
     def deadline(self) -> float:
-        """When `tick` should be called at the latest."""
         waiting = [self.gang.deadline(), *(stranger.until for stranger in self._strangers)]
         return min(waiting if self.gang.has_started else [*waiting, self._note_at])
 
@@ -125,13 +124,7 @@ class Hub:
                 self.inbox.append(message)
             elif rank in self._links:
                 self._links[rank].send(message)
-                self._watch(self._links[rank])
-
-    def _watch(self, link: wire.Link) -> None:
-        if link.closed:
-            return
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.has_more_to_send else 0)
-        self._selector.modify(link.sock, events, self._selector.get_key(link.sock).data)
+                self._links[rank].watch(self._selector)
 
     def _accept(self, now: float) -> None:
         assert self._listener is not None
@@ -183,7 +176,7 @@ class Hub:
         self._links[rank] = link
         self._selector.modify(link.sock, selectors.EVENT_READ, lambda at: self._read(rank, link, at))
         link.send({"type": "welcome", "proof": proof, "join_s": self.gang.patience(now)})
-        self._watch(link)
+        link.watch(self._selector)
         return True
 
     def _read(self, rank: int, link: wire.Link, now: float) -> None:
@@ -194,27 +187,26 @@ class Hub:
             self._hang_up(rank)
             self.gang.lost(rank, now)
         else:
-            self._watch(link)
+            link.watch(self._selector)
 
     def _hang_up(self, rank: int) -> None:
-        link = self._links.pop(rank)
-        wire.unregister(self._selector, link.sock)
-        link.close()
+        self._links.pop(rank).leave(self._selector)
 
     def _take(self, rank: int, message: Message, now: float) -> None:
         self.gang.heard(rank, now)
-        if message["type"] == "ended":
+        kind = message["type"]
+        if kind == "ended":
             self.gang.ended(rank, message, now)
-        elif message["type"] == "stop":
+        elif kind == "stop":
             self.gang.stop(rank, message["reason"])
-        elif message["type"] == "faulty":
+        elif kind == "faulty":
             self.gang.faulty(rank, message["why"], now)
-        elif message["type"] == "quiet":
+        elif kind == "quiet":
             self.gang.quiet(rank, message["is_quiet"])
-        elif message["type"] == "standings":
+        elif kind == "standings":
             self.gang.stands(rank, message["ranks"])
-        elif message["type"] != "pong":
-            why = message.get("why", f"a {message['type']} is not a node's to say")
+        elif kind != "pong":
+            why = message.get("why", f"a {kind} is not a node's to say")
             self._complain(f"node {rank} sent a message that makes no sense: {why}", f"node {rank}")
 
     def _complain(self, what: str, whom: str) -> None:
@@ -225,8 +217,7 @@ class Hub:
 
     def _forget(self, stranger: Stranger) -> None:
         self._strangers.remove(stranger)
-        wire.unregister(self._selector, stranger.link.sock)
-        stranger.link.close()
+        stranger.link.leave(self._selector)
 
 
 def _differences(name: str, node: Node, first: Node) -> Iterator[str]:

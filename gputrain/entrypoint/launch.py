@@ -7,8 +7,7 @@ import json
 import os
 import sys
 
-from . import contract, flight, host, net, processes
-from .begun import ASIDE, PROGRAM
+from . import contract, host, net, processes, stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,17 +15,7 @@ if TYPE_CHECKING:
 
     from .options import Options
 
-_START = ASIDE + "sys.path.insert(0, sys.argv.pop(1)); from gputrain.entrypoint.bootstrap import main; main()"
-
-_PROFILES = (
-    "${NCCL_INIT_SCRIPT}",
-    "/usr/local/gib/scripts/set_nccl_env.sh",
-    "${NCCL_LIB_DIR}/nccl-env-profile.sh",
-    "/usr/local/nvidia/lib64/nccl-env-profile.sh",
-    "/var/lib/tcpxo/lib64/nccl-env-profile.sh",
-)
-"""Google's network profiles: one given by name, gIB (A3 Ultra, A4, A4X), TCPXO (A3 Mega); the first found
-is read. Source: GoogleCloudPlatform/cluster-toolkit@1047080, AI-Hypercomputer/gpu-recipes@2e1fd5e."""
+_START = "sys.path.insert(0, sys.argv.pop(1)); from gputrain.entrypoint.bootstrap import main; main()"
 
 PROFILE_S = 60.0
 """How long such a script may take."""
@@ -55,7 +44,7 @@ def commands(options: Options, place: NodePlace) -> List[str]:
     if target.kind == "program":
         return target.argv
     words = ["-m", *target.argv] if target.kind == "module" else target.argv
-    of_rank = [sys.executable, "-c", _START, package_root(), *words]
+    of_rank = [sys.executable, "-c", contract.ASIDE + _START, package_root(), *words]
     return [*_torchrun(options, place), *of_rank] if options.agent == "elastic" else of_rank
 
 
@@ -63,7 +52,7 @@ def _torchrun(options: Options, place: NodePlace) -> List[str]:
     """torchrun on this node; rendezvous static, as c10d's cannot host behind Vertex's service names."""
     return [
         sys.executable,
-        *PROGRAM,
+        *contract.PROGRAM,
         "torch.distributed.run",
         f"--nnodes={len(place.addrs)}",
         f"--node-rank={place.node_rank}",
@@ -105,7 +94,7 @@ def environments(
         base["PYTHONPATH"] = os.pathsep.join(filter(None, [root, base.get("PYTHONPATH", "")]))
     base.setdefault("PYTHONUNBUFFERED", "1")
     if options.hang_timeout is not None:
-        base.update((name, value) for name, value in flight.BUFFER.items() if name not in base)
+        base.update((name, value) for name, value in stacks.FLIGHT_BUFFER.items() if name not in base)
     if options.launcher == "torchrun-env":
         threads = host.cpu_count() // (options.nproc_per_node or place.nproc)
         base.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
@@ -164,7 +153,7 @@ def package_root() -> str:
 def network_profile(environ: Mapping[str, str]) -> Dict[str, str]:
     """What Google's NCCL profile of this machine sets; the user's own values stay.
 
-    The tuning is never ours: the scripts are written for the plugin beside them, which NCCL_LIB_DIR names.
+    The tuning is never ours: the scripts are for the plugin beside them, which NCCL_LIB_DIR names.
     """
     own = environ.get("NCCL_LIB_DIR", "")
     first = own if os.path.isdir(own) else ""
@@ -176,12 +165,15 @@ def network_profile(environ: Mapping[str, str]) -> Dict[str, str]:
 
 
 def _profile(environ: Mapping[str, str]) -> Dict[str, str]:
-    """What the first script that is there sets."""
-    for pattern in _PROFILES:
-        path = _expand(pattern, environ)
-        if path.startswith("/") and os.path.isfile(path):
-            break
-    else:
+    """What the first script sets: one given by name, gIB's (A3 Ultra, A4, A4X), TCPXO's (A3 Mega).
+
+    Source: GoogleCloudPlatform/cluster-toolkit@1047080, AI-Hypercomputer/gpu-recipes@2e1fd5e.
+    """
+    tcpxo = environ.get("NCCL_LIB_DIR", ""), "/usr/local/nvidia/lib64", "/var/lib/tcpxo/lib64"
+    gib = "/usr/local/gib/scripts/set_nccl_env.sh"
+    scripts = [environ.get("NCCL_INIT_SCRIPT", ""), gib, *(f"{lib}/nccl-env-profile.sh" for lib in tcpxo)]
+    path = next((one for one in scripts if one.startswith("/") and os.path.isfile(one)), "")
+    if not path:
         return {}
     before = dict(environ)
     script = ["bash", "-c", 'source "$0" 1>&2 && exec env -0', path]
@@ -195,24 +187,10 @@ def _profile(environ: Mapping[str, str]) -> Dict[str, str]:
     return merged
 
 
-def _expand(pattern: str, environ: Mapping[str, str]) -> str:
-    for name in ("NCCL_INIT_SCRIPT", "NCCL_LIB_DIR"):
-        pattern = pattern.replace("${" + name + "}", environ.get(name, ""))
-    return pattern
-
-
-def remove(folder: str) -> None:
-    """Remove the folder of error documents."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            os.unlink(os.path.join(folder, name))
-        os.rmdir(folder)
-
-
 def error_folder(results: str) -> str:
     """A new folder, for this user alone, in which ranks leave their error documents.
 
-    In the job's own folder, where there is one: it goes with that, though the agent be killed.
+    It lies in the job's own, where there is one, and goes with that though the agent be killed.
     """
     name = f"gputrain-{os.getpid()}-{os.urandom(6).hex()}"
     if results:
@@ -228,7 +206,6 @@ def error_folder(results: str) -> str:
 def head_start_s(rank: int, local_rank: int) -> float:
     """How long to wait before this rank starts: the first of a node that is not rank 0 waits a little.
 
-    Rank 0 hosts torch's store. A rank that asks before it listens asks again only after up to a second
-    (0.3 to 0.7 s seen with torch 2.13, 2026-11-21).
+    Who asks torch's store before rank 0 listens asks again only 0.3 to 0.7 s later (torch 2.13, 2026-11-21).
     """
     return 0.05 if rank == 1 or (rank and local_rank == 0) else 0.0

@@ -40,11 +40,8 @@ class Lines:
             lines = [b"" if line.isspace() else line for line in whole]
         if b"\r" in self._rest[:-1]:
             lines += self._progress(now)
-        while len(self._rest) > LIMIT:
-            cut = _boundary(self._rest)
-            lines.append(self._rest[:cut])
-            self._rest = self._rest[cut:]
-        return lines
+        *pieces, self._rest = _pieces(self._rest)
+        return lines + pieces
 
     def _progress(self, now: float) -> List[bytes]:
         drawn, _, self._rest = self._rest.rpartition(b"\r")
@@ -71,26 +68,22 @@ def _as_shown(line: bytes) -> bytes:
 
 
 def _pieces(line: bytes) -> List[bytes]:
+    """No longer than the limit, and cut between characters."""
     pieces = []
     while len(line) > LIMIT:
-        cut = _boundary(line)
+        cut = LIMIT
+        while cut > LIMIT - 4 and line[cut] & 0xC0 == 0x80:
+            cut -= 1
         pieces.append(line[:cut])
         line = line[cut:]
     return [*pieces, line]
 
 
-def _boundary(line: bytes) -> int:
-    cut = LIMIT
-    while cut > LIMIT - 4 and line[cut] & 0xC0 == 0x80:
-        cut -= 1
-    return cut
-
-
 class Severity:
     """The severity of each line of one stream.
 
-    stdout is INFO. stderr is WARNING, because progress bars, warnings and the logging module write there
-    and none of them is an error; only the lines of a Python traceback are ERROR.
+    stdout is INFO. stderr is WARNING, as progress bars, warnings and the logging module write there; only the
+    lines of a Python traceback are ERROR.
     """
 
     def __init__(self, is_stderr: bool) -> None:

@@ -72,17 +72,13 @@ def _count(least: int, most: int) -> Take:
     return take
 
 
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
-        raise ValueError
-    return float(value)
+def _number(least: float, most: float) -> Take:
+    def take(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+            raise ValueError
+        return float(value)
 
-
-def _moment(value: Any) -> float:
-    """Seconds since 1970, of any clock."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e11:
-        raise ValueError
-    return float(value)
+    return take
 
 
 def _flag(value: Any) -> bool:
@@ -105,17 +101,25 @@ def _some(take: Take, most: int) -> Take:
     return each
 
 
+def _object(value: Any) -> Message:
+    if not isinstance(value, dict):
+        raise TypeError
+    return value
+
+
+def _form(**fields: Take) -> Take:
+    return lambda value: {field: take(_object(value).get(field)) for field, take in fields.items()}
+
+
 def _words(value: Any) -> Dict[str, str]:
-    if not isinstance(value, dict) or len(value) > _LINES:
+    if len(_object(value)) > _LINES:
         raise ValueError
     return {_word(name): _word(one) for name, one in value.items()}
 
 
 def _cause(value: Any) -> Message:
     """A cause: what it does not tell, or not as a cause does, is None."""
-    if not isinstance(value, dict):
-        raise TypeError
-    told = {field: _told(field, value.get(field)) for field in contract.CAUSE_FIELDS}
+    told = {field: _told(field, _object(value).get(field)) for field in contract.CAUSE_FIELDS}
     return {field: one for field, one in told.items() if one is not None}
 
 
@@ -130,49 +134,37 @@ def _told(field: str, value: Any) -> Any:
     return None if field == contract.C_KIND and told not in contract.CAUSE_KINDS else told
 
 
-def _standing(value: Any) -> Message:
-    if not isinstance(value, dict):
-        raise TypeError
-    ranks = {field: _count(0, _CODES)(value.get(field)) for field in ("rank", "local_rank")}
-    texts = {field: _prose(value.get(field)) for field in ("collective", "place", "trace")}
-    texts["absent"] = _or("", _prose)(value.get("absent"))
-    return {**ranks, **texts, "recorded": _or({}, _recorded)(value.get("recorded"))}
-
-
 def _recorded(value: Any) -> Message:
     """Of the first so many process groups; a mesh of many dimensions makes hundreds."""
-    if not isinstance(value, dict):
-        raise TypeError
-    return {_word(group): _counts(value[group]) for group in list(value)[:_GROUPS]}
-
-
-def _counts(value: Any) -> Message:
-    if not isinstance(value, dict):
-        raise TypeError
-    counts = {field: _count(-1, 1 << 62)(value.get(field)) for field in ("begun", "done")}
-    return {**counts, "name": _word(value.get("name"))}
-
-
-def _stop(value: Any) -> Message:
-    if not isinstance(value, dict):
-        raise TypeError
-    return {"reason": _prose(value.get("reason")), "node_rank": _count(0, MANY)(value.get("node_rank"))}
+    counts = _form(begun=_count(-1, 1 << 62), done=_count(-1, 1 << 62), name=_word)
+    return {_word(group): counts(value[group]) for group in list(_object(value))[:_GROUPS]}
 
 
 def _whole_cause(value: Any) -> Message:
     return {**dict.fromkeys(contract.CAUSE_FIELDS), "kind": contract.EXIT, "message": "", **_cause(value)}
 
 
-def _verdict(value: Any) -> Message:
-    if not isinstance(value, dict) or value.get(contract.R_STATE) not in tuple(contract.STATES):
+def _state(value: Any) -> str:
+    if value not in tuple(contract.STATES):
         raise ValueError
-    return {
-        contract.R_STATE: value[contract.R_STATE],
-        contract.R_EXIT_CODE: _count(0, 255)(value.get(contract.R_EXIT_CODE)),
-        contract.R_CAUSE: _or(None, _whole_cause)(value.get(contract.R_CAUSE)),
-        contract.R_STOP: _or(None, _stop)(value.get(contract.R_STOP)),
-    }
+    return str(value)
 
+
+_STANDING = _form(
+    rank=_count(0, _CODES),
+    local_rank=_count(0, _CODES),
+    collective=_prose,
+    place=_prose,
+    trace=_prose,
+    absent=_or("", _prose),
+    recorded=_or({}, _recorded),
+)
+_VERDICT = _form(
+    state=_state,
+    exit_code=_count(0, 255),
+    cause=_or(None, _whole_cause),
+    stop=_or(None, _form(reason=_prose, node_rank=_count(0, MANY))),
+)
 
 FORMS: Dict[str, Dict[str, Take]] = {
     "challenge": {"nonce": _word},
@@ -188,9 +180,9 @@ FORMS: Dict[str, Dict[str, Take]] = {
         "addr": _address,
         "port": _count(0, MANY - 1),
         "versions": _words,
-        "clock": _or(None, _moment),
+        "clock": _or(None, _number(-1e11, 1e11)),
     },
-    "welcome": {"proof": _word, "join_s": _seconds},
+    "welcome": {"proof": _word, "join_s": _number(0, 1e9)},
     "refused": {"proof": _word, "why": _prose},
     "start": {
         "base_rank": _count(0, _CODES),
@@ -201,7 +193,7 @@ FORMS: Dict[str, Dict[str, Take]] = {
     "ended": {
         "local_rank": _count(0, MANY),
         "exit_code": _count(0, 255),
-        "age": _or(0.0, _seconds),
+        "age": _or(0.0, _number(0, 1e9)),
         "cause": _or(None, _cause),
     },
     "faulty": {"why": _prose},
@@ -209,9 +201,9 @@ FORMS: Dict[str, Dict[str, Take]] = {
     "ping": {},
     "pong": {},
     "stand": {},
-    "standings": {"ranks": _some(_standing, MANY)},
+    "standings": {"ranks": _some(_STANDING, MANY)},
     "stop": {"reason": _prose, "node_rank": _or(0, _count(0, MANY)), "is_agreed": _or(False, _flag)},
     "abort": {"cause": _whole_cause},
-    "over": {"verdict": _verdict},
+    "over": {"verdict": _VERDICT},
 }
 """Type of message -> field -> what it must be. The hub says what a node does not."""

@@ -1,9 +1,8 @@
-"""The networks of a node, by the kernel; and which of them NCCL took between nodes: told once, and a warning
-where it is not the planned one.
+"""The networks of a node, by the kernel; and which of them NCCL took between nodes, with a warning where that
+is not the planned one.
 
-A plugin that is missing is no error to NCCL: it goes by sockets, and the job is many times slower. NCCL says
-what it uses in its debug output only, so one rank of each node writes that into a file of ours; where the
-user asks for NCCL's output, it is the user's.
+A plugin that is missing is no error to NCCL: it goes by sockets, many times slower. It says so in its debug
+output only, so one rank of each node writes that into a file of ours, unless the user asks for it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SAYS = re.compile(rb"NCCL INFO (?:Using network|Assigned NET plugin) ([A-Za-z0-
 
 
 _SIOCGIFCONF, _ROW, _MOST_ADDRESSES = 0x8912, 40, 256
-"""Of Linux (netdevice(7), 64 bits): others have another number, and tell nothing."""
+"""Of Linux (netdevice(7), 64 bits); elsewhere nothing is told."""
 
 
 def interface_of(address: str) -> str:
@@ -71,11 +70,9 @@ class NetWatch:
         self._look_at = float("inf")
 
     def begin(self, num_nodes: int) -> None:
-        """The ranks have been started."""
         self._look_at = time.monotonic() + EVERY_S if num_nodes > 1 else float("inf")
 
     def deadline(self) -> float:
-        """When `look` should be called at the latest."""
         return self._look_at
 
     def look(self, folder: str, *, is_last: bool = False) -> None:

@@ -11,16 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-LAUNCHERS = ("torchrun-env", "tensorflow", "none")
-AGENTS = ("builtin", "elastic")
-LOG_FORMATS = ("text", "json")
-
 LAST_PORT = 65535
 MANY = 1 << 16
 """Nodes of a job, and ranks of a node, at most."""
 
 _PLATFORM = {contract.CHECKPOINT_DIR: "AIP_CHECKPOINT_DIR", contract.OUTPUT_DIR: "AIP_MODEL_DIR"}
-_PROGRAM = "python -m gputrain.entrypoint"
 
 
 class EnvironmentRefused(Exception):
@@ -28,26 +23,22 @@ class EnvironmentRefused(Exception):
 
 
 class Program:
-    """The user's program: a Python script, a module, or any other command."""
+    """The user's program, by the words after ``--``: a Python script, a module, or any other command.
 
-    def __init__(self, kind: str, argv: Sequence[str]) -> None:
-        self.kind = kind
-        self.argv = list(argv)
+    >>> Program(["train.py", "--lr", "1"]).kind, Program(["-m", "pkg.train"]).kind
+    ('script', 'module')
+    """
 
-    @classmethod
-    def parse(cls, words: Sequence[str]) -> Program:
-        """The target that the words after ``--`` name.
-
-        >>> Program.parse(["train.py", "--lr", "1"]).kind, Program.parse(["-m", "pkg.train"]).kind
-        ('script', 'module')
-        """
+    def __init__(self, words: Sequence[str]) -> None:
         if not words:
             raise EnvironmentRefused("nothing to run: end the command with `-- train.py args`")
+        self.kind = "script" if words[0].endswith(".py") else "program"
+        self.argv = list(words)
         if words[0] == "-m":
-            if len(words) < 2:
+            self.kind = "module"
+            del self.argv[0]
+            if not self.argv:
                 raise EnvironmentRefused("-m needs the name of a module: `-- -m package.train args`")
-            return cls("module", words[1:])
-        return cls("script" if words[0].endswith(".py") else "program", words)
 
 
 class Options:
@@ -65,15 +56,15 @@ class Options:
         self.node_names = tuple(filter(None, settings[contract.NODE_NAMES].split(",")))
         auto = settings[contract.NPROC_PER_NODE] in ("auto", "gpu", "")
         self.nproc_per_node = None if auto else self._number(contract.NPROC_PER_NODE, least=1)
-        self.launcher = self._one_of(contract.LAUNCHER, LAUNCHERS)
-        self.agent = self._one_of(contract.AGENT, AGENTS)
-        self.log_format = self._one_of(contract.LOG_FORMAT, LOG_FORMATS)
+        self.launcher = self._one_of(contract.LAUNCHER, "torchrun-env", "tensorflow", "none")
+        self.agent = self._one_of(contract.AGENT, "builtin", "elastic")
+        self.log_format = self._one_of(contract.LOG_FORMAT, "text", "json")
         self.log_dir = settings[contract.LOG_DIR]
         self.result_dir = settings[contract.RESULT_DIR]
         self.output_dir = settings[contract.OUTPUT_DIR]
         self.checkpoint_dir = settings[contract.CHECKPOINT_DIR]
         self.code_dir = settings[contract.CODE_DIR]
-        self.keeps_outputs = self._one_of(contract.KEEP_OUTPUTS, ("", "1")) == "1"
+        self.keeps_outputs = self._one_of(contract.KEEP_OUTPUTS, "", "1") == "1"
         if self.keeps_outputs and not self.output_dir:
             raise EnvironmentRefused(f"{_told(contract.KEEP_OUTPUTS)} needs {_told(contract.OUTPUT_DIR)}")
         self.join_timeout = self._seconds(contract.JOIN_TIMEOUT)
@@ -112,7 +103,7 @@ class Options:
             raise self._refused(name, "a number of seconds")
         return value
 
-    def _one_of(self, name: str, allowed: Tuple[str, ...]) -> str:
+    def _one_of(self, name: str, *allowed: str) -> str:
         if self._settings[name] not in allowed:
             raise self._refused(name, " or ".join(allowed))
         return self._settings[name]
@@ -131,12 +122,13 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
     for name, (_, default, _) in contract.ENVIRONMENT.items():
         value = given.get(name, environ.get(name, ""))
         settings[name] = value or environ.get(_PLATFORM.get(name, ""), "") or default
-    return Options(settings, Program.parse(words))
+    return Options(settings, Program(words))
 
 
 def usage() -> str:
     """The text that ``--help`` shows."""
-    lines = [f"usage: {_PROGRAM} [options] -- train.py args | -m module args | program args", ""]
+    words = "train.py args | -m module args | program args"
+    lines = [f"usage: python -m gputrain.entrypoint [options] -- {words}", ""]
     for name, (flag, default, meaning) in contract.ENVIRONMENT.items():
         lines.append(f"  {flag or '(no flag)'}, {name}" + (f" [{default}]" if default else ""))
         lines.append(f"      {meaning}")

@@ -1,7 +1,7 @@
 """What Linux does for a tree of processes, by other means where it does not: macOS.
 
 There a process that waits for the parent's end kills the children, signals are heard through a pipe, and
-`ps` tells which processes there are. Never imported where the kernel has calls of its own for it.
+`ps` tells which processes there are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_FILES = 4096
 
 
 class Leash:
-    """Children end with this process, however it ends: somebody who reads from it until then kills them."""
+    """Children end with this process, however it ends: one who reads from it until then kills them."""
 
     def __init__(self) -> None:
         self._writer: Optional[int] = None
@@ -125,7 +125,7 @@ def listen(numbers: Sequence[int]) -> None:
 
 
 def hear(seconds: float) -> Set[int]:
-    """As of `Ears.wait`, in a process that listens."""
+    """See `Ears.wait`."""
     assert ears is not None, "nobody listens"
     return ears.wait(seconds)
 

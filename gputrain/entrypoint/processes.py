@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PRCTL = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
-"""Linux's; where there is none, as on macOS, `portable` stands in."""
+if _PRCTL is None:  # no Linux, but macOS
+    from . import portable
 
-_CAN_WAIT = hasattr(signal, "sigtimedwait")
 _WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _CANNOT_START = 127
 
@@ -43,10 +43,7 @@ def adopt_orphans() -> None:
 
 
 def die_with(parent: int) -> None:
-    """In a child: be killed when the parent ends, however that happens; it may have ended already.
-
-    Where the kernel does not see to it, the parent does: by `bind`.
-    """
+    """In a child: be killed when the parent ends, by the kernel or by `bind`; it may have ended already."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -56,38 +53,31 @@ def die_with(parent: int) -> None:
 def bind(pid: int) -> None:
     """In the parent of a child that called `die_with`, and leads a session of its own."""
     if _PRCTL is None:
-        from . import portable
-
         portable.LEASH.bind(pid)
 
 
 def hold_signals() -> None:
     """Have signals wait until `wait` asks for them."""
-    if _CAN_WAIT:
-        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
-    else:
-        from . import portable
-
+    if _PRCTL is None:
         portable.listen(_WATCHED)
+    else:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
 
 
 def wait(seconds: float) -> bool:
     """Sleep until a child ends, or so long; True where somebody asked this process itself to end."""
-    if _CAN_WAIT:
-        seen = signal.sigtimedwait(_WATCHED, max(0.0, seconds))
-        return seen is not None and seen.si_signo != signal.SIGCHLD
-    from . import portable
-
-    return bool(portable.hear(max(0.0, seconds)) - {signal.SIGCHLD})
+    if _PRCTL is None:
+        return bool(portable.hear(max(0.0, seconds)) - {signal.SIGCHLD})
+    seen = signal.sigtimedwait(_WATCHED, max(0.0, seconds))
+    return seen is not None and seen.si_signo != signal.SIGCHLD
 
 
 def start(
     argv: Sequence[str], env: Mapping[str, str], folder: str, out: int, given: Optional[int] = None
 ) -> int:
-    """Start a program in ``folder``, in a session of its own; its pid.
+    """Start a program in ``folder``, in a session of its own, which ends with this process; its pid.
 
-    ``out`` and ``given`` are open files for all that it writes, and for what it reads. It is killed by the
-    kernel when this process ends, however that happens.
+    ``out`` and ``given`` are open files for all that it writes, and for what it reads.
     """
     parent = os.getpid()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)  # what is sent to the child, it hears itself
@@ -130,8 +120,6 @@ def reap() -> Dict[int, Ending]:
                 break
             ended[pid] = Ending(status)
     if ended and _PRCTL is None:
-        from . import portable
-
         portable.LEASH.loosen(ended)
     return ended
 
@@ -150,12 +138,11 @@ def tell(pids: Iterable[int], number: int) -> Set[int]:
 
 
 def _refuses(pid: int, number: int) -> bool:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    with contextlib.suppress(ProcessLookupError):
+        try:
+            os.kill(pid, number)
+        except PermissionError:
+            return True
     return False
 
 
@@ -163,8 +150,7 @@ def output_of(argv: Sequence[str], within_s: float, **how: Any) -> bytes:
     """What a program writes, standard error too unless ``stderr`` says otherwise. ``how``: as of `Popen`.
 
     Raises OSError where it cannot be started, or TimeoutError where it has not ended by then. It is killed
-    and left behind: `subprocess.run` would wait on for one that is stuck in a driver, or for whoever of its
-    children holds its output open.
+    and left behind: `subprocess.run` would wait for one that is stuck in a driver, or for its children.
     """
     import subprocess
 
@@ -185,19 +171,16 @@ UNKILLABLE_S = 30.0
 
 
 def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = 0.0) -> Dict[int, Ending]:
-    """Kill and reap every child, and those that are inherited meanwhile, until only the spared are left.
+    """Kill and reap every child, and those that are inherited meanwhile, but those spared; how each ended.
 
-    One that SIGKILL does not end in time is left behind: it must not keep a machine, and its bill. The answer
-    is how those ended that did in the meantime, by pid.
+    One that SIGKILL does not end in time is left behind: it must not keep a machine, and its bill.
     """
     ended: Dict[int, Ending] = {}
     until, pause_s = time.monotonic() + (within_s or UNKILLABLE_S), 0.002
     while time.monotonic() < until:
         ended.update(reap())
         left = set(host.children_of(os.getpid())) - spared
-        if not left:
-            break
-        if left == tell(left, signal.SIGKILL):
+        if left == tell(left, signal.SIGKILL):  # none, or none that may be told
             break
         time.sleep(pause_s)
         pause_s = min(0.2, pause_s * 1.5)

@@ -33,6 +33,13 @@ def write(document: Dict[str, Any], folder: str) -> None:
     os.replace(f"{path}.new", path)
 
 
+def document(verdict: Dict[str, Any], *, started_at: float, **told: Any) -> Dict[str, Any]:
+    """A node's result now, with None in the fields that are not told."""
+    times = {"started_at": timestamp(started_at), "ended_at": timestamp(time.time())}
+    fields = dict.fromkeys(contract.RESULT_FIELDS)
+    return {**fields, contract.R_SCHEMA: contract.RESULT_SCHEMA, **verdict, **told, **times}
+
+
 def make_folders(*folders: str) -> None:
     """Make the folders that are named; who writes there later tells what is wrong with one."""
     for folder in filter(None, folders):
@@ -46,29 +53,26 @@ def refuse(environ: Mapping[str, str], why: str) -> int:
 
     rank = environ.get(contract.NODE_RANK, "")
     node_rank = int(rank) if rank.isdecimal() else 0
-    now = timestamp(time.time())
-    document: Dict[str, Any] = dict.fromkeys(contract.RESULT_FIELDS)
     cause = node_cause(contract.REFUSED, node_rank, socket.gethostname(), why)
-    document.update(verdict(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None))
-    document.update(
-        schema=contract.RESULT_SCHEMA,
+    told = document(
+        verdict(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None),
+        job=environ.get(contract.JOB_ID, ""),
+        attempt=environ.get(contract.ATTEMPT, "0"),
         node_rank=node_rank,
         ranks=[],
         lost_lines=0,
-        started_at=now,
-        ended_at=now,
+        started_at=time.time(),
     )
-    document.update(job=environ.get(contract.JOB_ID, ""), attempt=environ.get(contract.ATTEMPT, "0"))
     if environ.get(contract.RESULT_DIR):
         make_folders(environ[contract.RESULT_DIR])
         with contextlib.suppress(OSError):
-            write(document, environ[contract.RESULT_DIR])
-    os.write(1, line(document) + b"\n")
+            write(told, environ[contract.RESULT_DIR])
+    os.write(1, line(told) + b"\n")
     return contract.BAD_ENVIRONMENT
 
 
 def line(document: Dict[str, Any]) -> bytes:
-    """The document as one line of the log; long texts lose their beginning, the structure stays."""
+    """The document as one line of the log; long texts lose their beginning."""
     text = _encode(document)
     for kept in (4000, 1000, 200):
         if len(text) <= LINE_LIMIT:
@@ -86,15 +90,12 @@ def _shortened(document: Dict[str, Any], kept: int) -> Dict[str, Any]:
     cause[contract.C_MESSAGE] = str(cause.get(contract.C_MESSAGE))[:kept]
     if cause.get(contract.C_TRACEBACK):
         cause[contract.C_TRACEBACK] = "...\n" + cause[contract.C_TRACEBACK][-kept:]
-    cause[contract.C_LAST_LINES] = [
-        text[-kept // 10 :] for text in (cause.get(contract.C_LAST_LINES) or [])[-10:]
-    ]
-    ranks = document[contract.R_RANKS][: kept // 50]
-    return {
-        **document,
-        contract.R_CAUSE: cause if document[contract.R_CAUSE] else None,
-        contract.R_RANKS: ranks,
-    }
+    lines = cause.get(contract.C_LAST_LINES) or []
+    cause[contract.C_LAST_LINES] = [text[-kept // 10 :] for text in lines[-10:]]
+    shorter = {contract.R_RANKS: document[contract.R_RANKS][: kept // 50]}
+    if document[contract.R_CAUSE]:
+        shorter[contract.R_CAUSE] = cause
+    return {**document, **shorter}
 
 
 SEARCH_S = 10.0

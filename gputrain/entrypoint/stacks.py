@@ -1,19 +1,25 @@
-"""Where every rank of a node stands: its Python stacks, taken by a signal that needs no lock of Python's.
+"""Where every rank of a node stands: its Python stacks, taken by a signal that needs no lock of Python's, and
+how many collectives it has begun, by torch's flight recorder: NCCL's and gloo's alike.
 
 A rank offers them by a handler in C, which works while its main thread is blocked in a collective. A
 real-time signal, since torchrun, Slurm and Lightning use SIGUSR1 and 2, and a script may take those itself.
+A kernel that waits on the GPU shows in no stack, as the rank runs ahead of it; the recorder counts. A thread
+of the rank waits at a fifo for the question, so nothing is asked of a rank but one byte.
 """
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import json
 import os
 import re
 import signal
+import sys
+import threading
 import time
 
-from . import contract, flight, host
+from . import contract, host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,9 +60,6 @@ _COLLECTIVES = re.compile(r"[/\\]torch[/\\](distributed|autograd|nn[/\\]parallel
 _WRAPPERS = ("wrapper", "_engine_run_backward", "_fn", "inner", "decorate_context")
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages)[/\\]|[/\\]lib[/\\]python3[^/]*[/\\]|^<frozen")
 
-_open: List[Any] = []
-"""The file must stay open for as long as the process lives; only its descriptor is known to the handler."""
-
 
 def offer() -> None:
     """Let the agent take this process's stacks, as long as it lives; without an agent, nothing happens."""
@@ -66,11 +69,10 @@ def offer() -> None:
     rank, local_rank = os.environ.get("RANK", "0"), os.environ.get("LOCAL_RANK", "0")
     name = os.path.join(os.path.dirname(path), f"stacks-{rank}-{local_rank}-{os.getpid()}")
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        file = open(name, "ab", buffering=0)  # noqa: SIM115  # see _open
-        _open.append(file)
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         faulthandler.register(NUMBER, file=file, all_threads=True, chain=False)
         if os.environ.get(contract.HANG_TIMEOUT):  # a thread more, which only those pay for who want it
-            flight.offer(name + _FLIGHT)
+            offer_flight(name + _FLIGHT)
 
 
 def take(folder: str) -> List[Standing]:
@@ -113,7 +115,7 @@ class _Question:
             os.kill(self._pid, NUMBER)
         except ProcessLookupError:
             return False
-        self._has_flight = flight.ask(self._path + _FLIGHT)
+        self._has_flight = ask_flight(self._path + _FLIGHT)
         return True
 
     def read(self) -> bool:
@@ -125,7 +127,7 @@ class _Question:
                 file.seek(self._before)
                 self._text = file.read()
         if self._has_flight and self._recorded is None:
-            self._recorded = flight.read(self._path + _FLIGHT)
+            self._recorded = read_flight(self._path + _FLIGHT)
         return _is_whole(self._text) and not (self._has_flight and self._recorded is None)
 
     def told(self) -> Standing:
@@ -197,3 +199,77 @@ def _is_start(line: str) -> bool:
 
 def _is_ours(path: str) -> bool:
     return os.path.dirname(path) == os.path.dirname(os.path.abspath(__file__))
+
+
+FLIGHT_BUFFER = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}
+"""Entries that are kept a rank: what torch keeps since 2.9, and not before. The second is the old name."""
+
+_MOST = 1 << 20
+_NAMES = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
+
+
+def offer_flight(base: str) -> None:
+    """Answer whoever writes a byte into the fifo of this name, for as long as the process lives."""
+    with contextlib.suppress(OSError):
+        os.mkfifo(base, 0o600)
+        threading.Thread(target=_serve, args=(base,), name="gputrain-flight", daemon=True).start()
+
+
+def _serve(base: str) -> None:
+    with contextlib.suppress(OSError):  # the folder goes with the agent
+        while True:
+            with open(base, "rb") as asked:
+                asked.read()
+            with open(base + ".new", "w", encoding="utf-8") as file:
+                json.dump(_recorded(), file)
+            os.replace(base + ".new", base + ".json")
+
+
+def _recorded() -> Dict[str, Any]:
+    """Group -> the last collective that was begun and the last that is done, and the name of the former."""
+    c10d = sys.modules.get("torch._C._distributed_c10d")
+    dump = next((getattr(c10d, name) for name in _NAMES if hasattr(c10d, name)), None)
+    if dump is None:
+        return {}
+    try:
+        return _groups(json.loads(dump()))
+    except Exception:  # noqa: BLE001  # a private name of torch's: whatever it does now, it tells nothing
+        return {}
+
+
+def _groups(told: Dict[str, Any]) -> Dict[str, Any]:
+    found: Dict[str, Any] = {}
+    for group, status in (told.get("pg_status") or {}).items():
+        begun = int(status["last_enqueued_collective"])
+        names = [
+            str(one["profiling_name"])
+            for one in told.get("entries") or ()
+            if str(one["process_group"][0]) == group and int(one["collective_seq_id"]) == begun
+        ]
+        name = names[-1] if names else ""
+        found[str(group)] = {
+            "begun": begun, "done": int(status["last_completed_collective"]), "name": name,
+        }  # fmt: skip
+    return found
+
+
+def ask_flight(base: str) -> bool:
+    """Ask; whether somebody is there to answer."""
+    with contextlib.suppress(OSError):
+        os.unlink(base + ".json")
+    try:
+        fd = os.open(base, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    with contextlib.suppress(OSError):
+        os.write(fd, b"?")
+    os.close(fd)
+    return True
+
+
+def read_flight(base: str) -> Optional[Dict[str, Any]]:
+    """What was answered; None: nothing yet. A rank whose interpreter native code holds answers nothing."""
+    with contextlib.suppress(OSError, ValueError), open(base + ".json", encoding="utf-8") as file:
+        found = json.loads(file.read(_MOST))
+        return found if isinstance(found, dict) else {}
+    return None

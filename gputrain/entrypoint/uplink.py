@@ -9,8 +9,8 @@ from __future__ import annotations
 import selectors
 import socket
 
-from . import contract, pulse, wire
-from .verdict import lost_node, node_cause, verdict
+from . import contract, wire
+from .verdict import Pulse, lost_node, node_cause, verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Uplink:
         self._challenges = ""
         self._link: Optional[wire.Link] = None
         self._is_welcome = self._has_started = self._is_over = False
-        self._pulse = pulse.Pulse(pulse.limit_s(options.hang_timeout))
+        self._pulse = Pulse(options.hang_timeout)
         self._dial_at = now
         self._hang_up_at = float("inf")
         self._pause = 0.02
@@ -64,13 +64,12 @@ class Uplink:
             self._hello = message
         elif self._link is not None and self._is_welcome:
             self._link.send(message)
-            self._watch()
+            self._link.watch(self._selector)
         elif message["type"] == "stop":
             stop = {"reason": message["reason"], "node_rank": self._cluster.node_rank}
             self._end(verdict(contract.STATE_STOPPED, contract.STOPPED, None, stop))
 
     def deadline(self) -> float:
-        """When `tick` should be called at the latest."""
         if self._has_started or self._is_over:
             return float("inf") if self._is_over else self._pulse.deadline()
         return min(self._join_by, self._dial_at if self._link is None else self._hang_up_at)
@@ -116,11 +115,6 @@ class Uplink:
         proof = wire.proof(self._options.token, wire.NODE, theirs, self._hello)
         link.send({**self._hello, "addr": addr, "port": port, "nonce": ours, "proof": proof})
 
-    def _watch(self) -> None:
-        if self._link is not None and not self._link.closed:
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._link.has_more_to_send else 0)
-            self._selector.modify(self._link.sock, events, self._read)
-
     def _read(self, now: float) -> None:
         link = self._link
         assert link is not None
@@ -134,7 +128,7 @@ class Uplink:
         if link.closed:
             self._lose(now, "node 0 closed the connection" if self._is_welcome else self._trouble)
         else:
-            self._watch()
+            link.watch(self._selector)
 
     def _is_met(self, message: Message, now: float) -> bool:
         """Whether one who is not known to be node 0 goes on as node 0 would; otherwise he is left."""
@@ -178,8 +172,7 @@ class Uplink:
     def _lose(self, now: float, trouble: str, is_mute: bool = False) -> None:
         """Close the connection; before the start node 0 is looked for again."""
         assert self._link is not None
-        wire.unregister(self._selector, self._link.sock)
-        self._link.close()
+        self._link.leave(self._selector)
         self._link = None
         self._is_welcome, self._challenges, self._trouble = False, "", trouble
         self._dial_at, self._hang_up_at = now + 0.5, float("inf")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Message = Dict[str, Any]
 
 MAX_LINE = 1 << 24
-"""Bytes of the longest message; a peer that sends more is cut off. The longest are a start of thousands of
-nodes, and where all ranks of a node stand; a stranger's hello has a limit of its own."""
+"""Bytes of the longest message: a start of thousands of nodes, or where all ranks of a node stand. A peer
+that sends more is cut off."""
 
 _VANISHED_MS = 35_000
 """A peer that no longer acknowledges anything is given up after this long; a killed one is seen at once."""
@@ -53,30 +53,25 @@ class Link:
         self.local_addr = sock.getsockname()[0]
         self.remote_addr = sock.getpeername()[0]
         self._incoming = bytearray()
-        self._outgoing = b""
+        self.outgoing = b""
         self.closed = False
-
-    @property
-    def has_more_to_send(self) -> bool:
-        """Whether the agent should wait for the socket to become writable."""
-        return bool(self._outgoing)
 
     def send(self, message: Message) -> None:
         """Queue a message and send what the socket takes now."""
-        self._outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        self.outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         self.flush()
 
     def flush(self) -> None:
         """Send what the socket takes now."""
-        while self._outgoing and not self.closed:
+        while self.outgoing and not self.closed:
             try:
-                sent = self.sock.send(self._outgoing)
+                sent = self.sock.send(self.outgoing)
             except BlockingIOError:
                 return
             except OSError:  # the next `receive` meets the same end, and whoever reads deals with it
-                self._outgoing = b""
+                self.outgoing = b""
                 return
-            self._outgoing = self._outgoing[sent:]
+            self.outgoing = self.outgoing[sent:]
 
     def receive(self, limit: int = MAX_LINE) -> List[Message]:
         """The messages that arrived whole; closes the link at its end, or when it carries anything else.
@@ -99,6 +94,19 @@ class Link:
             self.close()
         return [messages.read(message) for message in said if message is not None]
 
+    def watch(self, selector: selectors.BaseSelector) -> None:
+        """Have it waited for until there is something to read, and room for what is queued."""
+        if not self.closed:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.outgoing else 0)
+            selector.modify(self.sock, events, selector.get_key(self.sock).data)
+
+    def leave(self, selector: selectors.BaseSelector) -> None:
+        """Wait for it no more, and close it, if that is not done already."""
+        for key in list(selector.get_map().values()):
+            if key.fileobj is self.sock:
+                selector.unregister(self.sock)
+        self.close()
+
     def close(self) -> None:
         """Close the connection; closing twice is closing once."""
         self.closed = True
@@ -120,12 +128,10 @@ def listen(host: str, port: int) -> socket.socket:
     Raises EnvironmentRefused when the port is taken.
     """
     host = "127.0.0.1" if host == "localhost" else host
-    attempts = [(host, _family(host))] if is_address(host) else []
-    attempts += [("::", socket.AF_INET6), ("0.0.0.0", socket.AF_INET)]  # noqa: S104  # the job's network is its own
     last: Optional[OSError] = None
-    for address, family in attempts:
+    for address in [host] * is_address(host) + ["::", "0.0.0.0"]:  # noqa: S104  # the job's network is its own
         try:
-            return _bound(address, family, port)
+            return _bound(address, port)
         except OSError as error:  # noqa: PERF203
             last = error
             if error.errno == errno.EADDRINUSE:
@@ -135,8 +141,8 @@ def listen(host: str, port: int) -> socket.socket:
     )
 
 
-def _bound(address: str, family: int, port: int) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+def _bound(address: str, port: int) -> socket.socket:
+    sock = socket.socket(_family(address))
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if address == "::":
@@ -166,23 +172,13 @@ def loopback() -> str:
 
 def free_port(address: str) -> int:
     """A port that nobody uses at this address, outside the range that outgoing connections draw from."""
-    span = _LAST_PORT - _FIRST_PORT
-    family = _family(address)
     start = int.from_bytes(os.urandom(4), "big")
     for step in range(200):
-        port = _FIRST_PORT + (start + step * 7919) % span
-        with socket.socket(family, socket.SOCK_STREAM) as sock, contextlib.suppress(OSError):
+        port = _FIRST_PORT + (start + step * 7919) % (_LAST_PORT - _FIRST_PORT)
+        with socket.socket(_family(address)) as sock, contextlib.suppress(OSError):
             sock.bind((address, port))
             return port
     raise EnvironmentRefused(f"no free port at {address} between {_FIRST_PORT} and {_LAST_PORT}")
-
-
-def unregister(selector: selectors.BaseSelector, sock: socket.socket) -> None:
-    """Forget a socket, closed already or not."""
-    for key in list(selector.get_map().values()):
-        if key.fileobj is sock:
-            selector.unregister(sock)
-            return
 
 
 def plain(address: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import time
@@ -79,7 +80,6 @@ class Workers:
         self._tell_ended(rank, cause, age=0.0)
 
     def deadline(self) -> float:
-        """When `tick` should be called at the latest."""
         return min([self._kill_at, self._stuck_at, *map(self._reports_at, self.ranks)])
 
     def tick(self) -> None:
@@ -150,4 +150,4 @@ class Workers:
         """Leave no process and no file behind."""
         processes.end_children(self._not_ours, within_s=processes.ORPHANS_S)
         if self.folder:
-            launch.remove(self.folder)
+            shutil.rmtree(self.folder, ignore_errors=True)

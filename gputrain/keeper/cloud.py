@@ -24,8 +24,7 @@ REPEATED = (408, 425, 429, 500, 502, 503, 504)
 """The answers after which a call is made again; so it is where no answer came at all."""
 
 LOST = (urllib.error.URLError, ConnectionError, TimeoutError, socket.timeout, ssl.SSLError)
-"""No answer, or half of one. Before Python 3.10 a late one is no TimeoutError; a file's own OSError is not
-here."""
+"""No answer, or half of one; before Python 3.10 a late one is no TimeoutError."""
 
 PAUSES_S = (1, 2, 4, 8, 16, 0)
 LAST_S = 900.0

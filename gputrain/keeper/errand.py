@@ -24,8 +24,6 @@ EVERY_S = 5.0
 ANSWER_S = 3.0
 """How long an agent may take that looks every half second, and takes stacks for 1.5 s at most."""
 
-_NONCE = re.compile(r"[0-9a-f]{8,64}")
-
 
 class Errand:
     """One node's. Names in the bucket begin with ``prefix``; the agent looks into ``folder``."""
@@ -41,7 +39,7 @@ class Errand:
             return
         self._asked = asked
         nonce = asked[:100].decode("ascii", "replace").strip()
-        if not _NONCE.fullmatch(nonce):  # it becomes a file's name
+        if not re.fullmatch(contract.STACKS_NONCE, nonce):
             return
         os.makedirs(self._folder, exist_ok=True)
         path = os.path.join(self._folder, contract.STACKS_ASK)

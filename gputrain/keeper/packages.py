@@ -16,7 +16,6 @@ import sys
 import sysconfig
 
 from gputrain.entrypoint import contract
-from gputrain.entrypoint.begun import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,12 +47,10 @@ class Environment:
     def variables(self, known: Any) -> dict[str, str]:
         """What its processes see: its programs, and its packages before those of a PYTHONPATH."""
         inherited = known.get("PYTHONPATH")
-        path = os.pathsep.join([self.programs, known.get("PATH") or os.defpath])
-        return (
-            {"PATH": path, "PYTHONPATH": os.pathsep.join([self.packages, inherited])}
-            if inherited
-            else {"PATH": path}
-        )
+        told = {"PATH": os.pathsep.join([self.programs, known.get("PATH") or os.defpath])}
+        if inherited:
+            told["PYTHONPATH"] = os.pathsep.join([self.packages, inherited])
+        return told
 
 
 def install(requirements: Any, folder: str, outer: Any = None) -> Environment:
@@ -126,7 +123,7 @@ def _pip(environment: Environment, *words: str, errors: int = subprocess.STDOUT)
     """Run the pip that is there already, on the environment's Python: its status, and what it said."""
     env = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     done = subprocess.run(
-        [environment.python, *PROGRAM, "pip", "--disable-pip-version-check", *words],
+        [environment.python, *contract.PROGRAM, "pip", "--disable-pip-version-check", *words],
         env={**env, **environment.variables(env)},
         stdout=subprocess.PIPE,
         stderr=errors,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from gputrain.entrypoint.begun import ASIDE
+from gputrain.entrypoint.contract import ASIDE
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _BESIDE = "\nfrom .cloud import Bucket, CallFailed, order\n"

@@ -1,13 +1,15 @@
 """Who asks an agent where its ranks stand is answered, by whatever the ranks and the machine offer."""
 
 import json
+import os
 import shutil
+import sys
 import time
 
 import pytest
 
 from gputrain.backends.results import node_of, read_standings
-from gputrain.entrypoint import contract, hang, messages, pulse
+from gputrain.entrypoint import contract, hang, messages, stacks, verdict
 from gputrain.entrypoint.gang import Gang
 from gputrain.job.stacks import Stack, Stacks
 
@@ -68,14 +70,25 @@ def test_a_word_that_is_no_question_is_passed_over(cluster, until, tmp_path):
 
 @pytest.mark.skipif(shutil.which("py-spy") is None, reason="py-spy is not installed")
 def test_a_program_of_ones_own_is_looked_into_by_py_spy(cluster, until, tmp_path):
-    import sys
-
     results, script = tmp_path / "results", cluster.script(BLOCKED)
     words = ("sh", "-c", f"{sys.executable} -u {script}; true")
     node = cluster.start(*words, nproc=1, flags=["--launcher=none", f"--result-dir={results}"])
     until(lambda: node.said("up"), "the program's start")
     (found,) = asked(results, "0123456789abcdef", until)
     assert found["place"] == "blocked at train.py:5"
+
+
+def test_a_py_spy_that_cannot_be_run_takes_no_job_along(cluster, until, tmp_path):
+    spy, results = tmp_path / "bin" / "py-spy", tmp_path / "results"
+    spy.parent.mkdir()
+    spy.write_text("#!/nowhere/python\n")
+    spy.chmod(0o755)
+    env = {"PATH": f"{spy.parent}{os.pathsep}{os.environ['PATH']}"}
+    script = f"echo up; exec {sys.executable} -c 'import time; time.sleep(600)'"
+    node = cluster.start("sh", "-c", script, nproc=1, flags=[f"--result-dir={results}"], env=env)
+    until(lambda: node.said("up"), "the program's start")
+    (found,) = asked(results, "0123456789abcdef", until)
+    assert found["absent"] == stacks.UNOFFERED
 
 
 def test_ranks_that_stand_at_one_place_are_told_apart_by_what_they_began(cluster, until, tmp_path):
@@ -119,7 +132,7 @@ def test_a_node_that_did_not_answer_is_named():
 
 
 def test_who_answers_is_slow_and_who_answers_no_more_is_lost():
-    beat = pulse.Pulse(40.0)
+    beat = verdict.Pulse(40.0)
     now, asked_for, lost = 0.0, set(), []
     while not lost:
         to_ask, lost = beat.look(now, [1, 2])
@@ -133,7 +146,7 @@ def test_who_answers_is_slow_and_who_answers_no_more_is_lost():
 
 
 def test_who_was_held_up_itself_blames_nobody_for_it():
-    beat = pulse.Pulse(40.0)
+    beat = verdict.Pulse(40.0)
     beat.look(0.0, [1])
     assert beat.look(1000.0, [1])[1] == []  # this machine was stopped, and so it heard nothing
     beat.heard(1, 1000.1)

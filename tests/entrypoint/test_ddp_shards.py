@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from gputrain.ddp import Checkpoints  # after the skip
-from gputrain.ddp.reshard import Resharding
+from gputrain.ddp.shards import Resharding
 from tests.entrypoint import ranks
 from tests.entrypoint.ranks import Gang
 

@@ -12,8 +12,7 @@ import pytest
 
 from gputrain.backends.base import LogLine
 from gputrain.entrypoint import contract
-from gputrain.entrypoint.gauges import Gauges
-from gputrain.entrypoint.gpus import GpuWatch
+from gputrain.entrypoint.gauges import Gauges, GpuWatch
 from gputrain.gauges import MachineUse
 
 SMI = """#!{python}

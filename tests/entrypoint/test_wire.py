@@ -80,10 +80,10 @@ def test_a_peer_that_does_not_read_does_not_block_the_agent(pair):
     link, far = pair
     for _ in range(100):
         link.send({"type": "over", "text": "x" * 100_000})
-    assert link.has_more_to_send
+    assert link.outgoing
     far.settimeout(5)
     got = 0
-    while link.has_more_to_send:
+    while link.outgoing:
         got += len(far.recv(1 << 20))
         link.flush()
     assert got > 0

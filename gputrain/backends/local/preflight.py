@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gputrain import staging
 from gputrain.backends.local.offers import NAME, LocalGpu, unmet
-from gputrain.entrypoint.begun import ASIDE
+from gputrain.entrypoint.contract import ASIDE
 from gputrain.preflight.checks import Check, Checks, Question, code, examine, fault, fine, unknown
 from gputrain.spec import TrainingSpec
 
