@@ -49,7 +49,7 @@ def _refusal(answer):
 
 _once(archive, "pack", lambda folder, **files: (folder, repr(files)))
 _once(compute.offers, "supply", lambda settings: settings.capacity_advice)
-_once(vertex.offers, "supply", lambda regions, fee: (regions, fee))
+_once(vertex.offers, "supply", lambda settings: (settings.regions, settings.management_fee))
 _once(refusals, "kind_of", _refusal)
 _once(road, "candidates", lambda spec, supplies: (repr(spec), *map(id, supplies)))
 
