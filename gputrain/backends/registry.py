@@ -17,10 +17,17 @@ from typing import Any
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Attaches, Backend, JobRef
 from gputrain.errors import Fault, GputrainError, SpecError
-from gputrain.fields import refused
 from gputrain.secrets import redact
 
 GROUP = "gputrain.backends"
+_CLOUDS = ("vertex", "compute")
+_ALSO_CALLED = {
+    **dict.fromkeys(("gcp", "google", "gcloud", "cloud", "google-cloud"), _CLOUDS),
+    **dict.fromkeys(("vertex-ai", "vertexai", "vertex_ai", "ai-platform", "aiplatform"), ("vertex",)),
+    **dict.fromkeys(("gce", "compute-engine", "computeengine", "vm", "vms"), ("compute",)),
+    **dict.fromkeys(("here", "cpu", "this-machine", "localhost"), ("local",)),
+}
+"""What people call ours."""
 
 
 def names() -> tuple[str, ...]:
@@ -102,16 +109,16 @@ def _distribution(row: metadata.EntryPoint) -> str:
 
 def _absent(name: str) -> SpecError:
     known, name = names(), redact(name)
-    near = difflib.get_close_matches(name, known, n=1)
+    near = [one for one in _ALSO_CALLED.get(name.lower(), ()) if one in known]
+    near = near or difflib.get_close_matches(name.lower(), known, n=1)
     fix = f"install the package that brings it: one with `{name} = ...` in its entry points {GROUP}"
     if near:
-        fix = f"did you mean {near[0]}? Otherwise {fix}"
+        fix = f"did you mean {' or '.join(near)}? Otherwise {fix}"
     if not known:
         fix = "install gputrain itself: pip install gputrain; its own backends are entry points, too"
-    there = ", ".join(known) or "none"
-    return refused(
-        "backend", name, f"one that is installed: {there}", fix, what=f"no backend is called {name!r} here"
-    )
+    allowed = f"one that is installed: {', '.join(known) or 'none'}"
+    fault = Fault(field="backend", value=repr(name), allowed=allowed, fix=fix)
+    return SpecError(f"no backend is called {name!r} here", why=allowed, fix=fix, faults=(fault,))
 
 
 def _refused(name: str, why: str, fix: str) -> SpecError:

@@ -6,6 +6,7 @@ that none is sold: docs.cloud.google.com/compute/docs/gpus, 2026-04-14.
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from functools import cache
 
@@ -107,6 +108,13 @@ CONSUMER_WORDS = ("geforce", "rtx", "gtx", "titan", "quadro")
 
 ANY_CONSUMER_CARD = NotSold(name="", nearest=("L4", "T4", "A100-40GB"))
 
+
+_COUNTED = (
+    re.compile(r"(?P<name>.+?)[\s*=,-]*[xX*=,\s][\s*=,-]*(?P<count>\d{1,2})"),
+    re.compile(r"(?P<count>\d{1,2})\s*[xX*:\s]\s*(?P<name>.+)"),
+)
+_NO_NAMES = frozenset({"nvidia", "gpu", "cuda", "tesla", "none", "cpu"})
+"""What is like many names, or means that there is no GPU; none is guessed."""
 
 LONGEST_NAME = 100
 """A longer text is no name; nothing is done with it but to say so."""
@@ -212,13 +220,28 @@ def _unknown(name: object) -> UnknownGpuError:
             why="gputrain launches PyTorch over NCCL, which needs NVIDIA GPUs",
             fix=f"take one of {', '.join(_sold_kinds())}",
         )
-    nearest = _nearest(name)
+    meant = meant_by(name)
+    nearest = (meant.partition(":")[0],) if meant else _nearest(name)
     return UnknownGpuError(
         f"no GPU goes by {shown!r}",
         why=f"the nearest: {', '.join(nearest)}" if nearest else "it is like no name the catalog knows",
-        fix=f"write {nearest[0]!r}" if nearest else f"take one of {', '.join(_sold_kinds())}",
+        fix=f"write {meant or nearest[0]!r}" if nearest else f"take one of {', '.join(_sold_kinds())}",
         nearest=nearest,
     )
+
+
+def meant_by(text: str) -> str:
+    """``H100:8`` for what other programs write so: ``h100x8``, ``8xH100``, ``8 H100``; empty for all else.
+
+    >>> meant_by("h100x8"), meant_by("8 x nvidia-l4"), meant_by("H100"), meant_by("x8")
+    ('H100:8', 'L4:8', '', '')
+    """
+    for form in _COUNTED:
+        found = form.fullmatch(text[:LONGEST_NAME].strip())
+        kind = _by_name().get(plain(found["name"])) if found else None
+        if found and kind:
+            return f"{kind}:{found['count']}"
+    return ""
 
 
 def _why_not_sold(card: NotSold) -> str:
@@ -240,6 +263,8 @@ def _nearest(name: str) -> tuple[str, ...]:
     """Kinds whose names look most like the one asked for, at most three."""
     names = _by_name()
     asked = plain(name[:60])
+    if asked in _NO_NAMES:
+        return ()
     alike = get_close_matches(asked, names, n=6, cutoff=0.5)
     alike += [known for known in names if len(known) > 1 and asked.startswith(known) and known not in alike]
     sold = _sold_kinds()

@@ -27,16 +27,19 @@ def main(words: Sequence[str] | None = None) -> int:
     Args:
         words: the command line without the program's name; that of this process unless given.
     """
-    from gputrain.cli import streams
+    try:
+        from gputrain.cli import streams
 
-    with streams.guarded():
-        try:
+        with streams.guarded():
             try:
-                return _main(words)
-            finally:
-                sys.stdout.flush()  # here, and not at the process's end, where nothing can be told
-        except streams.Unwritten as error:
-            return streams.given_up(error)
+                try:
+                    return _main(words)
+                finally:
+                    sys.stdout.flush()  # here, and not at the process's end, where nothing can be told
+            except streams.Unwritten as error:
+                return streams.given_up(error)
+    except KeyboardInterrupt as stop:  # while modules are loaded, too, which is most of a short command
+        return _interrupted(stop)
 
 
 def _main(words: Sequence[str] | None) -> int:
@@ -64,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
     """Run what was read; every end of it as an exit status."""
     from gputrain.cli.commands import run
     from gputrain.cli.screen import Exit, tell_error
-    from gputrain.errors import GputrainError
+    from gputrain.errors import GputrainError, RequestError
 
     try:
         return run(options)
@@ -73,11 +76,33 @@ def _run(options: argparse.Namespace) -> int:
             raise
         tell_error(error, as_json=options.json)
         return Exit.of(error)
-    except KeyboardInterrupt as stop:
+    except FileNotFoundError:
+        if _is_anywhere():
+            raise
+        fix = "change to a folder that is there"
+        tell_error(RequestError("the current folder is gone", fix=fix), as_json=options.json)
+        return Exit.REQUEST
+
+
+def _is_anywhere() -> bool:
+    """Whether the current folder still is; a shell stands in one that was removed until it leaves."""
+    import os
+
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
+
+
+def _interrupted(stop: KeyboardInterrupt) -> int:
+    """Say how to take up what goes on, if anything does."""
+    told = str(stop)
+    if told:
         from gputrain.cli.wording import words as spoken
 
-        sys.stderr.write(f"\n{spoken(str(stop))}\n" if str(stop) else "\n")
-        return Exit.INTERRUPTED
+        told = spoken(told)
+    sys.stderr.write(f"\n{told}\n" if told else "\n")
+    return 130  # Exit.INTERRUPTED, whose module may be what was being loaded
 
 
 def _refused(slip: Slip, words: Sequence[str]) -> Exit:

@@ -12,7 +12,7 @@ from gputrain.cli import completion, documents, ending, settings
 from gputrain.cli.parser import PAIRS, SPEC_FLAGS
 from gputrain.cli.screen import Exit, confirmed, remark, say, show, tell, tell_line
 from gputrain.cli.wording import Spoken, checked, document, spoken, words
-from gputrain.errors import JobError, SpecError
+from gputrain.errors import JobError, RequestError, SpecError
 from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.lifecycle import State
@@ -156,7 +156,7 @@ def _jobs(options: argparse.Namespace) -> Exit:
 
 
 def _logs(options: argparse.Namespace) -> Exit:
-    people = PlainLines(sys.stdout, timestamps=options.timestamps)
+    people, line = PlainLines(sys.stdout, timestamps=options.timestamps), None
     for line in _job(options).logs(
         rank=options.rank,
         since=options.since,
@@ -168,6 +168,8 @@ def _logs(options: argparse.Namespace) -> Exit:
             tell_line(documents.of_line(line))
         else:
             people.lines([line])
+    if line is None:
+        remark("there is no such line", options)
     return Exit.OK
 
 
@@ -234,10 +236,12 @@ def _job(options: argparse.Namespace) -> Job:
         return attach(options.job, backend=settings.read(options).backend_of(JobRef.parse(options.job)))
     found = _trainer(options).jobs(name=options.job) if options.job else ()  # an unset $JOB names none
     exact = [job for job in found if job.ref.name == options.job] or list(found)
-    if len(exact) != 1:
+    if not exact:
+        scope = settings.read(options).scope
+        raise RequestError(f"no job is called {options.job!r}", why=scope, fix="gputrain jobs lists them")
+    if len(exact) > 1:
         there = ", ".join(job.ref.name for job in exact[:5])
-        allowed = "the name of a job that exists" if not there else f"one of the jobs that begin so: {there}"
-        raise refused("job", options.job, allowed, "gputrain jobs lists them")
+        raise RequestError(f"several jobs begin with {options.job!r}: {there}", fix="give one's whole name")
     return exact[0]
 
 

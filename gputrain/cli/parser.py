@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from gputrain import __version__
-from gputrain.cli.strangers import Slip, check_command, check_words, normal
+from gputrain.cli.strangers import Slip, check_command, check_words, in_plain_words, normal
 
 TYPE_CHECKING = False  # as typing's, which takes long to load
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ FLAGS: Mapping[str, str] = {
     "backends": "--backend", "backend": "--backend", "project": "--project", "regions": "--region",
     "region": "--region", "bucket": "--bucket", "image_repository": "--image-repository",
     "service_account": "--service-account",
+    "base": "--base", "dockerfile": "", "context": "--context", "builder": "--builder",
     "idempotency_key": "--idempotency-key", "script": "", "job": "", "module": "-m",
     "command": "--", "args": "--",
     "grid": "--grid", "over": "--grid", "max_parallel": "--max-parallel",
@@ -164,7 +165,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise it, with the command whose help tells more."""
-        raise Slip(message, f"{self.prog} --help tells what it takes")
+        raise Slip(in_plain_words(message), f"{self.prog} --help tells what it takes")
 
 
 def read(words: Sequence[str]) -> argparse.Namespace:

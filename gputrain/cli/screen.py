@@ -55,6 +55,10 @@ class Exit(enum.IntEnum):
         return next((status for kinds, status in remedies if isinstance(error, kinds)), cls.UNKNOWN)
 
 
+_PLAIN = str.maketrans({"≥": ">=", "·": "-", "─": "-", "…": "...", "×": "x"})
+"""Signs of our own tables, in letters that every terminal has."""
+
+
 def show(value: object) -> None:
     """A value as it shows itself: with rich in a terminal, as plain aligned text anywhere else."""
     if sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown", None):
@@ -63,7 +67,16 @@ def show(value: object) -> None:
         # nothing is cut or broken: what is too wide for the terminal is wrapped, and copied, by the terminal
         Console().print(value, overflow="ignore", crop=False)
     else:
-        say(str(value))
+        say(_in_letters_of(sys.stdout.encoding, str(value)))
+
+
+def _in_letters_of(encoding: str | None, text: str) -> str:
+    """A table whose signs are those of the encoding, where it lacks ours."""
+    try:
+        text.encode(encoding or "utf-8")
+        return text
+    except (UnicodeEncodeError, LookupError):
+        return text.translate(_PLAIN)
 
 
 def say(text: str) -> None:

@@ -19,7 +19,7 @@ from gputrain import fields
 from gputrain.backends import registry
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import SpecError
-from gputrain.fields import FaultCollector, Field, refused
+from gputrain.fields import FaultCollector, Field
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -134,13 +134,11 @@ def _file(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as error:
-        what = f"{path.absolute()} is not TOML"
-        raise refused(FILE, str(error), "TOML", "mend that line", what=what) from error
+        why = "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise SpecError(f"{path.absolute()} is not TOML", why=why, fix="mend that line") from error
     except OSError as error:
-        what = f"{path.absolute()} cannot be read"
-        raise refused(
-            FILE, error.strerror or "", "TOML", "let it be a file of your own", what=what
-        ) from error
+        what, fix = f"{path.absolute()} cannot be read", "let it be a file of your own"
+        raise SpecError(what, why=error.strerror or "", fix=fix) from error
     faults = FaultCollector(str(path.absolute()))
     sections = {name: section for name, section in said.items() if name not in SHARED}
     for name, section in sections.items():
@@ -199,4 +197,4 @@ def _said(name: str, argument: str) -> str:
 def _unknown(field: str, word: str, known: Sequence[str], faults: FaultCollector) -> None:
     near = difflib.get_close_matches(word, known, n=1)
     fix = f"did you mean {near[0]}?" if near else "leave it out"
-    faults.add(field, word, f"one of {', '.join(known)}", fix)
+    faults.add("key", field, f"one of {', '.join(map(repr, known))}", fix)

@@ -16,7 +16,7 @@ _HINTS = {
     "--time": "--max-run-duration", "--budget": "--max-cost", "--envs": "--env", "--secret": "--secrets",
     "--label": "--labels", "--cloud": "--backend", "--backends": "--backend", "--regions": "--region",
     "--zone": "--region", "--workdir": "--source-dir", "--machine": "--machine-type", "--lines": "--tail",
-    "--instance-type": "--machine-type", "--job-name": "--name",
+    "--instance-type": "--machine-type", "--job-name": "--name", "-n": "--tail",
 }  # fmt: skip
 """What other launchers call it."""
 _BY_ITSELF = ("--node-rank", "--master-addr", "--master-port", "--rdzv-backend", "--rdzv-endpoint",
@@ -30,6 +30,17 @@ _COMMANDS = {
     "check": "doctor", "quota": "quotas", "gpu": "gpus", "show-gpus": "gpus", "attach": "wait",
 }  # fmt: skip
 """What other programs call it."""
+_ALONE = {"help": "--help", "-?": "--help", "version": "--version", "-V": "--version", "-v": "--version"}
+_STARTERS = frozenset({"python", "python3", "torchrun", "accelerate", "launch", "deepspeed", "-u"})
+"""What starts ranks elsewhere, and stands before the script."""
+_GRUMBLES = (
+    (r"the following arguments are required: (.+)", r"\1 is missing"),
+    (r"argument (?:\S+/)?(\S+): expected one argument", r"\1 wants a value"),
+    (r"argument (?:\S+/)?(\S+): invalid (?:int|float) value: (.*)", r"\1 is a number, and not \2"),
+    (r"argument (?:\S+/)?(\S+): invalid choice: (\S+) \(choose from (.*)\)", r"\1 is one of \3, and not \2"),
+    (r"argument (?:\S+/)?(\S+): ignored explicit argument (.*)", r"\1 takes no value, and not \2"),
+)
+"""What argparse says, and how one says it to a person."""
 TORCHRUN = {"--nproc_per_node": "--nproc-per-node", "--max_restarts": "--max-restarts",
             "--num_nodes": "--num-nodes"}  # fmt: skip
 """Flags that are ours and torchrun's: written with underscores, they are meant for us."""
@@ -43,6 +54,15 @@ class Slip(Exception):
         self.what, self.fix = what, fix
 
 
+def in_plain_words(grumble: str) -> str:
+    """What argparse complains of, without its own words."""
+    import re
+
+    for pattern, plain in _GRUMBLES:
+        grumble = re.sub(f"^{pattern}$", plain, grumble)
+    return grumble
+
+
 def check_command(words: Sequence[str], commands: Iterable[str]) -> None:
     """Raise Slip unless the first word is a command, or a flag that stands alone."""
     known = list(commands)
@@ -51,6 +71,9 @@ def check_command(words: Sequence[str], commands: Iterable[str]) -> None:
         raise Slip("no command was given", f"one of {', '.join(known)}; gputrain --help tells what each does")
     if first in (*known, "-h", "--help", "--version"):
         return
+    if first in _ALONE:
+        of_one = [word for word in words[1:2] if word in known]
+        raise Slip(f"gputrain has no command {first}", " ".join(["gputrain", *of_one, _ALONE[first]]))
     if first.startswith("-"):
         raise Slip(f"{first} stands before the command", "put flags behind it: gputrain jobs --json")
     if first.endswith(".py"):
@@ -87,8 +110,11 @@ def check_words(
     hints = [hint for hint in (_hint(word, parser) for word in strangers) if hint]
     if takes_script:
         import shlex
+        from itertools import takewhile
 
-        theirs = [*_without_torchruns(strangers), *rest]
+        starters = list(takewhile(lambda word: word.rpartition("/")[2] in _STARTERS, loose))
+        hints += [f"leave {' '.join(starters)} out: the ranks are started by themselves"] if starters else []
+        theirs = [*_without_torchruns([one for one in strangers if one not in starters]), *rest]
         line = shlex.join(["gputrain", command, *own, *kept, *(["--", *theirs] if theirs else [])])
         only = f"what {'only ' if hints else ''}the script is to get follows --: {line}"
         hints.append(only if len(theirs) > len(rest) else line)
@@ -156,7 +182,7 @@ def _positional(loose: Sequence[str], parser: argparse.ArgumentParser, takes_scr
 
 def _hint(word: str, parser: argparse.ArgumentParser) -> str:
     """Which flag was meant; empty where none comes near."""
-    if not word.startswith("--"):
+    if not word.startswith("-"):
         return ""
     name = word.partition("=")[0].replace("_", "-")
     known = [flag for flag in parser._option_string_actions if flag.startswith("--")]

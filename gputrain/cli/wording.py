@@ -13,14 +13,15 @@ from typing import Any
 import attrs
 
 from gputrain.cli.parser import FLAGS
-from gputrain.errors import GputrainError, RequestError
+from gputrain.errors import GputrainError, RequestError, SpecError
 from gputrain.preflight import Checks
 from gputrain.tables import Shown, Table
 
 _PHRASES = (
     (r"entry=None: exactly one of script, module, command, function",
      "nothing to run: say one of SCRIPT, -m MODULE, or a command after --"),
-    (r", or give a timedelta", ""),
+    (r", or give a timedelta|, a datetime or a timedelta", ""),
+    (r"\b(Local|VertexAI|ComputeEngine)\(\.\.\.\) has", r"what is said of \1 has"),
     (r"gputrain\.attach\((['\"]?)([^()'\"]+)\1\)\.(logs|cancel|wait|metrics)\((?:tail=(\d+))?\)",
      r"gputrain \3 \2 --tail \4"),
     (r"gputrain\.attach\((['\"]?)([^()'\"]+)\1\)", r"gputrain wait \2"),
@@ -65,6 +66,10 @@ def spoken(error: GputrainError) -> GputrainError:
     told.fix = words(error.fix)
     if isinstance(error, RequestError) and error.raw is None:  # what is wrong with what was typed
         told.what = words(error.what)
+    if isinstance(told, SpecError):
+        told.faults = tuple(
+            attrs.evolve(one, allowed=words(one.allowed), fix=words(one.fix)) for one in told.faults
+        )
     return told
 
 

@@ -82,7 +82,7 @@ class LogReading(Facts):
         Args:
             rank: only this rank's lines; all ranks and agents unless said.
             since: only lines from then on; ``"10m"`` or a timedelta counts back from now.
-            tail: only the last so many of the lines that the others leave.
+            tail: only the last so many of the lines that the others leave; those for programs do not count.
             grep: only lines in which this regular expression is found.
             follow: go on until the job has ended.
             stop: a `threading.Event` that ends the following.
@@ -113,8 +113,8 @@ class LogReading(Facts):
                 cursor = ""
             before = cursor
             reader = LogReader(self.ref, cursor)
-            found = deque(wanted.of(self._lines(reader, follow=False)), maxlen=max(0, count))
-            if len(found) >= count or not cursor:
+            found, seen = _ending(wanted.of(self._lines(reader, follow=False)), count)
+            if seen >= count or not cursor:
                 return reader, found
             near *= FARTHER
 
@@ -234,6 +234,18 @@ class LineFilter:
             is_of_rank = self.rank is None or line.rank == self.rank
             if is_late and is_of_rank and (self.grep is None or self.grep.search(line.message)):
                 yield line
+
+
+def _ending(lines: Iterable[LogLine], count: int) -> tuple[Iterable[LogLine], int]:
+    """The last lines, and how many of them a person reads: no more than so many."""
+    found: deque[LogLine] = deque()
+    seen = 0
+    for line in lines:
+        found.append(line)
+        seen += len(view.without_marks([line]))
+        while seen > count:
+            seen -= len(view.without_marks([found.popleft()]))
+    return (found if count else ()), seen
 
 
 def _number(name: str, value: int | None) -> int | None:

@@ -223,9 +223,12 @@ def _none_like(
     if counts:
         why = f"no machine carries {request.count} x {request.kind or 'GPU'}"
         return Refusal(backend, asked, why, f"counts that exist: {', '.join(map(str, counts))}")
+    without = "leave gpu= out to run CPU ranks, or ask a cloud: Trainer(VertexAI(...))"
     if request.kind is None:
+        if not kinds:
+            return Refusal(backend, asked, "there is no GPU here", without)
         return Refusal(backend, asked, "a count alone means GPUs of this machine", "say which: gpu='L4:2'")
-    fix = f"GPUs that are: {', '.join(kinds)}" if kinds else "leave gpu= out to run CPU ranks"
+    fix = f"GPUs that are: {', '.join(kinds)}" if kinds else without
     return Refusal(backend, asked, _not_here(request.kind), fix)
 
 

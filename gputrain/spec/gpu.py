@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import attrs
 
-from gputrain.catalog.names import kind_of
+from gputrain.catalog.names import kind_of, meant_by
 
 KIND = re.compile(r"[A-Za-z][A-Za-z0-9 ._()/+-]{0,99}")
 _COUNT = re.compile(r"[0-9]{1,4}\.?|[0-9]{0,4}\.[0-9]{1,9}|[0-9]{1,4}/0{0,3}[1-9][0-9]{0,3}")
@@ -51,7 +51,8 @@ def parse_gpu(value: object) -> GpuRequest:
     if not name:
         return GpuRequest(None, _count(count))
     if not KIND.fullmatch(name):
-        raise ValueError(f"{name[:40]!r} is not the name of a GPU")
+        meant = meant_by(name)
+        raise ValueError(f"{name[:40]!r} is not the name of a GPU{meant and f'; write {meant!r}'}")
     return GpuRequest(kind_of(name), _count(count))
 
 

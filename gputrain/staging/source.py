@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import json
 import os
+import shlex
 import shutil
 import sys
 import types
@@ -154,16 +155,23 @@ def _script(spec: TrainingSpec, folder: str) -> CodeSource:
     if not os.path.isfile(path):
         what = "a folder" if os.path.isdir(path) else "not there"
         named = below(os.path.abspath(os.path.expanduser(spec.script)), folder)
-        fix = _near(path)
+        fix = "name a Python file in it" if os.path.isdir(path) else _near(path)
         if named and os.path.isfile(os.path.join(folder, named)):
             fix = f"it is named from source_dir on: script={named!r}"
         _refuse("script", path, f"a Python file that exists (it is {what})", fix)
     if not inside:
         _refuse("script", path, f"a file inside source_dir, {folder}", "name a source_dir that holds it")
     if not inside.endswith(".py"):
-        _refuse("script", path, "a file whose name ends in .py", "command=[...] runs any other program")
+        _refuse("script", path, "a file whose name ends in .py", _instead_of(inside))
     _check_python(path, inside)
     return CodeSource(folder=folder, argv=(inside, *spec.args))
+
+
+def _instead_of(inside: str) -> str:
+    """What runs a file that is no Python."""
+    if inside.endswith(".ipynb"):
+        return f"`jupyter nbconvert --to script {shlex.quote(inside)}` makes one of it"
+    return f"command={['sh', inside]}" if inside.endswith(".sh") else "command=[...] runs any other program"
 
 
 def _check_python(path: str, inside: str) -> None:
@@ -186,6 +194,8 @@ def _module(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
     assert spec.module is not None
     if not _is_module(spec.module, folder, installed):
         fix = "name the source_dir that holds it, and check its spelling"
+        if spec.module.endswith(".py"):
+            fix = f"script={spec.module!r}, or module={spec.module[: -len('.py')]!r}"
         _refuse("module", spec.module, f"a module that `python -m` finds in {folder}", fix)
     return CodeSource(folder=folder, argv=("-m", spec.module, *spec.args))
 
@@ -225,6 +235,8 @@ def _command(spec: TrainingSpec, folder: str, installed: bool) -> CodeSource:
     here = os.path.join(folder, program) if os.sep in program else program
     if installed and shutil.which(here, path=search) is None:
         fix = "check the name; give a path, or put its folder on PATH"
+        if os.path.isfile(here):
+            fix = f"let it be executed: chmod +x {shlex.quote(program)}"
         _refuse("command", program, "a program that can be run here", fix)
     return CodeSource(folder=folder, argv=spec.command)
 
@@ -244,7 +256,8 @@ def _near(path: str) -> str:
     folder, name = os.path.split(path)
     if not os.path.isdir(folder):
         return f"check the path: there is no folder {folder}"
-    near = difflib.get_close_matches(name, os.listdir(folder), n=1)
+    there = os.listdir(folder)
+    near = [one for one in there if one == f"{name}.py"] or difflib.get_close_matches(name, there, n=1)
     return f"did you mean {near[0]}?" if near else f"check the path; {folder} holds nothing of a similar name"
 
 

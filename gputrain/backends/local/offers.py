@@ -75,7 +75,7 @@ LIMITS = (
         field="image",
         asks=lambda spec: spec.image is not None,
         why="jobs run in this machine's own Python, not in a container",
-        fix="leave image out, or use VertexAI or ComputeEngine",
+        fix="leave image out, or Trainer(VertexAI(...)) or Trainer(ComputeEngine(...))",
     ),
     Limit(
         field="reservation",

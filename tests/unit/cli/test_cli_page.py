@@ -43,7 +43,7 @@ def test_the_page_prints_what_it_says(cloud, folder, monkeypatch):
     done = subprocess.run(
         ["bash", "-c", f"{exports}\n{script}".replace("http://127.0.0.1:18080", url)],
         env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=200, check=True,
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert len(listed) >= 15
     for (command, expected), said in zip(listed, done.stdout.split(f"{MARK}\n"), strict=False):

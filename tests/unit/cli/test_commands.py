@@ -96,7 +96,7 @@ def test_a_job_is_submitted_listed_and_cancelled(cloud, run, read, script):
     assert [one["uri"] for one in listed["jobs"]] == [job["uri"]]
     assert job["name"] in run("jobs")[1]
     status, _, told = run("cancel", "")  # of a variable that is not set
-    assert (status, "the name of a job that exists" in told) == (2, True)
+    assert (status, "no job is called ''" in told) == (2, True)
     assert read("cancel", job["name"])[1]["uri"] == job["uri"]
     cloud.clock.advance(300)
     assert read("jobs")[1]["jobs"][0]["state"] == "cancelled"

@@ -139,7 +139,7 @@ def test_a_uri_of_a_backend_that_is_not_set_up_is_taken_up_all_the_same(
         (("plan", "train.py", "--max-run-duration", "soon"), 2, "--max-run-duration soon"),
         (("logs", "gputrain://nothing"), 2, "gputrain://backend/project/place/name"),
         (("logs", "gputrain://mars/p/x/y"), 2, "mars"),
-        (("cancel", "nobody"), 2, "the name of a job that exists"),
+        (("cancel", "nobody"), 2, "no job is called 'nobody'"),
         (("logs", "gputrain://local/host/nowhere/job"), 1, "there is no job"),
     ],
 )

@@ -52,8 +52,26 @@ ROOT = Path(__file__).parents[3]
         ("--backend gcp", "put flags behind it"),
         ("", "one of gpus, "),
         ("logs", "JOB"),
-        ("plan train.py --num-nodes two", "'two'"),
-        ("plan train.py --gpu", "--gpu: expected one argument"),
+        ("plan train.py --num-nodes two", "--num-nodes is a number, and not 'two'"),
+        ("plan train.py --gpu", "--gpu wants a value"),
+        ("completion tcsh", "and not 'tcsh'"),
+        ("logs x -n 3", "-n: did you mean --tail?"),
+        ("help submit", "fix: gputrain submit --help"),
+        ("version", "fix: gputrain --version"),
+        (
+            "submit python train.py --num-nodes 2",
+            "themselves\n       gputrain submit train.py --num-nodes 2\n",
+        ),
+        (
+            "submit torchrun --nproc_per_node=2 train.py --lr 3",
+            "gputrain submit train.py --nproc-per-node=2 -- --lr 3",
+        ),
+        ("submit python3 -u -m pkg.train", "gputrain submit -m pkg.train\n"),
+        ("show nosuch", "no job is called 'nosuch'\n  why: looked at local"),
+        ("plan train.py --gpu h100x8", "write 'H100:8'"),
+        ("plan train.py --gpu 8xH100", "write 'H100:8'"),
+        ("plan --backend gcp", "did you mean vertex or compute?"),
+        ("build", "--base: a base or a Dockerfile"),
     ],
 )
 def test_a_slip_exits_2_and_says_what_to_type(run, words, said):
@@ -61,6 +79,68 @@ def test_a_slip_exits_2_and_says_what_to_type(run, words, said):
     assert (status, out) == (2, "")
     assert said in err
     assert run(*words.split())[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        (".", "name a Python file in it"),
+        ("train", "did you mean train.py?"),
+        ("run.sh", "Fix: -- sh run.sh"),
+        ("a.ipynb", "jupyter nbconvert --to script a.ipynb"),
+        ("-m train.py", "-m train\n"),
+        ("-- ./run.sh", "chmod +x ./run.sh"),
+    ],
+)
+def test_what_cannot_be_run_is_told_with_what_can(run, script, folder, word, said):
+    script()
+    (folder / "run.sh").write_text("echo\n")
+    (folder / "a.ipynb").write_text("{}")
+    status, _, err = run("submit", *word.split())
+    assert (status, said in err) == (2, True), err
+
+
+def test_gpus_where_there_are_none_lead_to_the_cpu_or_to_a_cloud(run, script, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    err = run("submit", script(), "--gpu", "1")[2]
+    assert (
+        "there is no GPU here\n  fix: leave --gpu out to run CPU ranks, or ask a cloud: --backend vertex"
+        in err
+    )
+
+
+def test_a_fault_in_a_document_is_mended_in_words_of_the_command_line(read, script):
+    (fault,) = read("submit", script(), "--num-nodes", "0")[1]["error"]["faults"]
+    assert (fault["field"], fault["fix"]) == ("num_nodes", "--num-nodes 2")
+
+
+def test_a_folder_that_is_gone_is_told(run, folder):
+    gone = folder / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    status, _, err = run("submit", "--", "/bin/echo")
+    assert (status, err.startswith("error: the current folder is gone")) == (2, True)
+
+
+def test_ctrl_c_while_modules_are_loaded_is_no_traceback():
+    code = "import sys, signal; sys.argv = ['gputrain', 'jobs']\n"
+    code += "from gputrain.cli import main\n"
+    code += "class Finder:\n"
+    code += "    def find_spec(self, name, *rest):\n"
+    code += "        if name == 'gputrain.cli.commands': signal.raise_signal(signal.SIGINT)\n"
+    code += "sys.meta_path.insert(0, Finder())\nsys.exit(main())\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\n")
+
+
+def test_a_table_is_plain_where_its_signs_are_not_to_be_had(script):
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    cloud = ["--backend", "vertex", "--project", "my-project", "--region", "us-central1", "--gpu", "L4:1"]
+    line = [sys.executable, "-m", "gputrain", "plan", script(), *cloud]
+    done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+    assert ">= " in done.stdout
+    assert "\\u" not in done.stdout
 
 
 def test_a_slip_as_json_is_a_document(read):

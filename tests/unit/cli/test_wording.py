@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
         ("plan train.py --max-run-duration soon", "write '90m', '12h', '1d', '1h30m'\n"),
         ("plan train.py --provisioning-model x", "--provisioning-model spot --provisioning-model flex-start"),
         ("logs gputrain://local/nosuch", "list the jobs there are with gputrain jobs"),
-        ("logs nosuch", "nosuch: the name of a job that exists"),
+        ("logs nosuch --since yesterday", "no job is called 'nosuch'"),
     ],
 )  # fmt: skip
 def test_errors_speak_of_flags_and_commands(run, script, words, said):
