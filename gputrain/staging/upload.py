@@ -218,20 +218,27 @@ def _start(access: Access, bucket: BucketPrefix, name: str, total: int) -> str:
         policy=WRITE,
     )
     where = str(reply.headers.get("Location", ""))
-    if urlsplit(where).netloc != urlsplit(access.url(Api.STORAGE)).netloc:
+    if urlsplit(where)[:2] != urlsplit(access.url(Api.STORAGE))[:2]:
         raise ProviderError("the upload was sent to another host", why=f"Location: {where[:100]}")
     return where
 
 
 def _put(access: Access, session: str, data: bytes, at: int) -> Any:
-    """Send the next chunk; after a broken one, ask first what was kept."""
+    """Send the next chunk; after a broken one, ask what was kept. Raises TransientError: nothing more was."""
     total = len(data)
     chunk = data[at : at + AT_ONCE_BYTES]
     span = f"bytes {at}-{at + len(chunk) - 1}/{total}"
     try:
-        return _send(access, session, chunk, span)
+        reply = _send(access, session, chunk, span)
     except TransientError:
-        return _send(access, session, b"", f"bytes */{total}")
+        reply = _send(access, session, b"", f"bytes */{total}")
+    if reply.status_code == 308 and _kept(reply) <= at:
+        why = f"Cloud Storage answers, and keeps no more than {at} of {total} bytes"
+        fix = (
+            "try again; where it stays so, find what on the way cuts large requests: a proxy, a tunnel's MTU"
+        )
+        raise TransientError("the upload does not go on", why=why, fix=fix)
+    return reply
 
 
 def _send(access: Access, session: str, data: bytes, span: str) -> Any:
