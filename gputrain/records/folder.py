@@ -55,7 +55,8 @@ class FolderBoard:
             there = self._there(record.job_id)
             if (there.generation if there else 0) != record.generation:
                 raise overtaken(record.job_id)
-            now, generation = time.time(), record.generation + 1
+            # By the clock, too: one that was removed and written anew has no generation of the old one.
+            now, generation = time.time(), max(record.generation + 1, time.time_ns())
             fresh = attrs.evolve(dated(record, now), generation=generation, written_at=now, age_s=0.0)
             document = {"generation": generation, "written_at": now, "record": json.loads(written(fresh))}
             folder.write_json(str(self._path(record.job_id)), document)
@@ -140,6 +141,7 @@ class FolderBoard:
                 fcntl.flock(fd, fcntl.LOCK_EX)
                 yield
             finally:
+                fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open, too
                 os.close(fd)
 
 

@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import signal
+import threading
 
 import attrs
 import pytest
@@ -63,6 +65,33 @@ def test_a_record_that_somebody_has_written_since_is_not_removed(board):
     assert board.read("bert-1") is not None
     board.remove(second)
     assert board.read("bert-1") is None
+
+
+def test_a_record_that_was_written_anew_is_not_taken_for_the_one_that_was_removed(board):
+    first = board.write(record())
+    board.remove(first)
+    board.write(record())
+    with pytest.raises(OvertakenError):
+        board.write(attrs.evolve(first, used_s=1))
+    board.remove(first)
+    assert board.read("bert-1").used_s == 0
+
+
+def test_a_process_that_was_forked_while_a_record_was_written_keeps_no_other_from_writing(tmp_path):
+    board = FolderBoard(tmp_path / "records")
+    with board._held():
+        child = os.fork()
+        if not child:
+            signal.pause()
+            os._exit(0)
+    try:
+        writer = threading.Thread(target=board.write, args=(record(),), daemon=True)
+        writer.start()
+        writer.join(60)
+        assert not writer.is_alive()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_an_ask_is_dated_by_its_board(board):
