@@ -47,11 +47,11 @@ def keep(mirror: Mirror) -> None:
 def main() -> None:
     order = json.loads(sys.argv[1])
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the ranks may save after it
-    os.makedirs(order["folder"], exist_ok=True)
     store = Store(order["storage"], order["bucket"], order["prefix"], order["node"])
     whole = Wholeness(order["killed"], is_strict=order["is_strict"])
     mirror = Mirror(store, order["folder"], order["node"], whole)
     try:
+        os.makedirs(order["folder"], exist_ok=True)
         mirror.fill()
     except (OSError, ValueError) as error:
         sys.stdout.write(f"{error}\n")

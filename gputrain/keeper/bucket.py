@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FIRST_S, EVERY_S = 2.0, 5.0
 """How often the bucket is asked."""
 
+AT_ONCE_S = 3.0
+"""How long the end of a VM whose plug is pulled waits for what is on its way."""
+
 LOG_EVERY_S = 300.0
 NONSENSE_TRIES = 5
 """How often the end is told to what answers, but not as a bucket does: the VM is paid meanwhile."""
@@ -87,7 +90,7 @@ class StatusBucket:
         self._is_over = True
         self._has_news.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(AT_ONCE_S if document["why"] == SHUTDOWN else None)
         until, is_told = time.monotonic() + LAST_S, False
         if document["why"] == SHUTDOWN:
             is_told = self._tells(document)
@@ -172,7 +175,7 @@ class StatusBucket:
             if self._absent:
                 self._absent = self._not_booted()
             return ABSENT if self._absent and time.monotonic() > self._patience else ""
-        except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        except Exception:  # noqa: BLE001
             return ""  # without the network, or an answer that is none, the ranks go on; the time limit holds
 
     def _not_booted(self) -> List[str]:

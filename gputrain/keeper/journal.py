@@ -78,7 +78,9 @@ class Journal:
         ]
 
 
-def follow(take: Callable[[bytes], Any]) -> Tuple[int, threading.Thread]:
+def follow(
+    take: Callable[[bytes], Any], ended: Callable[[], Any] = lambda: None
+) -> Tuple[int, threading.Thread]:
     """A file for children to write into, and the thread that takes each line until all have closed it."""
     read, write = os.pipe()
 
@@ -86,6 +88,7 @@ def follow(take: Callable[[bytes], Any]) -> Tuple[int, threading.Thread]:
         with open(read, "rb") as lines:
             for line in lines:
                 take(line)
+        ended()
 
     thread = threading.Thread(target=run, name="gputrain-lines", daemon=True)
     thread.start()

@@ -197,9 +197,7 @@ class Keeper:
             if due == ASK and self.rules.stop == status.CANCELLED:
                 self.tell(status.STOPPING)
             tick_s = STARTING_TICK_S if is_starting else TICK_S
-            if processes.wait(self.rules.pause_s(time.monotonic(), tick_s)):
-                self.asked = self._machine.asked
-            self.look()
+            self.pause(self.rules.pause_s(time.monotonic(), tick_s))
 
     def _give_up_on_stuck(self, pids: Iterable[int]) -> None:
         """Count as dead what SIGKILL does not end: it must not keep the machine, and its bill."""
@@ -207,8 +205,10 @@ class Keeper:
         if time.monotonic() > self._first_kill_at + processes.UNKILLABLE_S:
             self.endings.update((pid, processes.Ending(signal.SIGKILL)) for pid in pids)
 
-    def look(self) -> None:
-        """Take in which children have ended."""
+    def pause(self, seconds: float) -> None:
+        """Let a moment pass, and take in which children have ended and whether this one is asked to end."""
+        if processes.wait(seconds):
+            self.asked = self._machine.asked
         self.endings.update(processes.reap())
         has_ended = any(pid in self.endings for pid in self._agents)
         if not self._first_ending_at and (has_ended or (self._agents and self._machine.has_a_result())):

@@ -268,7 +268,8 @@ def is_plain(path: str) -> bool:
 def complain(what: str) -> None:
     """Tell the keeper, who writes it into the log."""
     try:
-        sys.stderr.write(what.replace("\n", "\\n") + "\n")  # a name may hold any line, the keeper's words too
+        line = what.replace("\n", "\\n")  # a name may hold any line, the keeper's words too
+        sys.stderr.write(f" {line}\n")
         sys.stderr.flush()
     except OSError:
         return  # nobody is listening

@@ -6,8 +6,6 @@ import json
 import os
 import sys
 
-from gputrain.entrypoint import processes
-
 from .alike import FILLED, UNSAVED
 from .bucket import right_to
 from .journal import follow
@@ -53,7 +51,7 @@ class Mirrors:
 
         def take(line: bytes) -> None:
             text = line.decode("utf-8", "replace").strip()
-            if text.startswith(UNSAVED):
+            if line.startswith(UNSAVED.encode()):  # whatever a file is called: complaints begin with a blank
                 self._lacks[place] = json.loads(text[len(UNSAVED) :])
             elif text == FILLED:
                 filled.append(text)
@@ -64,7 +62,11 @@ class Mirrors:
             else:  # the same, unless it ends before it has filled
                 said.append(text)
 
-        out, lines = follow(take)
+        def ended() -> None:
+            if filled and place not in self._lacks:
+                self._journal.say(f"nothing more of {place} is saved: what sent it has been killed", "ERROR")
+
+        out, lines = follow(take, ended)
         given, end = os.pipe()
         try:
             words = [sys.executable, "-m", MIRROR, json.dumps(order)]
@@ -98,8 +100,7 @@ class Mirrors:
         for given in self._ends.values():
             os.close(given)
         while any(pid not in keeper.endings for pid in self._ends):
-            processes.wait(TICK_S)
-            keeper.look()
+            keeper.pause(TICK_S)
         told = "; ".join(filter(None, map(self._lost, self._filled)))
         if told:
             self._journal.say(told, "ERROR")

@@ -9,6 +9,7 @@ unit of its own, and ends. What runs inside Google's script runner hears of no p
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import subprocess
@@ -44,7 +45,7 @@ def attribute(name: str) -> str:
         try:
             with direct.open(request, timeout=60) as reply:
                 return str(reply.read().decode())
-        except OSError:
+        except (OSError, http.client.HTTPException):
             if not pause_s:
                 raise
             time.sleep(pause_s)

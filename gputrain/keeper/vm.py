@@ -41,7 +41,8 @@ PYTHONS = ("python3", "/opt/conda/bin/python3", "/opt/venv/bin/python3", "/usr/b
 PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
 LOADER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gputrain.keeper.loader import main; main()"
 LEAD_S = 30
-"""How long before Google's limit the ranks are asked to save, where the limit leaves room for it."""
+"""How long before the limit, counted from here on, ranks are asked to save, where it leaves room for that.
+Google counts from the VM's start, and presses its power button then: whichever is first."""
 
 LINES_S = 10.0
 """How long the last lines of an agent that has ended may take, should somebody else hold its output open."""
@@ -84,7 +85,7 @@ class Vm:
         self.booted = os.open(os.path.join(self.home, "booted"), os.O_CREAT | os.O_RDWR)
         try:
             fcntl.flock(self.booted, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process ends
-        except OSError:
+        except BlockingIOError:
             raise Running from None
         was_here = os.fstat(self.booted).st_size > 0
         os.write(self.booted, b"x")

@@ -1,5 +1,8 @@
 """The folders of a node, each filled and kept by a process of its own."""
 
+import os
+import signal
+import threading
 from pathlib import Path
 
 import gputrain
@@ -7,6 +10,9 @@ from gputrain.keeper import keeper as keepers
 from gputrain.keeper.journal import Journal
 from gputrain.keeper.mirrors import Mirrors
 from gputrain.keeper.rules import Rules
+from gputrain.keeper.status import SHUTDOWN
+
+from .folders import until
 
 
 class Node:
@@ -21,20 +27,57 @@ class Node:
         return Rules(float("inf"), "", 0.0)
 
 
+class Kept:
+    """A folder that a process of its own keeps like a place that holds what is given."""
+
+    def __init__(self, store, tmp_path):
+        self.journal = Journal(str(tmp_path), 0)
+        job = {"storage": store._storage, "bucket": "my-bucket", "folder": "jobs/j/", "job_id": "j"}
+        root = str(Path(gputrain.__file__).parents[1])
+        self.mirrors = Mirrors(job, root, str(tmp_path / "data"), 0, self.journal)
+        self.keeper = keepers.Keeper(Node(), Node())
+        place, killed = "gs://my-bucket/ckpt", str(tmp_path / "killed")
+        self.folder = Path(self.mirrors.fill(self.keeper, place, "checkpoints", killed, True))
+
+    @property
+    def log(self):
+        return Path(self.journal._path).read_text()
+
+
 def test_an_object_that_cannot_be_a_file_is_left_out_and_the_folder_filled(mirror, tmp_path):
     store = mirror({"a": b"1", "a/b": b"2", "c": b"3"}).store
-    home = tmp_path / "home"
-    home.mkdir()
-    journal = Journal(str(home), 0)
-    job = {"storage": store._storage, "bucket": "my-bucket", "folder": "jobs/j/", "job_id": "j"}
-    root = str(Path(gputrain.__file__).parents[1])
-    mirrors = Mirrors(job, root, str(tmp_path / "data"), 0, journal)
-    keeper = keepers.Keeper(Node(), Node())
-    folder = mirrors.fill(keeper, "gs://my-bucket/ckpt", "checkpoints", str(tmp_path / "killed"), True)
-    assert (Path(folder) / "c").read_bytes() == b"3"
-    (Path(folder) / "d").write_bytes(b"4")
-    assert mirrors.end(keeper) == ""
+    kept = Kept(store, tmp_path)
+    assert (kept.folder / "c").read_bytes() == b"3"
+    (kept.folder / "d").write_bytes(b"4")
+    assert kept.mirrors.end(kept.keeper) == ""
     assert store.get("ckpt/d") == b"4"
-    log = Path(journal._path).read_text()
-    assert log.count("cannot be a file here") == 1
-    assert not [line for line in log.splitlines() if "filled" in line]
+    assert kept.log.count("cannot be a file here") == 1
+    assert not [line for line in kept.log.splitlines() if "filled" in line]
+
+
+def test_an_object_that_is_called_as_the_last_word_of_a_mirror_ends_no_job(mirror, tmp_path):
+    kept = Kept(mirror({"gputrain-unsaved:" + "x" * 300: b"1", "c": b"3"}).store, tmp_path)
+    assert (kept.folder / "c").read_bytes() == b"3"
+    assert kept.mirrors.end(kept.keeper) == ""
+    assert "cannot be a file here" in kept.log
+
+
+def test_a_mirror_that_is_killed_is_told_while_the_job_goes_on(mirror, tmp_path):
+    kept = Kept(mirror({}).store, tmp_path)
+    (pid,) = kept.mirrors.pids
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: "nothing more of gs://my-bucket/ckpt is saved" in kept.log)
+    assert "unknown" in kept.mirrors.end(kept.keeper)
+
+
+def test_a_power_button_that_is_pressed_while_the_rest_is_sent_is_heard(mirror, tmp_path, monkeypatch):
+    monkeypatch.setattr(Node, "asked", SHUTDOWN)
+    kept = Kept(mirror({}).store, tmp_path)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        kept.mirrors.end(kept.keeper)
+    finally:
+        signal.sigtimedwait({signal.SIGTERM}, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert kept.keeper.asked == SHUTDOWN

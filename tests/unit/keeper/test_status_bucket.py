@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import time
 
 import pytest
@@ -143,3 +144,27 @@ def test_a_log_that_its_disk_does_not_give_is_no_bucket_that_does_not_answer(nod
     assert node.read("rank-8.log") == b"a line"
     with open(node.journal._path) as log:
         assert log.read().count("rank-3.log could not be sent: [Errno 5]") == 1
+
+
+def test_the_end_of_a_node_whose_plug_is_pulled_waits_for_no_log_that_is_under_way(node, monkeypatch):
+    put, begun, go_on = node.board._bucket.put, threading.Event(), threading.Event()
+
+    def slow(name, *words, **how):
+        if name.endswith(".log"):
+            begun.set()
+            assert go_on.wait(60)
+        return put(name, *words, **how)
+
+    monkeypatch.setattr(node.board._bucket, "put", slow)
+    monkeypatch.setattr(bucket, "AT_ONCE_S", 0.05)
+    node.journal.say("a line")
+    node.board.tell({"phase": "running"})
+    assert begun.wait(60)
+    ending = threading.Thread(target=node.board.last, args=({**ENDED, "why": SHUTDOWN},))
+    ending.start()
+    try:
+        until(lambda: json.loads(node.read("status-0.json"))["phase"] == "ended")
+    finally:
+        go_on.set()
+        ending.join()
+    assert b"a line" in node.read("node-0.log")
