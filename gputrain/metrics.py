@@ -33,7 +33,7 @@ MOST_PLOTS = 6
 """Pictures in one cell; the table has them all."""
 
 KEPT = 2000
-"""About how many reports are kept of a long run; twice as many at most."""
+"""About how many reports are kept of a long run; twice as many at most, but for the newest of each name."""
 
 
 @attrs.frozen
@@ -123,12 +123,13 @@ class Metrics(Shown):
 
 
 class Reports:
-    """Reports as they come in: each line is read once, and their number stays bounded."""
+    """Reports as they come in: each line is read once, and what is kept of them is bounded, as `KEPT` says."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, Report]] = []
         self._newest: dict[str, Report] = {}
         self._count = 0
+        self._most = 2 * KEPT
         self._metrics = Metrics()
 
     def add(self, lines: Iterable[str]) -> None:
@@ -141,8 +142,9 @@ class Reports:
             self._rows.append((self._count, row))
             self._newest.update(dict.fromkeys(row, row))
             self._count += 1
-            if len(self._rows) > 2 * KEPT:
+            if len(self._rows) > self._most:
                 self._rows = self._thinned()
+                self._most = max(2 * KEPT, 2 * len(self._rows))  # where each report has a name of its own
 
     def _thinned(self) -> list[tuple[int, Report]]:
         """A choice of the reports, from stretches as short as it takes.

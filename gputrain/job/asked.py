@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from typing import Protocol
@@ -14,9 +15,10 @@ import attrs
 
 from gputrain.backends.base import Backend, JobRef
 from gputrain.catalog import Price, ProvisioningModel
-from gputrain.errors import AccessError, RequestError, SpecError, TransientError
+from gputrain.errors import AccessError, RequestError, TransientError
 from gputrain.lifecycle import Observation
 from gputrain.planning import Attempt, Candidate, Ledger, Outcome
+from gputrain.planning.candidates import paid_for
 from gputrain.records import MADE, Ask, Record, RecordError
 from gputrain.spec import TrainingSpec
 
@@ -90,15 +92,13 @@ class AskedFor:
             return _Known()
         if record is None:
             return _Known()
-        at = moment(record.created_at) if record.created_at else None
-        try:
+        known = _Known()
+        with suppress(ValueError, OverflowError):  # words of a release that is newer, times and prices of nobody
+            known = _Known(created_at=moment(record.created_at) if record.created_at else None)
             spec = record.training_spec
-        except SpecError:  # of a release that is newer
-            return _Known(created_at=at)
-        try:
-            return _Known(spec, ledger_of(record, spec) if spec is not None else Ledger(), at)
-        except ValueError:  # words of a release that is newer
-            return _Known(spec, created_at=at)
+            known = attrs.evolve(known, spec=spec)
+            known = attrs.evolve(known, attempts=ledger_of(record, spec))
+        return known
 
 
 def candidate_of(ask: Ask, spec: TrainingSpec) -> Candidate:
@@ -114,9 +114,6 @@ def candidate_of(ask: Ask, spec: TrainingSpec) -> Candidate:
     model = ProvisioningModel(way.model) if way.model else None
     nodes = max(1, spec.num_nodes - way.missing_nodes)
     price = None if ask.price_usd_h is None else ask.price_usd_h / nodes
-    limit = spec.max_run_duration
-    if spec.max_cost is not None and ask.price_usd_h:
-        limit = min(limit, timedelta(seconds=int(spec.max_cost / ask.price_usd_h * 3600)))
     return Candidate(
         backend=way.backend,
         gpu=way.gpu or None,
@@ -129,7 +126,7 @@ def candidate_of(ask: Ask, spec: TrainingSpec) -> Candidate:
         missing_nodes=spec.num_nodes - nodes,
         nproc_per_node=spec.nproc_per_node or max(1, int(count)),
         price=None if price is None else Price(usd_h=price, source="the record of the job", date=""),
-        max_run_duration=limit,
+        max_run_duration=paid_for(spec, ask.price_usd_h or 0.0),
     )
 
 

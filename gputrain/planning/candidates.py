@@ -209,15 +209,18 @@ def _priced(
 
 def _affordable(spec: TrainingSpec, price: Price | None) -> timedelta | None:
     """The longest run that ``max_cost`` pays for; None where it pays for none, or the price is unknown."""
-    if spec.max_cost is None:
-        return spec.max_run_duration
-    if price is None or not price.is_whole:
+    if spec.max_cost is not None and not (price and price.is_whole):
         return None
-    if price.usd_h == 0:
-        return spec.max_run_duration
-    paid_s = int(spec.max_cost / (price.usd_h * spec.num_nodes) * 3600)
-    paid = min(timedelta(seconds=paid_s), spec.max_run_duration)
+    paid = paid_for(spec, price.usd_h * spec.num_nodes if price else 0.0)
     return paid if paid >= min(SHORTEST_RUN, spec.max_run_duration) else None
+
+
+def paid_for(spec: TrainingSpec, usd_h: float) -> timedelta:
+    """What ``max_cost`` pays for of ``max_run_duration``, where all nodes cost so much an hour."""
+    longest = spec.max_run_duration
+    if spec.max_cost is None or spec.max_cost * 3600 >= usd_h * longest.total_seconds():
+        return longest
+    return timedelta(seconds=int(spec.max_cost / usd_h * 3600))
 
 
 def _unaffordable(spec: TrainingSpec, backend: str, offer: Offer, model: ProvisioningModel | None) -> Refusal:

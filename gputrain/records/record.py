@@ -207,7 +207,7 @@ class Record:
         left = int(spec.max_run_duration.total_seconds()) - self.used_s
         price = self.last.price_usd_h if self.last is not None else None
         if spec.max_cost is not None and price:
-            left = min(left, int((spec.max_cost - self.used_usd) / price * 3600))
+            left = int(min(left, (spec.max_cost - self.used_usd) / price * 3600))
         return max(0, left)
 
     @property

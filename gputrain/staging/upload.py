@@ -73,7 +73,7 @@ def check_bucket(access: Access, bucket: BucketPrefix, region: str, *, policy: P
             f"gs://{bucket.name} does not suit {region}",
             why=f"it lies in {place}; code and results are kept in the region where jobs start",
             fix=f"gcloud storage buckets create gs://NEW-NAME --location {region} --project {access.project}"
-            f", or put {place} first in regions" * ("-" in place),
+            + f", or put {place} first in regions" * ("-" in place),
         )
 
 
@@ -250,5 +250,5 @@ def _send(access: Access, session: str, data: bytes, span: str) -> Any:
 
 def _kept(response: Any) -> int:
     """How many bytes the server has."""
-    found = re.fullmatch(r"bytes=0-(\d+)", response.headers.get("Range", ""))
+    found = re.fullmatch(r"bytes=0-(\d{1,15})", response.headers.get("Range", ""))
     return int(found[1]) + 1 if found else 0

@@ -119,6 +119,12 @@ def test_values_that_change_with_every_report_stay_bounded():
         assert len(reports.metrics.rows) <= 2 * KEPT
 
 
+def test_reports_of_which_each_has_a_name_of_its_own_are_read_as_fast_as_others():
+    reports = Reports()
+    reports.add(lines(*({f"loss_{step}": 1.0} for step in range(20_000))))
+    assert len(reports.metrics.names) == 20_000
+
+
 def test_old_reports_are_no_thinner_than_new_ones():
     steps = [step for step, _ in Metrics.read(lines(*long_run(50_000))).series("loss")]
     first, second = sum(step < 20_000 for step in steps), sum(20_000 <= step < 40_000 for step in steps)

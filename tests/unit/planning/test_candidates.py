@@ -7,6 +7,7 @@ from gputrain import TrainingSpec, UnknownGpuError, catalog
 from gputrain.backends.limits import LIMITS
 from gputrain.catalog import ProvisioningModel, Service
 from gputrain.planning import Limit, Offer, Supply, candidates
+from gputrain.planning.candidates import paid_for
 from tests.market import supply
 
 COMPUTE = supply(Service.COMPUTE)
@@ -82,6 +83,11 @@ def test_max_cost_becomes_max_run_duration_at_the_dated_price():
             one.max_run_duration == timedelta(hours=12)
             or one.price_usd_h * longer.total_seconds() / 3600 > 400
         )
+
+
+def test_more_money_than_anybody_can_spend_is_no_limit():
+    rich = TrainingSpec(script="train.py", max_cost=9e8, max_run_duration="12h")
+    assert paid_for(rich, 1e-9) == paid_for(rich, 0.0) == timedelta(hours=12)
 
 
 def test_max_cost_is_never_kept_by_guessing_a_price():

@@ -5,6 +5,7 @@ import json
 import attrs
 import pytest
 
+from gputrain.job.asked import AskedFor
 from gputrain.records import MADE, Ask, Code, Record, RecordError, Way, read_record
 from gputrain.records.record import KEPT_ASKS, spec_of, written
 from gputrain.spec import TrainingSpec
@@ -45,6 +46,25 @@ def test_it_names_no_account_but_for_comparison():
     told.pop("settings")
     assert "a@b" not in json.dumps(told)
     assert not {"serviceAccounts", "network", "properties", "body"} & set(told)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"created_at": 2.0**59},
+        {"used_usd": 2.0**59},
+        {"asks": (attrs.evolve(ASK, at=2.0**59),)},
+        {"asks": (attrs.evolve(ASK, price_usd_h=1e-300),)},
+        {"asks": (attrs.evolve(ASK, price_usd_h=2.0**59),)},
+    ],
+)
+def test_figures_that_nobody_means_end_no_look_at_a_job(changes):
+    told = read_record("bert-1", written(record(**changes)))
+    asked = AskedFor(lambda: told)
+    assert len(asked.attempts) <= 1
+    assert asked.spec in (None, SPEC)
+    assert told.left_s <= 7200
+    assert asked.candidate is None or asked.candidate.max_run_duration <= SPEC.max_run_duration
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,14 @@ def test_a_bucket_in_another_region_is_refused_with_the_command_that_makes_one(a
     with pytest.raises(RequestError, match="lies in us-central1") as caught:
         check_bucket(access, BUCKET, "europe-west4")
     assert "--location europe-west4" in caught.value.fix
+    assert caught.value.fix.endswith("or put us-central1 first in regions")
+
+
+def test_a_bucket_of_many_regions_is_refused_with_what_to_do(cloud, access):
+    cloud.world.part(Storage).add_bucket("my-many", location="US")
+    with pytest.raises(RequestError, match="lies in us;") as caught:
+        check_bucket(access, BucketPrefix(name="my-many"), "us-central1")
+    assert caught.value.fix.endswith("--location us-central1 --project my-project")
 
 
 def test_a_bucket_of_somebody_else_is_refused_although_it_can_be_read(cloud, access):
