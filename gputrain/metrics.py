@@ -123,7 +123,7 @@ class Metrics(Shown):
 
 
 class Reports:
-    """Reports as they come in: each line is read once, and what is kept of them is bounded, as `KEPT` says."""
+    """Reports as they come in: each line is read once, and what is kept of them is bounded: `KEPT`."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, Report]] = []

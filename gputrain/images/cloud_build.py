@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gputrain.errors import GputrainError, RequestError
@@ -10,8 +12,8 @@ from gputrain.gcp import Access, Api, Objects
 from gputrain.gcp.forms import Json, mapping, texts
 from gputrain.images.recipe import DOCKERFILE, Recipe
 from gputrain.retry import GLANCE, LOOK, ONCE
-from gputrain.staging.upload import BucketPrefix, check_owner, upload
-from gputrain.times import moment_of
+from gputrain.staging.upload import AT_ONCE_BYTES, BucketPrefix, check_owner, upload
+from gputrain.times import Since, moment_of
 
 TAG = "gputrain"
 ENGINE = "gcr.io/cloud-builders/docker"
@@ -31,21 +33,25 @@ def run(
         RequestError: it failed, with the end of its log.
         AccessError, TransientError: as the services answer.
     """
-    mark = recipe.archive.sha256[:40]
+    mark = hashlib.sha256(name.encode()).hexdigest()[:40]  # the name tells content and repository
     living = _find(access, region, f'tags="{mark}" AND ({" OR ".join(f"status={one}" for one in _LIVING)})')
     started = living or _start(access, region, bucket, recipe, name, mark)
     build = str(started["id"])
-    log = Objects(access, bucket.name), bucket.object_name("images", "logs", f"log-{build}.txt")
-    read = 0
-    for _ in range(int(2 * LIMIT_S / POLL_S)):
+    objects, log = Objects(access, bucket.name), bucket.object_name("images", "logs", f"log-{build}.txt")
+    read, last, since = 0, deque[str](maxlen=_TOLD), Since(access.now)
+    while since.seconds < 2 * LIMIT_S:
         seen = access.get(f"{_url(access, region)}/{build}", action="look at the build", policy=LOOK)
-        lines, read = _more(*log, read)
-        for line in lines:
+        is_over = seen.get("status") not in _LIVING
+        fresh = objects.part(log, read, AT_ONCE_BYTES, policy=LOOK)
+        fresh = fresh if is_over else fresh[: fresh.rfind(b"\n") + 1]
+        read += len(fresh)
+        for line in fresh.decode("utf-8", "replace").splitlines():
+            last.append(line)
             told(line)
         if seen.get("status") == "SUCCESS":
             return
-        if seen.get("status") not in _LIVING:
-            raise _failed(region, build, name, seen, _end(*log))
+        if is_over:
+            raise _failed(region, build, name, seen, last)
         access.sleep(POLL_S)
     raise RequestError(
         f"the build of {name} did not end within {2 * LIMIT_S // 3600} hours",
@@ -95,23 +101,7 @@ def _find(access: Access, region: str, wanted: str) -> Mapping[str, Any] | None:
     return mapping(found[0]) if isinstance(found, list) and found else None
 
 
-def _more(objects: Objects, name: str, read: int) -> tuple[list[str], int]:
-    """The whole lines that a log has more than what was read of it, and how far that goes."""
-    info = objects.stat(name, policy=LOOK)
-    if info is None or info.size <= read:
-        return [], read
-    stored = objects.read(name, policy=LOOK)
-    fresh = b"" if stored is None else stored.content[read:]
-    whole = fresh[: fresh.rfind(b"\n") + 1]
-    return whole.decode("utf-8", "replace").splitlines(), read + len(whole)
-
-
-def _end(objects: Objects, name: str) -> list[str]:
-    stored = objects.read(name, policy=LOOK)
-    return [] if stored is None else stored.content.decode("utf-8", "replace").splitlines()[-_TOLD:]
-
-
-def _failed(region: str, build: str, name: str, seen: Json, lines: list[str]) -> RequestError:
+def _failed(region: str, build: str, name: str, seen: Json, lines: Iterable[str]) -> RequestError:
     failure = mapping(seen.get("failureInfo"))
     told = [str(seen.get("status")), *texts([failure.get("type"), failure.get("detail")])]
     return RequestError(

@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from gputrain.errors import PermissionDeniedError, RequestError
+from gputrain.errors import AccessError, PermissionDeniedError, RequestError
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.retry import LOOK, READ
 
@@ -89,7 +89,7 @@ class ImageHome:
         body = {"format": "DOCKER", "labels": {"gputrain": "images"}}
         try:
             access.post(url, action=f"make the repository {self.repository}", json=body)
-        except RequestError as error:
+        except (RequestError, AccessError) as error:  # whoever may not make one may have one
             if not self._is_there(access):
                 raise error from None
             return

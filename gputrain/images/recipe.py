@@ -66,7 +66,7 @@ def recipe(image: Image, base: str = "") -> Recipe:
 
 
 def _named(packed: Archive, base: str) -> Recipe:
-    words = re.sub(r"[^\w.-]+", "-", base.split("@")[0].rpartition("/")[2])
+    words = re.sub(r"[^A-Za-z0-9_.-]+", "-", base.split("@")[0].rpartition("/")[2])
     return Recipe(archive=packed, tag=f"{packed.sha256[:20]}-{words}"[:_LONGEST_TAG].rstrip("-."))
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from gputrain.errors import RequestError
+from gputrain.errors import AuthError, RequestError
 from gputrain.fields import refused
 from gputrain.gcp import Access, MissingError
 from gputrain.gcp.registry import ImageName, find_manifest, pinned
@@ -198,7 +198,9 @@ def _login(access: Access) -> str:
     access.sign_in()
     headers: dict[str, str] = {}
     access.locked_credentials().before_request(token_request(), "GET", "", headers)
-    (bearer,) = (value for key, value in headers.items() if key.lower() == "authorization")
+    bearer = next((value for key, value in headers.items() if key.lower() == "authorization"), "")
+    if not bearer:
+        raise AuthError("there is no token to push with", fix="gcloud auth application-default login")
     return base64.b64encode(f"oauth2accesstoken:{bearer.removeprefix('Bearer ')}".encode()).decode()
 
 

@@ -93,7 +93,7 @@ class AskedFor:
         if record is None:
             return _Known()
         known = _Known()
-        with suppress(ValueError, OverflowError):  # words of a release that is newer, times and prices of nobody
+        with suppress(ValueError, OverflowError):  # words of a newer release, times and prices of nobody
             known = _Known(created_at=moment(record.created_at) if record.created_at else None)
             spec = record.training_spec
             known = attrs.evolve(known, spec=spec)

@@ -61,7 +61,6 @@ BUILDS: tuple[Need, ...] = (
     Need(permission="cloudbuild.builds.create", call="build it there", role=_BUILDER),
     Need(permission="cloudbuild.builds.get", call="see how the build goes", role=_BUILDER),
     Need(permission="cloudbuild.builds.list", call="see whether it is built already", role=_BUILDER),
-    Need(permission="cloudbuild.builds.update", call="stop a build that was interrupted", role=_BUILDER),
     Need(permission="storage.objects.create", call="send what goes into it", role=_OBJECTS, on=On.BUCKET),
     Need(permission="storage.objects.get", call="read the build's log", role=_OBJECTS, on=On.BUCKET),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import re
 
+import attrs
 import pytest
 
 from gputrain import Image, PermissionDeniedError, RequestError, SpecError, Trainer, VertexAI
@@ -89,6 +90,19 @@ def test_a_build_that_lives_already_is_watched(cloud, backend, trainer):
     assert len(cloud.world.part(Builds).kept) == 2
 
 
+def test_a_build_of_the_same_for_another_repository_is_another(cloud, backend, trainer):
+    other = attrs.evolve(backend.works, home=ImageHome.parse("us-central1-docker.pkg.dev/my-project/other"))
+    image, others = Image(base="a:2"), []
+
+    def told(_line):
+        if not others:
+            others.append(other.build(image, told=lambda _: None, create_repository=True).reference)
+
+    mine = trainer.build(image, told=told, create_repository=True).reference
+    assert others[0].partition("@")[0] == mine.partition("@")[0].replace("/gputrain/", "/other/")
+    assert len(started(cloud)) == 2
+
+
 def test_the_next_plan_tells_how_long_a_build_takes(cloud, trainer, script):
     cloud.world.part(Builds).settings.work_s = 600
     trainer.build(Image(base="a:1"), create_repository=True)
@@ -136,8 +150,8 @@ def test_a_build_needs_what_the_page_of_permissions_says(cloud, context, missing
     on_bucket = {*objects, "storage.buckets.list"}
     caller = cloud.caller("me@example.com", {*NEEDED, *on_bucket} - {missing})
     trainer = Trainer(VertexAI("my-project", **where, **clock, credentials=cloud.credentials_of(caller)))
-    if missing in ("", "cloudbuild.builds.update"):  # only after Ctrl-C
-        assert trainer.build(context / "Dockerfile").digest
+    if not missing:
+        assert trainer.build(context / "Dockerfile", create_repository=True).digest  # which is there
     else:
         with pytest.raises(PermissionDeniedError, match=missing):
             trainer.build(context / "Dockerfile")

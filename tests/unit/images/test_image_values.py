@@ -1,5 +1,7 @@
 """What an image is made of, as people write it."""
 
+import re
+
 import pytest
 
 from gputrain import Image, SpecError, TrainingSpec
@@ -61,6 +63,12 @@ def test_a_tag_tells_the_cuda_of_the_last_stage(context):
         "FROM --platform=linux/amd64 nvidia/cuda:12.8.1-runtime AS run\nFROM gcc:14 AS make\nfrom run\n"
     )
     assert recipe(Image(dockerfile=context / "Dockerfile")).tag.endswith("-cuda-12.8.1-runtime")
+
+
+def test_a_tag_is_one_whatever_a_dockerfile_is_made_from(context):
+    (context / "Dockerfile").write_text("FROM b\u00e4se/\u4e2d:${\u00fc}-1\n", encoding="utf-8")
+    tag = recipe(Image(dockerfile=context / "Dockerfile")).tag
+    assert re.fullmatch(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}", tag)
 
 
 def test_keys_never_travel_into_an_image(context):
