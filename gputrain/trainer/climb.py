@@ -115,7 +115,7 @@ class Climb:
                 raise _unread(ref, error) from error
             if request is None and (self.is_unclear or isinstance(error, TransientError)):
                 raise  # either nothing was asked of the place, or what came of it stands in the record
-            self._refused(candidate, request, error)
+            self._refused(candidate, error)
             return None
         self._note(accepted(candidate, self._around.now()))
         return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self.ladder.attempts)
@@ -193,11 +193,9 @@ class Climb:
     def _overtaken(self) -> OvertakenError:
         return OvertakenError(f"another process has gone on with {self._job_id}")
 
-    def _refused(self, candidate: Candidate, request: Request | None, error: GputrainError) -> None:
+    def _refused(self, candidate: Candidate, error: GputrainError) -> None:
         attempt = refused(candidate, error, self._around.now())
         self._note(attempt)
-        if request is None:
-            return
         if isinstance(error, TransientError) and not isinstance(error, UndoneError):
             return
         self._pending = None

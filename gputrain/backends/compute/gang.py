@@ -25,7 +25,7 @@ from gputrain.backends.compute.left_behind import left_behind, looking
 from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.operations import errors_of, errors_of_members, raise_first
 from gputrain.backends.compute.queue import FADES_S, LEAVES_S, STATUS, Queue
-from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, TransientError
+from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UndoneError
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
@@ -115,7 +115,7 @@ class Gangs:
         """Wait for the end of the operation; its errors are raised once nothing is left."""
         try:
             ended = self.calls.end_of(gang.zone, operation)
-        except (AccessError, RequestError, TransientError) as error:
+        except GputrainError as error:
             # It was accepted, so what came of it is told by names: to ask anew would be to ask twice.
             log.warning("could not follow how %s is made: %s", gang.job_id, error.what)
             self._arrived(gang)
@@ -170,7 +170,7 @@ class Gangs:
                 try:
                     self._delete(gang.zone, name)
                     asked.add(name)
-                except (AccessError, RequestError, TransientError) as error:
+                except GputrainError as error:
                     refused = error  # Google may roll it back by itself, so it is looked at again
             if since.seconds > SETTLE_S:
                 raise left_behind(gang, left, refused)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 
 from gputrain.backends.compute.names import VmNames
-from gputrain.errors import AccessError, GputrainError, RequestError
+from gputrain.errors import AccessError, GputrainError, ProviderError, RequestError
 from gputrain.gcp import UnclearError
 from gputrain.gcp.forms import Json
 
@@ -19,10 +19,10 @@ class LeftBehindError(UnclearError):
 
 @contextlib.contextmanager
 def looking(gang: VmNames) -> Iterator[None]:
-    """Whoever asked for VMs and may not look at them raises LeftBehindError, so that the record stays."""
+    """Whoever asked for VMs and cannot look at them raises LeftBehindError, so that the record stays."""
     try:
         yield
-    except (AccessError, RequestError) as error:
+    except (AccessError, ProviderError, RequestError) as error:
         raise LeftBehindError(
             f"nobody can tell whether VMs of {gang.job_id} are in {gang.zone}",
             why=f"{error.what}: {error.why}",

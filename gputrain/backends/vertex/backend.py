@@ -31,10 +31,10 @@ from gputrain.backends.vertex.waiting import Reasons
 from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.catalog import Service
 from gputrain.fields import refusing
-from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects
+from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects, UnclearError
 from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.registry import pinned
-from gputrain.gcp.shared import Found, Pace, Shared
+from gputrain.gcp.shared import Found, Kept, Pace, Shared
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.preflight import Checks
@@ -123,6 +123,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
             settings=settings, board=BucketBoard(access, settings.bucket),
             whereabouts=self._whereabouts, locks=self._locks,
         )  # fmt: skip
+        self._unclear: Kept[str, bool] = Kept()
         self._moved: Shared[str, SeenJob] = Shared(fresh_s=MOVED_S, now=now)
         self._watches: dict[str, RegionWatch] = {}
         self._turns = Pace(each_s=logs.CALL_S, now=now)
@@ -197,8 +198,13 @@ class VertexAI(GoogleBackend[VertexSettings]):
         """
         job, job_id = request.body["customJob"], request.ref.name
         nonce = job["labels"].get(LABEL_GANG, "")
-        with self._reader.corrected():
-            seen = once.create_once(self._jobs, request.ref.place, job, job_id, nonce)
+        is_again = bool(self._unclear.get(nonce))
+        try:
+            with self._reader.corrected():
+                seen = once.create_once(self._jobs, request.ref.place, job, job_id, nonce, is_again=is_again)
+        except UnclearError:
+            self._unclear.put(nonce, True)
+            raise
         self._whereabouts.note(job_id, seen.resource)
         self._watch(seen.region).know(seen)
         return request.ref
@@ -215,7 +221,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         """
         seen = self._look(ref)
         if winner := self._outcome.superseded_by(seen):
-            self._whereabouts.note(ref.name, f"{seen.resource.rpartition('/')[0]}/{winner}")
+            self._whereabouts.follow(ref, seen, winner)
             seen = self._look(ref)
         elif once.found_no_room(seen) or seen.was_cancelled:  # it may have been made anew by now
             seen = self._moved.get(ref.name, lambda: self._whereabouts.found_anew(ref))
@@ -257,12 +263,11 @@ class VertexAI(GoogleBackend[VertexSettings]):
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
         """Jobs of ours in these regions, newest first."""
-        found = ((self._ref(seen.region, seen.job_id), seen) for seen in self._whereabouts.find(name))
-        refs = [
-            attrs.evolve(ref, made_at=at.timestamp()) if (at := seen.created_at) else ref
-            for ref, seen in found
-        ]
-        return tuple(dict.fromkeys(refs))
+        found: dict[str, JobRef] = {}
+        for seen in self._whereabouts.find(name):  # one id is one job, also where other regions had no room
+            made_at = seen.created_at.timestamp() if seen.created_at else 0.0
+            found.setdefault(seen.job_id, attrs.evolve(self._ref(seen.region, seen.job_id), made_at=made_at))
+        return tuple(found.values())
 
     def _asks(self, ref: JobRef) -> tuple[Objects, str]:
         return self._locks.beside(self._look(ref))
@@ -275,6 +280,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         try:
             return self._watch(resource.split("/")[3]).look(resource)
         except MissingError as error:
+            self._whereabouts.forget(ref.name)
             raise lost(ref) from error
 
     def _watch(self, region: str) -> RegionWatch:

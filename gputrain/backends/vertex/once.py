@@ -12,6 +12,7 @@ each tries to create one lock object, and the job that comes second does nothing
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +21,11 @@ from typing import Any
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.vertex.jobs import JobService
-from gputrain.backends.vertex.states import SeenJob, is_capacity
-from gputrain.errors import AccessError, JobLostError, RequestError, TransientError
+from gputrain.backends.vertex.states import SeenJob, is_capacity, state_of
+from gputrain.errors import GputrainError, JobLostError, RequestError, TransientError
 from gputrain.gcp import LABEL_JOB, MissingError, UnclearError, filter_text, label_value
 from gputrain.gcp.shared import Kept
+from gputrain.lifecycle import State
 from gputrain.records import Board, Record
 from gputrain.times import Since
 
@@ -93,13 +95,20 @@ def cancel_extras(jobs: JobService, found: Sequence[SeenJob], kept: SeenJob | No
             log.info("could not cancel %s: %s", seen.resource, error)
 
 
-def create_once(jobs: JobService, region: str, body: Mapping[str, Any], job_id: str, nonce: str) -> SeenJob:
+def create_once(
+    jobs: JobService, region: str, body: Mapping[str, Any], job_id: str, nonce: str, *, is_again: bool = False
+) -> SeenJob:
     """Create the job, or take up the one that a lost answer has made: it bears the nonce of this ask.
+
+    Args:
+        is_again: nobody knows what came of this ask before, so it is looked for first.
 
     Raises:
         UnclearError: the last try was not answered either.
         CapacityError, AccessError, RequestError: as Vertex AI answers.
     """
+    if is_again and (made := _settled(jobs, region, job_id, nonce)) is not None:
+        return made
     for _ in range(TRIES):
         try:
             return jobs.create(region, body)
@@ -123,8 +132,10 @@ def end(jobs: JobService, seen: SeenJob) -> None:
     except MissingError:
         return
     except RequestError:
-        if not jobs.get(seen.resource).has_ended:  # it ended before the cancel came
-            raise
+        with contextlib.suppress(MissingError):
+            found = jobs.get(seen.resource)
+            if not found.has_ended and state_of(found) is not State.STOPPING:  # else it ends without this one
+                raise
 
 
 def await_end(jobs: JobService, seen: SeenJob) -> None:
@@ -149,7 +160,9 @@ def _settled(jobs: JobService, region: str, job_id: str, nonce: str) -> SeenJob 
     while True:
         try:
             made = of_ask(jobs, region, job_id, nonce)
-        except (AccessError, RequestError) as error:  # of the look: no answer to what was asked
+        except TransientError:
+            raise
+        except GputrainError as error:  # of the look: no answer to what was asked
             raise UnclearError(
                 f"nobody can tell whether {job_id} was made in {region}",
                 why=f"{error.what}: {error.why}",
@@ -197,6 +210,16 @@ class Whereabouts:
         known = self._places.get(name)
         return known is not None and known[1]
 
+    def follow(self, ref: JobRef, seen: SeenJob, number: str) -> None:
+        """Note the job of that number, which ran instead of one that was seen: in whichever region it is."""
+        beside = f"{seen.resource.rpartition('/')[0]}/{number}"
+        found = (one.resource for one in self.all(ref) if one.number == number)
+        self.note(ref.name, next(found, beside))
+
+    def forget(self, name: str) -> None:
+        """What was noted is no more: the job may have been made anew."""
+        self._places.drop(name)
+
     def find(self, name: str) -> list[SeenJob]:
         """Jobs of ours in these regions, newest first; those whose id starts with ``name``."""
         found = [
@@ -212,14 +235,22 @@ class Whereabouts:
         return sorted(found, key=lambda seen: str(seen.created_at), reverse=True)
 
     def all(self, ref: JobRef) -> tuple[SeenJob, ...]:
-        """Every job of the id: where it was made first, and wherever its labels say that it may have gone."""
+        """Every job of the id: where it was made first, wherever its labels say that it may have gone.
+
+        Also the one that was noted, which no list may show yet.
+        """
         places = tuple(dict.fromkeys([ref.place, *self._regions]))
         found = find_all(self.jobs, places, ref.name)
         told = dict.fromkeys(region for one in found for region in one.regions)
-        return found + find_all(self.jobs, [one for one in told if one not in places], ref.name)
+        found += find_all(self.jobs, [one for one in told if one not in places], ref.name)
+        known = self._places.get(ref.name)
+        if known is not None and known[0] not in {seen.resource for seen in found}:
+            with contextlib.suppress(MissingError):  # deleted: that says nothing of the others
+                return (*found, self.jobs.get(known[0]))
+        return found
 
     def settled(self, ref: JobRef, board: Board | None) -> tuple[SeenJob, ...]:
-        """As `all`, and the one that was noted; one that was asked for a moment ago is waited for.
+        """As `all`; one that was asked for a moment ago is waited for.
 
         None at all where one was asked for, and no list shows it.
 
@@ -229,9 +260,6 @@ class Whereabouts:
         waited_s = 0.0
         while True:
             found = self.all(ref)
-            known = self._places.get(ref.name)
-            if known is not None and known[0] not in {seen.resource for seen in found}:
-                found = (*found, self._one(ref, known[0]))
             if found:
                 return found
             record = self._record(ref, board)
@@ -246,12 +274,6 @@ class Whereabouts:
         try:
             return None if board is None else board.read(ref.name)
         except MissingError as error:  # the bucket is gone, and with it what was written of the job
-            raise lost(ref) from error
-
-    def _one(self, ref: JobRef, resource: str) -> SeenJob:
-        try:
-            return self.jobs.get(resource)
-        except MissingError as error:
             raise lost(ref) from error
 
 

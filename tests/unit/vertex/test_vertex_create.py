@@ -172,6 +172,57 @@ def test_a_job_that_did_nothing_leads_to_the_one_that_ran(make, cloud, vertex, c
     assert first.refresh().raw["name"].endswith(winner)
 
 
+def test_a_job_that_did_nothing_leads_to_the_one_that_ran_in_another_region(make, cloud, vertex, code):
+    regions = ["us-central1", "europe-west4"]
+    first = submit(make(regions=regions), code)
+    forget(cloud, first)
+    cloud.fail(CREATE, faults.Refuse(error=ApiError(400, 'Machine type "g2-standard-24" is not supported.')))
+    second = submit(make(regions=regions), code)
+    ran, idle = sorted(vertex.jobs, key=lambda number: vertex.jobs[number].region, reverse=True)
+    assert (vertex.jobs[ran].region, vertex.jobs[idle].region) == tuple(regions)
+    second.refresh()
+    put_object(cloud, "my-bucket", f"jobs/{first.ref.name}/lock", ran.encode())
+    cloud.clock.advance(1000)
+    assert second.refresh().raw["name"].endswith(f"{regions[0]}/customJobs/{ran}")
+
+
+def test_a_job_that_was_deleted_by_hand_keeps_no_other_of_its_key_from_its_end(make, cloud, vertex, code):
+    first, other = submit(make(), code), make()
+    forget(cloud, first)
+    second = submit(other, code)
+    gone, left = sorted(vertex.jobs, key=lambda number: first.refresh().raw["name"].endswith(number))[::-1]
+    vertex.jobs.pop(gone)
+    first.cancel()
+    assert vertex.jobs[left].life.state.value == "JOB_STATE_CANCELLING"
+    assert second.refresh().state is State.STOPPING
+
+
+def test_a_job_that_no_list_shows_yet_is_not_lost_when_it_is_cancelled(make, cloud, vertex, code):
+    cloud.fail(LIST, faults.Stale(seconds=3600), times=None)
+    job = submit(make(), code)
+    job.cancel()
+    cloud.clock.advance(60)
+    assert job.refresh().state is State.CANCELLED
+
+
+def test_a_cancel_that_is_refused_because_the_job_is_ending_is_none(make, cloud, vertex, code):
+    job = submit(make(), code)
+    cloud.clock.advance(300)
+    job.cancel()
+    assert job.refresh().state is State.STOPPING
+    cloud.fail("aiplatform.customJobs.cancel", faults.Refuse(error=ApiError(400, "it is being cancelled")))
+    job.cancel()
+
+
+@pytest.mark.parametrize("status", [403, 418])
+def test_a_look_that_is_refused_after_a_lost_answer_asks_no_other_region(make, cloud, vertex, code, status):
+    cloud.fail(CREATE, faults.DropAfterCommit())
+    cloud.fail(LIST, faults.Refuse(error=ApiError(status, "drawn")), times=None)
+    with pytest.raises(TransientError, match="nobody can tell"):
+        submit(make(regions=["us-central1", "europe-west4"]), code)
+    assert [job.region for job in made(vertex)] == ["us-central1"]
+
+
 def test_32_threads_get_their_jobs_through_a_limit_of_creates(make, cloud, vertex, code):
     crew = Sleepers(cloud.clock, threads=32)
     trainer = Trainer(make(sleep=crew.sleep))
