@@ -234,15 +234,21 @@ def _job(options: argparse.Namespace) -> Job:
     """The job of a uri, or of a name among the jobs of these backends."""
     if options.job.startswith("gputrain://"):
         return attach(options.job, backend=settings.read(options).backend_of(JobRef.parse(options.job)))
-    found = _trainer(options).jobs(name=options.job) if options.job else ()  # an unset $JOB names none
-    exact = [job for job in found if job.ref.name == options.job] or list(found)
-    if not exact:
-        scope = settings.read(options).scope
-        raise RequestError(f"no job is called {options.job!r}", why=scope, fix="gputrain jobs lists them")
-    if len(exact) > 1:
-        there = ", ".join(job.ref.name for job in exact[:5])
-        raise RequestError(f"several jobs begin with {options.job!r}: {there}", fix="give one's whole name")
-    return exact[0]
+    said = settings.read(options)
+    backends = said.make()
+    # By the names that are there: no other job is taken for one that cannot be looked at now.
+    found = [ref for one in backends for ref in one.find(name=options.job) if options.job]  # an unset $JOB
+    found = [ref for ref in found if ref.name == options.job] or found
+    if not found:
+        fix = "gputrain jobs lists them"
+        raise RequestError(f"no job is called {options.job!r}", why=said.scope, fix=fix)
+    names, trainer = dict.fromkeys(ref.name for ref in found), Trainer(backends)
+    jobs = list(dict.fromkeys(trainer.attach(ref.uri) for ref in found)) if len(names) == 1 else []
+    if len(jobs) != 1:
+        there = ", ".join([job.uri for job in jobs] or list(names)[:5])
+        fix = "give one's whole name, or its uri"
+        raise RequestError(f"several jobs begin with {options.job!r}: {there}", fix=fix)
+    return jobs[0]
 
 
 def _spec(options: argparse.Namespace) -> dict[str, Any]:

@@ -19,6 +19,9 @@ import pytest
 from gputrain.cli import main
 from gputrain.cli.parser import SPEC_FLAGS
 from gputrain.spec import TrainingSpec
+from gputrain.spec.entry import make_job_id
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
 
 ROOT = Path(__file__).parents[3]
 SPEC = ("train.py", "--gpu", "L4:2")
@@ -107,6 +110,20 @@ def test_the_same_key_gives_the_same_job(cloud, read, script):
     script()
     words = ("submit", *SPEC, "--detach", "--idempotency-key", "monday")
     assert read(*words)[1]["uri"] == read(*words)[1]["uri"]
+
+
+def test_a_name_stands_for_no_other_job_though_its_own_cannot_be_looked_at(
+    cloud, run, read, script, monkeypatch
+):
+    monkeypatch.setenv("GPUTRAIN_BACKENDS", "vertex")
+    words = ("submit", script(), "--gpu", "L4:2", "--detach", "--idempotency-key", "k")
+    wanted = make_job_id(TrainingSpec(script="train.py"), "k")
+    read(*words, "--name", wanted)  # so the id of another job begins with the whole of the wanted one's
+    assert read(*words)[1]["id"] == wanted
+    cloud.fail("aiplatform.customJobs.get", faults.Refuse(error=ApiError(403, "drawn")))
+    status, _, err = run("cancel", wanted)
+    assert (status, "could not look at the job" in err) == (3, True)
+    assert not [one for one in cloud.requests if one.method == "aiplatform.customJobs.cancel"]
 
 
 def test_what_no_job_needs_is_shown_and_removed_once_that_is_said(cloud, run, read, script):
