@@ -181,6 +181,13 @@ class Going(Protocol):
         """What comes next for a job that found no machines after all; empty where that is its end."""
         ...
 
+    def elsewhere(self, backend: Backend, seen: Observation | None) -> tuple[JobRef, Backend] | None:
+        """Its name where others have gone on with it, on another backend of this process; None: not so.
+
+        ``seen``: how it ended here, if it is here.
+        """
+        ...
+
     def go_on(self, seen: Observation, told: Ledger) -> Step:
         """Ask for it again, where that may be and something has room."""
         ...

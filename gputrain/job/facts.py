@@ -16,6 +16,7 @@ import attrs
 
 from gputrain.backends.abilities import KeepsRecords, StandsIn
 from gputrain.backends.base import Backend, JobRef
+from gputrain.errors import JobLostError
 from gputrain.gcp.endpoints import on_trial
 from gputrain.job.asked import AskedFor, Going
 from gputrain.job.events import tell
@@ -207,8 +208,7 @@ class Facts(Shown):
             JobLostError: neither the job nor its traces can be found.
             TransientError: it could not be looked at now; the state stays what it was.
         """
-        told = self._backend.observe(self.ref)
-        way = self._going.way_on(told) if told.state is State.FAILED else ""
+        told, way = self._look()
         seen = told if not way else attrs.evolve(
             told, state=State.INTERRUPTED, detail=f"{told.place}: {way}", failure=None, ended_at=None
         )  # fmt: skip
@@ -219,6 +219,26 @@ class Facts(Shown):
         if self._state is not before:
             tell(self, before)
         return seen
+
+    def _look(self) -> tuple[Observation, str]:
+        """What its backend tells, and what comes next where that is no end; followed where it has gone on."""
+        try:
+            told = self._backend.observe(self.ref)
+        except JobLostError:
+            if not self._follow(None):
+                raise
+            return self._look()
+        way = self._going.way_on(told) if told.state is State.FAILED else ""
+        has_moved = told.state is State.FAILED and not way and self._follow(told)
+        return self._look() if has_moved else (told, way)
+
+    def _follow(self, seen: Observation | None) -> bool:
+        there = self._going.elsewhere(self._backend, seen)
+        if there is None:
+            return False
+        with self._lock:
+            self.ref, self._backend = there
+        return True
 
     def _note_move(self, seen: Observation) -> None:
         """Write into the ledger that the job is elsewhere than it was, whoever moved it."""

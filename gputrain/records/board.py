@@ -28,7 +28,7 @@ class Entry:
 
     job_id: str
     backend: str
-    """That was asked last: where the job is, if it is anywhere."""
+    """As of `Record.backend`."""
     place: str
     """Where it was placed first there, as its name tells."""
     written_at: float

@@ -79,12 +79,11 @@ class BucketBoard:
 
     def write(self, record: Record) -> Record:
         """As of `Board`."""
-        last = record.last
-        told = {"backend": last.way.backend, "place": record.place_on(last.way.backend)} if last else {}
+        told = {"backend": record.backend, "place": record.place_on(record.backend)} if record.asks else {}
         if short := _in_short(record):
             told[SHORT] = short
-        if record.asks and record.asks[0].at:  # each write makes the object anew, and younger
-            told["since"] = str(record.asks[0].at)
+        if record.created_at:  # each write makes the object anew, and younger
+            told["since"] = str(record.created_at)
         try:
             info = self._objects.write(
                 self._name(record.job_id), written(record), if_generation=record.generation,

@@ -77,7 +77,7 @@ class FolderBoard:
             with contextlib.suppress(RecordError):
                 record = self._there(path.stem)
                 if record is not None and record.asks:
-                    backend, at = record.latest.way.backend, record.asks[0].at
+                    backend, at = record.backend, record.created_at
                     place = record.place_on(backend)
                     found.append(Entry(job_id=record.job_id, backend=backend, place=place, written_at=at))
         return tuple(sorted(found, key=lambda one: one.written_at, reverse=True))

@@ -82,7 +82,7 @@ class Ask:
     scope: str = ""
     """How far a refusal reaches."""
     said: str = ""
-    """The answer for people, in one line."""
+    """The answer for people, in one line; empty where it came after the job was taken."""
 
 
 @attrs.frozen(kw_only=True)
@@ -163,6 +163,13 @@ class Record:
     def is_made(self) -> bool:
         """Whether the job ran, or was to run, before the latest ask."""
         return any(one.answer == MADE for one in self.asks)
+
+    @property
+    def backend(self) -> str:
+        """Where the job is, or waits to go on: which of those that were asked took it last."""
+        taken = [one for one in self.asks if one.answer in ("", MADE)]
+        taken = taken or [one for one in self.asks if not one.said]  # took it, and then had no machines
+        return (taken or self.asks)[-1].way.backend if self.asks else ""
 
     def place_on(self, backend: str) -> str:
         """Where the job was placed first on a backend; its name there tells of that place for good."""

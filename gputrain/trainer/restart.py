@@ -15,37 +15,21 @@ import math
 import attrs
 
 from gputrain import causes
-from gputrain.backends.base import Backend, JobRef, Request, Tidies
-from gputrain.causes import Blame
+from gputrain.backends.base import Backend, JobRef, Tidies
 from gputrain.errors import RequestError, Scope
 from gputrain.job.asked import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
-from gputrain.planning.ladder import FIRST_REST, LONGEST_REST, Try
+from gputrain.planning.ladder import Try
 from gputrain.records import CANCELLED, MADE, OvertakenError, Record, RecordError
 from gputrain.trainer.around import Placed, Staged, Surroundings, again
 from gputrain.trainer.claim import FULL_FOR_S, TURN_S, Claim, candidate_of, lately_refused, ways_on
 from gputrain.trainer.climb import Climb
+from gputrain.trainer.next import LATE, Next, is_late, late, rest_s
 
 log = logging.getLogger("gputrain")
 
-NOTHING = Ledger()
 _NO_CODE = "its code is not where %s could find it from here"
-
-
-@attrs.frozen(kw_only=True)
-class Next:
-    """What to do about a job that cannot stay where it was asked for."""
-
-    record: Record
-    """As it is once the latest ask is answered."""
-    attempt: int
-    told: str
-    """For the ledger, of the place that it leaves."""
-    is_late: bool = False
-    """It was taken, and found no machines."""
-    shared: tuple[Candidate, Request] | None = None
-    """Nobody knows what came of the latest ask, and this is that ask again."""
 
 
 class Restart:
@@ -100,6 +84,15 @@ class Restart:
         except OvertakenError:  # another process does it
             return stays
 
+    def elsewhere(self, backend: Backend, seen: Observation | None) -> tuple[JobRef, Backend] | None:
+        """Where others have gone on with it, by another name; None where it is, or was left, here."""
+        record = self._read() if seen is None or is_late(seen) else None
+        return None if record is None else self._taker(record, backend)
+
+    def _taker(self, record: Record, backend: Backend) -> tuple[JobRef, Backend] | None:
+        there = None if record.backend == backend.name else self._around.boards.recorder(record.backend)
+        return None if there is None else (there.name_of(record), self._around.backends[record.backend])
+
     def tidy(self, ref: JobRef, backend: Backend, seen: Observation) -> None:
         """End what is left of a gang that cannot go on; for those who act, and never for a mere look."""
         if isinstance(backend, Tidies):
@@ -107,17 +100,13 @@ class Restart:
 
     def cancel(self, ref: JobRef, backend: Backend) -> None:
         """Have nobody start it again, and end it. Errors as of `Backend.cancel`."""
-        record = self._read()
-        last = None if record is None else record.last
-        own = self._around.boards.of(backend.name)
+        record, own = self._read(), self._around.boards.of(backend.name)
         if record is not None and own is not None and record.home != own.name:
             state = backend.observe(ref).state
             if state is None or not state.is_terminal:
                 self._claim.end(CANCELLED)
-        if record is not None and last is not None and last.way.backend != backend.name:
-            there = self._around.boards.recorder(last.way.backend)
-            if there is not None:  # it has gone on since this name was told
-                backend, ref = self._around.backends[last.way.backend], there.name_of(record)
+        if record is not None:  # it may have gone on since this name was told
+            ref, backend = self._taker(record, backend) or (ref, backend)
         backend.cancel(ref)
 
     def record(self) -> Record | None:
@@ -140,7 +129,7 @@ class Restart:
         if seen.ask and seen.ask != record.latest.nonce:
             return None  # what was seen is of an earlier ask: somebody has gone on
         if is_late(seen):
-            return _late(record, seen)
+            return late(record, seen)
         cause = causes.of(seen.failure.kind) if seen.failure else None
         if seen.state is not State.INTERRUPTED:
             return None
@@ -170,7 +159,8 @@ class Restart:
         record = following.record
         spec = record.left
         found = self._candidates(record)
-        if spec is None or not found:  # with nothing to ask for, it is others who go on
+        is_seen = record.latest.way.backend in self._around.backends  # else what is left of it is not cleared
+        if spec is None or not found or not is_seen:  # then it is others who go on
             return Step(placed=None, attempts=told)
         asked = self._around.boards.recorder(record.latest.way.backend)
         if following.shared is None and asked is not None:
@@ -249,14 +239,14 @@ class Restart:
         """What the ledger says of the place that the job leaves; nothing of one that refused it before."""
         last = following.record.last
         one = None if last is None else candidate_of(last, found)
-        if one is None or last is None or last.answer not in (MADE, *_LATE):
+        if one is None or last is None or last.answer not in (MADE, *LATE):
             return ()
         told = following.told
         if last.answer == MADE and placed is not None and placed.candidate is not None:
             told += " elsewhere" if placed.candidate.place != one.place else " there"
             fewer, missing = placed.candidate.num_nodes, placed.candidate.missing_nodes
             told += f", with {fewer} of {fewer + missing} nodes" * bool(missing)
-        outcome = _LATE.get(last.answer, Outcome.NO_ROOM)
+        outcome = LATE.get(last.answer, Outcome.NO_ROOM)
         return (
             Attempt(candidate=one, at=self._around.now(), outcome=outcome, answer=told, scope=Scope.REGION),
         )
@@ -266,35 +256,3 @@ class Restart:
         if text not in self._said:
             self._said += (text,)
             log.warning("%s", text)
-
-
-_LATE = {Outcome.NO_ROOM.value: Outcome.NO_ROOM, Outcome.NO_QUOTA.value: Outcome.NO_QUOTA}
-
-
-def is_late(seen: Observation) -> bool:
-    """Whether a place that had taken the job says after all that it has no machines or quota for it."""
-    if seen.failure is None or seen.state is not State.FAILED or seen.started_at is not None:
-        return False
-    return causes.of(seen.failure.kind).fault in (Blame.CAPACITY, Blame.QUOTA)
-
-
-def _late(record: Record, seen: Observation) -> Next:
-    assert seen.failure is not None
-    is_quota = causes.of(seen.failure.kind).fault is Blame.QUOTA
-    outcome = Outcome.NO_QUOTA if is_quota else Outcome.NO_ROOM
-    said = "its quota is too small after all" if is_quota else "no room after all"
-    answered = record.answered(outcome.value, Scope.REGION.value)
-    answered = attrs.evolve(answered, waiting_since=record.waiting_since or record.latest.at)
-    return Next(record=answered, attempt=record.attempt, told=said, is_late=True)
-
-
-def rest_s(record: Record) -> float:
-    """Seconds between two rounds for a job without room: as long as it has waited, in the ladder's bounds.
-
-    By the record's clock, so that however many watch it, one of them asks.
-    """
-    waited_s = record.written_at - record.waiting_since if record.waiting_since else 0.0
-    longest = record.training_spec.max_wait_duration
-    left_s = math.inf if longest is None else longest.total_seconds() - waited_s
-    rest_s = min(max(FIRST_REST.total_seconds(), waited_s), LONGEST_REST.total_seconds())
-    return max(1.0, min(rest_s, left_s))

@@ -259,7 +259,9 @@ class Trainer(Maps):
             SpecError: there is no such state, or ``since`` is no moment.
             AccessError, TransientError: none of the jobs can be looked at.
         """
-        return wanted(state, labels, since, self._road.now()).of(looked_at(self._named(name)))
+        found = looked_at(self._named(name))
+        # One that has gone on to another backend is listed by both, and leads to where it is from either.
+        return wanted(state, labels, since, self._road.now()).of(dict.fromkeys(found))
 
     def supervise(self) -> JobList:
         """Start every interrupted job again that may be; those that were. A service calls it now and then."""

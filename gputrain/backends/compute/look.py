@@ -263,7 +263,7 @@ def _unplaced(record: Record) -> Observation:
         cause = causes.of(record.over)
         state, detail = cause.state, cause.title
         failure = Failure(kind=cause.kind, message=cause.title)
-    elif record.attempt or record.is_made:
+    elif record.attempt or record.is_made or record.waiting_since:
         state, detail = State.INTERRUPTED, "waits for capacity"
     elif record.age_s > UNSTARTED_S:
         state, detail = causes.UNSTARTED.state, f"{causes.UNSTARTED.title}: {causes.UNSTARTED.fix}"

@@ -102,8 +102,8 @@ class VmNames:
 
     @classmethod
     def of(cls, record: Record) -> VmNames:
-        """That of a record's latest ask."""
-        last = record.latest
+        """That of a record's latest ask for VMs."""
+        last = next((one for one in reversed(record.asks) if one.way.backend == NAME), record.latest)
         is_queued = last.way.model == "flex-start" and len(last.names) > 1
         return cls(
             job_id=record.job_id,

@@ -78,11 +78,10 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         except MissingError as error:
             record, where = None, error.what
             fix = "its VMs may run on: trainer.clean_up() deletes what is left of jobs whose bucket is gone"
-        last = record.last if record is not None else None
-        if record is not None and last is not None and last.way.backend == NAME:
+        if record is not None and record.backend == NAME:
             return record
-        if last is not None:
-            where = f"it went on to {last.way.backend} in {last.way.place}"
+        if record is not None and record.asks:
+            where = f"it went on to {record.backend} in {record.place_on(record.backend)}"
         raise JobLostError(
             f"there is no job {ref.name}",
             why=where,

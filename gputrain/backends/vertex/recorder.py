@@ -38,7 +38,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
 
     def name_of(self, record: Record) -> JobRef:
         """The job's name, with the region that was asked last."""
-        place = record.latest.way.place
+        place = next((one.way.place for one in reversed(record.asks) if one.way.backend == NAME), "unknown")
         return JobRef(backend=NAME, project=self.settings.project, place=place, name=record.job_id)
 
     def there(self, record: Record) -> JobRef | None:

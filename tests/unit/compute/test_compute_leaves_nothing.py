@@ -2,6 +2,7 @@
 
 import json
 
+import attrs
 import pytest
 
 from gputrain.backends.base import JobRef
@@ -10,6 +11,7 @@ from gputrain.backends.compute.left_behind import LeftBehindError
 from gputrain.errors import CapacityError, GputrainError, JobLostError, PermissionDeniedError, TransientError
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State
+from gputrain.records import MADE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator import faults
@@ -59,6 +61,18 @@ def test_a_vm_whose_bucket_is_gone_is_an_orphan(cloud, make, code):
     assert vms(cloud) == []
 
 
+def test_a_vm_of_a_job_that_has_gone_on_to_another_backend_is_an_orphan(cloud, make, code):
+    backend = make()
+    Road(backend).submit(spec(code, num_nodes=1), job_id="bert-1")
+    board = backend.recorder().board
+    record = board.read("bert-1")
+    way = attrs.evolve(record.latest.way, backend="vertex", place="us-central1")
+    board.write(
+        record.answered(MADE).asked(attrs.evolve(record.latest, way=way, nonce="0123456789ab", at=0.0))
+    )
+    assert [one.name for one in Trainer(make()).orphans()] == ["bert-1-0-0"]
+
+
 def remove_bucket(cloud, access):
     """What somebody does who tidies up a project by hand."""
     stored = Objects(access, "my-bucket")
@@ -67,7 +81,7 @@ def remove_bucket(cloud, access):
     access.delete(f"{cloud.endpoints.storage}/storage/v1/b/my-bucket", action="delete the bucket")
 
 
-@pytest.mark.parametrize("status", [403, 404])
+@pytest.mark.parametrize("status", [403, 404, 418])
 def test_an_operation_that_cannot_be_read_loses_no_gang(cloud, make, code, status):
     refusal = faults.Refuse(error=ApiError(status, "compute.zoneOperations.get"))
     cloud.fail("compute.zoneOperations.get", refusal, times=None)
@@ -89,10 +103,11 @@ def test_a_refusal_after_a_lost_answer_says_nothing_of_the_first_try(cloud, make
     assert vms(cloud) == []
 
 
-def test_a_refusal_after_a_lost_answer_is_none_where_nobody_may_look(cloud, make, code):
+@pytest.mark.parametrize("status", [403, 418])
+def test_a_refusal_after_a_lost_answer_is_none_where_nobody_may_look(cloud, make, code, status):
     cloud.fail(BULK, "lost-after")
     for method in (BULK, "compute.instances.list", "compute.instances.get"):
-        refusal = faults.Refuse(error=ApiError(403, method, reason="forbidden"))
+        refusal = faults.Refuse(error=ApiError(status, method, reason="forbidden"))
         cloud.clock.after(
             1e-6, lambda method=method, refusal=refusal: cloud.fail(method, refusal, times=None)
         )

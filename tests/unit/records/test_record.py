@@ -136,3 +136,24 @@ def test_the_latest_answer_of_a_place_stands_for_it_and_what_was_made_stays():
     assert len(made.asks) <= 8
     assert made.asks[0].answer == MADE
     assert made.place_on("compute") == "us-central1-a"
+
+
+LATE = attrs.evolve(ASK, answer="no_room")
+REFUSED = attrs.evolve(ASK, answer="no_room", said="no room", way=attrs.evolve(WAY, backend="vertex"))
+PLACED = attrs.evolve(ASK, way=attrs.evolve(WAY, backend="vertex"))
+
+
+@pytest.mark.parametrize(
+    ("asks", "backend"),
+    [
+        ((ASK,), "compute"),
+        ((attrs.evolve(ASK, answer=MADE), REFUSED), "compute"),
+        ((attrs.evolve(ASK, answer=MADE), PLACED), "vertex"),
+        ((LATE, REFUSED), "compute"),
+        ((REFUSED, LATE), "compute"),
+        ((REFUSED,), "vertex"),
+        ((), ""),
+    ],
+)
+def test_a_job_is_where_it_was_taken_last(asks, backend):
+    assert record(asks=asks).backend == backend

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from gputrain import NoPlacementError, SpecError, State, Trainer
-from gputrain.trainer.restart import rest_s
+from gputrain.trainer.next import rest_s
 from tests.unit.records.test_record import SPEC, record
 from tests.unit.trainer.conftest import L4, MACHINE, creates, tried
 

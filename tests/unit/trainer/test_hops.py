@@ -1,0 +1,56 @@
+"""A job that is asked of another backend than before: whoever has an older name of it finds it there."""
+
+from gputrain import State
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
+from tests.unit.trainer.conftest import MACHINE
+from tests.unit.trainer.test_restart import SPOT, late
+
+CREATE = "aiplatform.customJobs.create"
+FULL = faults.Refuse(error=ApiError(400, f'Machine type "{MACHINE}" is not supported.'))
+
+
+def preempted(cloud, trainer, script):
+    """A job of VMs that Google has taken, in a region that has no more of them."""
+    job = trainer("compute", "vertex").submit(script, **SPOT, idempotency_key="k")
+    assert job.ref.backend == "compute"
+    cloud.clock.advance(120)
+    for zone in "abcf":
+        cloud.stock(f"us-central1-{zone}", MACHINE, 0)
+    cloud.preempt(f"{job.ref.name}-0-0")
+    cloud.clock.advance(400)
+    assert job.refresh().state is State.INTERRUPTED
+    return job
+
+
+def test_whoever_watches_a_job_that_others_took_elsewhere_is_not_told_that_it_failed(cloud, trainer, script):
+    job = late(cloud, trainer, script)
+    other = trainer("vertex", "compute").attach(job.uri)
+    assert job.supervise()
+    other.refresh()
+    assert (other.uri, other.state) == (job.uri, job.refresh().state)
+    assert not other.state.is_terminal
+
+
+def test_a_name_that_was_told_first_leads_to_where_the_job_is(cloud, trainer, script):
+    job = preempted(cloud, trainer, script)
+    told = job.uri
+    assert job.supervise()
+    assert job.ref.backend == "vertex"
+    found = trainer("compute", "vertex").attach(told)
+    assert (found.uri, found.state) == (job.uri, job.refresh().state)
+    assert [one.uri for one in trainer("compute", "vertex").jobs()] == [job.uri]
+
+
+def test_a_job_that_the_last_backend_refused_waits_for_room_and_can_be_cancelled(cloud, trainer, script):
+    job = preempted(cloud, trainer, script)
+    cloud.fail(CREATE, FULL, times=None)
+    assert not job.supervise()
+    assert job.refresh().state is State.INTERRUPTED
+    (listed,) = trainer("compute", "vertex").jobs()
+    assert (listed.uri, listed.state) == (job.uri, State.INTERRUPTED)
+    listed.cancel()
+    assert job.refresh().state is State.CANCELLED
+    cloud.clock.advance(3600)
+    assert trainer("compute", "vertex").supervise() == []
+    assert not [vm for vm in cloud.compute.vms.values() if vm.status == "RUNNING"]
