@@ -28,6 +28,7 @@ CAUSES: Mapping[str, Cause] = {
     words.BOOT: causes.BOOT,
     words.ABSENT: causes.BOOT,
     words.RESTARTED: causes.REBOOTED,
+    words.HALTED: causes.STOPPED,
 }
 """Why a keeper ended its agents, or did not start them. The other words say of themselves nothing of the job:
 a peer ended, or the machine goes down."""

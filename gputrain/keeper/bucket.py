@@ -10,7 +10,7 @@ from functools import partial
 
 from .cloud import LAST_S, Bucket, is_no_answer
 from .errand import Errand
-from .status import ABSENT, CANCELLED, PEER, SHUTDOWN, UNABLE
+from .status import ABSENT, CANCELLED, HALTED, PEER, SHUTDOWN, UNABLE
 from .store import blocks
 
 TYPE_CHECKING = False
@@ -92,7 +92,7 @@ class StatusBucket:
         if self._thread.is_alive():
             self._thread.join(AT_ONCE_S if document["why"] == SHUTDOWN else None)
         until, is_told = time.monotonic() + LAST_S, False
-        if document["why"] == SHUTDOWN:
+        if document["why"] in (HALTED, SHUTDOWN):
             is_told = self._tells(document)
         while not self._send_logs() and time.monotonic() < until:
             is_told = is_told or self._tells(document)

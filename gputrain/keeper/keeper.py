@@ -80,6 +80,7 @@ STRANDED_S = 5.0
 ENDING_S = 65.0
 """How much longer than the ranks' time to save an agent may take: 60 s is the gang's limit for a verdict."""
 RESTART_AFTER_S = 1.0
+HALTED = "the unit gputrain was stopped or restarted, or its VM shut down, before the agent had a result"
 AGAIN = {contract.NODE_LOST: "a node was lost", contract.STOPPED: "it was stopped from outside"}
 """The ends of an attempt after which there may be another."""
 
@@ -138,6 +139,8 @@ class Keeper:
             news = {**self._machine.finish(self), **news}
         except Failed as error:
             code, news = contract.BAD_ENVIRONMENT, self._refusal(error)
+        if self.rules.stop == status.SHUTDOWN and not news.get("result"):  # the other nodes may wait for it
+            news = {"message": HALTED, **news, "why": status.HALTED}
         self._end(code, news)
 
     def crashed(self) -> None:

@@ -17,12 +17,12 @@ PHASES = (WAITING, STARTING, RUNNING, STOPPING, INTERRUPTED, ENDED)
 
 CANCELLED = "cancelled"
 RUN_LIMIT, WAIT_LIMIT = "max_run_duration", "max_wait_duration"
-BOOT, RESTARTED, ABSENT = "boot", "restarted", "absent"
+BOOT, RESTARTED, HALTED, ABSENT = "boot", "restarted", "halted", "absent"
 PEER, SHUTDOWN = "peer", "shutdown"
-WHYS = (CANCELLED, RUN_LIMIT, WAIT_LIMIT, BOOT, RESTARTED, ABSENT, PEER, SHUTDOWN)
+WHYS = (CANCELLED, RUN_LIMIT, WAIT_LIMIT, BOOT, RESTARTED, HALTED, ABSENT, PEER, SHUTDOWN)
 """Values of ``why``: what made the keeper stop its agents, or start none; empty where nothing did."""
 
-UNABLE = (ABSENT, BOOT, RESTARTED)
+UNABLE = (ABSENT, BOOT, HALTED, RESTARTED)
 """Why a node ended that never trained: the agents of the others may not know."""
 
 

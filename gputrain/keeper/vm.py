@@ -107,7 +107,7 @@ class Vm:
     def wait(self, keeper: Keeper) -> None:
         """The disks are mounted, the GPUs come up, and what containers and NCCL need is brought."""
         if self.was_here:
-            again = "this VM booted a second time: it does not train again, the job does as a whole"
+            again = "its VM was rebooted, or the unit there restarted: the job starts again as a whole only"
             raise Failed(again, why=RESTARTED)
         keeper.tell(WAITING)
         if disks.mount(keeper.call, self.data, self.journal.say):

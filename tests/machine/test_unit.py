@@ -1,9 +1,14 @@
 """A job's life on a VM: its keeper is a unit of systemd's, and Google's runner has nothing to do with it."""
 
+import subprocess
 import time
 from importlib import metadata
 
+import pytest
+
 from gputrain.lifecycle import State
+from gputrain_emulator.errors import ApiError
+from gputrain_emulator.faults import Refuse
 from tests.package_index import wheel
 
 LONG = 1_000_000
@@ -80,6 +85,33 @@ def test_a_unit_that_is_restarted_saves_and_trains_no_second_time(road, spec, in
     assert road.end(ref).state is not State.SUCCEEDED
     assert stored("ckpt/saved") == "whole"
     assert road.text(ref).count("training") == 1
+    gone()
+
+
+@pytest.mark.parametrize(
+    ("held_up", "num_nodes"), [("storage.objects.list", 1), ("secretmanager.versions.access", 2)]
+)
+def test_a_unit_that_is_restarted_before_its_ranks_run_says_so_and_frees_the_other_node(
+    cloud, road, spec, gone, held_up, num_nodes
+):
+    silence = Refuse(error=ApiError(503, "Try again.", reason="backendError"))
+    order = cloud.fail(held_up, silence, times=None)  # asked for again for half a minute
+    secrets = {"KEY": "secret://projects/my-project/secrets/s/versions/1"}
+    ref = road.submit(spec(SAVES, num_nodes=num_nodes, secrets=secrets), job_id="early-1")
+    road.until(ref, lambda _: any(one.method == held_up for one in cloud.requests))
+    computer = next(iter(cloud.world.runtime.vms.values())).computer.name
+
+    def systemctl(*words):
+        command = ["podman", "exec", computer, "systemctl", *words, "gputrain"]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    systemctl("restart", "--no-block")
+    road.until(ref, lambda _: systemctl("is-active") != "active")
+    order.cancel()
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind) in ((State.FAILED, "stopped"), (State.FAILED, "rebooted"))
+    assert "restarted" in seen.failure.message
+    assert "training" not in road.text(ref)
     gone()
 
 

@@ -211,7 +211,7 @@ def _detail(cause: Cause, node: VmReport) -> str:
         return _by(who[0]) if who else ""
     if cause is causes.TIME_LIMIT:
         return "; ".join(filter(None, (cause.title, silence([node.result]))))
-    return node.told.message if cause in (causes.BOOT, causes.REBOOTED) else ""
+    return node.told.message if cause in (causes.BOOT, causes.REBOOTED, causes.STOPPED) else ""
 
 
 def _by(user: str) -> str:

@@ -81,6 +81,10 @@ ENDS = {
     causes.PREEMPTED: [
         ((LOST_PEER, []), (None, [operation("compute.instances.preempted")])),
         ((STOPPED, []), (STOPPED, [operation("compute.instances.preempted")])),
+        (
+            (ended(why="peer", code=None), []),
+            (ended(rank=1, why="halted", code=None), [operation("compute.instances.preempted")]),
+        ),
         ((STOPPED, []), (NOTICED, [])),
         ((None, []), (None, [operation("compute.instances.baremetalCaretakerPreempted")])),
         ((FAILED, []), (None, [operation("compute.instances.preempted")])),
@@ -130,7 +134,10 @@ ENDS = {
     causes.CANCELLED: [
         ((STOPPED, [operation("delete", user="me")]), (STOPPED, [operation("delete", user="me")]))
     ],
-    causes.STOPPED: [((STOPPED, [SELF_DELETE]), (STOPPED, [SELF_DELETE]))],
+    causes.STOPPED: [
+        ((STOPPED, [SELF_DELETE]), (STOPPED, [SELF_DELETE])),
+        ((ended(why="peer", code=None), []), (ended(rank=1, why="halted", code=None), [SELF_DELETE])),
+    ],
     causes.UNSAVED: [
         ((DONE, [SELF_DELETE]), ({**DONE, "unsaved": "gs://b/log.txt: HTTP 403"}, [SELF_DELETE])),
     ],
