@@ -32,6 +32,7 @@ KINDS: Mapping[str, Cause] = {
     contract.NODE_LOSS: causes.NODE_LOST,
     contract.STOP_IGNORED: causes.STOPPED,
     contract.REFUSED: causes.ENVIRONMENT,
+    contract.UNMET: causes.REQUIREMENTS,
 }
 """The agents' words, all of them; one of a later agent keeps its own."""
 SIGNALS: Mapping[str, Cause] = {"SIGKILL": causes.KILLED} | dict.fromkeys(

@@ -208,6 +208,7 @@ GPU_FAULT = _row(CAUSE_KINDS, "gpu_fault", "a GPU failed: its driver says so, wh
 HANG = _row(CAUSE_KINDS, "hang", "no rank said, reported or stepped anything for the hang timeout")
 STOP_IGNORED = _row(CAUSE_KINDS, "stopped", "asked to stop, the rank did not save and leave in time")
 REFUSED = _row(CAUSE_KINDS, "environment", "the agent could not start its ranks")
+UNMET = _row(CAUSE_KINDS, "requirements", "what the job requires could not be installed")
 
 STATE_DONE = _row(STATES, "done", "every rank ended with 0")
 STATE_STOPPED = _row(STATES, "stopped", "ended by a stop; the exit code is 75 when every rank saved")

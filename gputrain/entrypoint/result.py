@@ -47,13 +47,16 @@ def make_folders(*folders: str) -> None:
             os.makedirs(folder, exist_ok=True)
 
 
-def refuse(environ: Mapping[str, str], why: str) -> int:
+def refuse(
+    environ: Mapping[str, str], why: str, kind: str = contract.REFUSED, lines: Sequence[str] = ()
+) -> int:
     """Tell, where the environment says, that this agent could not start; the answer is its exit code."""
     from .verdict import node_cause, verdict
 
     rank = environ.get(contract.NODE_RANK, "")
     node_rank = int(rank) if rank.isdecimal() else 0
-    cause = node_cause(contract.REFUSED, node_rank, socket.gethostname(), why)
+    cause = node_cause(kind, node_rank, socket.gethostname(), why)
+    cause[contract.C_LAST_LINES] = lines
     told = document(
         verdict(contract.STATE_FAILED, contract.BAD_ENVIRONMENT, cause, None),
         job=environ.get(contract.JOB_ID, ""),

@@ -15,11 +15,11 @@ import subprocess
 import sys
 import sysconfig
 
-from gputrain.entrypoint import contract
+from gputrain.entrypoint import contract, result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
 KEPT = ("torch", "triton", "pytorch-triton")
 KEPT_FAMILY = "nvidia-"
@@ -32,7 +32,21 @@ SHOWN = 4000
 
 
 class Refused(Exception):
-    """What is required cannot be installed; the text says why."""
+    """The job cannot begin here; the text says why."""
+
+    kind = contract.REFUSED
+    lines: Sequence[str] = ()
+
+
+class Unmet(Refused):
+    """What is required cannot be installed."""
+
+    kind = contract.UNMET
+
+    def __init__(self, what: str, said: str) -> None:
+        self.lines = said.strip()[-SHOWN:].splitlines()
+        errors = said.partition("ERROR: ")[2].splitlines() or self.lines[-1:]
+        super().__init__("{}: {}".format(what, " ".join(filter(None, map(str.strip, errors)))[:SHOWN]))
 
 
 class Environment:
@@ -62,7 +76,7 @@ def install(requirements: Any, folder: str, outer: Any = None) -> Environment:
         outer: where what is installed lies, in its order; this Python's own by default.
 
     Raises:
-        Refused: pip could not install them, or they contradict what is kept.
+        Unmet: pip could not install them, or they contradict what is kept.
         OSError: the folder cannot be written.
     """
     import fcntl  # not on Windows, where `Local` says so itself
@@ -105,15 +119,14 @@ def _fill(environment: Environment, words: list[str], below: list[str]) -> None:
     code, said = _pip(environment, "install", "--no-input", "--constraint", limits, *words)
     if code:
         stays = ", ".join(f"{name} {version}" for name, version in kept)
-        other = stays and f"{stays} stays: to have another version, take an image that has that version"
-        raise Refused(f"pip could not install the requirements:\n{said[-SHOWN:]}\n{other}")
+        raise Unmet("pip could not install the requirements" + (stays and f" beside {stays}"), said)
 
 
 def _kept(environment: Environment) -> list[tuple[str, str]]:
     """What keeps its version, as pip lists it; nothing where there is no torch."""
     code, said = _pip(environment, "list", "--format", "json", errors=subprocess.PIPE)
     if code:
-        raise Refused(f"pip does not run on {sys.executable}:\n{said[-SHOWN:]}")
+        raise Unmet(f"pip does not run on {sys.executable}", said)
     rows = [(row["name"].lower().replace("_", "-"), row["version"]) for row in json.loads(said)]
     kept = [(name, version) for name, version in rows if name in KEPT or name.startswith(KEPT_FAMILY)]
     return kept if any(name == "torch" for name, _ in kept) else []
@@ -133,6 +146,15 @@ def _pip(environment: Environment, *words: str, errors: int = subprocess.STDOUT)
     return done.returncode, said.decode("utf-8", "replace")
 
 
+def refuse(error: Exception) -> int:
+    """Tell why the job cannot begin here, in its log and as its result; the answer is the exit code."""
+    lines = getattr(error, "lines", ())
+    told = "\n".join(["gputrain: " + str(error), *lines])
+    sys.stdout.write(json.dumps({"severity": "ERROR", "message": told}) + "\n")
+    sys.stdout.flush()
+    return result.refuse(os.environ, str(error), getattr(error, "kind", contract.REFUSED), lines)
+
+
 def main() -> None:
     """Go on in an environment beside the file that says what it has: ``FILE words...`` for its Python."""
     path, words = sys.argv[1], sys.argv[2:]
@@ -141,8 +163,6 @@ def main() -> None:
             order = json.load(file)
         environment = install(order["requirements"], os.path.dirname(path), order["installed"])
     except (OSError, Refused) as error:
-        sys.stdout.write(json.dumps({"severity": "ERROR", "message": "gputrain: " + str(error)}) + "\n")
-        sys.stdout.flush()
-        sys.exit(contract.BAD_ENVIRONMENT)
+        sys.exit(refuse(error))
     os.environ.update(environment.variables(os.environ))
     os.execv(environment.python, [environment.python, *words])

@@ -19,7 +19,7 @@ from gputrain.entrypoint import contract
 
 from .cloud import Bucket, call, order
 from .errand import Errand, send_out
-from .packages import Refused, install
+from .packages import Refused, install, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def main() -> None:
     try:
         python = prepare(job)
     except (OSError, Refused) as error:
-        fail(str(error))
+        fail(error)
     except Exception as error:  # noqa: BLE001  # the bucket may hold anything
-        fail("the container could not be prepared: %r" % error)
+        fail(Refused("the container could not be prepared: %r" % error))
     agent = os.path.join(os.getcwd(), ".gputrain", "agent.pyz")
     os.execv(python, [python, agent, "--", *job["argv"]])
 
@@ -146,10 +146,9 @@ def say(message: str, severity: str = "INFO") -> None:
     sys.stdout.flush()
 
 
-def fail(message: str) -> NoReturn:
-    """End with the code that says: the environment is wrong."""
-    say(message, "ERROR")
-    sys.exit(contract.BAD_ENVIRONMENT)
+def fail(error: Exception) -> NoReturn:
+    os.environ.setdefault(contract.NODE_RANK, str(place(os.environ)[0]))
+    sys.exit(refuse(error))
 
 
 if __name__ == "__main__":

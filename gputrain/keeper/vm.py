@@ -27,7 +27,7 @@ from .keeper import ENDING_S, Failed, Keeper, grace_s
 from .mirrors import Mirrors
 from .rules import Rules
 from .startup import power_off
-from .status import ABSENT, RESTARTED, RUN_LIMIT, SHUTDOWN, WAITING
+from .status import ABSENT, BOOT, RESTARTED, RUN_LIMIT, SHUTDOWN, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,6 +165,8 @@ class Vm:
             return told
         self._lines.join(LINES_S)
         code = ending.exit_code
+        if code == contract.BAD_ENVIRONMENT and told["result"] and not keeper.rules.stop:
+            return {**told, "why": BOOT}  # the agents of other nodes may wait for this one's
         if code and code not in KILLED and not keeper.rules.stop and told["result"] is None:
             where = "python3 of {}".format(self.job["image"]) if self.job["image"] else "the boot image"
             said = self.journal.last.decode("utf-8", "replace").strip()[-2000:]

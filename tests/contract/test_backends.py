@@ -1,6 +1,7 @@
 """What every backend does, told in specs and observations."""
 
 import json
+import os
 
 import pytest
 
@@ -8,6 +9,7 @@ from gputrain.backends.base import JobRef
 from gputrain.errors import JobLostError, SpecError
 from gputrain.job.result import ended
 from gputrain.lifecycle import State
+from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
 
 TELL = """
@@ -67,6 +69,19 @@ def test_arguments_and_environment_arrive_as_they_were_given(road, script):
     ref = road.submit(TrainingSpec(script=script(TELL), args=ODD, env={"TOLD": text}))
     road.end(ref)
     assert told(road, ref) == [{"rank": "0", "args": ODD, "env": text}]
+
+
+def test_a_requirement_that_cannot_be_installed_is_the_cause_in_pips_own_words(road, script):
+    env = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    spec = TrainingSpec(script=script(TELL), num_nodes=2, requirements=["no-such-thing"], env=env)
+    if not candidates(spec, [road.backend.supply]).candidates:
+        pytest.skip("it installs nothing")
+    ref = road.submit(spec)
+    seen = road.end(ref)
+    assert (seen.state, seen.failure.kind) == (State.FAILED, "requirements")
+    assert "No matching distribution found for no-such-thing" in seen.failure.message
+    assert any("no-such-thing" in line for line in seen.failure.last_lines)
+    assert not told(road, ref)
 
 
 def test_a_module_runs(road, script):

@@ -164,15 +164,10 @@ def _without_document(path: str, told: Status, documents: list[Document]) -> Fai
     if code == contract.STOPPED:
         return Failure(kind=causes.STOPPED.kind, message=asked_by(documents), exit_code=code)
     message = contract.EXIT_CODES.get(code or 0, "") or f"the agent of node 0 ended with exit code {code}"
-    lines = read_logs(path, "", is_over=True).lines
-    errors = [one.message for one in lines if one.severity == "ERROR" and one.rank is None]
     if told.disk_was_full:
         message = f"the disk that holds {path} was full"
-    elif code == contract.BAD_ENVIRONMENT and errors:
-        message = errors[0].partition("\n")[0].removeprefix("gputrain: ").rstrip(":")
-    cause = causes.ENVIRONMENT if code == contract.BAD_ENVIRONMENT else causes.EXIT
-    last = tuple(line.message for line in lines[-LAST_LINES:])
-    return Failure(kind=cause.kind, message=message, exit_code=code, last_lines=last)
+    lines = tuple(line.message for line in read_logs(path, "", is_over=True).lines)
+    return Failure(kind=causes.EXIT.kind, message=message, exit_code=code, last_lines=lines[-LAST_LINES:])
 
 
 def _results(path: str, told: Status) -> list[Document]:
