@@ -64,9 +64,9 @@ class JobRef:
         is_name = isinstance(uri, str) and uri.startswith(_SCHEME)
         parts = [unquote(part) for part in uri.removeprefix(_SCHEME).split("/")] if is_name else []
         if len(parts) not in (2, 4) or not all(parts):
-            form = "gputrain://backend/project/place/name"
-            fault = Fault(field="uri", value=shown(uri), allowed=form, fix="copy it from job.uri")
-            raise SpecError(f"{fault.value} names no job: it must have the form {form}", faults=(fault,))
+            form, fix = "gputrain://backend/project/place/name", "trainer.jobs() lists those there are"
+            fault = Fault(field="uri", value=shown(uri), allowed=form, fix=fix)
+            raise SpecError(f"{fault.value} names no job", why=f"it must be {form}", fix=fix, faults=(fault,))
         project, place = parts[1:-1] or ("", "")
         return cls(backend=parts[0], project=project, place=place, name=parts[-1])
 

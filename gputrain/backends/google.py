@@ -31,8 +31,8 @@ RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
 
 PROJECT = Field(
-    matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"), "a project's id",
-    "project='my-project'", is_needed=True,
+    matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]|[a-z0-9.]+:[a-z][a-z0-9-]+"),
+    "a project's id, 6 to 30 small letters, digits and hyphens", "project='my-project'", is_needed=True,
 )  # fmt: skip
 IMAGE_REPOSITORY = Field(
     ImageHome.parse, "a repository of Artifact Registry",

@@ -31,7 +31,7 @@ LIMITS = (
         field="gpu",
         asks=lambda spec: not spec.gpu and spec.machine_type is None,
         why="it runs on machines with GPUs, and none is named",
-        fix="gpu='L4:1'; or use Local for CPU ranks",
+        fix="gpu='L4:1', or Trainer(Local()) for CPU ranks",
     ),
     Limit(
         field="machine_type",

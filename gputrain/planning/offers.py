@@ -200,7 +200,8 @@ def _refusals(spec: TrainingSpec, backend: str, offer: Offer, model: Model) -> I
 def unmet(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
     """One reason for each request that no offer matches, naming what there is."""
     kinds = tuple(sorted({offer.gpu for offer in supply.offers if offer.gpu}))
-    if not spec.gpu and all(offer.gpu and offer.provisioning_models for offer in supply.offers):
+    is_told = any(limit.field == "gpu" and limit.asks(spec) for limit in supply.limits)
+    if not (spec.gpu or is_told) and all(one.gpu and one.provisioning_models for one in supply.offers):
         yield Refusal(supply.backend, "gpu", "no GPU is named", f"gpu='{kinds[0]}:1'" if kinds else "")
     machines = [offer.machine_type for offer in supply.offers if _suits(spec, offer)]
     if spec.machine_type and machines and spec.machine_type not in machines:

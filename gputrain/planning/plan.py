@@ -19,6 +19,9 @@ from gputrain.spec import Image, TrainingSpec, format_duration
 from gputrain.tables import Shown, Table
 from gputrain.times import picked
 
+_MOST_SUBJECTS = 3
+"""Of so many refusals for one reason what each is of is told."""
+
 
 @attrs.frozen(kw_only=True)
 class GcloudJob:
@@ -64,7 +67,7 @@ class Plan(Shown):
         if self.candidates:
             return
         asked = self.asked_for
-        lines = [f"{one.backend}: {one.subject}: {one.why}" for one in asked]
+        lines = _told_once(asked)
         fixes = dict.fromkeys(one.fix for one in asked if one.fix)
         what = "\n  ".join([f"nothing can run {self.spec.title} as asked:", *lines])
         raise NoFitError(what, fix="; or ".join(fixes), refusals=asked)
@@ -172,6 +175,16 @@ def _row(number: int, one: Candidate) -> tuple[str, ...]:
     price = "unknown" if one.price is None else f"{least}{one.price_usd_h:,.2f}"
     where = (one.backend, one.place, one.machine_type, one.gpus)
     return (str(number), *where, model, verdict, price, cost, format_duration(one.max_run_duration))
+
+
+def _told_once(asked: Sequence[Refusal]) -> Iterator[str]:
+    """A line for each reason, with what it is said of: a wrong region is one reason for all there is."""
+    subjects: dict[tuple[str, str], list[str]] = {}
+    for one in asked:
+        subjects.setdefault((one.backend, one.why), []).append(one.subject)
+    for (backend, why), each in subjects.items():
+        more = f" and {len(each) - _MOST_SUBJECTS} more" if len(each) > _MOST_SUBJECTS else ""
+        yield f"{backend}: {', '.join(each[:_MOST_SUBJECTS])}{more}: {why}"
 
 
 def _source_line(shown: Sequence[Candidate]) -> str:

@@ -53,8 +53,9 @@ def _fault(value: object) -> Fault:
             allowed, fix = "a backend", _PAGE
         return Fault(field="backends", value=value.__name__, allowed=allowed, fix=fix)
     if isinstance(value, str):
-        allowed = "a backend, not its name"
-        return Fault(field="backends", value=repr(value), allowed=allowed, fix="Trainer(Local())")
+        kind = registry.find(value if value in registry.names() else "local")
+        allowed, fix = "a backend, not its name", f"Trainer({_made(kind)})"
+        return Fault(field="backends", value=repr(value), allowed=allowed, fix=fix)
     missing = ", ".join(lacks(value))
     return Fault(field="backends", value=repr(value), allowed=f"a backend; it has no {missing}", fix=_PAGE)
 

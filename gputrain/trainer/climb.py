@@ -223,7 +223,11 @@ class Climb:
     @property
     def _so_far(self) -> str:
         count = self.ladder.attempts.asked
-        return f"nothing was made at the {count} place{'s' * (count != 1)} tried so far"
+        return (
+            "nothing was made"
+            if not count
+            else f"nothing was made at the {count} place{'s' * (count != 1)} tried so far"
+        )
 
     def _withdraw(self, backend: Backend, candidate: Candidate, request: Request | None) -> str:
         what = f"submit was interrupted while {backend.name} was asked for {candidate.place}; "
@@ -243,7 +247,8 @@ class Climb:
             is_gone = False
         if not is_gone:  # its record stays, and by it whoever comes with the same key ends it
             return f"{what}{_end_it(request)}"
-        return f"{what}what was made there was withdrawn, and {self._so_far}"
+        elsewhere = f", and {self._so_far}" if self.ladder.attempts.asked else ""
+        return f"{what}what was made there was withdrawn{elsewhere}"
 
     def _clear(self, backend: Backend, request: Request, record: Record | None) -> bool:
         """End what an interrupted create may have made; whether it is certain that nothing is left.

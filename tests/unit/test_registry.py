@@ -120,7 +120,7 @@ def test_what_goes_wrong_in_making_a_backend_from_a_name_is_told_of_it(installed
 
 @pytest.mark.parametrize("uri", [None, 5, b"gputrain://local/n", ["gputrain://local/n"]])
 def test_what_is_no_text_names_no_job(uri):
-    with pytest.raises(SpecError, match="names no job"):
+    with pytest.raises(SpecError, match="names no job\n  why: it must be gputrain://"):
         gputrain.attach(uri)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,25 @@ def test_ctrl_c_while_modules_are_loaded_is_no_traceback():
     code += "sys.meta_path.insert(0, Finder())\nsys.exit(main())\n"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\n")
+
+
+CLOUD = ["--backend", "vertex", "--project", "my-project"]
+
+
+def test_a_wrong_region_is_one_reason_and_not_one_for_each_machine(run, script):
+    words = ["submit", script(), "--gpu", "L4:1", *CLOUD, "--region", "us-west9", "--bucket", "gs://b-1"]
+    err = run(*words)[2]
+    assert err.count("not to be had in the places you allow") == 1
+    assert "1 x L4 on g2-standard-4 as standard, " in err
+    assert re.search(r" and \d+ more: not to be had", err)
+
+
+def test_a_cloud_without_a_gpu_is_told_once_and_leads_here(run, script):
+    err = run("submit", script(), *CLOUD, "--region", "us-central1", "--bucket", "gs://b-1")[2]
+    assert err.splitlines()[1:] == [
+        "  vertex: gpu: it runs on machines with GPUs, and none is named",
+        "  fix: --gpu L4:1, or --backend local for CPU ranks",
+    ]
 
 
 def test_a_table_is_plain_where_its_signs_are_not_to_be_had(script):
