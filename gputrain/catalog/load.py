@@ -11,6 +11,7 @@ from __future__ import annotations
 import binascii
 import logging
 import os
+import re
 from functools import cache
 
 import attrs
@@ -205,7 +206,7 @@ def _usd_h(figure: str) -> float:
     """A price; 0 where the cell is empty."""
     if not figure:
         return 0.0
-    if not figure.replace(".", "", 1).isdigit() or not 0 < float(figure) < MOST_USD_H:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{0,9})?", figure) or not 0 < float(figure) < MOST_USD_H:
         raise ValueError(f"it has a price that is none: {figure[:60]!r}")
     return float(figure)
 
@@ -215,8 +216,7 @@ def _are_words(text: str) -> bool:
 
 
 def _is_date(text: str) -> bool:
-    year, _, rest = text.partition("-")
-    return len(text) == 10 and text[7] == "-" and (year + rest.replace("-", "")).isdigit()
+    return re.fullmatch(r"[0-9]{4}-[01][0-9]-[0-3][0-9]", text) is not None
 
 
 def _checksum(body: str) -> str:

@@ -145,13 +145,6 @@ class Book:
             f"{', '.join(names)}: {why}" + (f" ({fix})" if fix else "") for (why, fix), names in found.items()
         )
 
-    def info(self, *, quota_id: str = "", metric: str = "") -> Mapping[str, Any]:
-        """The QuotaInfo of an id or of a metric as Cloud Quotas listed it; empty: it is not there."""
-        listed: Mapping[str, Mapping[str, Any]] = self._value(LimitSource.CLOUD_QUOTAS)
-        if quota_id:
-            return listed.get(quota_id, {})
-        return next((one for one in listed.values() if metric and one.get("metric") == metric), {})
-
     def _standing(
         self, shape: Shape, num_nodes: int, model: ProvisioningModel, region: str, is_reserved: bool
     ) -> Standing:
@@ -172,14 +165,14 @@ class Book:
         )
 
     def _readings(self, count: Count) -> Iterator[Reading]:
-        """What each source told of it; one that says unknown, and why, where none told a limit."""
+        """What each source told of it; one that says unknown, and why, where none told anything."""
         told = [
             self._reading(count, source, figures)
             for source, read in self._readers.items()
             if (figures := read(count)) is not None
         ]
         yield from told
-        if count.is_gate and not any(one.limit is not None for one in told):
+        if count.is_gate and not told:
             yield attrs.evolve(self._blank(count), note=self._why_unknown(count))
 
     def _reading(self, count: Count, source: LimitSource, figures: Figures) -> Reading:
@@ -228,7 +221,7 @@ class Book:
     def _in_cloud_quotas(self, count: Count) -> Figures | None:
         ident = count.quota.quota_id or ""
         if ident not in self._rows:
-            self._rows[ident] = rows(self.info(quota_id=ident) if ident else {})
+            self._rows[ident] = rows(self._value(LimitSource.CLOUD_QUOTAS).get(ident, {}))
         limit = limit_at(self._rows[ident], count.dimensions)
         return None if limit is None else (limit, None)
 

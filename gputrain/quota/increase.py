@@ -12,6 +12,7 @@ import attrs
 
 from gputrain.errors import Fault, QuotaExceededError, RequestError, SpecError
 from gputrain.gcp import Access
+from gputrain.gcp.forms import mapping
 from gputrain.quota.book import limit_at, number, rows
 from gputrain.quota.preferences import BEFORE, Preferences
 from gputrain.quota.shown import figure
@@ -217,9 +218,9 @@ def _ineligible(info: Mapping[str, Any]) -> str:
 
 def _progress(kept: Mapping[str, Any], limit_now: float | None) -> dict[str, Any]:
     """State, granted value and Google's words, from a preference that Google keeps."""
-    config = kept.get("quotaConfig") or {}
+    config = mapping(kept.get("quotaConfig"))
     wanted, granted = number(config.get("preferredValue")), number(config.get("grantedValue"))
-    before = number((config.get("annotations") or {}).get(BEFORE))
+    before = number(mapping(config.get("annotations")).get(BEFORE))
     before = limit_now if before is None else before
     if kept.get("reconciling"):
         state = IncreaseState.REVIEWED

@@ -156,7 +156,7 @@ def figure(value: float | None) -> str:
     """A limit or usage for people: nothing where nobody told it."""
     if value is None:
         return "?"
-    return "no limit" if value == float("inf") else f"{value:g}"
+    return "no limit" if value == float("inf") else f"{value:.15g}"
 
 
 def _as_json(one: Standing) -> dict[str, Any]:

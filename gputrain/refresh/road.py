@@ -90,7 +90,7 @@ def refresh(access: Access, *, dry_run: bool = False, file: str | None = None) -
             and ``serviceusage.services.use``, and the APIs compute and cloudbilling switched on.
         dry_run: write nothing.
         file: where to write; unless said, where the catalog looks for it: ``$GPUTRAIN_CATALOG``, else
-            ``catalog.tsv`` in ``$GPUTRAIN_HOME`` or in the user's configuration folder.
+            ``catalog.tsv`` in ``$GPUTRAIN_HOME`` or in the folder of the user's data.
 
     Returns:
         What changed against the tables before: the file's, or without one the built-in.

@@ -122,6 +122,20 @@ def test_another_value_changes_the_one_there_is(cloud, ask, short):
     assert only["quotaConfig"]["preferredValue"] == "32"
 
 
+def test_a_lost_reply_to_another_value_is_no_refusal(cloud, ask, short):
+    ask(short, 16, dry_run=False)
+    cloud.fail("cloudquotas.quotaPreferences.patch", DropAfterCommit())
+    assert ask(short, 32, dry_run=False).preference["quotaConfig"]["preferredValue"] == "32"
+    (only,) = kept(cloud)
+    assert only["quotaConfig"]["preferredValue"] == "32"
+
+
+def test_a_limit_of_millions_is_kept_to_the_last_one(cloud, ask, reader):
+    cloud.quota("NVIDIA_L4_GPUS", 1_234_567)
+    found = ask(standing(reader.read(), "L4", 8), 2_000_000)
+    assert found.preference["quotaConfig"]["annotations"] == {"gputrain-limit-before": "1234567"}
+
+
 def test_a_preference_that_somebody_else_named_is_taken_up(cloud, ask, short):
     client = cloudquotas_v1.CloudQuotasClient(
         credentials=cloud.credentials, transport="rest", client_options=cloud.client_options

@@ -118,6 +118,7 @@ def test_no_preemptible_cpus_may_mean_plain_ones_and_so_blocks_nothing(cloud, re
     found = standing(reader.read(), "T4", 1, "spot")
     assert found.verdict is Verdict.UNKNOWN
     assert "CPUS" in found.deciding.note
+    assert not [one.note for one in found.readings if "does not tell it" in one.note]
 
 
 def test_a_reservation_counts_against_nothing(reader):
