@@ -25,7 +25,7 @@ from gputrain.lifecycle import Failure, State
 from gputrain.metrics import Metrics, figure, sparkline
 from gputrain.progress import Progress
 from gputrain.spec import format_duration
-from gputrain.tables import COLOURS, STYLES
+from gputrain.tables import COLOURS, STYLES, cut
 from gputrain.terminal import safe, safe_html
 
 ProgressWord = Literal["auto", "rich", "plain", "none"]
@@ -56,14 +56,14 @@ class Snapshot:
     def text(self) -> str:
         """One line of it."""
         parts = [self.title, self.state.value, format_duration(self.elapsed)]
-        last = self.metrics.last
-        progress = self.metrics.progress
+        last, progress = self.metrics.last, self.metrics.progress
         if progress is not None:
             left = "" if self.state.is_terminal else progress.left
             parts.append(f"step {progress.step:,} of {progress.total:,} ({progress.share:.0%}){left}")
         elif "step" in last:
             parts.append(f"step {last['step']:,}")
-        parts += [f"{name} {figure(last[name])}" for name in self.metrics.names]
+        names = self.metrics.names[:NAMES]  # the table has them all
+        parts += [f"{cut(name, LONGEST)} {cut(figure(last[name]), LONGEST)}" for name in names]
         if self.gpu_busy is not None:
             parts.append(f"GPUs {self.gpu_busy:.0f} %")
         if self.cost_usd:
@@ -190,7 +190,7 @@ class Terminal(View):
             self._console.line()
 
 
-LINES = 20
+LINES, NAMES, LONGEST = 20, 8, 40
 BETWEEN_S = 0.5  # two redraws are at least so far apart
 
 _MONO = "font-family:monospace;white-space:pre-wrap;text-align:left"

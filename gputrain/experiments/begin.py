@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import attrs
+
 from gputrain.entrypoint import host
 from gputrain.errors import RequestError, SpecError
 from gputrain.experiments.book import ExperimentRecord, joined, kept, only, opened
@@ -91,7 +93,8 @@ class _Ask:
     def joined(self, there: ExperimentRecord | None) -> ExperimentRecord:
         """The book as it is to be written. Raises as `begun`."""
         book = joined(there, self._asked, self._held)
-        self.plan = self._trainer.plan(only(book, self._asked.points).asks(self._base)[0][0]).plan
+        whole = attrs.evolve(only(book, self._asked.points), retried={})  # what is used up is a point's own
+        self.plan = self._trainer.plan(whole.asks(self._base)[0][0]).plan
         faults = FaultCollector("the spec")
         faults.faults += self.plan.faults
         faults.raise_if_any()

@@ -64,6 +64,11 @@ def test_whatever_a_script_reports_after_a_number_is_shown(last):
     assert "loss" in shown(read({"step": 1, "loss": 2.5}, {"step": 2, "loss": last}))
 
 
+def test_a_line_of_a_job_bears_as_many_metrics_as_a_line_does():
+    wide = read({"step": 1, **{f"{'gradient' * 100}_{number}": 1.0 for number in range(1000)}})
+    assert len(shown(wide)) < 1000
+
+
 def shown(metrics):
     return Snapshot(title="job", state=State.RUNNING, elapsed=timedelta(0), metrics=metrics).text
 

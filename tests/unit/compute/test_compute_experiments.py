@@ -1,0 +1,17 @@
+"""An experiment on machines that cost something: what its points have used keeps nobody from taking it up."""
+
+import gputrain
+from gputrain import Trainer
+from gputrain.experiments.book import Retried, again
+from gputrain.experiments.points import canonical
+
+
+def test_a_script_runs_again_though_a_point_of_it_has_used_its_share(make, code):
+    points = gputrain.grid(seed=[0, 1])
+    asked = {"name": "scan", "gpu": "L4:1", "max_cost": 10.0, "max_parallel": 2}
+    scan = Trainer(make()).map(code, points, **asked)
+    scan.cancel()
+    again(scan._board, "scan", {canonical(points[0]): Retried(times=1, used_usd=5.0)})
+    taken_up = Trainer(make()).map(code, points, **asked)
+    assert len(taken_up.points) == 2
+    taken_up.close()
