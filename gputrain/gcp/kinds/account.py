@@ -148,6 +148,7 @@ KINDS = (
             ),
             Mark(message=r"The user does not have access to service account '(?P<account>[^']+)'"),
             Mark(message=r"Permission '(?P<permission>iam\.service[aA]ccounts\.actAs)' denied\b"),
+            Mark(message=r"Required '(?P<permission>iam\.service[aA]ccounts\.actAs)' permission\b"),
         ),
         fix="gcloud iam service-accounts add-iam-policy-binding {account} --member user:YOU"
         " --role roles/iam.serviceAccountUser",
@@ -199,6 +200,7 @@ KINDS = (
         error=OrgPolicyError,
         marks=(
             Mark(message=_CONSTRAINT % r"[\w.]+"),
+            Mark(message=r".{0,80}\bviolates constraint '?(?P<constraint>constraints/[\w.]+\w)"),
             Mark(message=_POLICY % r"[\w.]*\w"),
             Mark(
                 message=r".{0,400}?\bdenied by (?:custom )?org(?:anization)? polic.{0,400}?(?P<constraint>customConstraints/[\w.]+)"

@@ -45,6 +45,8 @@ KINDS = (
             Mark(message=r"\[[\w-]+(?:, [\w-]+)*\] features are not compatible for creating instance"),
             Mark(message=_LISTED + r'The accelerator count "[^"]*" is not allowed\b'),
             Mark(message=_LISTED + r'(?:Accelerator )?"[^"]+" is not supported for machine type "'),
+            Mark(message=r".{0,300}\bAt (?:most|least) \d+ \w{1,20} can be used along with \d+ accelerator"),
+            Mark(message=r"Cannot use (?:\w+ ){0,3}machine type .{1,80} with (?:GPUs|accelerators)\b"),
         ),
         fix="leave machine_type out and name the GPUs alone (gpu='L4:2'), or take a pair that `gputrain gpus` lists",
     ),
@@ -128,6 +130,18 @@ KINDS = (
             ),
         ),
         fix="name a bucket in the job's region: gcloud storage buckets create gs://NAME --location REGION",
+    ),
+    Kind(
+        name="retained",
+        title="the bucket keeps an object as it is",
+        error=RequestError,
+        marks=(
+            Mark(codes="retentionPolicyNotMet objectUnderActiveHold"),
+            Mark(
+                message=r"Object '.{1,1024}' is (?:subject to|under) .{1,200}\bcannot be (?:deleted|overwritten)"
+            ),
+        ),
+        fix="name a bucket without a retention policy or holds: what is known of a job is written over as it goes on",
     ),
     Kind(
         name="missing",

@@ -32,6 +32,7 @@ FIRST = (
 """What is met most often stands first in its group."""
 
 DOING = {
+    Surface.STORAGE: "write gs://my-bucket/records/bert-1.json",
     Surface.COMPUTE: "create the VMs in us-central1-b",
     Surface.OPERATION: "create the VMs in us-central1-b",
     Surface.VERTEX: "create the job in us-central1",

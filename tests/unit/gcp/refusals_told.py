@@ -312,6 +312,16 @@ TOLD = {
             "location as the service location us-central1.",
         ),
     ),
+    "retained": Told(
+        advice="No role helps: a retention policy and a hold bind everybody.",
+        example=Answer(
+            surface=Surface.STORAGE,
+            status=403,
+            codes=words("retentionPolicyNotMet"),
+            message="Object 'my-bucket/records/bert-1.json' is subject to bucket's retention policy and cannot be"
+            " deleted, overwritten or archived until 2026-12-01T10:00:00.000000-08:00",
+        ),
+    ),
     "missing": Told(
         advice="What may not be seen is told as missing, too.",
         example=Answer(

@@ -3,8 +3,8 @@
 ``refusals_met.tsv`` holds them with their sources. Which rows are called ``judge`` was drawn by a hash
 before anybody looked at what became of them, and the rules were written by the others; of the 35 that were
 drawn last, on 2026-11-22, the rules of the day before read 25 rightly and today's 34 at first sight.
-33 more were read on 2026-11-23, each judged before a rule was looked at: 20 were read rightly at first sight,
-and none as if it would pass; they are among those to learn from since.
+Of 33 and 30 more, met on 2026-11-23 and each judged before a rule was looked at, 20 and 25 were read rightly
+at first sight, and none as if it would pass; those with an address are among those to learn from since.
 """
 
 import csv
