@@ -123,30 +123,51 @@ class Claim:
 
         Raises:
             OvertakenError: it is somebody else's turn.
+            RequestError: another job has its key, where this one would be looked for.
         """
-        self.write(record.asked(ask))
+        if self.write(record.asked(ask)) or self.record is None:
+            return
+        if record.asks:
+            raise RequestError(
+                f"where {ask.way.backend} keeps its records is another job of that key, {self._job_id}",
+                fix="submit this one under another key",
+                try_elsewhere=True,
+            )
+        self._home.remove(self.record)  # nothing was asked for: the others may have been, so they are first
+        raise OvertakenError(f"another process has gone on with {self._job_id}")
 
     def keep(self) -> None:
         """Say that this process is still at it. Raises as `ask`."""
         if self.record is not None:
             self.write(self.record)
 
-    def write(self, record: Record) -> None:
-        """Write the record as it should be now. Raises as `ask`."""
+    def write(self, record: Record) -> bool:
+        """Write the record as it should be now; whether no board keeps another job of its key.
+
+        Raises:
+            OvertakenError: it is somebody else's turn.
+        """
         self.record = self._home.write(attrs.evolve(record, home=self._home.name))
         self._known_at = self._now()
         self._wrote_at = self._known_at, self._monotonic()
-        self._copy()
+        return self._copy()
 
-    def _copy(self) -> None:
-        """Tell it where a reader with the job's name would look."""
+    def _copy(self) -> bool:
+        """Tell it where a reader with the job's name would look; False where that is another job's place."""
         record = self.record
-        if record is None:
-            return
-        for board in self._copies(record):
+        return record is None or min(
+            (self._is_copied(record, one) for one in self._copies(record)), default=True
+        )
+
+    def _is_copied(self, record: Record, board: Board) -> bool:
+        for _ in range(2):
+            there = board.read(self._job_id)
+            if there is not None and there.home == board.name:  # it decides there, and stays as it is
+                return False
             with contextlib.suppress(OvertakenError):  # whoever was quicker has copied it as well
-                there = board.read(self._job_id)
                 board.write(attrs.evolve(record, generation=there.generation if there else 0))
+                return True
+        return True
 
     def answer(self, answer: str, scope: str = "", said: str = "") -> None:
         """Keep in mind what was answered; it is written with what follows."""
@@ -199,7 +220,7 @@ class Claim:
             return
         for board in self._copies(self.record):
             there = board.read(self._job_id)
-            if there is not None:
+            if there is not None and there.home != board.name:
                 board.remove(there)
         self._home.remove(self.record)
         self.record = None

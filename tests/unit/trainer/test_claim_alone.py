@@ -299,3 +299,51 @@ def test_only_what_says_that_a_place_is_full_passes_it_over_and_only_in_its_atte
 def test_candidates_that_a_ladder_does_not_know_come_last_as_they_were():
     a, b, c, d = (attrs.evolve(CANDIDATE, place=f"us-central1-{one}") for one in "abcd")
     assert in_order([d, a, b, c], [way_of(c), way_of(b)]) == (c, b, d, a)
+
+
+def asking(backend, nonce):
+    return attrs.evolve(ASK, at=0.0, nonce=nonce, way=attrs.evolve(WAY, backend=backend))
+
+
+def test_of_two_whose_homes_differ_and_who_ask_at_once_the_one_that_sees_the_other_yields(claim, home, other):
+    mine, theirs = claim(), claim(other)
+    assert mine.read() is theirs.read() is None
+    theirs.ask(fresh(other), asking("backend-0", "ba9876543210"))
+    with pytest.raises(OvertakenError):
+        mine.ask(fresh(home), asking("backend-1", "0123456789ab"))
+    assert home.read("bert-1") is None
+    assert other.read("bert-1") == theirs.record == mine.read()
+
+
+def test_a_job_goes_on_nowhere_where_another_has_its_key_and_takes_nothing_of_it_away(claim, home, other):
+    mine, theirs = claim(), claim(other)
+    mine.ask(fresh(home), asking("backend-0", "0123456789ab"))
+    theirs.ask(fresh(other), asking("backend-0", "ba9876543210"))
+    mine.answer("no_room")
+    with pytest.raises(RequestError, match="another job of that key") as caught:
+        mine.ask(mine.record, asking("backend-1", "0123456789ab"))
+    assert caught.value.try_elsewhere
+    mine.drop()
+    assert home.read("bert-1") is None
+    assert other.read("bert-1") == theirs.record
+
+
+class Crowded(MemoryBoard):
+    """A board on which another process writes between a read and the write that follows it."""
+
+    meanwhile = staticmethod(lambda: None)
+
+    def write(self, record):
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        return super().write(record)
+
+
+def test_who_writes_between_a_look_for_others_and_the_copy_is_seen(claim, clocks, home):
+    other = Crowded(lambda: clocks.board)
+    mine, theirs = claim(home, other), claim(other)
+    assert mine.read() is theirs.read() is None
+    other.meanwhile = lambda: theirs.ask(fresh(other), asking("backend-0", "ba9876543210"))
+    with pytest.raises(OvertakenError):
+        mine.ask(fresh(home), asking("backend-1", "0123456789ab"))
+    assert other.read("bert-1") == theirs.record

@@ -1,9 +1,10 @@
 """A job that is asked of another backend than before: whoever has an older name of it finds it there."""
 
 from gputrain import State
+from gputrain.records import WITHDRAWN
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
-from tests.unit.trainer.conftest import MACHINE
+from tests.unit.trainer.conftest import MACHINE, creates
 from tests.unit.trainer.test_restart import SPOT, late
 
 CREATE = "aiplatform.customJobs.create"
@@ -54,3 +55,17 @@ def test_a_job_that_the_last_backend_refused_waits_for_room_and_can_be_cancelled
     cloud.clock.advance(3600)
     assert trainer("compute", "vertex").supervise() == []
     assert not [vm for vm in cloud.compute.vms.values() if vm.status == "RUNNING"]
+
+
+def test_whoever_lacks_the_backend_that_was_asked_last_makes_no_second_gang(cloud, trainer, script):
+    """A Ctrl-C was taking the ask back, and its machines are there still."""
+    job = late(cloud, trainer, script)
+    told = job.uri
+    assert job.supervise()
+    board = job._backend.recorder().board
+    board.write(board.read(job.id).answered(WITHDRAWN))
+    cloud.vertex.set_stock(MACHINE, 10, region="us-central1")
+    cloud.clock.advance(3600)
+    start, other = len(creates(cloud)), trainer("vertex").attach(told)
+    assert not other.supervise()
+    assert len(creates(cloud)) == start
