@@ -94,7 +94,8 @@ def results(access: Access, seen: SeenJob) -> list[Mapping[str, Any]]:
     body = _entries(access, wanted, "timestamp desc", 100, "")
     newest: dict[int, Mapping[str, Any]] = {}
     for entry in body.get("entries", ()):
-        document = _document(_line(entry).message)
+        line = _line(entry)
+        document = _document(line.message) if line.rank is None else None  # a rank may run jobs of its own
         if document is not None:
             newest.setdefault(document.get(contract.R_NODE_RANK, 0), document)
     return list(newest.values())

@@ -206,6 +206,15 @@ def test_only_a_whole_result_line_is_believed():
         assert logs._document(words) is None
 
 
+def test_a_result_that_a_rank_prints_of_a_job_within_it_is_not_its_own(job, say, cloud):
+    say('GPUTRAIN_RESULT {"node_rank": 0, "state": "failed"}')
+    cloud.clock.advance(5)
+    say('GPUTRAIN_RESULT {"node_rank": 0, "state": "done"}', rank=0)
+    cloud.clock.advance(60)
+    (found,) = logs.results(job._backend._access, job._backend._look(job.ref))
+    assert found["state"] == "failed"
+
+
 @pytest.mark.parametrize(
     "told", ['{"node_rank": "x"}', '{"node_rank": [1]}', '{"node_rank": 1e999}', "[" * 60_000]
 )
