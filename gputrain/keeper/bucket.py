@@ -10,7 +10,7 @@ from functools import partial
 
 from .cloud import LAST_S, Bucket, is_no_answer
 from .errand import Errand
-from .status import ABSENT, CANCELLED, HALTED, PEER, SHUTDOWN, UNABLE
+from .status import ABSENT, CANCELLED, HALTED, PEER, SHUTDOWN, UNABLE, WAITING
 from .store import blocks
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ class StatusBucket:
         return self._not_booted() if held.get("token") == self.token else []
 
     def last(self, document: Dict[str, Any]) -> None:
-        """As of `StatusBoard`; the log is whole in the bucket before the end is told.
+        """As of `StatusBoard`; the log is whole in the bucket before the end is told, but not the result.
 
         Where the bucket does not answer, or the plug is pulled in 30 s, the end goes first, and again after.
         """
@@ -90,10 +90,12 @@ class StatusBucket:
         self._is_over = True
         self._has_news.set()
         if self._thread.is_alive():
-            self._thread.join(AT_ONCE_S if document["why"] == SHUTDOWN else None)
+            self._thread.join(AT_ONCE_S if document["why"] in (HALTED, SHUTDOWN) else None)
         until, is_told = time.monotonic() + LAST_S, False
         if document["why"] in (HALTED, SHUTDOWN):
             is_told = self._tells(document)
+        elif document.get("result"):  # a VM that is reclaimed while its log goes has done its work
+            self._tells({**document, "phase": self._due.get("phase", WAITING)})
         while not self._send_logs() and time.monotonic() < until:
             is_told = is_told or self._tells(document)
             time.sleep(EVERY_S)

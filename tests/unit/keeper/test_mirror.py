@@ -432,3 +432,12 @@ def test_a_file_that_has_become_a_pipe_holds_up_nobody(mirror, at_once, monkeypa
     os.mkfifo(os.path.join(made.folder, "a"))
     made.send("a", tree.files["a"])
     assert sent(made) == set()
+
+
+def test_a_kill_of_which_a_full_disk_took_no_note_is_known_by_when_it_was_made(mirror, at_once):
+    made = mirror({})
+    write(made, **{"model.pt": "half"})
+    open(made.whole._killed, "w").close()
+    made.round(is_last=True)
+    assert sent(made) == set()
+    assert "when its process was killed" in made.unsent.told(Tree(made.folder))[0]

@@ -7,10 +7,12 @@ import time
 
 import pytest
 
+from gputrain.backends.compute.causes import VmReport, judge
+from gputrain.entrypoint import contract
 from gputrain.keeper import bucket
 from gputrain.keeper.cloud import Bucket, CallFailed
 from gputrain.keeper.journal import Journal
-from gputrain.keeper.status import BOOT, CANCELLED, SHUTDOWN
+from gputrain.keeper.status import BOOT, CANCELLED, RUNNING, SCHEMA, SHUTDOWN
 from gputrain_emulator import faults
 
 from .folders import opener, until
@@ -146,7 +148,9 @@ def test_a_log_that_its_disk_does_not_give_is_no_bucket_that_does_not_answer(nod
         assert log.read().count("rank-3.log could not be sent: [Errno 5]") == 1
 
 
-def test_the_end_of_a_node_whose_plug_is_pulled_waits_for_no_log_that_is_under_way(node, monkeypatch):
+@pytest.fixture
+def long_log(node, monkeypatch):
+    """Begins once a log is on its way, which takes until the other is set."""
     put, begun, go_on = node.board._bucket.put, threading.Event(), threading.Event()
 
     def slow(name, *words, **how):
@@ -156,15 +160,33 @@ def test_the_end_of_a_node_whose_plug_is_pulled_waits_for_no_log_that_is_under_w
         return put(name, *words, **how)
 
     monkeypatch.setattr(node.board._bucket, "put", slow)
-    monkeypatch.setattr(bucket, "AT_ONCE_S", 0.05)
     node.journal.say("a line")
+    yield begun, go_on
+    go_on.set()
+
+
+def test_the_end_of_a_node_whose_plug_is_pulled_waits_for_no_log_that_is_under_way(
+    node, long_log, monkeypatch
+):
+    begun, go_on = long_log
+    monkeypatch.setattr(bucket, "AT_ONCE_S", 0.05)
     node.board.tell({"phase": "running"})
     assert begun.wait(60)
     ending = threading.Thread(target=node.board.last, args=({**ENDED, "why": SHUTDOWN},))
     ending.start()
-    try:
-        until(lambda: json.loads(node.read("status-0.json"))["phase"] == "ended")
-    finally:
-        go_on.set()
-        ending.join()
+    until(lambda: json.loads(node.read("status-0.json"))["phase"] == "ended")
+    go_on.set()
+    ending.join()
     assert b"a line" in node.read("node-0.log")
+
+
+def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(node, long_log):
+    begun, _ = long_log
+    result = {contract.R_SCHEMA: contract.RESULT_SCHEMA, contract.R_STATE: contract.STATE_DONE}
+    node.board._due = {"phase": RUNNING}
+    ended = {"schema": SCHEMA, "phase": "ended", "why": "", "message": "", "unsaved": "", "result": result}
+    threading.Thread(target=node.board.last, args=(ended,)).start()
+    assert begun.wait(60)
+    report = VmReport(rank=0, document=json.loads(node.read("status-0.json")))
+    assert report.told.phase == RUNNING  # whoever hears of the end finds the whole log
+    assert judge([report], account="", is_cancelled=False).cause is None
