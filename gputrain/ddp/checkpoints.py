@@ -16,7 +16,8 @@ torch's own mark is `.metadata`, which tells nothing of sizes: a cut file would 
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional, Tuple, Type
+from pickle import UnpicklingError
+from typing import Any, Callable, NamedTuple, Optional
 
 from gputrain.ddp import folder, shards
 from gputrain.ddp.errors import CheckpointError
@@ -110,7 +111,7 @@ class Checkpoints:
         self._beside.begin(lambda: self._saving.save(step, parts))
 
     def wait(self, timeout_s: Optional[float] = None) -> bool:
-        """Wait for the save under way, if any; False if this rank is not done with it after `timeout_s`.
+        """Wait for the save under way; False if this rank is not done with it after `timeout_s`.
 
         Raises:
             CheckpointError: as for `save`, once.
@@ -127,8 +128,8 @@ class Checkpoints:
 
         Args:
             allow_world_size_change: take a checkpoint of another number of ranks as well.
-            into: for what was spread, by its path in `shared`: the tensor to load into, spread in any way;
-                None loads the whole tensor on every rank.
+            into: gives for the path in `shared` of what was spread the tensor to load into, spread in any
+                way; None loads the whole tensor on every rank.
 
         Raises:
             CheckpointError: there are checkpoints but none can be used, or the world's size has changed.
@@ -145,7 +146,7 @@ class Checkpoints:
                 return checkpoint
 
     def latest(self) -> Optional[int]:
-        """The newest step whose marker and sizes hold, as seen from this process; None without any."""
+        """The newest of `steps`; None without any."""
         return self._shelf.latest()
 
     def steps(self) -> list[int]:
@@ -225,14 +226,9 @@ class Checkpoints:
         return Checkpoint(marker.step, marker.world_size, loaded[SHARED], loaded.get(own_part))
 
     def _is_done(self, step: int, read: Callable[[], None]) -> bool:
-        outcome = self._peers.together(read, _unreadable(), RESUMING)
+        # What torch.load raises over bytes that are no checkpoint, by where they break (torch 2.13).
+        broken = RuntimeError, UnpicklingError, EOFError, ValueError, KeyError, OSError
+        outcome = self._peers.together(read, broken, RESUMING)
         if outcome.failure is not None:
             self._reject(step, f"rank {outcome.failure.rank}: {outcome.failure.why}")
         return outcome.failure is None
-
-
-def _unreadable() -> Tuple[Type[BaseException], ...]:
-    # What torch.load raises over bytes that are no checkpoint, depending on where they break (torch 2.13).
-    from pickle import UnpicklingError
-
-    return (RuntimeError, UnpicklingError, EOFError, ValueError, KeyError, OSError)

@@ -108,7 +108,7 @@ def make_loader(
 
 
 def batches(loader: Any, seed: int, epoch: int, done: int) -> Iterator[Any]:
-    """The batches of one epoch after the first `done`, which are skipped, or read and dropped."""
+    """The batches of one epoch after the first `done`."""
     sampler: Any = getattr(loader, "sampler", None)
     skip = done
     if isinstance(sampler, ResumableSampler):
@@ -125,7 +125,7 @@ def batches(loader: Any, seed: int, epoch: int, done: int) -> Iterator[Any]:
 
 
 class ItemSeeded:
-    """A dataset whose worker processes seed their generators for each item, so it reads the same again."""
+    """A dataset whose worker processes seed their generators for each item."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -149,7 +149,7 @@ class ItemSeeded:
 
 
 def shared_memory(path: str = "/dev/shm") -> Optional[int]:  # noqa: S108  # a mount point, not a temporary file
-    """Bytes free for worker processes to hand batches over; None where there is no such place."""
+    """Bytes free for worker processes to hand batches over; None where nobody tells."""
     try:
         facts = os.statvfs(path)
     except OSError:

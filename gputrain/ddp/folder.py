@@ -52,13 +52,6 @@ def steps_in(directory: str) -> list[int]:
     return sorted(int(found.group(1)) for found in map(_STEP.match, names) if found)
 
 
-def make_step(directory: str, step: int) -> str:
-    """Make the folder of a step unless another rank has; its path."""
-    path = step_path(directory, step)
-    os.makedirs(path, exist_ok=True)
-    return path
-
-
 def remove_step(directory: str, step: int) -> None:
     """Remove a step's folder, its marker first, so that no half of it ever counts."""
     import shutil

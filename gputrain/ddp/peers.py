@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 
 from gputrain.ddp.errors import DdpError, SessionError
 
-_TOLD_RANKS = 8
+TOLD_RANKS = 8
 """How many ranks of those that do the same are named."""
 
 
@@ -137,7 +137,7 @@ def _named(ranks: List[int]) -> str:
     >>> _named([0]), _named([1, 2])
     ('rank 0 is', 'ranks 1, 2 are')
     """
-    told = ", ".join(map(str, ranks[:_TOLD_RANKS])) + ", ..." * (len(ranks) > _TOLD_RANKS)
+    told = ", ".join(map(str, ranks[:TOLD_RANKS])) + ", ..." * (len(ranks) > TOLD_RANKS)
     return f"rank {told} is" if len(ranks) == 1 else f"ranks {told} are"
 
 

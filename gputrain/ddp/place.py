@@ -32,9 +32,6 @@ class Place(NamedTuple):
 def place_in(env: Mapping[str, str]) -> Place:
     """The place the environment gives this process; without any launcher, the only rank of a world of one.
 
-    Raises:
-        SessionError: the environment belongs to several processes but does not say which one this is.
-
     Example:
         >>> place_in({}).world_size
         1
@@ -93,9 +90,6 @@ def checkpoint_dir_in(env: Mapping[str, str]) -> Optional[str]:
     Vertex AI gives `gs://bucket/path` and mounts buckets under /gcs.
     Source: custom training, code requirements, read 2026-11-20.
 
-    Raises:
-        SessionError: it is a bucket and buckets are not mounted here.
-
     Example:
         >>> checkpoint_dir_in({"GPUTRAIN_CHECKPOINT_DIR": "/data/run-1"})
         '/data/run-1'
@@ -116,12 +110,7 @@ def choose_device(place: Place, wanted: Optional[str], on_vertex: bool = False) 
     """This rank's own GPU where there are GPUs (made the current one), else the CPU.
 
     Apple's GPU (MPS) is taken by a rank that is alone: no process group carries its tensors.
-
-    Args:
-        wanted: "cpu" to leave the GPUs alone; "cuda" or "mps" to have one or fail; None to take them.
-
-    Raises:
-        SessionError: there are more ranks on this machine than GPUs, or not the device that is wanted.
+    "cpu" leaves the GPUs alone; "cuda" and "mps" have one or fail; None takes them.
     """
     import torch
 
@@ -165,7 +154,6 @@ def check_gpus(place: Place, gpus: int, on_vertex: bool) -> None:
 
 
 def warn_of_slow_network(place: Place, device: Any) -> None:
-    """Tell rank 0's reader when several nodes of fast GPUs are about to talk over TCP."""
     import torch
 
     if device.type == "cuda" and place.rank == 0:
@@ -198,7 +186,7 @@ class World:
         self.peers = self.peers_beside()
 
     def peers_beside(self) -> Peers:
-        """The same ranks over one more gloo group: two threads must never share one. Collective."""
+        """The same ranks over one more gloo group: threads never share one. Collective."""
         import torch.distributed as dist
 
         group = None
@@ -216,7 +204,7 @@ class World:
             dist.destroy_process_group()
 
     def abandon(self) -> None:
-        """Go without a word: after an exception a barrier would only wait for ranks that may be gone."""
+        """Go without a word: after an exception other ranks may be gone."""
         import torch.distributed as dist
 
         if self._ours and self.place.world_size == 1 and dist.is_initialized():
@@ -228,7 +216,8 @@ def _join(place: Place, device: Any, timeout_s: float) -> None:
 
     import torch.distributed as dist
 
-    options = {"timeout": timedelta(seconds=timeout_s), "rank": place.rank, "world_size": place.world_size}  # type: dict[str, Any]
+    options: Any = {"timeout": timedelta(seconds=timeout_s)}
+    options.update(rank=place.rank, world_size=place.world_size)
     if place.world_size == 1:
         options["store"] = dist.HashStore()  # needs no port
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
@@ -261,10 +250,7 @@ def agree(peers: Peers, settings: dict[str, Any], doing: str = ENTERING) -> None
 
 
 _FAST = ("H100", "H200", "B200", "B300")
-"""GPUs whose Google machines have GPUDirect networks (A3, A4, A4X).
-
-Source: AI Hypercomputer documentation of the machine families, read 2026-11-20.
-"""
+"""GPUs whose Google machines have GPUDirect networks (A3, A4, A4X). Source: AI Hypercomputer, 2026-11-20."""
 
 _CHOSEN_BY = ("NCCL_NET", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_", "NCCL_IB_", "NCCL_CONF_FILE")
 """Variables that Google's network profiles set: gIB, TCPXO (FasTrak) and TCPX."""

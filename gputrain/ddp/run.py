@@ -141,7 +141,7 @@ class Run:
         return not self._given_up
 
     def begin(self, loader: Any, epochs: Optional[int], max_steps: Optional[int]) -> None:
-        """Check what `steps` is asked for, resume unless that was done, and count the steps to come."""
+        """Check what `steps` is asked for, resume unless that is done, count the steps to come."""
         if epochs is None and max_steps is None:
             raise SessionError("steps() does not know where to end", fix="pass epochs=, max_steps= or both")
         if self._stepped:

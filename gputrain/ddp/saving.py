@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from gputrain.ddp import folder, shards
 from gputrain.ddp.errors import CheckpointError
 from gputrain.ddp.folder import SHARED, Marker, rank_file
-from gputrain.ddp.peers import Peers
+from gputrain.ddp.peers import TOLD_RANKS, Peers
 from gputrain.ddp.report import notice
 from gputrain.ddp.state import refuse_unsafe
 
@@ -25,8 +25,6 @@ _FIXES = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "let this job write and remove files in {}"),
 }
 """Of the system's errors that more room would not mend."""
-
-_TOLD_RANKS = 8
 
 SAVING = "saving"
 """What the ranks are at."""
@@ -40,7 +38,7 @@ class Beside:
         self._error: Optional[BaseException] = None
 
     def begin(self, action: Callable[[], Any]) -> None:
-        """Start `action` once the one before has ended; its error is raised here first."""
+        """Start `action` once the one before has ended, whose error is raised here."""
         self.wait()
         # A daemon: a write that hangs must not keep a job that was told to stop.
         self._thread = threading.Thread(target=self._do, args=(action,), name="gputrain-save", daemon=True)
@@ -67,8 +65,8 @@ class Beside:
 
 
 def _yield_to_training() -> None:
-    # Linux knows priorities of threads. Where all cores are taken, hashing and writing at equal rank doubled
-    # the time of a step, and at 10 it was within the noise (2 cores, 16 MB tensors, 2026-11-22).
+    # Linux knows priorities of threads. Where all cores are taken, hashing and writing doubled the time of a
+    # step, and at 10 took nothing that shows (2 cores, 16 MB tensors, 2026-11-22).
     if sys.platform == "linux" and hasattr(threading, "get_native_id"):
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
@@ -116,16 +114,17 @@ class Parts(NamedTuple):
 
 def parts_of(rank: int, shared: Any, own: Any, *, copy: bool) -> Parts:
     """This rank's parts of a state; copies where training goes on while they are written."""
-    keep = shards.copied if copy else (lambda state: state)  # type: Callable[[Any], Any]
     plain, spread = shards.split(shared)
-    files = {rank_file(rank): keep(own)}
+    files = {rank_file(rank): own}
     if rank == 0:
-        files[SHARED] = keep({"plain": plain, "spread": list(spread)} if spread else plain)
+        files[SHARED] = {"plain": plain, "spread": list(spread)} if spread else plain
+    if copy:
+        files = {name: shards.copied(state) for name, state in files.items()}
     return Parts(files, shards.stage(spread, copy=copy) if spread else None)
 
 
 class Saving:
-    """Saves steps into a directory, one after the other, among peers that nothing else uses meanwhile."""
+    """Saves steps, one after the other, among peers that nothing else uses meanwhile."""
 
     def __init__(self, shelf: Shelf, peers: Peers, keep: int, seen_within_s: float) -> None:
         self._shelf, self._peers, self._keep = shelf, peers, keep
@@ -156,13 +155,13 @@ class Saving:
             self._prune()
 
     def _agreed(self, step: int) -> Optional[int]:
-        """The newest step that is there, as rank 0 sees it, once all ranks are at the same save."""
+        """The newest step, as rank 0 sees it, once all ranks are at the same save."""
         newest = self._shelf.latest() if self._peers.rank == 0 else None
         told = self._peers.gather((step, newest), SAVING)
         if len({one for one, _ in told}) > 1:
-            asked = ", ".join(f"rank {rank} step {one}" for rank, (one, _) in enumerate(told[:_TOLD_RANKS]))
+            asked = ", ".join(f"rank {rank} step {one}" for rank, (one, _) in enumerate(told[:TOLD_RANKS]))
             raise CheckpointError(
-                f"the ranks do not agree on the step to save: {asked}" + ", ..." * (len(told) > _TOLD_RANKS),
+                f"the ranks do not agree on the step to save: {asked}" + ", ..." * (len(told) > TOLD_RANKS),
                 why="a checkpoint is one step of all ranks; nothing was written",
                 fix="call save() on all ranks after the same step",
             )
@@ -205,7 +204,8 @@ class Saving:
             folder.remove_step(self._directory, step)
 
     def _write(self, step: int, files: Dict[str, Any]) -> Dict[str, Tuple[int, str]]:
-        path = folder.make_step(self._directory, step)
+        path = folder.step_path(self._directory, step)
+        os.makedirs(path, exist_ok=True)
         for part, state in files.items():
             refuse_unsafe(part[: -len(".pt")], state)
         return {part: folder.write_state(path, part, state) for part, state in files.items()}

@@ -109,11 +109,7 @@ def stage(spread: Dict[Path, Any], *, copy: bool) -> OwnShards:
 
 
 def write(path: str, staged: OwnShards, group: Any) -> Dict[str, Tuple[int, str]]:
-    """Write this rank's parts; size and sha256 of each file written here. Collective over `group`.
-
-    Raises:
-        OSError: what failed on this rank; a failure elsewhere is told there.
-    """
+    """Write this rank's parts; size and sha256 of each file written here. Collective over `group`."""
     import torch.distributed.checkpoint as dcp
 
     writer = dcp.FileSystemWriter(path, sync_files=False, per_thread_copy_ahead=0)
@@ -129,9 +125,6 @@ def failures_of_this_rank(group: Any) -> Iterator[None]:
     """Raise what failed on this rank, and nothing for other ranks: `Peers.together` tells where it was.
 
     torch tells every rank of all failures, by an exception that is not even an Exception (torch 2.13).
-
-    Raises:
-        OSError, CheckpointError, RuntimeError: what failed here.
     """
     import torch.distributed as dist
     from torch.distributed.checkpoint import CheckpointException
@@ -200,37 +193,21 @@ class Like(NamedTuple):
 
 
 class Resharding:
-    """Reads what was spread back, each rank what it wants of it.
-
-    Args:
-        path: the folder of the step.
-        names: the files of the checkpoint; no other is opened.
-        spread: the paths of what was spread.
-    """
+    """Reads what was spread back, each rank what it wants of it."""
 
     def __init__(self, path: str, names: Any, spread: Any) -> None:
+        """Of a step's folder, the files of its marker (no other is opened), the paths of what was spread."""
         self._path, self._names, self._spread = path, names, [tuple(one) for one in spread]
         self._metadata: Any = None
 
     def look(self) -> None:
-        """Read which parts there are.
-
-        Raises:
-            CheckpointError: `.metadata` is not that of this checkpoint.
-        """
+        """Read which parts there are."""
         self._metadata = _read_metadata(self._path, self._names)
         if set(self._metadata.state_dict_metadata) != {repr(one) for one in self._spread}:
             raise CheckpointError(f"{folder.METADATA} and {folder.SHARED} do not name the same tensors")
 
     def targets(self, wanted: Callable[[Path], Any]) -> Dict[Path, Any]:
-        """What to load into, by path.
-
-        Args:
-            wanted: the tensor to load into, a `Like`, or None for the whole tensor.
-
-        Raises:
-            CheckpointError: a tensor has another shape than the one that was saved.
-        """
+        """What to load into, by path: `wanted` gives the tensor, a `Like`, or None for the whole tensor."""
         saved = self._metadata.state_dict_metadata
         return {one: _target(one, wanted(one), saved[repr(one)]) for one in self._spread}
 

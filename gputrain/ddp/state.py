@@ -177,7 +177,7 @@ def refuse_unsafe(where: str, value: Any) -> None:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed the generators of Python, numpy (if it is loaded) and torch on every device."""
+    """Seed the generators of Python, torch on every device, and numpy where it is loaded."""
     import torch
 
     random.seed(seed)
@@ -188,7 +188,7 @@ def seed_everything(seed: int) -> None:
 
 
 def random_state(device: Any) -> dict[str, Any]:
-    """The state of this rank's random generators, as tensors and plain values."""
+    """What `restore_random_state` takes, as tensors and plain values."""
     import torch
 
     version, words, gauss = random.getstate()

@@ -17,7 +17,6 @@ from .gauges import Gauges
 from .hang import Silence
 from .hub import Hub
 from .logs import Pump
-from .net import NetWatch
 from .result import Outputs, told
 from .stops import Stops
 from .uplink import Uplink
@@ -61,7 +60,7 @@ class Agent:
         self._outputs = Outputs(options.code_dir or os.getcwd(), apart)
         self._workers = Workers(options, node_rank, self._pump, self._tell_end)
         self._gauges = Gauges(node_rank, self._pump.write)
-        self._net = NetWatch(options.nccl_net, node_rank, self._pump.say)
+        self._net = launch.NetWatch(options.nccl_net, node_rank, self._pump.say)
         self._silent_s: Optional[float] = None
         self._silence = Silence(options.hang_timeout, self._pump)
         self._asks = standings.Asks(options.result_dir, node_rank)

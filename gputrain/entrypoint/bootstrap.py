@@ -94,8 +94,7 @@ def _code_of(leaving: SystemExit) -> int:
     code = leaving.code
     if code is None:
         return 0
-    if isinstance(code, int):
-        # As Python: what is no C long is -1.
+    if isinstance(code, int):  # as Python: what is no C long is -1
         return code & 0xFF if -(1 << 63) <= code < 1 << 63 else 255
     with contextlib.suppress(BaseException):
         sys.stderr.write(f"{code}\n")
@@ -116,7 +115,6 @@ def _shorten(error: BaseException) -> None:
 
 
 def _show(error: BaseException) -> None:
-    """As Python does where a script's own hook fails."""
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except BaseException:  # noqa: BLE001  # the rank is still to leave in order
@@ -126,7 +124,7 @@ def _show(error: BaseException) -> None:
 
 
 def _document(error: BaseException, trace: Optional[str]) -> Dict[str, Any]:
-    """The error document: what torchrun's @record writes, and beside it what we add."""
+    """What torchrun's @record writes, and beside it what we add."""
     said = _said(error)[:4000]
     return {
         "message": {
@@ -160,7 +158,7 @@ def _write(document: Dict[str, Any]) -> None:
 
 
 def _error_files() -> List[str]:
-    """Where torchrun looks and where our agent looks: the same, unless torchrun itself stands in between."""
+    """Where torchrun and our agent look: at the same, unless torchrun stands in between."""
     theirs, ours = os.environ.get("TORCHELASTIC_ERROR_FILE"), os.environ.get("GPUTRAIN_ERROR_FILE")
     if ours and ours != theirs:
         ours = f"{ours}.{os.environ.get('LOCAL_RANK')}"
@@ -173,7 +171,7 @@ def _full_name(kind: type) -> str:
 
 
 _MAKER = "torch.distributed.rendezvous"
-"""The module that makes the store of ``env://`` and ``tcp://``, and looks ``TCPStore`` up in itself."""
+"""It makes the store of ``env://`` and ``tcp://``, and looks ``TCPStore`` up in itself."""
 
 
 def hold_store() -> None:
@@ -202,7 +200,7 @@ def _run_maker(run: Callable[[Any], None], module: Any) -> None:
 
 
 def _store(make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """The store; torch's own way where it is none of rank 0's, has a server already, or takes no socket."""
+    """Torch's own where it is none of rank 0's, has a server already, or takes no socket."""
     if options.get("is_master") and options.get("host_name") == os.environ.get("MASTER_ADDR"):
         try:
             return make(*args, **options, master_listen_fd=_bound(options["host_name"], options["port"]))

@@ -27,14 +27,12 @@ class Cluster:
 
     def __init__(
         self,
-        platform: str,
         num_nodes: int,
         node_rank: int,
         coordinator: str = "",
         names: Sequence[str] = (),
         nproc: Optional[int] = None,
     ) -> None:
-        self.platform = platform
         self.num_nodes = num_nodes
         self.node_rank = node_rank
         self.host, self.port = _host_and_port(coordinator) if coordinator else ("", 0)
@@ -56,7 +54,7 @@ def discover(options: Options, environ: Mapping[str, str]) -> Cluster:
         if cluster is not None:
             break
     else:
-        cluster = Cluster("single node", 1, 0)
+        cluster = Cluster(1, 0)
     if not 0 <= cluster.node_rank < cluster.num_nodes:
         raise EnvironmentRefused(
             f"node rank {cluster.node_rank} does not exist among {cluster.num_nodes} nodes; they count from 0"
@@ -78,7 +76,7 @@ def _told(options: Options, _: Mapping[str, str]) -> Optional[Cluster]:
         if options.num_nodes > 1:
             raise EnvironmentRefused(f"--num-nodes is {options.num_nodes}, but --node-rank is not given")
         rank = 0
-    return Cluster("gputrain", options.num_nodes, rank, options.coordinator, options.node_names)
+    return Cluster(options.num_nodes, rank, options.coordinator, options.node_names)
 
 
 def _vertex(_: Options, environ: Mapping[str, str]) -> Optional[Cluster]:
@@ -100,9 +98,7 @@ def _vertex(_: Options, environ: Mapping[str, str]) -> Optional[Cluster]:
         )
     nodes = primary + workers
     rank = index if kind == "workerpool0" else len(primary) + index
-    return Cluster(
-        "vertex", len(nodes), rank, str(nodes[0]), [str(node).rpartition(":")[0] for node in nodes]
-    )
+    return Cluster(len(nodes), rank, str(nodes[0]), [str(node).rpartition(":")[0] for node in nodes])
 
 
 def _torchrun(_: Options, environ: Mapping[str, str]) -> Optional[Cluster]:
@@ -118,7 +114,7 @@ def _torchrun(_: Options, environ: Mapping[str, str]) -> Optional[Cluster]:
         host = environ["PET_MASTER_ADDR"]
         host = f"[{host}]" if ":" in host and is_address(host) else host
         coordinator = f"{host}:{environ.get('PET_MASTER_PORT') or DEFAULT_PORT}"
-    return Cluster("PET_*", num_nodes, rank, coordinator, nproc=whole(nproc))
+    return Cluster(num_nodes, rank, coordinator, nproc=whole(nproc))
 
 
 PLATFORMS: Tuple[Callable[[Any, Any], Optional[Cluster]], ...] = (_told, _vertex, _torchrun)

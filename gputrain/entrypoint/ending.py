@@ -32,7 +32,7 @@ FAILED_THREADS_S = 5.0
 """How long of it its threads may take: one that feeds a queue for ever never ends by itself."""
 
 _IO = io.IOBase.__mro__[1]
-"""What every file object descends from. By `__mro__`, since isinstance runs code of lazy proxies."""
+"""What files descend from. By `__mro__`, since isinstance runs code of lazy proxies."""
 
 _WITH_TRAILERS = {
     "gzip": "GzipFile",
@@ -63,7 +63,7 @@ def leave(code: int, folder: str, failed: bool = False) -> NoReturn:
 
 
 def _guard(code: int, folder: str) -> None:
-    """Bound the end: first the wait for threads, then all of it, even where the lock is never given back."""
+    """Bound the wait for threads, then all of the end, even where the lock is never given back."""
     faulthandler.dump_traceback_later(FAILED_EXIT_S, exit=True, file=2)
     impatience = threading.Timer(FAILED_THREADS_S, _end, [code, folder])
     impatience.daemon = True
@@ -72,15 +72,14 @@ def _guard(code: int, folder: str) -> None:
 
 
 def _call_off(impatience: threading.Timer) -> None:
-    """Its thread too: to end one that is left, the interpreter's end loads a library, and aborts where the
-    script has used up the descriptors."""
+    """And wait for its thread: to end that, Python loads a library, and aborts if no descriptor is left."""
     impatience.cancel()
     if threading.current_thread() is not impatience:
         impatience.join()
 
 
 def _would_abort() -> bool:
-    """Whether threads of a process group are here; those of gloo outlive the group's destruction."""
+    """Whether threads of a process group are here; gloo's outlive the group."""
     torch_distributed = sys.modules.get("torch.distributed")
     if torch_distributed is None or not torch_distributed.is_available():
         return False
@@ -110,7 +109,7 @@ def _end(code: int, folder: str) -> NoReturn:
 
 
 def close_files(folder: str) -> None:
-    """Write out and close what the script left open: Python's own objects, and those of C libraries."""
+    """Write out and close what the script left open, in Python and in C libraries."""
     # Threads that go on find their names gone; what they say of it would only confuse.
     threading.excepthook = lambda *_: None
     # First of all flush: of a file in a cycle, the collector may close the inner half before the outer.

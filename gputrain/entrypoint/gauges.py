@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EVERY_S = 15
 ASK_S, FAULT_S = 20.0, 5.0
-"""How long nvidia-smi may take for what it knows, and for what it sees now: the gang waits for the latter."""
+"""How long nvidia-smi may take for what it knows, and for what it sees now, for which the gang waits."""
 
 FIELDS = {
     "utilization.gpu": "busy",
@@ -48,8 +48,8 @@ XIDS = {
     95: "an uncontained memory error", 119: "the GPU's system processor did not answer",
     120: "the GPU's system processor failed", 140: "an unrecovered memory error",
 }  # fmt: skip
-"""Xids after which a GPU has to be reset or replaced; those that a script can cause are left out. Source:
-NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors), by general knowledge, 2026-11-22."""
+"""Xids after which a GPU has to be reset or replaced, but for those that a script can cause. Source: NVIDIA's
+Xid catalog (docs.nvidia.com/deploy/xid-errors), by general knowledge, 2026-11-22."""
 
 _XID = re.compile(rb"NVRM: Xid \(([^)]*)\): (\d+)")
 
@@ -77,7 +77,7 @@ class Gauges:
         return self._look_at
 
     def look(self, sessions: Sequence[int]) -> str:
-        """Write the line that is due, of ranks with these sessions; why the machine is at fault, if so."""
+        """Write the line that is due, of these sessions; why the machine is at fault, if so."""
         now = time.monotonic()
         if self._gpus is None or now < self._look_at:
             return ""
@@ -121,7 +121,7 @@ class GpuWatch:
         self, selector: selectors.BaseSelector, environ: Mapping[str, str], every_s: int = EVERY_S
     ) -> None:
         self.latest: Dict[int, Dict[str, float]] = {}
-        """The last sample of each, in the order in which nvidia-smi tells of them."""
+        """The last sample of each, in nvidia-smi's order."""
         self._selector = selector
         visible = environ.get("CUDA_VISIBLE_DEVICES")
         self._which = ["-i", visible] if visible else []
@@ -197,12 +197,12 @@ class GpuWatch:
                 self._blame(f"GPU {number} ({told[_UUID]}): {field} went from {before} to {now}")
 
     def fault(self) -> str:
-        """Why the machine is at fault, as soon as its driver has said so; empty before."""
+        """Why the machine is at fault, if its driver has said so."""
         self._read_kernel_log()
         return self._fault
 
     def fault_now(self) -> str:
-        """The same, with the driver asked anew: a rank has failed, and may have failed of it."""
+        """The same, with the driver asked anew: a rank may have failed of it."""
         if self._process is not None and not self.fault():
             with contextlib.suppress(OSError):
                 told = processes.output_of(self._query(), FAULT_S)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import glob
 import os
 import re
 import signal
+import socket
+import struct
 import sys
 
 TYPE_CHECKING = False
@@ -17,6 +20,9 @@ SMALL_SHM = 1 << 30
 """Containers get 64 MiB of /dev/shm by default; DataLoader workers and NCCL want far more."""
 
 _HAS_PROC = os.path.isdir("/proc/self")
+_SIOCGIFCONF, _ROW, _MOST_ADDRESSES = 0x8912, 40, 256
+"""Of Linux (netdevice(7), 64 bits); elsewhere nothing is told."""
+
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox")
 
 
@@ -49,7 +55,7 @@ def _cgroup_cpus() -> Optional[float]:
 
 
 def shared_memory_advice(path: str = "/dev/shm") -> str:  # noqa: S108  # the mount itself, nothing is written
-    """What to say about /dev/shm, or nothing when it is large enough."""
+    """What to say about /dev/shm where it is small."""
     try:
         status = os.statvfs(path)
     except OSError as error:
@@ -67,7 +73,7 @@ def shared_memory_advice(path: str = "/dev/shm") -> str:  # noqa: S108  # the mo
 
 
 def oom_kills(root: str = "/sys/fs/cgroup", proc: str = "/proc") -> Optional[int]:
-    """How often the kernel has killed a process for memory, in this container or else on this machine."""
+    """How often the kernel has killed for memory, in this container or else on this machine."""
     for path in _memory_event_files(root, proc):
         found = re.search(r"^oom_kill (\d+)", _read(path), re.MULTILINE)
         if found:
@@ -92,7 +98,7 @@ def is_on_google(environ: Mapping[str, str], product: str = "/sys/class/dmi/id/p
 
 
 def versions() -> Dict[str, str]:
-    """The versions on which nodes must agree: Python, torch if it is here, gputrain. Imports none of them."""
+    """The versions on which nodes must agree: Python, torch, which is not imported, gputrain."""
     from .. import __version__
 
     python = ".".join(str(part) for part in sys.version_info[:3])
@@ -101,9 +107,8 @@ def versions() -> Dict[str, str]:
 
 def _torch_version() -> str:
     for folder in sys.path:
-        found = re.search(
-            r"^__version__ = '([^']+)'", _read(os.path.join(folder, "torch", "version.py")), re.MULTILINE
-        )
+        text = _read(os.path.join(folder, "torch", "version.py"))
+        found = re.search(r"^__version__ = '([^']+)'", text, re.MULTILINE)
         if found:
             return found.group(1)
     return "none"
@@ -163,7 +168,7 @@ def catches(pid: int, number: int) -> bool:
 
 
 def shell_advice(parent: int) -> str:
-    """What to say when a shell as process 1 keeps SIGTERM from the agent, or nothing."""
+    """What to say when a shell as process 1 keeps SIGTERM from the agent."""
     if parent != 1 or not is_shell(1) or catches(1, signal.SIGTERM):
         return ""
     return (
@@ -175,6 +180,26 @@ def shell_advice(parent: int) -> str:
 def is_shell(pid: int) -> bool:
     """Whether a process is a shell."""
     return program_of(pid) in _SHELLS
+
+
+def interface_of(address: str) -> str:
+    """The interface that has a numeric address; empty where that cannot be told."""
+    if ":" in address:
+        wanted = socket.inet_pton(socket.AF_INET6, address.partition("%")[0]).hex()
+        with contextlib.suppress(OSError), open("/proc/net/if_inet6", encoding="ascii") as file:
+            return next((line.split()[-1] for line in file if line.split()[0] == wanted), "")
+        return ""
+    address = "127.0.0.1" if address.startswith("127.") else address
+    with contextlib.suppress(ImportError, OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        import fcntl
+
+        rows = array.array("B", bytes(_MOST_ADDRESSES * _ROW))
+        told = fcntl.ioctl(sock, _SIOCGIFCONF, struct.pack("iP", len(rows), rows.buffer_info()[0]))
+        for at in range(0, struct.unpack("iP", told)[0], _ROW):
+            row = rows[at : at + _ROW].tobytes()
+            if socket.inet_ntoa(row[20:24]) == address:
+                return row[:16].split(b"\0")[0].decode().partition(":")[0]
+    return ""
 
 
 def program_of(pid: int) -> str:

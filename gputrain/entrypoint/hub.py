@@ -1,8 +1,8 @@
 """Node 0's end of the control plane: listens, keeps the gang, speaks for node 0 itself as well.
 
 What the gang tells node 0 piles up in `inbox`, as it does in another node's `Uplink`.
-Whoever connects is a stranger until a hello proves the job's secret; whatever a stranger says before costs
-him his connection, and nothing else.
+Whoever connects is a stranger until a hello proves the job's secret; what he says before costs him his
+connection, and nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HELLO_WITHIN_S = 10.0
 """How long a connection may stay silent before it is closed."""
 
 STRANGERS = 256
-"""How many connections may be open that have not said hello; the oldest makes room for the next."""
+"""How many strangers there may be; the oldest makes room for the next."""
 
 HELLO_LIMIT = 1 << 14
 """Bytes of the longest line that is read from a stranger."""
@@ -75,7 +75,7 @@ class Hub:
 
     @property
     def is_released(self) -> bool:
-        """Whether every other node has gone, so that node 0 may be the last to leave."""
+        """Whether every other node has gone: node 0 is the last to leave."""
         return not self._links
 
     def send(self, message: Message, now: float) -> None:
@@ -210,7 +210,7 @@ class Hub:
             self._complain(f"node {rank} sent a message that makes no sense: {why}", f"node {rank}")
 
     def _complain(self, what: str, whom: str) -> None:
-        """Say what was wrong with a message: the first time, and then at each power of ten of the same."""
+        """Say what was wrong with a message: the first time, and at each power of ten."""
         times = self._complaints[what] = self._complaints.get(what, 0) + 1
         if str(times).strip("0") == "1":
             self._say(f"{what} ({whom}; {times} so far)", "WARNING")
@@ -221,7 +221,7 @@ class Hub:
 
 
 def _differences(name: str, node: Node, first: Node) -> Iterator[str]:
-    """What differs between a node and node 0 that often explains strange failures later."""
+    """What differs between a node and node 0 and may explain strange failures later."""
     for what, version in sorted(node.versions.items()):
         if version != first.versions.get(what):
             yield f"versions differ: {name} has {what} {version}, but node 0 has {first.versions.get(what)}"

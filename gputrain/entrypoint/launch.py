@@ -1,21 +1,36 @@
-"""What each rank is started with: its command and its environment."""
+"""What each rank is started with: its command and its environment; and which network NCCL took then between
+nodes, with a warning where it is not the planned one.
+
+A plugin that is missing is no error to NCCL: it goes by sockets, many times slower. It says so in its debug
+output only, so one rank of each node writes that into a file of ours, unless the user asks for it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
+import re
 import sys
+import time
 
-from . import contract, host, net, processes, stacks
+from . import contract, host, processes, stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Mapping
+    from typing import Any, Callable, Dict, List, Mapping
 
     from .options import Options
 
 _START = "sys.path.insert(0, sys.argv.pop(1)); from gputrain.entrypoint.bootstrap import main; main()"
+
+NET_EVERY_S = 5.0
+_MOST_BYTES = 1 << 20
+"""Of each file of NCCL's that is read: the line comes with the first communicator."""
+
+_SAYS = re.compile(rb"NCCL INFO (?:Using network|Assigned NET plugin) ([A-Za-z0-9_.-]+)")
+"""Source: NCCL's src/plugin/net.cc of 2.18 to 2.28, and recorded runs."""
 
 PROFILE_S = 60.0
 """How long such a script may take."""
@@ -101,10 +116,10 @@ def environments(
     if options.launcher == "tensorflow":
         base["TF_CONFIG"] = _tf_config(place)
     own = place.addrs[place.node_rank]
-    interface = net.interface_of(own) if len(place.addrs) > 1 or ":" in own else ""
+    interface = host.interface_of(own) if len(place.addrs) > 1 or ":" in own else ""
     if interface:  # gloo would tell its peers what this machine's name means here: nothing, or a loopback
         base.setdefault("GLOO_SOCKET_IFNAME", interface)
-    says = net.asked(base, len(place.addrs), error_dir)
+    says = _asked(base, len(place.addrs), error_dir)
     return [
         {**base, **(says if local == 0 else {}), **_of_rank(options, place, local, error_dir)}
         for local in range(place.nproc)
@@ -209,3 +224,58 @@ def head_start_s(rank: int, local_rank: int) -> float:
     Who asks torch's store before rank 0 listens asks again only 0.3 to 0.7 s later (torch 2.13, 2026-11-21).
     """
     return 0.05 if rank == 1 or (rank and local_rank == 0) else 0.0
+
+
+def _asked(environ: Mapping[str, str], num_nodes: int, folder: str) -> Dict[str, str]:
+    """What the first rank of a node gets, so that NCCL says what it uses; empty where the user asks it."""
+    if num_nodes == 1 or "NCCL_DEBUG" in environ or "NCCL_DEBUG_FILE" in environ:
+        return {}
+    path = os.path.join(folder, "nccl-%h-%p")
+    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_DEBUG_FILE": path}
+
+
+class NetWatch:
+    """Looks for NCCL's word. `say` takes a message, and how severe it is."""
+
+    def __init__(self, planned: str, node_rank: int, say: Callable[..., None]) -> None:
+        self._planned = planned
+        self._is_first = node_rank == 0
+        self._say = say
+        self._look_at = float("inf")
+
+    def begin(self, num_nodes: int) -> None:
+        self._look_at = time.monotonic() + NET_EVERY_S if num_nodes > 1 else float("inf")
+
+    def deadline(self) -> float:
+        return self._look_at
+
+    def look(self, folder: str, *, is_last: bool = False) -> None:
+        """Tell what NCCL says, once it has said it. ``is_last``: the ranks have ended."""
+        now = time.monotonic()
+        if self._look_at == float("inf") or (now < self._look_at and not is_last):
+            return
+        self._look_at = now + NET_EVERY_S
+        taken = _taken(folder)
+        if not taken:
+            return
+        self._look_at = float("inf")
+        if self._planned and not taken.startswith(self._planned):
+            slow = " Ranks wait for each other more than they need to." if taken == "Socket" else ""
+            self._say(
+                f"NCCL talks to other nodes by {taken}, and {self._planned} was planned.{slow}", "WARNING"
+            )
+        elif self._is_first:
+            planned = ", as planned" if self._planned else ""
+            self._say(f"NCCL talks to other nodes by {taken}{planned}")
+
+
+def _taken(folder: str) -> str:
+    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "nccl-*"))):
+        try:
+            with open(path, "rb") as file:
+                found = _SAYS.search(file.read(_MOST_BYTES))
+        except OSError:
+            continue
+        if found:
+            return found.group(1).decode()
+    return ""

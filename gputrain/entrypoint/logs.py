@@ -1,7 +1,7 @@
 """The pump: carries what the ranks write to the agent's own stdout and to a log file per rank.
 
-It runs in a thread of its own and writes with plain blocking writes, so a slow reader slows the ranks down,
-as a pipe would, loses nothing, and never holds up the agent.
+It runs in a thread of its own, and its writes block: a slow reader slows the ranks down, as a pipe would,
+loses nothing, and never holds up the agent.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Pump:
         self._nudge()
 
     def call_when_a_rank_falls_silent(self, call: Callable[[], Any]) -> None:
-        """Have `call` called, in the pump's thread, when a rank's streams have ended."""
+        """In the pump's thread, when a rank's streams have ended."""
         self._on_end = call
 
     def is_silent(self, rank: int) -> bool:
@@ -101,7 +101,7 @@ class Pump:
         self._nudge()
 
     def finish(self) -> None:
-        """Write what is left and end; gives up only on a reader that takes nothing for STUCK_S."""
+        """Write what is left and end, or give up on a reader that takes nothing for STUCK_S."""
         self._finishing = True
         self._moved_at = time.monotonic()
         self._nudge()
@@ -128,7 +128,7 @@ class Pump:
                     os.close(key.fd)
 
     def _turn(self) -> bool:
-        """One round of reading and writing; True when all is written and the end was asked for."""
+        """Read and write; True when all is written and the end was asked for."""
         ready = self._selector.select()
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake, 65536)
@@ -174,9 +174,8 @@ class Pump:
             return
         rank = stream.rank
         self.heard_at = time.monotonic()
-        self._tails[rank].extend(
-            line[-400:].decode("utf-8", "backslashreplace") for line in lines[-KEPT_LINES:]
-        )
+        last = [line[-400:].decode("utf-8", "backslashreplace") for line in lines[-KEPT_LINES:]]
+        self._tails[rank].extend(last)
         self._log(rank, lines)
         if self._is_json:
             now = timestamp(time.time())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Iterable, List, NoReturn, Optional, Sequence, Set, Tuple
 
 _MOST_FILES = 4096
-"""Open files that a copy of this process closes; agents and supervisors have a few dozen."""
+"""Open files that a copy of this process closes."""
 
 
 class Leash:
@@ -27,7 +27,7 @@ class Leash:
         self._writer: Optional[int] = None
 
     def bind(self, pid: int) -> None:
-        """From now on this child, which leads a session of its own, goes when we do."""
+        """From now on this child, which leads a session, goes when we do."""
         if self._writer is None:
             self._writer = _start_holder()
         os.write(self._writer, b"%d\n" % pid)
@@ -57,7 +57,7 @@ def _start_holder() -> int:
 
 
 def _hold(reader: int) -> NoReturn:
-    """Wait for the end of whoever writes, and kill the sessions that it named and did not take back."""
+    """Wait for the writer's end, and kill the sessions that it named and did not take back."""
     os.setsid()
     os.closerange(0, reader)
     os.closerange(reader + 1, _MOST_FILES)
@@ -109,7 +109,7 @@ class Ears:
             self._heard.update(os.read(self._reader, 4096))
 
     def forget_child(self) -> None:
-        """Pass over the end of a child that was waited for, so that nobody wakes up for it."""
+        """Pass over the end of a child that was waited for."""
         self._listen()
         self._heard.discard(signal.SIGCHLD)
 

@@ -37,7 +37,7 @@ class Ending:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of what those below leave behind, as process 1 is anyway; where the kernel can."""
+    """Become the parent of what those below leave behind, where the kernel can."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -125,7 +125,7 @@ def reap() -> Dict[int, Ending]:
 
 
 def note_killed(path: str, at: float) -> None:
-    """Note that a process was killed: what it wrote until then, seconds since 1970, may be half a file."""
+    """Note that a process was killed then, seconds since 1970: the last it wrote may be half a file."""
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "a") as file:

@@ -26,7 +26,7 @@ _LOST_WORKER = "killed by signal: Killed"
 """How torch's DataLoader words it (2.13)."""
 
 TEXT_LIMIT = 8000
-"""Characters of a traceback in the error document, its end kept: the result must stay one line of a log."""
+"""Characters of a traceback's end that are kept: the result must stay one line of a log."""
 
 
 class Rank:
@@ -84,7 +84,7 @@ class Rank:
             self._process.returncode = self.exit_code
 
     def ask_to_stop(self, why: str) -> None:
-        """SIGTERM to the rank itself, not to its DataLoader workers; past a shell that would swallow it."""
+        """SIGTERM to the rank itself, not to its DataLoader workers; past a shell."""
         if not self.is_running:
             return
         self.was_told = self.was_told or why
@@ -92,7 +92,7 @@ class Rank:
         processes.tell(self._stop_targets(), signal.SIGTERM)
 
     def _stop_targets(self) -> List[int]:
-        """The process; or its children, when it is a shell that would not pass the signal on to them."""
+        """The process; or its children, when it is a shell that would not pass the signal on."""
         if host.is_shell(self.pid) and not host.catches(self.pid, signal.SIGTERM):
             return host.children_of(self.pid) or [self.pid]
         return [self.pid]
@@ -177,7 +177,7 @@ def _read_error(path: str) -> Dict[str, Any]:
 
 
 def _last_traceback(lines: Sequence[str]) -> Dict[str, Any]:
-    """The exception that the last lines show, for a program that the bootstrap did not run."""
+    """The exception that the last lines show, of a program that the bootstrap did not run."""
     lines = [_RANK_PREFIX.sub("", line) for line in lines]
     head = "Traceback (most recent call last):"
     # What a __del__ or a callback raises ends nothing.

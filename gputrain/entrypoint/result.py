@@ -113,7 +113,7 @@ _PASSED_OVER = ("__pycache__", ".git", ".gputrain", ".venv", "node_modules")
 class Outputs:
     """The files below a folder that were made or changed since this was made.
 
-    By the time of the kernel, which no copy or archive brings along as it does the time of the last change.
+    By the time of the kernel, which no copy or archive brings along as it does that of the last change.
     """
 
     def __init__(self, folder: str, apart: Sequence[str] = ()) -> None:
@@ -155,7 +155,7 @@ class Outputs:
 
 
 def _entries(folder: str) -> List[os.DirEntry[str]]:
-    """None where it cannot be looked into: a script may have removed it, or a mount of its be dead."""
+    """None where it cannot be looked into: it may be removed, or a dead mount."""
     with contextlib.suppress(OSError):
         return list(os.scandir(folder))
     return []

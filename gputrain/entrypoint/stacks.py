@@ -3,8 +3,7 @@ how many collectives it has begun, by torch's flight recorder: NCCL's and gloo's
 
 A rank offers them by a handler in C, which works while its main thread is blocked in a collective. A
 real-time signal, since torchrun, Slurm and Lightning use SIGUSR1 and 2, and a script may take those itself.
-A kernel that waits on the GPU shows in no stack, as the rank runs ahead of it; the recorder counts. A thread
-of the rank waits at a fifo for the question, so nothing is asked of a rank but one byte.
+A kernel that waits on the GPU shows in no stack, as the rank runs ahead of it; the recorder counts.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ NUMBER = int(signal.SIGRTMIN) + 7 if _HAS_REAL_TIME else int(signal.SIGURG)
 """On macOS, which has no real-time signals, one that does nothing to a process without a handler."""
 
 WITHIN_S = 1.5
-"""How long ranks have to write them; they take milliseconds, and a stopped process takes for ever."""
+"""How long ranks have to write them; they take milliseconds."""
 
 UNCAUGHT = "could not be asked: no handler for the signal any more, as after os.exec or a signal.signal()"
 UNANSWERED = f"could not be asked: no answer within {WITHIN_S:g} s, as where all threads block signals"
@@ -50,8 +49,7 @@ TRACE_LIMIT = 6000
 """Characters of a stack that travel to node 0."""
 
 TRACES_LIMIT = 1 << 20
-"""Characters of all stacks of a node together; where there are more ranks than TRACE_LIMIT suits, each has
-its share. The longest way to write one in JSON takes six bytes."""
+"""Characters of all stacks of a node together; of many ranks each has its share. JSON may take six bytes."""
 
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 _NAME = re.compile(r"^stacks-(\d+)-(\d+)-(\d+)$")
@@ -62,7 +60,7 @@ _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages)[/\\]|[/\\]lib[/\\]pyt
 
 
 def offer() -> None:
-    """Let the agent take this process's stacks, as long as it lives; without an agent, nothing happens."""
+    """Let the agent, if there is one, take this process's stacks, as long as it lives."""
     path = os.environ.get("GPUTRAIN_ERROR_FILE")
     if not path:
         return
@@ -76,12 +74,12 @@ def offer() -> None:
 
 
 def take(folder: str) -> List[Standing]:
-    """Of all that offer them, by rank: rank, local rank, process, the stacks of all threads as text, what
-    torch recorded, and why a rank that is there gave no stack.
-    """
-    names = map(_NAME.match, os.listdir(folder) if folder else [])
-    asked = [_Question(os.path.join(folder, found[0]), *map(int, found.groups())) for found in names if found]
-    asked = [one for one in asked if one.ask()]
+    """Of all that offer them, by rank: the stacks of all threads, what torch recorded, why one gave none."""
+    asked = []
+    with contextlib.suppress(OSError):  # a script may have removed them
+        names = map(_NAME.match, os.listdir(folder) if folder else [])
+        files = [(os.path.join(folder, found[0]), map(int, found.groups())) for found in names if found]
+        asked = [one for one in [_Question(path, *numbers) for path, numbers in files] if one.ask()]
     until = time.monotonic() + WITHIN_S
     # All in turns: one that answers slowly, or never, takes nothing of the others' time.
     while not all([one.read() for one in asked]) and time.monotonic() < until:  # noqa: C419  # all are read
@@ -113,7 +111,7 @@ class _Question:
             return host.state_of(self._pid) not in _GONE
         try:
             os.kill(self._pid, NUMBER)
-        except ProcessLookupError:
+        except OSError:  # gone, and its number another's
             return False
         self._has_flight = ask_flight(self._path + _FLIGHT)
         return True
@@ -123,7 +121,7 @@ class _Question:
         if not self._catches:
             return True
         if not _is_whole(self._text):
-            with open(self._path, encoding="utf-8", errors="replace") as file:
+            with contextlib.suppress(OSError), open(self._path, encoding="utf-8", errors="replace") as file:
                 file.seek(self._before)
                 self._text = file.read()
         if self._has_flight and self._recorded is None:
@@ -202,14 +200,14 @@ def _is_ours(path: str) -> bool:
 
 
 FLIGHT_BUFFER = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}
-"""Entries that are kept a rank: what torch keeps since 2.9, and not before. The second is the old name."""
+"""Entries that are kept a rank, as by torch since 2.9; the second is the old name."""
 
 _MOST = 1 << 20
 _NAMES = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
 
 
 def offer_flight(base: str) -> None:
-    """Answer whoever writes a byte into the fifo of this name, for as long as the process lives."""
+    """Answer whoever writes a byte into the fifo of this name, by a thread that lives as long as we do."""
     with contextlib.suppress(OSError):
         os.mkfifo(base, 0o600)
         threading.Thread(target=_serve, args=(base,), name="gputrain-flight", daemon=True).start()

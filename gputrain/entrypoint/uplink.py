@@ -28,7 +28,7 @@ WELCOME_WITHIN_S = 10.0
 """How long one who answers at node 0's address may take to prove that he is node 0."""
 
 VERDICT_S = 10.0
-"""How much longer than node 0 said it would wait a node waits for it: its verdict names who is missing."""
+"""How much longer than node 0 a node waits: its verdict names who is missing."""
 
 
 class Uplink:
@@ -131,7 +131,7 @@ class Uplink:
             link.watch(self._selector)
 
     def _is_met(self, message: Message, now: float) -> bool:
-        """Whether one who is not known to be node 0 goes on as node 0 would; otherwise he is left."""
+        """Whether one who is not known to be node 0 goes on as node 0 would."""
         kind = message["type"]
         if kind == "challenge" and not self._challenges:
             self._answer(message["nonce"])

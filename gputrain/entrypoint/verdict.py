@@ -28,7 +28,7 @@ SYMPTOM_WAITS_S = 3.0
 """How long a symptom waits for a cause."""
 
 SEEN_LATE_S = 1.0
-"""How much later than its peers' symptoms a rank's end may be seen, by another agent on a busy machine."""
+"""How much later than its peers' symptoms a rank's end may be seen, by another agent."""
 
 _SYMPTOM = re.compile(
     r"(closed|reset|aborted) by (remote )?peer|connection (was )?(closed|reset|aborted|refused)|broken ?pipe"
@@ -76,10 +76,8 @@ def is_symptom(cause: Cause) -> bool:
 
 
 def first_cause(failures: Sequence[Loss], left: Sequence[Loss]) -> Cause:
-    """The failure to blame: a broken GPU, else the earliest cause, else a rank that left before the first
-    symptom, else that.
-
-    `left` holds the ranks that ended with 0, as failures of kind left_early.
+    """The failure to blame: a broken GPU, else the earliest cause, else one that `left` with 0 before the
+    first symptom, else that.
     """
     broken = [failure for failure in failures if failure.cause["kind"] == contract.GPU_FAULT]
     causes = broken or [failure for failure in failures if not failure.is_symptom]
@@ -117,7 +115,7 @@ def verdict(state: str, code: int, cause: Optional[Cause], stop: Optional[Dict[s
 
 
 def completed(cause: Optional[Cause], rank: int, code: int) -> Optional[Dict[str, Any]]:
-    """A cause with all its fields, whatever the node left out; None for a rank that saved after a stop."""
+    """A cause with all its fields; None for a rank that saved after a stop."""
     if code == contract.STOPPED:
         return None
     kind = contract.EXIT if code else contract.LEFT_EARLY
@@ -127,7 +125,7 @@ def completed(cause: Optional[Cause], rank: int, code: int) -> Optional[Dict[str
 
 
 def lost_node(rank: int, host: str, name: str, silent_s: float = 0.0) -> Dict[str, Any]:
-    """The cause that a node's agent went away, or says nothing though the connection to it stands."""
+    """The cause that a node's agent went away, or says nothing."""
     message = f"{name} was lost: its agent or its machine ended without a word"
     if silent_s:
         message = f"{name} answers no more: nothing came from it for {silent_s:g} s, though it is connected"
@@ -142,7 +140,7 @@ def node_cause(kind: str, rank: int, host: str, message: str) -> Dict[str, Any]:
 
 
 def describe(cause: Cause) -> List[str]:
-    """A cause as a person reads it: one sentence, then the traceback or the last lines."""
+    """A cause as a person reads it."""
     rank, node, host = cause.get("rank"), cause.get("node_rank"), cause.get("host")
     where = f"rank {rank} on node {node}" if rank is not None else f"node {node}"
     head = f"first cause: {where}" + (f" ({host})" if host else "") + f": {cause['message']}"
@@ -155,7 +153,7 @@ def _when(failure: Loss) -> float:
 
 
 SILENT_S = 120.0
-"""How long a node may answer nothing; with a hang timeout that one, where it is shorter."""
+"""How long a node may answer nothing, where no hang timeout is shorter."""
 
 LEAST_S = 10.0
 """No busy machine keeps its agent from running for so long."""

@@ -28,7 +28,7 @@ MAX_LINE = 1 << 24
 that sends more is cut off."""
 
 _VANISHED_MS = 35_000
-"""A peer that no longer acknowledges anything is given up after this long; a killed one is seen at once."""
+"""How long a peer may acknowledge nothing; a killed one is seen at once."""
 
 _KEEP_ALIVE = {
     "TCP_KEEPIDLE": 10,
@@ -40,7 +40,7 @@ _KEEP_ALIVE = {
 """Seconds and counts by option; TCP_KEEPALIVE is macOS's word for TCP_KEEPIDLE."""
 
 _FIRST_PORT, _LAST_PORT = 10_000, 32_000
-"""Below Linux's ephemeral ports (from 32768), so that no outgoing connection takes the port meanwhile."""
+"""Below Linux's ephemeral ports (from 32768): no outgoing connection takes one meanwhile."""
 
 
 class Link:
@@ -57,7 +57,6 @@ class Link:
         self.closed = False
 
     def send(self, message: Message) -> None:
-        """Queue a message and send what the socket takes now."""
         self.outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         self.flush()
 
@@ -157,7 +156,7 @@ def _bound(address: str, port: int) -> socket.socket:
 
 
 def dial(host: str, port: int, source: str, patience: float) -> Link:
-    """A link to node 0, from the given source address if there is one. Raises OSError when nobody answers."""
+    """A link to node 0, from a source address if one is given. Raises OSError when nobody answers."""
     bound = (source, 0) if source else None
     return Link(socket.create_connection((host, port), timeout=patience, source_address=bound))
 
@@ -171,7 +170,7 @@ def loopback() -> str:
 
 
 def free_port(address: str) -> int:
-    """A port that nobody uses at this address, outside the range that outgoing connections draw from."""
+    """A port that nobody uses at this address."""
     start = int.from_bytes(os.urandom(4), "big")
     for step in range(200):
         port = _FIRST_PORT + (start + step * 7919) % (_LAST_PORT - _FIRST_PORT)
@@ -182,7 +181,7 @@ def free_port(address: str) -> int:
 
 
 def plain(address: str) -> str:
-    """An address without IPv6's wrapping of IPv4, as ranks should see it."""
+    """An address without IPv6's wrapping of IPv4."""
     return address[7:] if address.startswith("::ffff:") and "." in address else address
 
 
@@ -215,7 +214,7 @@ def proof(token: str, side: str, challenges: str, hello: Dict[str, Any]) -> str:
 
 
 def is_same(theirs: str, ours: str) -> bool:
-    """Whether two words are the same, told in a time that does not betray where they differ."""
+    """Whether two words are the same, in a time that does not betray where they differ."""
     import hmac
 
     return hmac.compare_digest(theirs.encode(), ours.encode())

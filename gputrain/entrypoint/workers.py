@@ -26,7 +26,7 @@ LAST_WORDS_S = 0.5
 
 
 class Workers:
-    """All ranks of one node. `tell` is called once for each, with the message of its end."""
+    """All ranks of one node; `tell` takes the message of each one's end."""
 
     def __init__(self, options: Options, node_rank: int, pump: Pump, tell: Callable[[Message], None]) -> None:
         self.ranks: List[Rank] = []
@@ -83,7 +83,7 @@ class Workers:
         return min([self._kill_at, self._stuck_at, *map(self._reports_at, self.ranks)])
 
     def tick(self) -> None:
-        """Take in who has ended, tell of them, and kill those that were given time enough."""
+        """Tell of those that have ended, and kill those that had time enough."""
         self.reap()
         self._report()
         if time.monotonic() >= self._kill_at:
@@ -104,7 +104,7 @@ class Workers:
             rank.kill_session()
 
     def _give_up_on_stuck(self) -> None:
-        """Count a rank as dead that SIGKILL does not end, so that the job can end without it."""
+        """Let the job end without a rank that SIGKILL does not end."""
         for rank in self.ranks:
             if rank.is_running:
                 self._pump.say(f"rank {rank.rank} cannot be killed: it is stuck in the kernel", "ERROR")
@@ -122,7 +122,7 @@ class Workers:
                 rank.kill_session()
 
     def _note_if_killed(self, rank: Rank) -> None:
-        """For whoever sends what ranks write: one that heeds SIGTERM may write until it ends itself by it."""
+        """For whoever sends what ranks write; one that heeds SIGTERM may write until it ends itself."""
         if self._options.result_dir and (rank.exit_code or 0) > contract.BY_SIGNAL:
             heeds = rank.told_at and rank.exit_code == contract.BY_SIGNAL + signal.SIGTERM
             at = rank.told_at if heeds and rank.told_at else time.time()

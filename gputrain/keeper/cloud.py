@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 REPEATED = (408, 425, 429, 500, 502, 503, 504)
-"""The answers after which a call is made again; so it is where no answer came at all."""
+"""The answers after which a call is made again, as where none came."""
 
 LOST = (urllib.error.URLError, ConnectionError, TimeoutError, socket.timeout, ssl.SSLError)
 """No answer, or half of one; before Python 3.10 a late one is no TimeoutError."""
 
 PAUSES_S = (1, 2, 4, 8, 16, 0)
 LAST_S = 900.0
-"""How long the end of a job waits for a bucket that does not answer: a quarter of an hour of the machine is
-cheaper than what the job was paid for, and than to run and pay again what nobody was told."""
+"""How long the end of a job waits for a bucket that does not answer: that much of the machine is cheaper than
+to run and pay again what nobody was told."""
 
 TIMEOUT_S = 60
 

@@ -146,12 +146,16 @@ def _pip(environment: Environment, *words: str, errors: int = subprocess.STDOUT)
     return done.returncode, said.decode("utf-8", "replace")
 
 
+def say(message: str, severity: str = "INFO") -> None:
+    """One structured line for the platform's log."""
+    sys.stdout.write(json.dumps({"severity": severity, "message": "gputrain: " + message}) + "\n")
+    sys.stdout.flush()
+
+
 def refuse(error: Exception) -> int:
     """Tell why the job cannot begin here, in its log and as its result; the answer is the exit code."""
     lines = getattr(error, "lines", ())
-    told = "\n".join(["gputrain: " + str(error), *lines])
-    sys.stdout.write(json.dumps({"severity": "ERROR", "message": told}) + "\n")
-    sys.stdout.flush()
+    say("\n".join([str(error), *lines]), "ERROR")
     return result.refuse(os.environ, str(error), getattr(error, "kind", contract.REFUSED), lines)
 
 

@@ -19,7 +19,7 @@ from gputrain.entrypoint import contract
 
 from .cloud import Bucket, call, order
 from .errand import Errand, send_out
-from .packages import Refused, install, refuse
+from .packages import Refused, install, refuse, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,12 +138,6 @@ def read_secret(api: str, reference: str) -> str:
             " and decode it in the script" % reference
         )
     return value
-
-
-def say(message: str, severity: str = "INFO") -> None:
-    """One structured line for the platform's log."""
-    sys.stdout.write(json.dumps({"severity": severity, "message": "gputrain: " + message}) + "\n")
-    sys.stdout.flush()
 
 
 def fail(error: Exception) -> NoReturn:

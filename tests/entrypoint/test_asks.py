@@ -78,6 +78,22 @@ def test_a_program_of_ones_own_is_looked_into_by_py_spy(cluster, until, tmp_path
     assert found["place"] == "blocked at train.py:5"
 
 
+def test_a_script_that_removes_what_lies_about_is_asked_too(cluster, until, tmp_path):
+    """As one that empties /tmp: its agent's folder goes along."""
+    results = tmp_path / "results"
+    wipe = """
+    import os, shutil, threading
+    shutil.rmtree(os.path.dirname(os.environ["GPUTRAIN_ERROR_FILE"]))
+    print("up", flush=True)
+    threading.Event().wait()
+    """
+    path = {"PATH": str(tmp_path)}  # no py-spy
+    node = cluster.start(cluster.script(wipe), nproc=1, flags=[f"--result-dir={results}"], env=path)
+    until(lambda: node.said("up"), "the rank's start")
+    (found,) = asked(results, "0123456789abcdef", until)
+    assert found["absent"] == stacks.UNOFFERED
+
+
 def test_a_py_spy_that_cannot_be_run_takes_no_job_along(cluster, until, tmp_path):
     spy, results = tmp_path / "bin" / "py-spy", tmp_path / "results"
     spy.parent.mkdir()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gputrain.entrypoint import launch, net
+from gputrain.entrypoint import launch
 
 SAYS = """
     import os, socket
@@ -65,7 +65,7 @@ def test_one_node_has_nobody_to_talk_to(cluster):
 
 def test_the_version_of_a_plugin_is_no_other_plugin(tmp_path):
     heard = []
-    watch = net.NetWatch("GPUDirectTCPX", 0, lambda *said: heard.append(said))
+    watch = launch.NetWatch("GPUDirectTCPX", 0, lambda *said: heard.append(said))
     watch.begin(2)
     watch.look(str(tmp_path), is_last=True)
     assert heard == []

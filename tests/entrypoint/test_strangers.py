@@ -39,7 +39,7 @@ class World:
         self.address = ("127.0.0.1", free_port("127.0.0.1"))
         environ = {contract.TOKEN: TOKEN, contract.JOB_ID: "j"}
         self.options = parse(["--join-timeout=600", "--", "true"], environ)
-        self.cluster = Cluster("test", num_nodes, 0, "{}:{}".format(*self.address))
+        self.cluster = Cluster(num_nodes, 0, "{}:{}".format(*self.address))
         self.hub = Hub(self.cluster, self.options, self.selector, self.say, time.monotonic())
         self.hub.send(hello(0), time.monotonic())
 
@@ -218,7 +218,7 @@ class Liar:
         self.said = []
         self.selector = selectors.DefaultSelector()
         self.server = socket.create_server(("127.0.0.1", 0))
-        cluster = Cluster("test", 2, 1, "{}:{}".format(*self.server.getsockname()))
+        cluster = Cluster(2, 1, "{}:{}".format(*self.server.getsockname()))
         options = parse(["--join-timeout=600", "--", "true"], {contract.TOKEN: TOKEN, contract.JOB_ID: "j"})
         self.uplink = Uplink(cluster, options, self.selector, self.say, time.monotonic())
         whole = hello(1)
