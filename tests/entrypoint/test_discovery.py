@@ -98,10 +98,11 @@ def test_torchruns_own_variables_are_read():
 def test_ours_come_before_vertexs_and_those_before_torchruns():
     ours = {"GPUTRAIN_NUM_NODES": "2", "GPUTRAIN_NODE_RANK": "1", "GPUTRAIN_COORDINATOR": "10.0.0.2:29400"}
     everything = {**PET, **vertex("workerpool0", 0), **ours}
-    assert found(everything).platform == "gputrain"
-    assert found({**PET, **vertex("workerpool0", 0)}).platform == "vertex"
-    assert found(PET).platform == "PET_*"
-    assert found({}).platform == "single node"
+    assert found(everything).host == "10.0.0.2"
+    named = found({**PET, **vertex("workerpool0", 0)}).host
+    assert named == found(vertex("workerpool0", 0)).host != ""
+    assert found(PET).host == "a-master-0"
+    assert found({}).host == ""
     assert found(everything, "--num-nodes=3").num_nodes == 3
 
 
