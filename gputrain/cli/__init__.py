@@ -65,12 +65,14 @@ def _main(words: Sequence[str] | None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Run what was read; every end of it as an exit status."""
+    from gputrain.cli import streams
     from gputrain.cli.commands import run
     from gputrain.cli.screen import Exit, tell_error
     from gputrain.errors import GputrainError, RequestError
 
     try:
-        return run(options)
+        with streams.not_in_silence(lambda: _asked(options)):
+            return run(options)
     except GputrainError as error:
         if options.debug:
             raise
@@ -82,6 +84,19 @@ def _run(options: argparse.Namespace) -> int:
         fix = "change to a folder that is there"
         tell_error(RequestError("the current folder is gone", fix=fix), as_json=options.json)
         return Exit.REQUEST
+
+
+def _asked(options: argparse.Namespace) -> str:
+    """Who is asked, in words; nobody where a document is wanted."""
+    from gputrain.cli import settings
+    from gputrain.errors import GputrainError
+
+    try:
+        return (
+            "" if options.json or "backends" not in options else " and ".join(settings.read(options).backends)
+        )
+    except GputrainError:  # the command itself tells it
+        return ""
 
 
 def _is_anywhere() -> bool:

@@ -12,10 +12,14 @@ import sys
 
 TYPE_CHECKING = False  # as typing's, which takes long to load
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, TextIO
 
     from gputrain.cli.screen import Exit
+
+
+_SILENT_S = 2.0
+"""Longer, and a person wonders whether anything happens at all."""
 
 
 class Unwritten(Exception):
@@ -35,6 +39,32 @@ def guarded() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def not_in_silence(whom: Callable[[], str]) -> Iterator[None]:
+    """Inside, a person at a terminal who has read nothing for two seconds is told whose answer is awaited.
+
+    Args:
+        whom: asked then; empty where there is nothing to tell.
+    """
+    import threading
+
+    streams = (sys.stdout, sys.stderr)
+
+    def tell() -> None:
+        if not any(getattr(one, "is_used", False) for one in streams) and (text := whom()):
+            sys.stderr.write(f"waiting for {text}\n")
+            sys.stderr.flush()
+
+    timer = threading.Timer(_SILENT_S, tell)
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def given_up(error: Unwritten) -> Exit:
     """Tell why, unless whoever read has seen enough."""
     from gputrain.cli.screen import Exit, tell_error
@@ -51,9 +81,10 @@ class _Guarded:
     """A stream that goes to the null device once it fails, so that nothing fails at the process's end."""
 
     def __init__(self, stream: TextIO, *, is_needed: bool) -> None:
-        self._stream, self._is_needed = stream, is_needed
+        self._stream, self._is_needed, self.is_used = stream, is_needed, False
 
     def write(self, text: str) -> int:
+        self.is_used = True
         with self._told():
             try:
                 self._stream.write(text)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -81,3 +82,23 @@ def test_a_stream_of_fewer_letters_is_told_the_rest_by_their_numbers(tmp_path):
         assert "loss \\u2265 " in said(letters, "logs", "letters")
     lines = [json.loads(line) for line in said("latin-1", "logs", "letters", "--json").splitlines()]
     assert any("loss \u2265 \xe9 \U0001f600" in str(line) for line in lines)
+
+
+def test_whoever_waits_at_a_terminal_is_told_for_whom(tmp_path):
+    """The address takes the question and never answers."""
+    import pty
+
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        line = [sys.executable, "-m", "gputrain", "jobs", "--backend", "vertex", "--project", "my-project"]
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            [*line, "--region", "us-central1", "--endpoint", url], cwd=tmp_path, stdout=theirs, stderr=theirs
+        ) as running:
+            os.close(theirs)
+            said = b""
+            while b"\n" not in said:
+                said += os.read(ours, 1000)
+            running.kill()
+        os.close(ours)
+    assert said.startswith(b"waiting for vertex\r\n")
