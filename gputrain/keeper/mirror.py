@@ -123,10 +123,8 @@ class Mirror:
         """Bring what is new in the bucket and due here; remove here what node 0 has removed."""
         here = tree.files
         same = {path for path, (stamp, _) in self.alike.items() if here.get(path) == stamp}
-        for path in sorted(same - self.there.keys(), key=by_marker, reverse=True):
-            if self.node:
-                remove(self.folder, path)
-                del self.alike[path]
+        for path in sorted(same - self.there.keys(), key=by_marker, reverse=True) if self.node else ():
+            self.drop(path)
         return self.bring_all(
             path
             for path, item in self.there.items()
@@ -134,6 +132,14 @@ class Mirror:
             and (self.is_idle(path) if path in same else not (path in here or tree.hides(path)))
             and (item.node in ("", "0", str(self.node)) or item.size <= SMALL or self.sees_to(path))
         )
+
+    def drop(self, path: str) -> None:
+        """Remove here what went from the bucket."""
+        try:
+            remove(self.folder, path)
+            del self.alike[path]
+        except OSError as error:
+            self.unsent.say(path, f"{path}, removed from the bucket, is still here: {error}")
 
     def is_idle(self, path: str) -> bool:
         """Whether a file may be replaced: what is written into the old one would be lost."""

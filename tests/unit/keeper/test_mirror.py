@@ -187,6 +187,24 @@ def test_another_node_loses_no_folder_with_its_last_file(mirror, at_once):
     assert os.listdir(made.folder) == []
 
 
+def test_a_file_that_cannot_be_removed_here_holds_up_no_send(mirror, at_once, monkeypatch, capsys):
+    made, unlink = mirror({"old.pt": b"1"}, node=1), os.unlink
+    made.fill()
+    made.store.remove("old.pt", made.there["old.pt"].generation)
+    write(made, **{"new.pt": "1"})
+
+    def busy(path, *words, **how):
+        if str(path).endswith("old.pt"):
+            raise OSError(errno.EBUSY, "Device or resource busy", path)
+        unlink(path, *words, **how)
+
+    monkeypatch.setattr(os, "unlink", busy)
+    for _ in range(3):
+        made.round()
+    assert sent(made) == {"new.pt"}
+    assert told(capsys).count("old.pt, removed from the bucket, is still here") == 1
+
+
 def test_a_list_that_is_refused_or_rubbish_holds_up_no_send(mirror, at_once, capsys):
     made = mirror({})
     items = made.store.items
