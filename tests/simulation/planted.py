@@ -73,8 +73,9 @@ PLANTS = (
     Plant(
         name="two machines' clocks compared",
         module="gputrain.records.bucket",
-        text="age_s=stored.age_s",
-        instead="age_s=self._access.now() - at",
+        text="return _dated(read_record(job_id, stored.content), stored)",
+        instead="own_s = self._access.now() - stored.updated.timestamp()\n"
+        "        return attrs.evolve(_dated(read_record(job_id, stored.content), stored), age_s=own_s)",
     ),
     Plant(
         name="no waiting for a job whose answer was lost",
