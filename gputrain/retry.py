@@ -6,10 +6,11 @@ Only `TransientError` is tried again: whoever translates a provider's answers de
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -98,9 +99,14 @@ def retried(
     >>> retried(lambda: 42)
     42
     """
-    from tenacity import Retrying, retry_if_exception  # loaded with the first call that needs it
-
     started = now()
+    try:
+        return call()
+    except unless:
+        raise
+    except TransientError as error:
+        calls = _after(error, call)
+    from tenacity import Retrying, retry_if_exception  # loaded with the first call that fails
 
     def left_s(state: RetryCallState) -> float:
         # tenacity counts its own sleeps: with a sleep that moves no clock this still ends
@@ -119,12 +125,18 @@ def retried(
         if left < policy.budget_s - TOLD_S:
             tell(f"{_error(state).what}; it is tried again for {left:.0f} s at most")
 
-    def is_passing(error: BaseException) -> bool:
-        return isinstance(error, TransientError) and not isinstance(error, unless)
-
-    passing = retry_if_exception(is_passing)
+    passing = retry_if_exception(lambda one: isinstance(one, TransientError) and not isinstance(one, unless))
     again = Retrying(stop=is_over, wait=pause_s, retry=passing, sleep=sleep, before_sleep=said, reraise=True)
-    return again(call)
+    return again(lambda: next(calls)())
+
+
+def _after(error: TransientError, call: Callable[[], T]) -> Iterator[Callable[[], T]]:
+    """The calls that tenacity makes: the first has failed already, and does so once more."""
+
+    def failed() -> T:
+        raise error
+
+    return itertools.chain([failed], itertools.repeat(call))
 
 
 def _pause_s(policy: Policy, error: TransientError, number: int, left_s: float, drawn: float) -> float:

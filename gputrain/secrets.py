@@ -105,7 +105,7 @@ def redact(text: str) -> str:
     'GET /?access_token=***&alt=json with Authorization: Bearer ***'
     """
     plain = _LOGIN.sub(lambda one: f"{one[1] or one[2]}{HIDDEN}@", _FORMS.sub(HIDDEN, text))
-    return _SPOKEN.sub(rf"\g<1>{HIDDEN}", plain)
+    return _SPOKEN.sub(lambda one: f"{one[1]}{HIDDEN}", plain)
 
 
 def redacted(document: Any, *, deepest: int = DEEPEST) -> Any:

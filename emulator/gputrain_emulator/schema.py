@@ -30,6 +30,7 @@ _BETA_PARAMETERS = {"google.cloud.compute": frozenset({"returnPartialSuccess"})}
 """By package: parameters that gcloud 528 sends to v1 although its document has them in beta only
 (2026-11-20)."""
 
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 _INT_RANGES = {
     "int32": (-(2**31), 2**31 - 1),
     "uint32": (0, 2**32 - 1),
@@ -53,7 +54,7 @@ def decoded(text: bytes) -> Any:
     """
     try:  # json would guess the coding of bytes, and take halves of pairs, which no reply can carry
         document = json.loads(text.decode("utf-8-sig"), parse_constant=_no_number, parse_float=_finite)
-        if rb"\u" in text:
+        if _HALF_PAIR.search(text):
             json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("nested too deeply") from None

@@ -150,11 +150,13 @@ def answer_of_response(response: Any) -> Answer:
         body = response.json() if len(response.content) <= LARGEST else None
     except (ValueError, RecursionError):
         body = None
+    has_error = isinstance(body, Mapping) and isinstance(body.get("error"), (str, Mapping))
+    text = "" if has_error else f"HTTP {response.status_code} {response.reason}: {cut(response.text)[:200]}"
     return answer_of_json(
         body,
         status=response.status_code,
         retry_after_s=seconds(response.headers.get("Retry-After")),
-        text=f"HTTP {response.status_code} {response.reason}: {cut(response.text)[:200]}",
+        text=text,
         url=str(getattr(response, "url", None) or ""),
     )
 

@@ -11,7 +11,7 @@ from gputrain.backends.vertex import VertexAI
 from gputrain.errors import GputrainError
 from gputrain.gcp import refusals
 from gputrain.spec.entry import make_job_id, make_spec
-from gputrain.staging import archive
+from gputrain.staging import archive, parcels, upload
 from gputrain.trainer import Trainer, road
 from tests.simulation.truth import Act, Told
 from tests.simulation.turns import Process
@@ -47,7 +47,10 @@ def _refusal(answer):
     return (*told, answer.codes, answer.reasons, answer.quota and answer.quota.is_global)
 
 
-_once(archive, "pack", lambda folder, **files: (folder, repr(files)))
+_once(archive, "pack", lambda folder, made, companions: (folder, *made.items(), *companions.items()))
+_once(upload, "md5_of", lambda data: data)
+_once(parcels, "resolve", lambda spec, installed: (spec.script, installed))
+_once(road, "examine", lambda spec, is_sent: (spec.script, is_sent))
 _once(compute.offers, "supply", lambda settings: settings.capacity_advice)
 _once(vertex.offers, "supply", lambda settings: (settings.regions, settings.management_fee))
 _once(refusals, "kind_of", _refusal)

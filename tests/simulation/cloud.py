@@ -3,6 +3,7 @@
 import gputrain_emulator.cloud
 from gputrain_emulator import facts
 from gputrain_emulator.cloud import Cloud
+from gputrain_emulator.storage import content
 
 URL = "http://127.0.0.1:1"
 
@@ -26,6 +27,7 @@ REGIONS = ("us-central1", "us-east4")
 """All that there is: what forty more sell is long, and nobody goes there."""
 
 gputrain_emulator.cloud.Server = Nowhere
+content.SMALL_BYTES = 1 << 20  # else each schedule has a folder on the disk, for its code
 _zones = tuple(zone for zone in facts.zones() if facts.region_of(zone) in REGIONS)
 facts.regions, facts.zones = lambda: REGIONS, lambda: _zones
 

@@ -5,6 +5,7 @@ of gputrain is changed, and none is forgotten. Outside of a simulated client the
 """
 
 import builtins
+import collections
 import concurrent.futures
 import functools
 import random
@@ -15,9 +16,12 @@ import time
 import types
 import typing
 import uuid
+from collections.abc import Mapping
 
 import requests.adapters
 import requests.sessions
+from google.auth import _agent_identity_utils as _agent
+from google.auth.transport import _mtls_helper
 from google.protobuf import json_format
 
 turns = None
@@ -236,7 +240,26 @@ def _hasten():
         self.url = known[key]
 
     requests.models.PreparedRequest.prepare_url = prepare_url
+    requests.sessions.merge_setting = _merged
+    cookies = requests.models.get_cookie_header  # Google's APIs set none
+    requests.models.get_cookie_header = lambda jar, asked: cookies(jar, asked) if jar._cookies else None
+    for module, name in ((_mtls_helper, "_get_cert_config_path"), (_agent, "_is_certificate_file_ready")):
+        setattr(module, name, functools.cache(getattr(module, name)))  # no file comes to be here
     json_format._UNPAIRED_SURROGATE_PATTERN = _Surrogates()
+    json_format.MessageToJson = functools.partial(json_format.MessageToJson, indent=None)
+
+
+def _merged(asked, kept, dict_class=collections.OrderedDict):
+    """As `requests` merges what a request and its session say, without asking what kind each part is of."""
+    if kept is None or isinstance(asked, (bool, str)):
+        return asked
+    if asked is None or not isinstance(asked, Mapping) or not isinstance(kept, Mapping):
+        return kept if asked is None else asked
+    merged = dict_class(kept.items())
+    merged.update(asked.items())
+    for name in [name for name, value in merged.items() if value is None]:
+        del merged[name]
+    return merged
 
 
 class _Surrogates:

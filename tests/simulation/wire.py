@@ -81,7 +81,8 @@ class Wire:
             is_befallen = _is_on(one.befalls, what) if one.befalls else not one.on or one.on in on
             if is_befallen and ((is_its and not one.befalls) or now < self._until.get(one, 0.0)):
                 found.append(one)
-        self._met.update((process.name, one) for one in on)
+        for one in on:
+            self._met[process.name, one] += 1
         return found
 
     def _send(self, process, number, prepared, found):
