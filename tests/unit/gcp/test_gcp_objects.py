@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 
 import pytest
 
@@ -59,6 +60,23 @@ def test_an_object_and_its_age_are_one_call(cloud, objects):
     before = len(cloud.requests)
     assert objects.read("a").age_s == 0
     assert [one.verb for one in cloud.requests[before:]] == ["GET"]
+
+
+def test_an_object_whose_date_must_be_asked_for_is_read_anew_where_it_changed_meanwhile(serve):
+    """An answer with media may lack the date; the object may be another when it is asked for."""
+    generations = iter(["1", "2"])
+
+    def answer(request):
+        if "alt=media" in request.path:
+            number = next(generations)
+            return 200, f"text {number}".encode(), {"x-goog-generation": number}
+        about = {"name": "a", "generation": "2", "metageneration": "1", "size": "6", "crc32c": "AAAAAA=="}
+        about |= dict.fromkeys(("updated", "timeCreated"), "2026-11-20T12:00:00Z")
+        return 200, json.dumps(about).encode(), {}
+
+    access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=serve(answer).url))
+    stored = Objects(access, "my-bucket").read("a")
+    assert (stored.content, stored.generation, stored.updated.day) == (b"text 2", 2, 20)
 
 
 def test_what_is_not_there_is_none(objects):

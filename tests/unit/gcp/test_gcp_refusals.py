@@ -4,11 +4,13 @@
 import pickle
 
 import pytest
+from google.auth.exceptions import RefreshError
 
 from gputrain.errors import (
     ApiDisabledError,
     AuthError,
     CapacityError,
+    GputrainError,
     OrgPolicyError,
     PermissionDeniedError,
     ProviderError,
@@ -16,8 +18,8 @@ from gputrain.errors import (
     RequestError,
     TransientError,
 )
-from gputrain.gcp import Answer, MissingError, PreconditionError, UnclearError, to_error
-from gputrain.gcp.answer import QuotaFact, Surface, answer_of_json
+from gputrain.gcp import Answer, MissingError, PreconditionError, UnclearError, to_error, translated
+from gputrain.gcp.answer import CANONICAL, QuotaFact, Surface, answer_of_json
 from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.kinds import KINDS
 from tests.unit.gcp.refusals_told import TOLD
@@ -133,6 +135,65 @@ def test_a_limit_per_minute_refills_with_the_minute(reason):
 )
 def test_an_answer_of_which_only_the_status_is_known_is_told_by_it(status, kind):
     assert type(to_error(Answer(status=status, message="x"), "look")) is kind
+
+
+ALIKE = {
+    400: "request", 405: "request", 411: "request", 413: "request", 409: "name_taken",
+    "INVALID_ARGUMENT": "request", "FAILED_PRECONDITION": "request", "OUT_OF_RANGE": "request",
+    "ALREADY_EXISTS": "name_taken", 401: "credentials_refused", "UNAUTHENTICATED": "credentials_refused",
+}  # fmt: skip
+"""What a status alone means of a call as of an operation."""
+OF_CALLS = {
+    403: "permission", 404: "missing", 410: "missing", 412: "changed", 429: "rate",
+    "PERMISSION_DENIED": "permission", "NOT_FOUND": "missing", "RESOURCE_EXHAUSTED": "rate",
+    **dict.fromkeys((408, 499, 500, 502, 503, 504), "unclear"),
+    **dict.fromkeys(("ABORTED", "CANCELLED", "INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED"), "unclear"),
+}  # fmt: skip
+"""What it means of a call alone: an operation's own error speaks of what it did, not of our call."""
+OF_TOKENS = {
+    **dict.fromkeys((400, 401, 403, 404, "UNAUTHENTICATED"), "credentials_refused"),
+    **dict.fromkeys((408, 500, 502, 503, 504), "token_unavailable"),
+    409: "name_taken", "ALREADY_EXISTS": "name_taken", 410: "missing", "NOT_FOUND": "missing",
+    412: "changed", 429: "rate", "RESOURCE_EXHAUSTED": "rate",
+}  # fmt: skip
+CALLS = (Surface.COMPUTE, Surface.VERTEX, Surface.STORAGE, Surface.PLATFORM)
+BY_SURFACE = {
+    **dict.fromkeys(CALLS, ALIKE | OF_CALLS), Surface.OPERATION: ALIKE, Surface.AUTH: OF_TOKENS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("surface", BY_SURFACE, ids=lambda one: one.name)
+def test_what_a_status_or_a_canonical_code_alone_means_is_the_table(surface):
+    told = {
+        word: to_error(
+            Answer(
+                surface=surface,
+                status=word if isinstance(word, int) else 0,
+                canonical=word if isinstance(word, str) else "",
+                message="x",
+            ),
+            "look",
+        ).kind
+        for word in {*range(400, 600), *CANONICAL.values(), *BY_SURFACE[surface]}
+    }
+    assert {word: kind for word, kind in told.items() if kind != "unknown"} == BY_SURFACE[surface]
+
+
+@pytest.mark.parametrize(
+    ("codes", "reasons", "code"), [("b", "a", "a"), ("a", "b", "a"), ("a", "a", "a"), ("", "", "418")]
+)
+def test_the_code_of_an_unknown_answer_is_the_first_word_that_it_has(codes, reasons, code):
+    answer = Answer(status=418, codes=frozenset(codes.split()), reasons=frozenset(reasons.split()))
+    error = to_error(answer, "brew")
+    assert error.code == code
+    assert error.why == f"status 418 {' '.join(sorted({*codes, *reasons}))}".strip()
+
+
+@pytest.mark.parametrize(("retryable", "kind"), [(False, "credentials_refused"), (True, "token_unavailable")])
+def test_a_refresh_that_fails_in_other_words_than_googles_is_of_the_credentials_or_passes(retryable, kind):
+    with pytest.raises(GputrainError) as caught, translated("look"):
+        raise RefreshError("nothing that anybody foresaw", retryable=retryable)
+    assert caught.value.kind == kind
 
 
 def test_each_row_says_what_to_do():
