@@ -10,7 +10,7 @@ from typing import Any, Iterator, Optional
 from gputrain.ddp.errors import SessionError
 
 _PLENTY_OF_SHM = 2**30
-"""Bytes; with less than 1 GiB in /dev/shm worker processes are known to die (Docker's default is 64 MiB)."""
+"""Bytes; with less in /dev/shm worker processes are known to die (Docker's default is 64 MiB)."""
 
 
 class ResumableSampler:

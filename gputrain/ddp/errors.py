@@ -18,12 +18,8 @@ class DdpError(RuntimeError):
         self.fix = fix
 
     def __str__(self) -> str:
-        told = [self.what]
-        if self.why:
-            told.append("  why: " + self.why)
-        if self.fix:
-            told.append("  fix: " + self.fix)
-        return "\n".join(told)
+        why, fix = self.why and "\n  why: " + self.why, self.fix and "\n  fix: " + self.fix
+        return self.what + why + fix
 
     def __reduce__(self) -> tuple[object, ...]:
         return functools.partial(type(self), self.what, why=self.why, fix=self.fix), ()

@@ -116,11 +116,7 @@ class Peers:
 
 @contextlib.contextmanager
 def reaching(rank: int, doing: str) -> Iterator[None]:
-    """Say what a rank was at whom the others cannot be reached any more.
-
-    Raises:
-        SessionError: instead of what torch raises: a RuntimeError, whichever way it lost a peer.
-    """
+    """Say what a rank was at when it lost a peer, for which torch raises a RuntimeError of any text."""
     try:
         yield
     except RuntimeError as error:
@@ -176,7 +172,7 @@ class Stop:
         self.agreed = False
 
     def listen(self) -> None:
-        """Take SIGTERM over; outside the main thread Python allows no handlers, and nothing changes."""
+        """Take SIGTERM over; outside the main thread Python allows no handlers."""
         if threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGTERM, self._note)
 
@@ -187,11 +183,7 @@ class Stop:
             self._previous = None
 
     def should_stop(self, step: Optional[int] = None) -> bool:
-        """True on every rank once any rank was asked to stop. Collective: every rank asks equally often.
-
-        Args:
-            step: the step that is done; None counts the questions instead.
-        """
+        """True on every rank once any was asked to stop. Collective; without a step, questions count."""
         self._questions += 1
         count = self._questions if step is None else step
         if not self.agreed and count % self._every == 0:

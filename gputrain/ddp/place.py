@@ -26,7 +26,7 @@ class Place(NamedTuple):
     world_size: int = 1
     local_world_size: int = 1
     launched: bool = False
-    """True when a launcher gave the place; False for a plain `python train.py`."""
+    """False for a plain `python train.py`."""
 
 
 def place_in(env: Mapping[str, str]) -> Place:

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     Message = Dict[str, Any]
 
 ABORT_GRACE_S = 5.0
-"""How long ranks may take to leave when a peer has failed: there is nothing left for them to agree on."""
+"""How long ranks may take to leave when a peer has failed."""
 
 PEERS_LEAVE_S = 60.0
 """How long node 0 waits at the end for the other nodes to leave first."""
 
 AGREED_S = 3.0
-"""How long ranks may take to leave by themselves once one left with 75, as ranks that agreed on it do."""
+"""How long ranks may take to leave by themselves once one left with 75."""
 
 
 class Agent:

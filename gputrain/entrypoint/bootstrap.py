@@ -21,6 +21,7 @@ import time
 import traceback
 import types
 
+from . import host
 from .ending import leave
 from .stacks import offer
 
@@ -152,9 +153,7 @@ def _said(error: BaseException) -> str:
 def _write(document: Dict[str, Any]) -> None:
     for path in _error_files():
         with contextlib.suppress(OSError):  # a rank whose disk is full still has to end with its own code
-            with open(path + "-new", "w", encoding="utf-8", errors="backslashreplace") as file:
-                json.dump(document, file)
-            os.replace(path + "-new", path)
+            host.put(path, json.dumps(document))
 
 
 def _error_files() -> List[str]:

@@ -124,16 +124,16 @@ NODE_LOST = _code(69, "a node never came, or was lost while the job ran, or a GP
 STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run the job again to go on")
 
 METRIC_MARKER = "GPUTRAIN_METRIC "
-"""Starts a line of rank 0 that reports numbers; one JSON object follows on the same line."""
+"""Starts a line of rank 0 that reports numbers; a JSON object follows."""
 
 GAUGE_MARKER = "GPUTRAIN_GAUGE "
 """Starts a line of an agent, every 15 s, that tells what its ranks and GPUs use; a JSON object follows."""
 
 RESULT_MARKER = "GPUTRAIN_RESULT "
-"""Starts the last line of every agent in both log formats; the result document follows as JSON."""
+"""Starts the last line of every agent; the result document follows as JSON."""
 
 RESULT_FILE = "result-{node_rank}.json"
-"""Name of the result document in the result folder; it appears whole or not at all."""
+"""The result document in the result folder; it appears whole or not at all."""
 
 KILLED = "killed"
 """Beside it: a line of seconds since 1970 for each rank that a signal ended; it wrote nothing after that."""
@@ -151,10 +151,10 @@ STACKS_NONCE = r"[0-9a-f]{8,64}"
 """What a nonce is like: it becomes part of a file's name."""
 
 STACKS_FILE = "stacks-{nonce}-{node_rank}.json"
-"""Name of a node's answer beside it; it appears whole or not at all."""
+"""A node's answer beside it, whole too."""
 
 RANK_LOG_FILE = "rank-{rank}.log"
-"""Name of a rank's plain log in the log folder."""
+"""A rank's plain log in the log folder."""
 
 ASIDE = "import sys; del sys.path[: sys.path[0] == '']; "
 """The first words of a text for ``python -c``: Python looks into the folder it stands in before its standard

@@ -36,7 +36,7 @@ UNASKED = (
 )
 
 ENDING_S = 60.0
-"""How long the gang waits, once it told the nodes to end, for the slowest of them beyond their own limits."""
+"""How long the gang waits, once it told the nodes to end, for the slowest of them."""
 
 
 class Node:

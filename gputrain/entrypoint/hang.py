@@ -142,17 +142,17 @@ def _ranks(group: Sequence[Standing]) -> str:
 
 
 _LOOKS = 40
-"""How many looks there are in a timeout: a hang is found this much later at most."""
+"""How many there are in a timeout: a hang is found so much later at most."""
 
 _LOOK_EVERY_S = 15.0
-"""How often is looked without a timeout, so that an end can tell how long the ranks had been silent."""
+"""The same without a timeout, so that an end can tell how long the ranks had been silent."""
 
 
 class Silence:
     """How long the node has been silent, and whether that is too long. Without a timeout, never.
 
-    Only the steady clock counts: a machine's time may be set while the job runs, or be another's where the
-    folder is. So of the ranks' beat it matters when it changed, and not what it says.
+    A machine's time may be set while the job runs, or be another's where the folder is: of the ranks' beat it
+    matters when it changed, by the steady clock, and not what it says.
     """
 
     def __init__(self, timeout: Optional[float], pump: Pump) -> None:

@@ -209,6 +209,13 @@ def program_of(pid: int) -> str:
     return ""
 
 
+def put(path: str, text: str) -> None:
+    """Write a file that appears whole or not at all."""
+    with open(path + "-new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + "-new", path)
+
+
 def _read(path: str) -> str:
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         return file.read().strip()

@@ -15,16 +15,16 @@ LIMIT = 1 << 16
 """Bytes of the longest line passed on whole; Cloud Logging takes entries of up to 256 KiB."""
 
 PROGRESS_EVERY_S = 5.0
-"""How often a progress bar that redraws one line with carriage returns is shown."""
+"""How often a progress bar that redraws one line is shown."""
 
 _RANK_PREFIX = re.compile(rb"^\[rank\d+\]: ?")
-"""torch's own excepthook puts it before every line of a traceback once a process group exists."""
+"""torch's excepthook puts it before the lines of a traceback, once there is a process group."""
 
 _TRACEBACK = b"Traceback (most recent call last):"
 
 
 class Lines:
-    """Cuts one stream of bytes into lines, keeps a bounded rest, thins out progress bars."""
+    """Cuts one stream into lines, keeps a bounded rest, thins out progress bars."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -54,7 +54,7 @@ class Lines:
         return [line for line in [_as_shown(drawn)] if line.strip()]
 
     def flush(self) -> List[bytes]:
-        """The last line, if the stream ended without an end of line."""
+        """The last line, if it has no end."""
         rest, self._rest = self._rest, b""
         return [_as_shown(rest)] if rest else []
 
@@ -103,12 +103,12 @@ class Severity:
 
 
 def as_text(line: bytes, rank: int) -> bytes:
-    """A rank's line with its rank in front; JSON stays bare, or the platform would not recognise it."""
+    """A rank's line with its rank in front; JSON stays bare, for the platform."""
     return line if line.startswith(b"{") else b"[%d] %s" % (rank, line)
 
 
 def as_json(line: bytes, rank: int, severity: str, at: str) -> bytes:
-    """A rank's line as one JSON object; a structured line of the rank's own keeps its fields."""
+    """A rank's line as one JSON object; a structured line keeps its fields."""
     entry = _structured(line)
     if entry is None:  # put together by hand, as there are some hundred thousand a second
         message = json.dumps(line.decode("utf-8", "backslashreplace"))

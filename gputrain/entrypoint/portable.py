@@ -42,7 +42,7 @@ LEASH = Leash()
 
 
 def _start_holder() -> int:
-    """The end of a pipe whose other end a process reads that is nobody's child."""
+    """The end of a pipe that a process reads which is nobody's child."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -97,7 +97,7 @@ class Ears:
             signal.signal(number, lambda *_: None)
 
     def wait(self, seconds: float) -> Set[int]:
-        """The signals that came since the last call; sleeps so long where there was none."""
+        """The signals since the last call; sleeps so long where there was none."""
         if not self._heard:
             select.select([self._reader], [], [], seconds)
             self._listen()

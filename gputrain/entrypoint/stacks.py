@@ -218,9 +218,7 @@ def _serve(base: str) -> None:
         while True:
             with open(base, "rb") as asked:
                 asked.read()
-            with open(base + ".new", "w", encoding="utf-8") as file:
-                json.dump(_recorded(), file)
-            os.replace(base + ".new", base + ".json")
+            host.put(base + ".json", json.dumps(_recorded()))
 
 
 def _recorded() -> Dict[str, Any]:

@@ -65,9 +65,7 @@ class Asks:
         name = contract.STACKS_FILE.format(nonce=nonce, node_rank=self._node_rank)
         path = os.path.join(self._folder, name)
         with contextlib.suppress(OSError):
-            with open(path + "-new", "w", encoding="utf-8") as file:
-                json.dump({"node_rank": self._node_rank, "ranks": ranks}, file)
-            os.replace(path + "-new", path)
+            host.put(path, json.dumps({"node_rank": self._node_rank, "ranks": ranks}))
 
 
 def of(workers: Workers, options: Options) -> List[Standing]:

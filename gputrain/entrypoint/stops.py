@@ -1,8 +1,8 @@
 """What may ask a node to stop, signals and Google's notices, where one ``select`` can wait for it.
 
 Compute Engine tells that a machine will go, preempted or for host maintenance: its metadata server answers a
-long poll when a value changes; the ETag survives its restarts. It is asked directly, never through a proxy.
-Source: Compute Engine's metadata server documentation, read 2026-11-20.
+long poll when a value changes. It is asked directly, never through a proxy. Source: its documentation, read
+2026-11-20.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Stops:
-    """Requests to stop as they come; its descriptor becomes readable with each, and when a child ends."""
+    """Requests to stop; its descriptor becomes readable with each, and when a child ends."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
@@ -34,7 +34,7 @@ class Stops:
         self._interrupts = 0
 
     def listen(self, environ: Mapping[str, str]) -> None:
-        """Take over the process's signals, and watch the metadata server where there is one."""
+        """Take over signals, and watch the metadata server where there is one."""
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in _SIGNALS:
@@ -44,7 +44,6 @@ class Stops:
             watch(self._hear_notice)
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
         return self._reader
 
     @property
@@ -74,7 +73,7 @@ class Stops:
 
 
 POLL_S = 300
-"""How long one question stays open at the metadata server."""
+"""How long one question stays open."""
 
 RETRY_S = 5.0
 """Pause after a question that failed."""
@@ -87,7 +86,7 @@ _WORDS = {
 
 
 def watch(tell: Callable[[str], None]) -> None:
-    """Have `tell` called with the reason, from another thread, when this machine's end is announced."""
+    """Have `tell` called with the reason, from another thread, when this machine's end is near."""
     for key in _WORDS:
         threading.Thread(target=_watch, args=(key, tell), name=f"gputrain-{key}", daemon=True).start()
 

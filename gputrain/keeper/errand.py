@@ -10,7 +10,7 @@ import os
 import re
 import time
 
-from gputrain.entrypoint import contract, processes
+from gputrain.entrypoint import contract, host, processes
 
 from .cloud import Bucket
 
@@ -22,7 +22,7 @@ EVERY_S = 5.0
 """How often the bucket is asked: 17,280 times a day, for 0.7 cents."""
 
 ANSWER_S = 3.0
-"""How long an agent may take that looks every half second, and takes stacks for 1.5 s at most."""
+"""How long an agent may take: it looks every half second, and takes stacks for 1.5 s at most."""
 
 
 class Errand:
@@ -42,10 +42,7 @@ class Errand:
         if not re.fullmatch(contract.STACKS_NONCE, nonce):
             return
         os.makedirs(self._folder, exist_ok=True)
-        path = os.path.join(self._folder, contract.STACKS_ASK)
-        with open(path + "-new", "w", encoding="ascii") as file:
-            file.write(nonce)
-        os.replace(path + "-new", path)
+        host.put(os.path.join(self._folder, contract.STACKS_ASK), nonce)
         self._answer(contract.STACKS_FILE.format(nonce=nonce, node_rank=self._rank))
 
     def _answer(self, name: str) -> None:

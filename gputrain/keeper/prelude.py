@@ -79,8 +79,8 @@ def place(environ: Any) -> tuple[int, int]:
 def hold_lock(bucket: Bucket, name: str) -> None:
     """Make this job the one that takes effect, or end with 0 where another one already has.
 
-    A service without request ids can be made to start a job twice; the object that only one of them can
-    create decides. A restart of the same job finds its own name in it.
+    A service without request ids may start a job twice: an object that only one of them can create decides.
+    A restart of the same job finds its own name in it.
     """
     me = os.environ.get("CLOUD_ML_JOB_ID", "")
     if not me:
