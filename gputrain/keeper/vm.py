@@ -164,6 +164,7 @@ class Vm:
         if ending is None:
             return told
         self._lines.join(LINES_S)
+        told["result"] = told["result"] or self._result()
         code = ending.exit_code
         if code == contract.BAD_ENVIRONMENT and told["result"] and not keeper.rules.stop:
             return {**told, "why": BOOT}  # the agents of other nodes may wait for this one's
@@ -174,12 +175,14 @@ class Vm:
         return told
 
     def _result(self) -> Any:
-        """What the agent found out; None where it could not even start."""
-        try:
-            with open(os.path.join(self.home, "results", f"result-{self.rank}.json")) as file:
-                return json.load(file)
-        except (OSError, ValueError):
-            return None
+        """What the agent found out: in its file, or its last line where ranks removed that; None: nothing."""
+        head, _, told = self.journal.last.partition(contract.RESULT_MARKER.encode())
+        path = os.path.join(self.home, "results", f"result-{self.rank}.json")
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            head, told = b"", file.read()
+        with contextlib.suppress(ValueError):
+            return None if head else json.loads(told)
+        return None
 
     def _environment(self, attempt: int) -> Dict[str, str]:
         """The user's variables, and where this node stands in the gang."""

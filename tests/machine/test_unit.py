@@ -115,6 +115,14 @@ def test_a_unit_that_is_restarted_before_its_ranks_run_says_so_and_frees_the_oth
     gone()
 
 
+@pytest.mark.parametrize(("code", "kind"), [(0, "unsaved"), (3, "exit")])
+def test_a_script_that_removes_all_of_its_job_ends_as_it_ended(road, spec, gone, code, kind):
+    script = f"import shutil, sys\nshutil.rmtree('/var/lib/gputrain', ignore_errors=True)\nsys.exit({code})\n"
+    seen = road.end(road.submit(spec(script)))
+    assert (seen.state, seen.failure.kind) == (State.FAILED, kind)
+    gone()
+
+
 def test_a_startup_script_that_is_run_again_starts_nothing(road, spec, inside, gone):
     script = "import os, time\nprint('here I am', flush=True)\n"
     ref = road.submit(spec(script + "while not os.path.exists('/var/go'): time.sleep(0.05)\n"))

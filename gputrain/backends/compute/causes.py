@@ -128,7 +128,7 @@ def judge(nodes: Sequence[VmReport], *, account: str, is_cancelled: bool) -> Gan
         return GangVerdict(cause=causes.STOPPED, failure=of_ranks or by_itself)
     gone = next((node for node in (*traceless, *nodes) if not node.told.is_over), nodes[0])
     failure = _said(causes.VANISHED, gone)
-    detail = _MUTE if _removed_itself(gone, account) else ""
+    detail = _MUTE if _removed_itself(gone, account) and not gone.told.is_over else ""
     return GangVerdict(cause=causes.VANISHED, node_rank=gone.rank, detail=detail, failure=failure)
 
 
