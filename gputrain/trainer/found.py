@@ -85,8 +85,11 @@ class JobFilter:
         )
 
 
-def looked_at(jobs: Iterable[Job]) -> Iterator[Job]:
+def looked_at(jobs: Iterable[Job], unseen: list[Job] | None = None) -> Iterator[Job]:
     """Each job after a look; one that cannot be looked at is left out, and hides no other.
+
+    Args:
+        unseen: takes those that are there, for all anybody knows.
 
     Raises:
         AccessError, TransientError: not one can be looked at, so nobody knows how any stands.
@@ -99,6 +102,8 @@ def looked_at(jobs: Iterable[Job]) -> Iterator[Job]:
             log.warning("%s is left out: %s", job.uri, error)
             if isinstance(error, (AccessError, TransientError)):
                 refusal = error
+                if unseen is not None:
+                    unseen.append(job)
         else:
             is_seen = True
             yield job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import Any
@@ -56,6 +56,12 @@ class Road:
         """The job of that name, not looked at yet."""
         restart = Restart(self._around, ref.name)
         return Job(ref, backend, going=restart, named=by_name, now=self.now, sleep=self._around.sleep)
+
+    def listed(self, name: str = "") -> Iterator[Job]:
+        """The jobs of all backends whose id begins so, newest first; none is looked at yet."""
+        found = [(ref, backend) for backend in self._backends.values() for ref in backend.find(name=name)]
+        for ref, backend in sorted(found, key=lambda one: one[0].made_at, reverse=True):
+            yield self.named(ref, backend)
 
     def taken_up(self, ref: JobRef, backend: Backend) -> Job:
         """The job of that name, looked at once."""

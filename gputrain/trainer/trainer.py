@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -196,14 +196,9 @@ class Trainer(Maps):
         It is called from a thread of ours, with one `JobEvent` at a time; what it raises is logged.
         ``close()`` ends it, and so does the end of this process.
         """
-        roll = Roll(self._named, listener, self._rolls.discard)
+        roll = Roll(self._road.listed, listener, self._rolls.discard)
         self._rolls.add(roll)
         return roll
-
-    def _named(self, name: str = "") -> Iterator[Job]:
-        found = [(ref, backend) for backend in self._backends.values() for ref in backend.find(name=name)]
-        for ref, backend in sorted(found, key=lambda one: one[0].made_at, reverse=True):
-            yield self._road.named(ref, backend)
 
     @tells_fields(SpecFields)
     def run(
@@ -259,7 +254,7 @@ class Trainer(Maps):
             SpecError: there is no such state, or ``since`` is no moment.
             AccessError, TransientError: none of the jobs can be looked at.
         """
-        found = looked_at(self._named(name))
+        found = looked_at(self._road.listed(name))
         # One that has gone on to another backend is listed by both, and leads to where it is from either.
         return wanted(state, labels, since, self._road.now()).of(dict.fromkeys(found))
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import gputrain
-from gputrain import ConflictError, Local, RequestError, SpecError, StoppedError, Trainer
+from gputrain import ConflictError, Local, RequestError, SpecError, StoppedError, Trainer, TransientError
 
 TELLS = """
 import os, sys, time
@@ -132,6 +132,25 @@ def test_a_cancel_ends_what_others_have_submitted_since(trainer, sleeps):
     second.cancel()
     assert [job.state for job in first.wait(timeout="5m").jobs] == ["cancelled"] * 4
     assert len(trainer.jobs(name="scan")) == 4
+
+
+class Blind(Local):
+    """This machine, where one job cannot be looked at."""
+
+    job_id = ""
+
+    def observe(self, ref):
+        if ref.name == self.job_id:
+            raise TransientError("drawn")
+        return super().observe(ref)
+
+
+def test_a_cancel_ends_what_cannot_be_looked_at_just_now_too(trainer, sleeps):
+    first, blind = trainer.map(sleeps, gputrain.grid(x=range(3)), name="scan", max_parallel=3), Blind(gpus=0)
+    until(lambda: len(first.jobs) == 3)
+    blind.job_id = first.jobs[-1].id
+    Trainer(blind).map(sleeps, gputrain.grid(x=range(3)), name="scan", max_parallel=1).cancel()
+    assert [job.state for job in first.wait(timeout="5m").jobs] == ["cancelled"] * 3
 
 
 def test_a_cancel_ends_what_others_have_retried_since_and_nothing_of_another_name(trainer, tmp_path):
