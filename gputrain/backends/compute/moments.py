@@ -15,6 +15,10 @@ SKEW_S = 60.0
 """How far the clock of a guest that is in order may be off."""
 
 
+DATE_S = 1.0
+"""The board's clock tells whole seconds: without this, what has just happened moved with the next look."""
+
+
 def ran(record: Record, nodes: tuple[VmReport, ...]) -> int:
     """Seconds that an attempt has taken of the time limit: rather too many than too few.
 
@@ -48,5 +52,6 @@ def moments(record: Record, nodes: tuple[VmReport, ...], phase: str) -> list[dat
             off_s = (began or told).timestamp() - first
             is_off = not -SKEW_S <= off_s <= record.now + SKEW_S - first
             at = told.timestamp() - (off_s if is_off else 0.0)
-            found.append(datetime.fromtimestamp(min(max(at, first), max(first, record.now)), timezone.utc))
+            latest = max(first, record.now + DATE_S)
+            found.append(datetime.fromtimestamp(min(max(at, first), latest), timezone.utc))
     return found

@@ -9,10 +9,12 @@ import pytest
 from gputrain import causes
 from gputrain.backends.compute import causes as judge_of
 from gputrain.backends.compute.causes import BY_PEOPLE, OPERATIONS, VmReport, judge
+from gputrain.backends.compute.moments import moments
 from gputrain.entrypoint import contract
 from gputrain.errors import TransientError
 from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State
+from gputrain.records import Ask, Code, Record, Way
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator.failures import ROWS
@@ -382,3 +384,26 @@ def test_one_who_may_only_look_ends_nothing_and_still_sees(cloud, make, code):
     assert "bert-1-0-1 is gone" in seen.detail
     watcher.tidy(ref, seen)
     assert any(vm.status == "RUNNING" for vm in cloud.compute.vms.values())
+
+
+def test_when_a_job_ended_is_told_alike_within_its_second_and_later():
+    document = {
+        "phase": "ended",
+        "waiting_at": "1970-01-01T00:16:50.500Z",
+        "ended_at": "1970-01-01T00:17:00.900Z",
+    }
+    node = VmReport(rank=0, document=document)
+    way = Way(
+        backend="compute", place="a", region="a", gpu="L4", gpu_count="1", machine_type="m", model="spot"
+    )
+    ask = Ask(way=way, attempt=0, names=("x-0-0",), nonce="0123456789ab", price_usd_h=2.0, at=1000.0)
+    code = Code(location="gs://b/c", argv=("a.py",), sha256="a" * 64)
+    looks = [
+        moments(
+            Record(job_id="x", home="gs://b/", spec={}, ways=(way,), asks=(ask,), code=code, written_at=at),
+            (node,),
+            "ended",
+        )
+        for at in (1020.0, 1021.0, 1100.0)
+    ]
+    assert looks[0] == looks[1] == looks[2]
