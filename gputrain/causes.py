@@ -142,7 +142,7 @@ REQUIREMENTS = Cause(
     kind="requirements",
     title="its requirements could not be installed",
     fix="mend the requirement that pip names; where pip reached no index, give the machine a way out (Cloud"
-    " NAT, external_ip=) or env={'PIP_INDEX_URL': ...}; another torch needs an image that has it",
+    " NAT, external_ip=) or env={'PIP_INDEX_URL': 'https://...'}; another torch needs an image that has it",
     advice="Nothing of the script has run. `error.message` has pip's own sentences, `error.last_lines` what"
     " it said before. torch and NVIDIA's libraries keep the versions that the image has.",
 )
