@@ -25,7 +25,7 @@ _WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _CANNOT_START = 127
 
 ORPHANS_S = 1.0
-"""How long an agent's end waits for what its ranks left behind to be gone."""
+"""How long an agent's end waits for what its ranks left behind, from the last of it that went."""
 
 
 class Ending:
@@ -177,8 +177,12 @@ def end_children(spared: AbstractSet[int] = frozenset(), within_s: float = 0.0) 
     """
     ended: Dict[int, Ending] = {}
     until, pause_s = time.monotonic() + (within_s or UNKILLABLE_S), 0.002
+    latest = until + 10 * ORPHANS_S
     while time.monotonic() < until:
-        ended.update(reap())
+        reaped = reap()
+        if reaped:  # what they hid behind them is inherited now
+            ended.update(reaped)
+            until, pause_s = min(latest, max(until, time.monotonic() + ORPHANS_S)), 0.002
         left = set(host.children_of(os.getpid())) - spared
         if left == tell(left, signal.SIGKILL):  # none, or none that may be told
             break

@@ -125,9 +125,11 @@ def _fill(environment: Environment, words: list[str], below: list[str]) -> None:
 def _kept(environment: Environment) -> list[tuple[str, str]]:
     """What keeps its version, as pip lists it; nothing where there is no torch."""
     code, said = _pip(environment, "list", "--format", "json", errors=subprocess.PIPE)
-    if code:
-        raise Unmet(f"pip does not run on {sys.executable}", said)
-    rows = [(row["name"].lower().replace("_", "-"), row["version"]) for row in json.loads(said)]
+    try:
+        listed = json.loads("" if code else said.strip().rpartition("\n")[2])  # an image may greet before
+    except ValueError:
+        raise Unmet(f"pip does not run on {sys.executable}", said) from None
+    rows = [(row["name"].lower().replace("_", "-"), row["version"]) for row in listed]
     kept = [(name, version) for name, version in rows if name in KEPT or name.startswith(KEPT_FAMILY)]
     return kept if any(name == "torch" for name, _ in kept) else []
 

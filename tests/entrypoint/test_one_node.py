@@ -345,16 +345,17 @@ def test_what_a_rank_left_running_ends_with_the_node(cluster, until):
 
 def test_a_rank_that_hides_its_children_behind_each_other_leaves_none(cluster):
     nested = (
-        "import os, time; os.setsid(); os.fork(); os.write(1, b'child %d\\n' % os.getpid()); time.sleep(600)"
+        "import os, time; os.setsid(); any(os.fork() for _ in range(19)); "
+        "os.write(1, b'child %d\\n' % os.getpid()); time.sleep(600)"
     )
     script = cluster.script(f"""
         import subprocess, sys, time
         child = subprocess.Popen([sys.executable, "-c", {nested!r}], stdout=subprocess.PIPE)
-        print(child.stdout.readline().decode() + child.stdout.readline().decode())
+        print("".join(child.stdout.readline().decode() for _ in range(20)))
     """)
     node = cluster.run(script, nproc=1)
     pids = [int(line.split()[-1]) for line in node.said("child")]
-    assert len(pids) == 2
+    assert len(pids) == 20
     assert not any(alive(pid) for pid in pids)
 
 
