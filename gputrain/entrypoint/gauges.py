@@ -131,6 +131,7 @@ class GpuWatch:
         self._errors: Dict[str, str] = {}
         self._text = b""
         self._fault = ""
+        self._is_stuck = False
         self._kernel = -1
         self._buses: List[str] = []
         if visible != "":
@@ -203,9 +204,11 @@ class GpuWatch:
 
     def fault_now(self) -> str:
         """The same, with the driver asked anew: a rank may have failed of it."""
-        if self._process is not None and not self.fault():
+        if self._process is not None and not self._is_stuck and not self.fault():
+            self._is_stuck = True  # a driver that is holds up no rank's end a second time
             with contextlib.suppress(OSError):
                 told = processes.output_of(self._query(), FAULT_S)
+                self._is_stuck = False
                 for line in told.decode("utf-8", "replace").splitlines():
                     self._take(line, has_failed=True)
         return self.fault()
