@@ -149,8 +149,11 @@ def test_a_cancel_ends_what_cannot_be_looked_at_just_now_too(trainer, sleeps):
     first, blind = trainer.map(sleeps, gputrain.grid(x=range(3)), name="scan", max_parallel=3), Blind(gpus=0)
     until(lambda: len(first.jobs) == 3)
     blind.job_id = first.jobs[-1].id
-    Trainer(blind).map(sleeps, gputrain.grid(x=range(3)), name="scan", max_parallel=1).cancel()
+    second = Trainer(blind).map(sleeps, gputrain.grid(x=range(3)), name="scan", max_parallel=1)
+    second.cancel()
+    blind.job_id = ""  # else its watcher, which is everybody's, waits with all of this machine's jobs
     assert [job.state for job in first.wait(timeout="5m").jobs] == ["cancelled"] * 3
+    second.wait(timeout="5m")
 
 
 def test_a_cancel_ends_what_others_have_retried_since_and_nothing_of_another_name(trainer, tmp_path):
