@@ -28,6 +28,7 @@ from gputrain.spec.entry import make_job_id
 from gputrain.view import ProgressWord
 
 _CANCELLED = "it was not submitted: the experiment was cancelled"
+_ANEW = "map what is still wanted under another name="
 
 
 class Experiment(Comparison):
@@ -71,7 +72,7 @@ class Experiment(Comparison):
 
     def _submitted(self, number: int, stop: threading.Event) -> Job:
         if is_cancelled(self._board, self.name):
-            raise StoppedError(_CANCELLED)
+            raise RequestError(_CANCELLED, fix=_ANEW)  # as `_give_up` says it, whichever comes first
         spec, key = self._asks[number]
         job = self._trainer.submit(spec, idempotency_key=key, stop=stop)
         job.point = self.points[number]
@@ -224,8 +225,7 @@ class Experiment(Comparison):
         if isinstance(self._trainer, OnlyWatches):
             raise self._trainer.refusal
         if is_cancelled(self._board, self.name):
-            fix = "map what is still wanted under another name="
-            raise RequestError(f"{self.name} was cancelled: nobody submits any more of it", fix=fix)
+            raise RequestError(f"{self.name} was cancelled: nobody submits any more of it", fix=_ANEW)
         if self._is_closed:
             fix = f"trainer.experiment({self.name!r}).retry_failed(), or run the script again"
             raise RequestError(f"{self.name} was closed here, and submits nothing any more", fix=fix)
@@ -269,7 +269,7 @@ class Experiment(Comparison):
             raise one
 
     def _give_up(self) -> None:
-        self._driver.drop_pending(RequestError(_CANCELLED, fix="map the same points under another name="))
+        self._driver.drop_pending(RequestError(_CANCELLED, fix=_ANEW))
 
     def close(self) -> None:
         """Submit nothing more from this process, and stop watching. The jobs go on.
