@@ -30,6 +30,7 @@ def test_a_class_is_refused_with_how_one_is_made(name, fix):
 
 
 def test_a_name_is_refused():
+    present.backend("local")
     (fault,) = refused("local")
     assert (fault.value, fault.fix) == ("'local'", "Trainer(Local())")
 
