@@ -103,6 +103,8 @@ class _Watch:
     since: float
     seen_at: float
     due: float = 0.0
+    failed_at: float = 0.0
+    """When it was last asked itself, and failed; 0 once it is seen."""
     is_blind: bool = False
     """Whether the last it was told is that the job cannot be looked at."""
     is_mending: bool = False
@@ -165,7 +167,9 @@ class Watcher:
                 if not due:
                     self._changed.wait(max(0.001, min(one.due for one in self._watches.values()) - now))
                     continue
-            turn = min((one for _, one in due if one.is_blind), key=lambda one: one.due, default=None)
+            # What fails blinds its platform for a while: who was seen, or has waited longest, comes first.
+            due.sort(key=lambda row: row[1].failed_at)
+            turn = next((one for _, one in due if one.is_blind), None)
             for number, one in due:  # of the blind one a round: however many, they hold up nobody else
                 if number in self._watches and (one is turn or not one.is_blind):
                     self._look(number, one)
@@ -186,6 +190,7 @@ class Watcher:
             return
         except Exception as error:  # noqa: BLE001  # told to whoever waits: one bad job must not end the thread
             if blind is None:
+                one.failed_at = time.monotonic()
                 blind = self._blinded(platform, error, pause)
             one.due = blind.until
             if not isinstance(error, TransientError) or now - one.seen_at > BLIND_FOR_AT_MOST_S:
@@ -194,7 +199,7 @@ class Watcher:
             return
         self._blind.pop(platform, None)
         self._warned.discard(platform)
-        one.is_blind = False
+        one.is_blind, one.failed_at = False, 0.0
         one.seen_at = time.monotonic()
         one.due = one.seen_at + pause
         if one.job.state.is_terminal:

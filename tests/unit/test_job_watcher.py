@@ -6,7 +6,7 @@ import time
 import attrs
 import pytest
 
-from gputrain import AuthError, PermissionDeniedError, State
+from gputrain import AuthError, PermissionDeniedError, State, TransientError
 from gputrain.job import watcher
 
 MANY = 60
@@ -73,6 +73,38 @@ def test_however_many_are_refused_another_job_is_looked_at_in_turn(watched, faul
     assert sum(one.looks for one in bad) <= MANY + 2 * good.looks  # each once, and then one a round
     before = [one.looks for one in bad]
     until(lambda: all(one.looks > looks for one, looks in zip(bad, before)))  # nor do they hold up each other
+
+
+@pytest.mark.parametrize("blind_for_s", [0.0, watcher.BLIND_FOR_AT_MOST_S])
+@pytest.mark.parametrize("first", range(3))
+def test_one_job_that_no_look_reaches_keeps_no_other_from_being_seen(monkeypatch, first, blind_for_s):
+    monkeypatch.setattr(watcher, "BLIND_FOR_AT_MOST_S", blind_for_s)
+    fault = TransientError("its object does not answer")
+    jobs = [Seen("here", fault if number == first else None) for number in range(3)]
+    looking = watcher.Watcher()
+    drops = [looking.watch(one, lambda _error: None) for one in jobs]
+    for one in jobs:
+        one.gate.set()  # all are listed before the first is looked at
+    until(lambda: all(one.looks >= 20 for one in jobs))
+    for drop in drops:
+        drop()
+
+
+def test_after_an_outage_all_are_seen_but_the_one_that_fails_on(monkeypatch):
+    monkeypatch.setattr(watcher, "BLIND_FOR_AT_MOST_S", 0.0)
+    fault = TransientError("nothing answers")
+    jobs = [Seen("here", fault) for _ in range(3)]
+    looking = watcher.Watcher()
+    drops = [looking.watch(one, lambda _error: None) for one in jobs]
+    for one in jobs:
+        one.gate.set()
+    until(lambda: all(one.looks >= 5 for one in jobs))
+    for one in jobs[1:]:
+        one.fault = None
+    before = [one.looks for one in jobs]
+    until(lambda: all(one.looks >= looks + 20 for one, looks in zip(jobs, before)))
+    for drop in drops:
+        drop()
 
 
 def test_an_expired_login_is_asked_once_for_all_and_warned_of_once(watched, caplog):
