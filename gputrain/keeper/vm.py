@@ -212,9 +212,8 @@ class Vm:
 
 def remove(vm: Vm, name: str, accept: Sequence[int] = ()) -> None:
     """Delete a VM of this gang. Raises CallFailed for a status that is not in ``accept``."""
-    job = vm.job
-    url = "%s/compute/v1/projects/%s/zones/%s/instances/%s"
-    call("DELETE", url % (job["compute"], job["project"], job["zone"], name), accept=accept)
+    there = "{compute}/compute/v1/projects/{project}/zones/{zone}/instances/".format(**vm.job)
+    call("DELETE", there + name, accept=accept)
 
 
 def remove_silent(vm: Vm) -> None:
@@ -223,13 +222,17 @@ def remove_silent(vm: Vm) -> None:
     Google's limit counts from a VM's start and is cleared when it halts: one that a lost host halted before
     it ran bills for its disk for ever, and nobody but its peers may be left who knows of it.
     """
+    silent = []
     try:
-        for name in vm.board.silent():
-            if name != vm.name:
-                remove(vm, name, accept=(404,))  # another peer was first
-                vm.journal.say(f"{name} never said a word: it is deleted", "NOTICE")
+        silent = [name for name in vm.board.silent() if name != vm.name]
     except (OSError, ValueError, AttributeError) as error:  # the lock may hold anything
         vm.journal.say(f"a node that never said a word may be left: {error}", "WARNING")
+    for name in silent:
+        try:
+            remove(vm, name, accept=(404,))  # another peer was first
+            vm.journal.say(f"{name} never said a word: it is deleted", "NOTICE")
+        except (OSError, ValueError) as error:  # noqa: PERF203  # one that stays keeps no other
+            vm.journal.say(f"{name}, which never said a word, may be left: {error}", "WARNING")
 
 
 def remove_self(vm: Vm, goes_down: bool) -> None:
@@ -241,9 +244,8 @@ def remove_self(vm: Vm, goes_down: bool) -> None:
         remove(vm, vm.name)
         time.sleep(0 if goes_down else BUTTON_S)
     except Exception as error:  # noqa: BLE001  # whichever it is, it must not keep the VM
-        vm.journal.say(
-            f"this VM may not delete itself ({error}): it is powered off, and removed later", "WARNING"
-        )
+        told = f"this VM may not delete itself ({error}): it is powered off, and removed later"
+        vm.journal.say(told, "WARNING")
     end_bill(goes_down)
 
 

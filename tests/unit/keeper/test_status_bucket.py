@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from gputrain.keeper import bucket
 from gputrain.keeper.cloud import Bucket, CallFailed
 from gputrain.keeper.journal import Journal
 from gputrain.keeper.status import BOOT, CANCELLED, RUNNING, SCHEMA, SHUTDOWN
+from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
 
 from .folders import opener, until
@@ -190,3 +192,17 @@ def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(
     report = VmReport(rank=0, document=json.loads(node.read("status-0.json")))
     assert report.told.phase == RUNNING  # whoever hears of the end finds the whole log
     assert judge([report], account="", is_cancelled=False).cause is None
+
+
+def test_a_peer_that_may_not_be_deleted_keeps_no_other_from_it(node):
+    node.board._job["names"] += ["b", "c"]
+    node.board.token = "ours"
+    node.there.put("jobs/j/0/lock", b'{"token": "ours"}')
+    node.there.put("jobs/j/0/status-0.json", b"{}")
+    node.cloud.fail("compute.instances.delete", faults.server_error(403), times=1)
+    job = {"compute": node.cloud.endpoints.compute, "project": "my-project", "zone": "us-central1-a"}
+    remove_silent(SimpleNamespace(job=job, name="a", board=node.board, journal=node.journal))
+    with open(node.journal._path) as log:
+        told = log.read()
+    assert "b, which never said a word, may be left" in told
+    assert "c never said a word: it is deleted" in told  # Compute Engine says 404: another peer was first
