@@ -45,6 +45,14 @@ WELL = {
 }  # fmt: skip
 
 
+def put(program, text):
+    """Another program in one's place; the kernel lets nobody write into one that is being started."""
+    new = program.with_name("new")
+    new.write_text(text)
+    new.chmod(new.stat().st_mode | stat.S_IXUSR)
+    os.replace(new, program)
+
+
 @pytest.fixture
 def smi(tmp_path):
     """A nvidia-smi on a path of its own, and how to have it tell of other GPUs."""
@@ -55,9 +63,7 @@ def smi(tmp_path):
         rows = [{"uuid": f"GPU-{n}", **one} if isinstance(one, dict) else one for n, one in enumerate(gpus)]
         (tmp_path / "new").write_text(repr(rows))
         os.replace(tmp_path / "new", state)
-        program = folder / "nvidia-smi"
-        program.write_text(SMI.format(python=sys.executable, state=str(state), known=known))
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        put(folder / "nvidia-smi", SMI.format(python=sys.executable, state=str(state), known=known))
         return f"{folder}:{os.environ['PATH']}"
 
     return tell
@@ -132,9 +138,7 @@ def test_a_driver_that_is_stuck_is_not_asked_for_each_rank(smi, monkeypatch, unt
     with selectors.DefaultSelector() as selector:
         gpus = GpuWatch(selector, {})
         sampled(gpus, selector, until)
-        (tmp_path / "bin" / "nvidia-smi").write_text(
-            f"#!/bin/sh\necho asked >> {tmp_path}/asked\nexec sleep 600"
-        )
+        put(tmp_path / "bin" / "nvidia-smi", f"#!/bin/sh\necho asked >> {tmp_path}/asked\nexec sleep 600")
         assert [gpus.fault_now() for _ in range(8)] == [""] * 8
         gpus.close()
     assert (tmp_path / "asked").read_text() in ("", "asked\n")  # empty where it was killed as it began

@@ -297,7 +297,7 @@ def test_an_emulator_that_is_not_up_is_one_fault_with_what_starts_it(run, monkey
 def test_a_doctor_that_could_look_at_little_exits_5(cloud, read):
     assert read("doctor")[0] == 0
     for method in {seen.method for seen in cloud.requests} - {"oauth.token"}:
-        cloud.fail(method, server_error(503), times=None)
+        cloud.fail(method, server_error(501), times=None)
     status, document = read("doctor")
     assert status == 5
     assert {one["finding"] for one in document["checks"]} == {"unknown", "ok"}

@@ -219,7 +219,7 @@ def test_a_look_that_is_refused_after_a_lost_answer_asks_no_other_region(make, c
     cloud.fail(CREATE, faults.DropAfterCommit())
     cloud.fail(LIST, faults.Refuse(error=ApiError(status, "drawn")), times=None)
     with pytest.raises(TransientError, match="nobody can tell"):
-        submit(make(regions=["us-central1", "europe-west4"]), code)
+        submit(make(regions=["us-central1", "europe-west4"]), code, sleep=cloud.clock.advance)
     assert [job.region for job in made(vertex)] == ["us-central1"]
 
 
