@@ -10,7 +10,7 @@ demo: $(VENV)/installed  ## train a small transformer on 2 nodes x 2 ranks, kill
 	$(PYTHON) examples/demo.py
 
 test: lint types  ## what a person waits for: minutes
-	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and $(ORDINARY)" tests
+	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and $(ORDINARY)" tests
 
 check: $(VENV)/installed  ## all else that has to be green before a change lands
 	$(PYTHON) -m pytest -m "slow and $(ORDINARY)"

@@ -8,7 +8,7 @@ from tests.simulation.runs import simulated
 
 present.backend("compute"), present.backend("vertex")  # else there is nothing here to run
 
-FIRST = 100
+FIRST = 500
 
 
 def test_the_first_schedules_break_no_law():

@@ -11,7 +11,7 @@ from tests.simulation.test_first_schedules import FIRST
 
 present.backend("compute"), present.backend("vertex")  # else there is nothing here to run
 
-SEEDS = 500
+SEEDS = 1000
 PLANTED_SEEDS = 2000
 
 
