@@ -183,15 +183,18 @@ def test_the_end_of_a_node_whose_plug_is_pulled_waits_for_no_log_that_is_under_w
 
 
 def test_a_job_that_is_done_is_so_though_its_vm_is_reclaimed_while_its_log_goes(node, long_log):
-    begun, _ = long_log
+    begun, go_on = long_log
     result = {contract.R_SCHEMA: contract.RESULT_SCHEMA, contract.R_STATE: contract.STATE_DONE}
     node.board._due = {"phase": RUNNING}
     ended = {"schema": SCHEMA, "phase": "ended", "why": "", "message": "", "unsaved": "", "result": result}
-    threading.Thread(target=node.board.last, args=(ended,)).start()
+    ending = threading.Thread(target=node.board.last, args=(ended,))
+    ending.start()
     assert begun.wait(60)
     report = VmReport(rank=0, document=json.loads(node.read("status-0.json")))
     assert report.told.phase == RUNNING  # whoever hears of the end finds the whole log
     assert judge([report], account="", is_cancelled=False).cause is None
+    go_on.set()
+    ending.join()
 
 
 def test_a_peer_that_may_not_be_deleted_keeps_no_other_from_it(node):
