@@ -91,10 +91,10 @@ def _asked(options: argparse.Namespace) -> str:
     from gputrain.cli import settings
     from gputrain.errors import GputrainError
 
+    if options.json or "backends" not in options:
+        return ""
     try:
-        return (
-            "" if options.json or "backends" not in options else " and ".join(settings.read(options).backends)
-        )
+        return " and ".join(settings.read(options).backends)
     except GputrainError:  # the command itself tells it
         return ""
 

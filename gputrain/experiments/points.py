@@ -29,9 +29,8 @@ def grid(**axes: Iterable[Any]) -> tuple[Point, ...]:
     for name, values in axes.items():
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise refused(name, values, "a list of values", f"{name}=[...]")
-    found = itertools.islice(
-        itertools.product(*axes.values()), MOST + 1
-    )  # one more tells that it is too many
+    # One more than may be tells whoever reads the points that they are too many.
+    found = itertools.islice(itertools.product(*axes.values()), MOST + 1)
     return tuple(dict(zip(axes, values)) for values in found)
 
 

@@ -223,11 +223,8 @@ class Climb:
     @property
     def _so_far(self) -> str:
         count = self.ladder.attempts.asked
-        return (
-            "nothing was made"
-            if not count
-            else f"nothing was made at the {count} place{'s' * (count != 1)} tried so far"
-        )
+        where = f" at the {count} place{'s' * (count != 1)} tried so far" if count else ""
+        return f"nothing was made{where}"
 
     def _withdraw(self, backend: Backend, candidate: Candidate, request: Request | None) -> str:
         what = f"submit was interrupted while {backend.name} was asked for {candidate.place}; "
