@@ -47,7 +47,7 @@ lock:  ## the locks anew, from PyPI
 	locks/lock
 
 soak: $(VENV)/installed  ## the long laws; SEEDS=10000 schedules at its end
-	$(PYTHON) -m pytest -m soak --timeout 3600
+	$(PYTHON) -m pytest -n 3 -m soak --timeout 3600
 	$(PYTHON) -m tests.simulation --seeds 0:$(or $(SEEDS),10000)
 
 test-frameworks: .venv-frameworks/installed  ## scripts of four frameworks, unedited
