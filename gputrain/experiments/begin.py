@@ -13,6 +13,7 @@ import attrs
 from gputrain.entrypoint import host
 from gputrain.errors import RequestError, SpecError
 from gputrain.experiments.book import ExperimentRecord, joined, kept, only, opened
+from gputrain.experiments.driver import Room
 from gputrain.experiments.experiment import Experiment
 from gputrain.experiments.outcome import OnlyWatches, Submits, may_cost
 from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
@@ -81,7 +82,7 @@ def begun(
         max_cost=max_cost,
     ))  # fmt: skip
     book = kept(board, name, ask.joined)
-    return Experiment(trainer, board, only(book, points), base, max_parallel or _room(ask.plan.best))
+    return Experiment(trainer, board, only(book, points), base, _room(max_parallel, ask.plan.best))
 
 
 class _Ask:
@@ -120,9 +121,9 @@ def resumed(trainer: Plans, board: Board, name: str) -> Experiment:
             f"{name} is only watched from here: {why}",
             fix="run the script with its trainer.map(...) again: it submits what is missing, once",
         )
-        return Experiment(OnlyWatches(trainer, refusal), board, book, spec, book.max_parallel or MOST_UNKNOWN)
-    most = book.max_parallel or _room(trainer.plan(spec).plan.best)
-    return Experiment(trainer, board, book, spec, most)
+        return Experiment(OnlyWatches(trainer, refusal), board, book, spec, lambda _: MOST_UNKNOWN)
+    best = None if book.max_parallel else trainer.plan(spec).plan.best
+    return Experiment(trainer, board, book, spec, _room(book.max_parallel, best))
 
 
 _NOT_WHOLE = "it was begun by an older release, which did not write down the arguments that all points share"
@@ -157,13 +158,15 @@ def _check(name: str, max_parallel: int | None, max_cost: float | None) -> None:
     faults.raise_if_any()
 
 
-def _room(best: Candidate) -> int:
-    """How many jobs at a time: what the cores of this machine bear, or the quotas have left."""
+def _room(asked: int | None, best: Candidate | None) -> Room:
+    """What was asked for, or what the cores of this machine bear, or what the quotas have left."""
+    if asked or best is None:
+        return lambda _: asked or MOST_UNKNOWN
     if best.provisioning_model is None:  # a machine of one's own; GPUs are shared out by its backend
-        return max(1, host.cpu_count() // (best.nproc_per_node * best.num_nodes))
+        return lambda _: max(1, host.cpu_count() // (best.nproc_per_node * best.num_nodes))
     left = [
         int((one.limit - one.usage) // one.need)
         for one in best.fact.readings
         if one.is_gate and one.need and one.limit is not None and one.usage is not None and one.limit < 1e9
     ]
-    return max(1, min(left)) if left else MOST_UNKNOWN
+    return lambda living: max(1, living + min(left)) if left else MOST_UNKNOWN  # whose GPUs are used already

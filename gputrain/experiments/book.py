@@ -156,11 +156,17 @@ def again(board: Board, name: str, failed: Mapping[str, Retried]) -> ExperimentR
 
     Args:
         failed: what is to be written, by a point's canonical text.
+
+    Raises:
+        RequestError: as `kept`, or one is retried more often than a book may tell.
     """
 
     def join(there: ExperimentRecord | None) -> ExperimentRecord:
         book = there or opened(board, name)
         new = {key: one for key, one in failed.items() if one.times > book.retried.get(key, Retried()).times}
+        if any(one.times > MOST_RETRIES for one in new.values()):
+            what = f"a point of {name} was submitted again {MOST_RETRIES} times; nothing was submitted"
+            raise RequestError(what, fix="see why it fails, and map it under another name=")
         return attrs.evolve(book, retried={**book.retried, **new}) if new else book
 
     return kept(board, name, join)

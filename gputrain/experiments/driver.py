@@ -19,8 +19,10 @@ from gputrain.errors import (
     StoppedError,
     TransientError,
 )
+from gputrain.experiments.book import is_cancelled
 from gputrain.job import Job
 from gputrain.job.watcher import WATCHER
+from gputrain.records import Board
 
 log = logging.getLogger("gputrain")
 
@@ -34,6 +36,8 @@ seconds between two such looks, however many points there are."""
 
 Submit = Callable[[int, threading.Event], Job]
 """Submits the point of that number."""
+Room = Callable[[int], int]
+"""How many jobs at a time, where so many live already."""
 
 
 @attrs.define(eq=False)
@@ -246,3 +250,12 @@ class Driver:
         self.errors[number] = error
         log.info("a point of an experiment was not submitted: %s", error.what)
         self._ended(number, None)
+
+
+def end_if_cancelled(job: Job, board: Board, name: str) -> None:
+    """End a job that was made while somebody who did not see it cancelled its experiment."""
+    try:
+        if is_cancelled(board, name):
+            job.cancel()
+    except GputrainError as error:  # it is paid for, and keeps its place, whatever is known of the rest
+        log.warning("%s goes on, also if %s was cancelled just now: %s", job.id, name, error.what)

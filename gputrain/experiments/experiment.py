@@ -14,7 +14,7 @@ from gputrain.errors import GputrainError, JobTimeoutError, RequestError, Stoppe
 from gputrain.experiments.book import ExperimentRecord, Retried, again, cancel, is_cancelled, only, opened
 from gputrain.experiments.cell import Watched, watched, whole
 from gputrain.experiments.comparison import READERS, Comparison
-from gputrain.experiments.driver import Driver
+from gputrain.experiments.driver import Driver, Room, end_if_cancelled
 from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits, cancelled, never_began
 from gputrain.experiments.points import Point, canonical
 from gputrain.gcp.endpoints import on_trial
@@ -40,7 +40,7 @@ class Experiment(Comparison):
     """
 
     def __init__(
-        self, trainer: Submits, board: Board, book: ExperimentRecord, base: TrainingSpec, most: int
+        self, trainer: Submits, board: Board, book: ExperimentRecord, base: TrainingSpec, room: Room
     ) -> None:
         super().__init__(())
         self.name = book.name
@@ -58,14 +58,14 @@ class Experiment(Comparison):
         self._book, self._base = book, base
         self._asks = book.asks(base)
         ids = [make_job_id(spec, key) for spec, key in self._asks]
-        found = {job.id: job for job in trainer.jobs(name=book.name)}
+        found = {job.id: job for job in trainer.jobs(name=book.name) if not never_began(job)}
         there = {number: found[one] for number, one in enumerate(ids) if one in found}
-        there = {number: job for number, job in there.items() if not never_began(job)}
         for number, job in there.items():
             job.point = self.points[number]
         # Whoever asked for a queued one may have died before it had more than a name: it would never begin.
         queued = [number for number, job in there.items() if job.state is State.QUEUED]
         left = [number for number in range(len(ids)) if number not in there]
+        most = room(sum(not job.state.is_terminal for job in there.values()))
         self._driver = Driver(self._submitted, queued + left, there, most, self._ended)
         if is_cancelled(board, book.name):
             self._give_up()
@@ -76,8 +76,7 @@ class Experiment(Comparison):
         spec, key = self._asks[number]
         job = self._trainer.submit(spec, idempotency_key=key, stop=stop)
         job.point = self.points[number]
-        if is_cancelled(self._board, self.name):  # meanwhile, by whoever did not see this job
-            job.cancel()
+        end_if_cancelled(job, self._board, self.name)
         return job
 
     def _ended(self, number: int, job: Job | None) -> None:

@@ -2,10 +2,14 @@
 
 import threading
 
+import attrs
 import pytest
 
 from gputrain import CapacityError, RequestError, StoppedError
+from gputrain.catalog import ProvisioningModel
+from gputrain.experiments.begin import _room
 from gputrain.experiments.driver import Driver
+from gputrain.quota import Reading
 
 
 @pytest.fixture
@@ -35,3 +39,11 @@ def test_a_point_that_finds_no_room_as_all_is_given_up_ends_with_the_others(livi
     assert sorted(driver.errors) == [1, 2]
     assert not driver.pending
     driver.close()
+
+
+def test_a_quota_that_its_own_jobs_use_leaves_them_their_places(trainer):
+    best = trainer.plan("train.py", nproc_per_node=1).plan.best
+    fact = attrs.evolve(best.fact, readings=(Reading(metric="GPUs", where="r", need=2, limit=8, usage=4),))
+    rented = attrs.evolve(best, provisioning_model=ProvisioningModel.SPOT, fact=fact)
+    assert [_room(None, rented)(living) for living in (0, 2)] == [2, 4]
+    assert _room(3, rented)(2) == 3

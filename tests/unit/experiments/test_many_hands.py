@@ -12,7 +12,17 @@ import time
 import pytest
 
 import gputrain
-from gputrain import ConflictError, Local, RequestError, SpecError, StoppedError, Trainer, TransientError
+from gputrain import (
+    ConflictError,
+    Local,
+    RequestError,
+    SpecError,
+    StoppedError,
+    Trainer,
+    TrainingSpec,
+    TransientError,
+)
+from gputrain.experiments.begin import begun
 
 TELLS = """
 import os, sys, time
@@ -154,6 +164,29 @@ def test_a_cancel_ends_what_cannot_be_looked_at_just_now_too(trainer, sleeps):
     blind.job_id = ""  # else its watcher, which is everybody's, waits with all of this machine's jobs
     assert [job.state for job in first.wait(timeout="5m").jobs] == ["cancelled"] * 3
     second.wait(timeout="5m")
+
+
+class Forgetful:
+    """This machine's records, of which one note cannot be read once its job is made."""
+
+    def __init__(self, board, is_made):
+        self._board, self._is_made = board, is_made
+
+    def __getattr__(self, name):
+        return getattr(self._board, name)
+
+    def note(self, name):
+        if name.endswith(".cancelled") and self._is_made():
+            raise TransientError("the bucket does not answer")
+        return self._board.note(name)
+
+
+def test_a_point_whose_cancel_cannot_be_read_any_more_has_its_job(trainer, tells):
+    board, base = Forgetful(trainer._road.home, lambda: trainer.jobs(name="scan")), TrainingSpec(script=tells)
+    limits = {"arguments": None, "max_parallel": None, "max_cost": None}
+    scan = begun(trainer, board, base, [{"x": 0}], name="scan", **limits)
+    (outcome,) = scan.results(timeout="5m")
+    assert (outcome.error, outcome.job.state) == (None, "succeeded")
 
 
 def test_a_cancel_ends_what_others_have_retried_since_and_nothing_of_another_name(trainer, tmp_path):

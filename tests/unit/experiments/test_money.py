@@ -11,7 +11,15 @@ from hypothesis import given, strategies as st
 
 import gputrain
 from gputrain import Local, RequestError, Trainer
-from gputrain.experiments.book import ExperimentRecord, Retried, joined, read_book
+from gputrain.experiments.book import (
+    MOST_RETRIES,
+    ExperimentRecord,
+    Retried,
+    again,
+    joined,
+    opened,
+    read_book,
+)
 from gputrain.experiments.money import shares
 from gputrain.experiments.points import canonical
 from gputrain.records import RecordError
@@ -76,6 +84,14 @@ def test_a_book_of_the_release_before_is_read_with_what_it_lacks():
     asked = attrs.evolve(record(1), spec={"script": "a.py", "args": ["--tag"]}, args=(("--tag", "--n", "0"),))
     assert joined(old, asked, lambda _: ()).args == (("--tag", "--n", "0"), ("--tag", "--n", "1"))
     assert read_book("a", asked.written()) == asked
+
+
+def test_no_book_is_written_that_tells_of_more_retries_than_are_read(trainer):
+    board, text = trainer._road.home, canonical({"n": 0})
+    board.keep("a", record(1, retried={text: Retried(times=MOST_RETRIES)}).written(), 0)
+    with pytest.raises(RequestError, match="again 1000 times; nothing was submitted"):
+        again(board, "a", {text: Retried(times=MOST_RETRIES + 1)})
+    assert opened(board, "a").retries({"n": 0}).times == MOST_RETRIES
 
 
 @pytest.mark.parametrize("usd", [math.nan, math.inf, -1.0, True, "1", 10**400])
