@@ -141,13 +141,14 @@ def end(jobs: JobService, seen: SeenJob) -> None:
 def await_end(jobs: JobService, seen: SeenJob) -> None:
     """Wait for the end of a job that was asked to stop. UnclearError where it does not come."""
     since = Since(jobs.access.now)
-    while not jobs.get(seen.resource).has_ended:
-        if since.seconds > ENDS_S:
-            raise UnclearError(
-                f"{seen.job_id} was asked to stop in {seen.region}, and goes on",
-                fix="wait a moment, and submit it again with the same key",
-            )
-        jobs.access.sleep(LOOK_EVERY_S)
+    with contextlib.suppress(MissingError):  # deleted, as only a job that has ended can be
+        while not jobs.get(seen.resource).has_ended:
+            if since.seconds > ENDS_S:
+                raise UnclearError(
+                    f"{seen.job_id} was asked to stop in {seen.region}, and goes on",
+                    fix="wait a moment, and submit it again with the same key",
+                )
+            jobs.access.sleep(LOOK_EVERY_S)
 
 
 def of_ask(jobs: JobService, region: str, job_id: str, nonce: str) -> SeenJob | None:

@@ -64,7 +64,8 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
     def clear(self, record: Record) -> bool:
         """End the job that the latest ask has made, as far as lists show it; one that none shows may come.
 
-        One that has begun is waited for, and its lock removed: the next one of the id would not train.
+        Its end is waited for, and its lock removed: the next one of the id would not train. Until then its
+        container may come up and take it.
         """
         seen = self._of_ask(record)
         if seen is None:
@@ -72,9 +73,8 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         jobs = self.whereabouts.jobs
         if not seen.has_ended:
             once.end(jobs, seen)
-        if self.locks.holder(seen) == seen.number:
             once.await_end(jobs, seen)
-            self.locks.release(seen)
+        self.locks.release(seen)
         return True
 
     def end(self, job_id: str) -> GputrainError | None:

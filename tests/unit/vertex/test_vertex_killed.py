@@ -118,15 +118,22 @@ def test_a_job_whose_withdrawal_is_cut_short_is_none_for_the_next_submit(submit,
     assert [vertex.jobs[one].life.state.value in GOING for one in (number, fresh)] == [True, False]
 
 
-def test_a_withdrawn_job_that_has_begun_leaves_the_next_one_no_lock(submit, make, cloud, vertex):
+@pytest.mark.parametrize("begins_in", [("JOB_STATE_PENDING", "JOB_STATE_RUNNING"), GOING])
+def test_a_withdrawn_job_that_has_begun_leaves_the_next_one_no_lock(submit, make, cloud, vertex, begins_in):
     cloud.fail(LIST, faults.Stale(seconds=60), times=None)
     interrupted(submit, cloud)
     (number,) = vertex.jobs
     backend = make(sleep=cloud.clock.advance)
     name = f"jobs/{vertex.jobs[number].document['displayName']}/lock"
-    bucket = Objects(backend._access, "my-bucket")
-    bucket.write(name, f"{number} 1".encode(), if_generation=0)
-    submit()
+    bucket, taken = Objects(backend._access, "my-bucket"), []
+
+    def begin(seconds):
+        cloud.clock.advance(seconds)
+        if not taken and vertex.jobs[number].life.state.value in begins_in:
+            taken.append(bucket.write(name, f"{number} 1".encode(), if_generation=0))
+
+    submit(sleep=begin)
+    assert taken
     (fresh,) = set(vertex.jobs) - {number}
     assert vertex.jobs[number].life.ended <= vertex.jobs[fresh].life.created
     assert bucket.read(name) is None
