@@ -21,7 +21,7 @@ from gputrain.fields import FaultCollector, Field, refusing
 from gputrain.keeper import folder
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
-from gputrain.records import Code, FolderBoard, Record
+from gputrain.records import WITHDRAWN, Code, FolderBoard, Record
 from gputrain.spec import TrainingSpec
 
 if TYPE_CHECKING:
@@ -271,12 +271,13 @@ class FolderRecorder:
     def clear(self, record: Record) -> bool:
         """Undo a create that was interrupted, at once: there is no job then, and its name is free.
 
-        A job that another process made is left alone.
+        A job that another process made is left alone, unless it was killed as it took the ask back.
 
         Raises:
             TransientError: its processes have not ended yet.
         """
-        if not start.withdraw(str(self.root), record.job_id):
+        ask = record.latest.nonce if record.over == WITHDRAWN else ""
+        if not start.withdraw(str(self.root), record.job_id, ask):
             raise TransientError(
                 f"{record.job_id} was withdrawn, and its processes have not ended yet",
                 fix="wait a moment: without their folder they end by themselves",

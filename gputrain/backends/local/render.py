@@ -26,6 +26,7 @@ def order(start: Start, *, uuids: Sequence[str], locks: str) -> Mapping[str, Any
     return {
         "schema": SCHEMA,
         "job_id": start.job_id,
+        "ask": start.nonce,
         "title": spec.title,
         "location": start.bundle.location,
         "nodes": [_node(start, node_rank) for node_rank in range(candidate.num_nodes)],

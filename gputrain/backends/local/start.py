@@ -100,14 +100,15 @@ def await_start(path: str) -> None:
         time.sleep(_STARTED_S)
 
 
-def withdraw(root: str, job_id: str) -> bool:
-    """Undo a create of this process that was interrupted: its name is free again, and what it started ends.
+def withdraw(root: str, job_id: str, ask: str = "") -> bool:
+    """Undo a create that was interrupted, of this process or for that ask: its name is free again, and what
+    it started ends.
 
     The answer is whether nothing of it runs any more. A job that another process made is left alone.
     """
     path = os.path.join(root, job_id)
     order = folder.read_json(os.path.join(path, folder.ORDER))
-    if order is not None and order.get("creator") != _creator():
+    if order is not None and order.get("creator") != _creator() and (not ask or order.get("ask") != ask):
         return True
     gone = os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}")
     with explained(root):

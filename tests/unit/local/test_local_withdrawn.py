@@ -71,6 +71,24 @@ def test_a_submit_of_the_same_key_starts_the_job_whose_creator_died(tmp_path, sc
     assert job.wait(timeout=60) is State.SUCCEEDED
 
 
+def test_a_job_whose_maker_was_killed_as_it_took_it_back_is_none_for_the_next_submit(tmp_path, script):
+    code = (
+        "import os, sys\nfrom gputrain.backends.local import Local, start\n"
+        "from gputrain.trainer import Trainer\n"
+        "made = start._start_supervisor\n"
+        "def strike(*given):\n    made(*given)\n    raise KeyboardInterrupt\n"
+        "start._start_supervisor, start.withdraw = strike, lambda *_: os.abort()\n"
+        "Trainer(Local(gpus=0, root=sys.argv[1])).submit(sys.argv[2], idempotency_key='k')\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "jobs"), script(WAIT)]
+    assert subprocess.run(words, check=False, capture_output=True).returncode == -signal.SIGABRT
+    local = Local(gpus=0, root=tmp_path / "jobs")
+    (ref,) = local.find()
+    assert not local.observe(ref).state.is_terminal
+    job = Trainer(local).submit(script("print('anew')", name="other.py"), idempotency_key="k")
+    assert job.wait(timeout=20) is State.SUCCEEDED
+
+
 def test_a_job_that_was_cancelled_before_its_start_is_known_and_not_started(road, died, script):
     road.backend.cancel(died)
     assert road.backend.recorder().there(record_of(died.name)) == died
