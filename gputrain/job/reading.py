@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import operator
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -17,13 +19,13 @@ import attrs
 from gputrain import view
 from gputrain.backends.abilities import FindsTheEnd
 from gputrain.backends.base import Backend, JobRef, LogLine
-from gputrain.errors import GputrainError, RequestError
+from gputrain.errors import GputrainError, RequestError, TransientError
 from gputrain.fields import refused
 from gputrain.gauges import MachineUse, is_gauge
 from gputrain.job.asked import Going
 from gputrain.job.facts import Facts
 from gputrain.job.result import silent_for
-from gputrain.job.watcher import StopEvent
+from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, StopEvent
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec.durations import Moment, moment_asked
@@ -84,12 +86,13 @@ class LogReading(Facts):
             since: only lines from then on; ``"10m"`` or a timedelta counts back from now.
             tail: only the last so many of the lines that the others leave; those for programs do not count.
             grep: only lines in which this regular expression is found.
-            follow: go on until the job has ended.
+            follow: go on until the job has ended, also where nothing can be read for some minutes.
             stop: a `threading.Event` that ends the following.
 
         Raises:
             RequestError: ``grep`` is no regular expression.
             SpecError: ``since`` is no moment, or ``rank`` or ``tail`` no number from 0 on.
+            TransientError: while they are read, nothing could be; where it is followed, for five minutes.
         """
         rank, tail = _number("rank", rank), _number("tail", tail)
         wanted = LineFilter(
@@ -119,15 +122,28 @@ class LogReading(Facts):
             near *= FARTHER
 
     def _lines(self, reader: LogReader, follow: bool, stop: StopEvent | None = None) -> Iterator[LogLine]:
+        blind_since = math.inf
         while True:
-            if not self._state.is_terminal:
-                self.refresh()
-            ended = self._state.is_terminal  # judged before reading, so that the last lines are read too
-            for lines in reader.pages(self._backend, self.ref):
-                yield from lines
-            if ended or not follow or (stop is not None and stop.is_set()):
+            pause = self.poll_s
+            try:
+                if not self._state.is_terminal:
+                    self.refresh()
+                ended = self._state.is_terminal  # judged before reading, so that the last lines are read too
+                for lines in reader.pages(self._backend, self.ref):
+                    yield from lines
+                if ended or not follow:
+                    return
+                blind_since = math.inf
+            except TransientError as error:  # as patient as `Job.wait`: whoever follows is not to begin anew
+                if not follow or time.monotonic() - blind_since > BLIND_FOR_AT_MOST_S:
+                    raise
+                if blind_since == math.inf:
+                    log.warning("the log of %s cannot be read; trying on: %s", self.id, error.what)
+                blind_since = min(blind_since, time.monotonic())
+                pause = max(pause, error.retry_after_s or 0.0)
+            if stop is not None and stop.is_set():
                 return
-            (self._sleep if stop is None else stop.wait)(self.poll_s)
+            (self._sleep if stop is None else stop.wait)(pause)
 
     def metrics(self, of: MetricsWord = "script") -> Metrics:
         """What the script reported so far with ``session.report``; a long course is kept thin.

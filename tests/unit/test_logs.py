@@ -1,9 +1,11 @@
+import itertools
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from gputrain import Local, RequestError, SpecError, Trainer
+from gputrain import Local, RequestError, SpecError, Trainer, TransientError
 from gputrain.backends.base import JobRef, LogLine, LogPage
+from gputrain.job import reading
 from gputrain.job.reading import LineFilter, LogReader
 from gputrain.keeper import folder
 
@@ -78,6 +80,37 @@ class Endless:
         return LogPage(
             lines=(LogLine(message=f"{ref.name} {at}"),), cursor=str(at + 1), missed_bytes=at == 1 and 7
         )
+
+
+class Failing(Local):
+    """This machine, whose looks and logs fail now and then."""
+
+    faults = ()
+
+    def observe(self, ref):
+        return self._fails() or super().observe(ref)
+
+    def logs(self, ref, cursor=""):
+        return self._fails() or super().logs(ref, cursor)
+
+    def _fails(self):
+        if next(self.faults, False):
+            raise TransientError("the logging service does not answer")
+
+
+def test_a_log_that_is_followed_goes_on_after_a_failure(tmp_path, monkeypatch, caplog):
+    script, place = tmp_path / "speaks.py", Failing(gpus=0, root=str(tmp_path / "jobs"))
+    script.write_text(SPEAKS)
+    place.faults = iter(())
+    job = Trainer(place).submit(str(script), nproc_per_node=1)
+    place.faults = iter([True, True, False, True])
+    assert len(list(job.logs(rank=0, grep="^step", follow=True))) == 50
+    assert caplog.text.count("cannot be read; trying on: the logging service does not answer") == 1
+    monkeypatch.setattr(reading, "BLIND_FOR_AT_MOST_S", 0.1)
+    for follow in (True, False):
+        place.faults = itertools.repeat(True)
+        with pytest.raises(TransientError):
+            list(job.logs(follow=follow))
 
 
 def test_pages_are_read_as_they_are_asked_for():
