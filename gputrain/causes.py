@@ -141,8 +141,9 @@ ENVIRONMENT = Cause(
 REQUIREMENTS = Cause(
     kind="requirements",
     title="its requirements could not be installed",
-    fix="mend the requirement that pip names; where pip reached no index, give the machine a way out (Cloud"
-    " NAT, external_ip=) or env={'PIP_INDEX_URL': 'https://...'}; another torch needs an image that has it",
+    fix="mend the requirement that pip names; where pip reached no index, name one that it reaches,"
+    " env={'PIP_INDEX_URL': 'https://...'}, or give a VM a way out (Cloud NAT, external_ip=); another torch"
+    " needs an image that has it",
     advice="Nothing of the script has run. `error.message` has pip's own sentences, `error.last_lines` what"
     " it said before. torch and NVIDIA's libraries keep the versions that the image has.",
 )

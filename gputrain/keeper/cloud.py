@@ -119,9 +119,17 @@ def repeated(once: Any, url: str, accept: Any) -> Any:
                 raise CallFailed(url, said(error), error.code) from None
         except (*LOST, http.client.HTTPException) as error:
             if not pause_s:
-                raise CallFailed(url, error, 503) from None
+                raise CallFailed(url, "{}{}".format(error, way(url)), 503) from None
         time.sleep(pause_s)
     return None
+
+
+def way(url: str) -> str:
+    """What stands between: a proxy, which is not named by its address, as that may hold a password."""
+    proxied = any("https" in getattr(one, "proxies", ()) for one in vars(OPENER)["handlers"])
+    if url.startswith("https:") and proxied and not urllib.request.proxy_bypass(url.split("/")[2]):
+        return ", by way of the proxy that HTTPS_PROXY names (env=, or the image)"
+    return ""
 
 
 def said(error: urllib.error.HTTPError) -> str:

@@ -154,7 +154,7 @@ class Keeper:
 
     def _refusal(self, error: Exception) -> Dict[str, Any]:
         why = self.rules.stop or getattr(error, "why", status.BOOT)
-        return {"why": why, "message": getattr(error, "strerror", None) or str(error)}
+        return {"why": why, "message": str(error)}
 
     def _attempts(self) -> int:
         deadline, attempt = self._machine.deadline(), self.document["attempt"]

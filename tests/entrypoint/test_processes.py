@@ -107,3 +107,11 @@ def test_a_keeper_whose_agents_cannot_be_killed_still_tells_the_end():
     words = [sys.executable, "-c", ENDS.format(how=KEEPS)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LONG_S / 2, check=False)
     assert done.stdout == "max_run_duration 69 {0: 9}\nended\n", done.stderr
+
+
+def test_a_file_that_cannot_be_read_ends_a_job_by_its_name():
+    words = KEEPS.replace('keeper.call(["sleep", "601"], within_s=0.2)', 'open("/no/such/file")')
+    words = words.replace('document["why"], document["exit_code"], document["lost"]', 'document["message"]')
+    words = [sys.executable, "-c", ENDS.format(how=words)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONG_S / 2, check=False)
+    assert done.stdout == "[Errno 2] No such file or directory: '/no/such/file'\nended\n", done.stderr

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import urllib.request
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -18,6 +19,7 @@ import gputrain_emulator
 from gputrain.backends.vertex.render import loader
 from gputrain.entrypoint import contract, zipapp
 from gputrain.gcp import Access, Objects
+from gputrain.keeper import cloud
 from gputrain.staging.archive import pack
 from gputrain.staging.upload import BucketPrefix, upload
 from gputrain_emulator import faults
@@ -109,6 +111,19 @@ def test_nothing_of_the_users_code_or_of_the_images_folder_stands_before_pythons
     status, output = world.run(order)
     assert status == 0, output
     assert told(output)["argv"] == ["--", "train.py", "--lr", "$(id)"]
+
+
+@pytest.mark.parametrize(("passes", "told"), [("", True), ("127.0.0.1", False)])
+def test_a_proxy_that_does_not_answer_is_named_and_its_password_is_not(monkeypatch, passes, told):
+    proxy = urllib.request.ProxyHandler({"https": "http://me:hunter2@127.0.0.1:9"})
+    monkeypatch.setattr(cloud, "OPENER", urllib.request.build_opener(proxy, cloud.Stay))
+    monkeypatch.setattr(cloud, "PAUSES_S", (0,))
+    monkeypatch.setattr(cloud, "access_token", lambda: "token")
+    monkeypatch.setenv("no_proxy", passes)
+    with pytest.raises(cloud.CallFailed, match="refused") as error:
+        cloud.Bucket("https://127.0.0.1:9", "b").get("o")
+    assert ("by way of the proxy that HTTPS_PROXY names" in str(error.value)) is told
+    assert "hunter2" not in str(error.value)
 
 
 def test_code_of_another_hash_is_never_unpacked_or_run(world, code):
