@@ -155,7 +155,7 @@ class GoogleBackend(Backend, AsksForStacks, Generic[S]):
         return {api.value: self._access.url(api) for api in apis}
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class BucketRecorder(Generic[S]):
     """What the recorders of both services know: settings that a job keeps, and code by its hash."""
 

@@ -60,7 +60,7 @@ def _or_googles(given: Any) -> Any:
     return GOOGLE if given is None else given
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.define(kw_only=True, eq=False)
 class Access:
     """One tenant's way to Google Cloud: two of them share nothing.
 

@@ -95,7 +95,7 @@ def info_of(body: Mapping[str, Any], seen_at: datetime) -> StoredInfo | None:
     )
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Objects:
     """The objects of one bucket, by their full names."""
 

@@ -64,7 +64,7 @@ class BuiltImage:
         return f"{self.title} would be built{took}: {self.name}"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Works:
     """Where a project's images are built and kept.
 

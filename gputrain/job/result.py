@@ -19,9 +19,9 @@ from gputrain.spec import format_duration
 from gputrain.tables import Table
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.define(kw_only=True)
 class Result:
-    """How a job ended well."""
+    """How a job ended well; what its ranks reported is read when it is first wanted."""
 
     uri: str
     state: State
@@ -32,30 +32,29 @@ class Result:
     """0 where it was never restarted."""
     read: Callable[[], tuple[Metrics, float | None]] = attrs.field(repr=False, eq=False)
     """Reads what the script reported, and how busy the GPUs were."""
+    _told: tuple[Metrics, float | None] | None = attrs.field(default=None, init=False, repr=False, eq=False)
 
     @property
     def metrics(self) -> Metrics:
-        """What the script reported, read when it is first wanted."""
-        return self._told[0]
+        """What the script reported."""
+        return self._reported[0]
 
     @property
     def gpu_busy(self) -> float | None:
         """The share of the GPUs' time, while ranks ran, in which kernels ran: 0 to 1; None: no GPU was seen.
 
-        Read as `metrics` is. What a GPU does in that time is another matter: one small kernel makes it busy.
+        What a GPU does in that time is another matter: one small kernel makes it busy.
         """
-        return self._told[1]
+        return self._reported[1]
 
     @property
-    def _told(self) -> tuple[Metrics, float | None]:
-        # no cached property: before Python 3.12 its lock is the class's, and results are read over the wire
-        if "_once" not in self.__dict__:
-            self.__dict__["_once"] = self.read()
-        found: tuple[Metrics, float | None] = self.__dict__["_once"]
-        return found
+    def _reported(self) -> tuple[Metrics, float | None]:
+        if self._told is None:
+            self._told = self.read()
+        return self._told
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = {name: getattr(self, name) for name in attrs.fields_dict(Result) if name != "read"}
+        fields = {one.name: getattr(self, one.name) for one in attrs.fields(Result) if one.eq}
         return _with_metrics, (fields, self.metrics, self.gpu_busy)
 
 

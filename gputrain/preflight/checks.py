@@ -206,7 +206,7 @@ def _joined(checks: Iterable[Check], *, by: Callable[[Check], object]) -> Iterat
         )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Question:
     """One thing to look at."""
 

@@ -18,7 +18,7 @@ BEFORE = "gputrain-limit-before"
 """The annotation that keeps the limit of the day it was asked: what tells a grant in part from a denial."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Preferences:
     """Cloud Quotas as one project's preferences see it."""
 

@@ -51,7 +51,7 @@ class Placed:
     attempts: Ledger
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Surroundings:
     """What a climb needs of its trainer."""
 

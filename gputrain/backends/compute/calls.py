@@ -76,7 +76,7 @@ class _Waiting:
             return sorted(set(self._names[zone]))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Calls:
     """Compute Engine as one project sees it."""
 

@@ -49,7 +49,7 @@ _THERE = frozenset({"RUNNING", "PENDING"})
 _COMING = frozenset({"PROVISIONING", "STAGING", "REPAIRING"})
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Gangs:
     """Makes and removes the VMs of jobs."""
 

@@ -39,7 +39,7 @@ class _PortTail(Tail):
     missed: int = 0
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Logs:
     """Reads the logs of jobs."""
 

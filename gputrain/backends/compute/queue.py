@@ -61,7 +61,7 @@ class Left:
         return Orphan(name=self.name, place=self.zone, job_id=self.job_id, status=STATUS, price=None)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Queue:
     """The flex-start queue of one project, for gangs."""
 

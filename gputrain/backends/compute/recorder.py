@@ -16,7 +16,7 @@ from gputrain.gcp import MissingError
 from gputrain.records import MADE, WITHDRAWN, Record
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class VmRecorder(BucketRecorder[ComputeSettings]):
     """As of `Recorder`."""
 

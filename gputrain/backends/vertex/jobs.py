@@ -32,7 +32,7 @@ CHANGES = "name,state,startTime,endTime,error,webAccessUris"
 """What of a job changes while it is watched; to read the rest again and again costs most of a look."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class JobService:
     """The job service of one project."""
 

@@ -18,7 +18,7 @@ from gputrain.errors import AccessError, CapacityError, GputrainError, RequestEr
 from gputrain.records import CANCELLED, Record, ended
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class CustomJobRecorder(BucketRecorder[VertexSettings]):
     """As of `Recorder`."""
 
