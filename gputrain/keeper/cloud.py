@@ -18,7 +18,7 @@ import urllib.request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterator
 
 REPEATED = (408, 425, 429, 500, 502, 503, 504)
 """The answers after which a call is made again, as where none came."""
@@ -166,16 +166,16 @@ class Bucket:
 
     def list(self, prefix: str) -> dict[str, str]:
         """Generation of each object below a prefix, by name."""
-        found: dict[str, str] = {}
-        token = ""
-        while True:
-            query = {"prefix": prefix, "fields": "items(name,generation),nextPageToken", "pageToken": token}
+        return {item["name"]: item["generation"] for item in self.told(prefix, "name,generation")}
+
+    def told(self, prefix: str, fields: str) -> Iterator[Any]:
+        """What is said of each object below a prefix, as far as these fields go."""
+        query = {"prefix": prefix, "fields": f"items({fields}),nextPageToken"}
+        while query.get("pageToken", True):
             url = f"{self._storage}/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
             page = json.loads(call("GET", url))
-            found.update((item["name"], item["generation"]) for item in page.get("items", ()))
-            token = page.get("nextPageToken", "")
-            if not token:
-                return found
+            yield from page.get("items", ())
+            query["pageToken"] = page.get("nextPageToken", "")
 
     def _url(self, name: str) -> str:
         return "{}/storage/v1/b/{}/o/{}".format(self._storage, self._name, urllib.parse.quote(name, safe=""))

@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import shutil
-import urllib.parse
 
 from .cloud import Bucket, call
 
@@ -67,18 +66,10 @@ class Store(Bucket):
 
     def items(self) -> Dict[str, Item]:
         """All that lies there, by its name below the prefix."""
-        found: Dict[str, Item] = {}
-        query = {"prefix": self.prefix, "fields": "items(name,generation,size,metadata),nextPageToken"}
-        while True:
-            url = f"{self._storage}/storage/v1/b/{self._name}/o?{urllib.parse.urlencode(query)}"
-            page = json.loads(call("GET", url))
-            try:
-                found.update(map(self._read, page.get("items", ())))
-                query["pageToken"] = page.get("nextPageToken", "")
-            except (AttributeError, KeyError, TypeError) as error:
-                raise ValueError(f"{self._name} was listed as no bucket is: {error!r}") from None
-            if not query["pageToken"]:
-                return found
+        try:
+            return dict(map(self._read, self.told(self.prefix, "name,generation,size,metadata")))
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"{self._name} was listed as no bucket is: {error!r}") from None
 
     def _read(self, item: Any) -> Tuple[str, Item]:
         node = str((item.get("metadata") or {}).get(NODE, ""))

@@ -211,7 +211,7 @@ def test_a_list_that_is_refused_or_rubbish_holds_up_no_send(mirror, at_once, cap
     for fault in (b"<html>", b"[]", b'{"items": [7]}', None):
         reply = partial(rubbish, fault) if fault else refuse
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("gputrain.keeper.store.call", reply_to_lists(reply))
+            patch.setattr("gputrain.keeper.cloud.call", reply_to_lists(reply))
             write(made, **{f"after-{fault!r}".replace("/", ""): "1"})
             made.round()
             made.round(is_last=True)
