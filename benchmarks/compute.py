@@ -19,12 +19,12 @@ from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import EVERY_S, Calls
 from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, JobObjects, JobPlace, home_of, ref_of
 from gputrain.gcp import LABEL_GANG, Access, Objects, our_labels
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.job.events import Changes
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.records import Ask, BucketBoard, Code, Record, Way
 from gputrain.spec import TrainingSpec
-from gputrain.staging.upload import BucketPrefix
 from gputrain.trainer.road import by_name
 from gputrain_emulator.storage import Storage
 

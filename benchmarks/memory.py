@@ -112,7 +112,7 @@ class Watcher:
         """Its guest says that it has ended, and its VM goes."""
         from gputrain.backends.compute.names import JobObjects
         from gputrain.gcp import Objects
-        from gputrain.staging.upload import BucketPrefix
+        from gputrain.gcp.buckets import BucketPrefix
 
         job = self.trainer.submit(self.written(number // 10), gpu="L4:1")
         self.nap(100)

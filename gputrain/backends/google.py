@@ -15,8 +15,10 @@ from gputrain.catalog import ANY_RESERVATION, Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.fields import Field, matching, refused
 from gputrain.gcp import Access, Api, Objects, reservations
+from gputrain.gcp.buckets import BucketPrefix, check_bucket
 from gputrain.gcp.endpoints import emulator_of, on_trial
 from gputrain.gcp.shared import Found
+from gputrain.gcp.uploads import Progress
 from gputrain.images import ImageHome, Works
 from gputrain.planning import Candidate, Fact
 from gputrain.quota import Quotas
@@ -24,8 +26,7 @@ from gputrain.quota.book import Book, in_short
 from gputrain.quota.reader import Reader
 from gputrain.records import BucketBoard, Code
 from gputrain.spec import GpuRequest, TrainingSpec
-from gputrain.staging import parcels
-from gputrain.staging.upload import BucketPrefix, Progress
+from gputrain.staging import parcels, resolve
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
@@ -114,8 +115,11 @@ class GoogleBackend(Backend, AsksForStacks, Generic[S]):
             SpecError: no bucket was named, or something in the folder cannot travel.
             RequestError, PermissionDeniedError: the bucket is not there, not ours, or elsewhere.
         """
-        found = parcels.pack(self._access, spec, self._settings.code_bucket, self._settings.home)
-        return Bundle(location=found.location, argv=found.argv, sha256=found.sha256, content=found.content)
+        bucket, source = self._settings.code_bucket, resolve(spec, installed=False)
+        check_bucket(self._access, bucket, self._settings.home)
+        packed = parcels.pack(source)
+        where = bucket.uri("code", packed.name)
+        return Bundle(location=where, argv=source.argv, sha256=packed.sha256, content=packed.data)
 
     def send(self, bundle: Bundle) -> None:
         """Put the code into the bucket, where it lacks it.

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from gputrain.backends.results import as_word
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.planning import Limit
 from gputrain.spec import TrainingSpec
-from gputrain.staging.upload import BucketPrefix
 
 MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")

@@ -9,10 +9,11 @@ from typing import Any
 
 from gputrain.errors import GputrainError, RequestError
 from gputrain.gcp import Access, Api, Objects
+from gputrain.gcp.buckets import BucketPrefix, check_owner
 from gputrain.gcp.forms import Json, mapping, texts
+from gputrain.gcp.uploads import AT_ONCE_BYTES, upload
 from gputrain.images.recipe import DOCKERFILE, Recipe
 from gputrain.retry import GLANCE, LOOK, ONCE
-from gputrain.staging.upload import AT_ONCE_BYTES, BucketPrefix, check_owner, upload
 from gputrain.times import Since, moment_of
 
 TAG = "gputrain"

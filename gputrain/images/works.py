@@ -20,13 +20,13 @@ import attrs
 from gputrain.errors import AuthError, RequestError
 from gputrain.fields import refused
 from gputrain.gcp import Access, MissingError
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.gcp.registry import ImageName, find_manifest, pinned
 from gputrain.images import cloud_build
 from gputrain.images.home import ImageHome
 from gputrain.images.recipe import DOCKERFILE, Recipe, recipe
 from gputrain.retry import LOOK
 from gputrain.spec.image import Builder, Image
-from gputrain.staging.upload import BucketPrefix
 
 log = logging.getLogger("gputrain")
 

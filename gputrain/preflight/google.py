@@ -9,6 +9,7 @@ import attrs
 from gputrain.catalog import Shape, image_faults
 from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.gcp import Access, Api, MissingError
+from gputrain.gcp.buckets import BucketPrefix, check_bucket
 from gputrain.gcp.forms import Json
 from gputrain.gcp.registry import ImageName, find_manifest, read_architectures
 from gputrain.preflight.checks import PATIENCE, Check, Checks, Question, code, examine, fault, fine, unknown
@@ -25,7 +26,6 @@ from gputrain.preflight.project import (
     read,
 )
 from gputrain.spec import TrainingSpec
-from gputrain.staging.upload import BucketPrefix, check_bucket
 
 _OBJECTS = "roles/storage.objectUser"
 NEEDS: tuple[Need, ...] = (

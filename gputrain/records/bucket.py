@@ -11,12 +11,12 @@ import attrs
 
 from gputrain.errors import GputrainError
 from gputrain.gcp import Access, Objects, PreconditionError, StoredInfo
+from gputrain.gcp.buckets import BucketPrefix, check_owner
 from gputrain.gcp.objects import Generation
 from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.reader import read_record
 from gputrain.records.record import LARGEST_BYTES, Code, Record, checked, written
-from gputrain.staging.upload import BucketPrefix, check_owner
 
 FOLDER = "records"
 NOTES = "notes"

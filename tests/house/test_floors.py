@@ -54,7 +54,6 @@ OUTSIDE = {
     "emulator": {"gputrain_emulator"},
     "preflight": {"attrs", "rich"},
     "gcp": {"attrs", "google", "requests", "urllib3", "grpc", "proto"},
-    "staging": {"attrs", "requests", "google"},
     "view": {"attrs", "rich"},
     "backends.local": {"attrs", "packaging"},
 }
@@ -133,6 +132,16 @@ def test_a_room_imports_from_outside_only_what_its_floor_allows(module, path):
         top = name.partition(".")[0]
         if top != "gputrain" and top not in sys.stdlib_module_names:
             assert top in allowed, f"{path}:{line}: {room or 'the face'} imports {top}"
+
+
+STORAGE = {"gcp/objects.py", "gcp/uploads.py", "keeper/cloud.py", "keeper/store.py"}
+"""Who speaks of objects to Cloud Storage: here, and where a job runs."""
+
+
+def test_nobody_else_speaks_storage_by_hand():
+    words = re.compile(r"ifGenerationMatch|uploadType|/o[/?]|/b/[^\n]*/o\b")
+    speaks = {str(path.relative_to(PACKAGE)) for _, path in modules() if words.search(path.read_text())}
+    assert speaks == STORAGE
 
 
 def test_the_house_is_drawn_as_it_is_built():

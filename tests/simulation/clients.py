@@ -5,13 +5,13 @@ from datetime import datetime, timezone
 
 from google.oauth2.credentials import Credentials
 
-from gputrain.backends import compute, vertex
+from gputrain.backends import compute, google, vertex
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.vertex import VertexAI
 from gputrain.errors import GputrainError
-from gputrain.gcp import refusals
+from gputrain.gcp import refusals, uploads
 from gputrain.spec.entry import make_job_id, make_spec
-from gputrain.staging import archive, parcels, upload
+from gputrain.staging import archive
 from gputrain.trainer import Trainer, road
 from tests.simulation.truth import Act, Told
 from tests.simulation.turns import Process
@@ -48,8 +48,8 @@ def _refusal(answer):
 
 
 _once(archive, "pack", lambda folder, made, companions: (folder, *made.items(), *companions.items()))
-_once(upload, "md5_of", lambda data: data)
-_once(parcels, "resolve", lambda spec, installed: (spec.script, installed))
+_once(uploads, "md5_of", lambda data: data)
+_once(google, "resolve", lambda spec, installed: (spec.script, installed))
 _once(road, "examine", lambda spec, is_sent: (spec.script, is_sent))
 _once(compute.offers, "supply", lambda settings: settings.capacity_advice)
 _once(vertex.offers, "supply", lambda settings: (settings.regions, settings.management_fee))

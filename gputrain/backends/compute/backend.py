@@ -30,13 +30,13 @@ from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.registry import pinned
 from gputrain.gcp.shared import Found, Pace
+from gputrain.gcp.uploads import Progress
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
 from gputrain.quota.book import Book
 from gputrain.records import CANCELLED, WITHDRAWN, BucketBoard, Record, ended
 from gputrain.spec import TrainingSpec
-from gputrain.staging.upload import Progress
 
 
 class ComputeEngine(GoogleBackend[ComputeSettings]):

@@ -27,10 +27,10 @@ from gputrain.backends.compute.operations import errors_of, errors_of_members, r
 from gputrain.backends.compute.queue import FADES_S, LEAVES_S, STATUS, Queue
 from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UndoneError
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Kept
-from gputrain.staging.upload import BucketPrefix
 from gputrain.times import Since
 
 log = logging.getLogger("gputrain")

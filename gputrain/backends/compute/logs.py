@@ -18,8 +18,8 @@ from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.results import read_line
 from gputrain.backends.tails import USUAL_BYTES, Tail, merged, stamped
 from gputrain.gcp import MissingError
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.gcp.objects import Objects
-from gputrain.staging.upload import BucketPrefix
 
 SETTLES_S = 1.0
 """How long a line may be under way from its stamp to the serial port, in which it is seen."""

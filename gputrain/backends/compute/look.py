@@ -24,6 +24,7 @@ from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.queue import Queue
 from gputrain.backends.compute.queued import Queued, deleted, queued
 from gputrain.backends.status import losses
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Shared
@@ -31,7 +32,6 @@ from gputrain.keeper.status import ENDED, RUNNING
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import Record
 from gputrain.records.record import SHORTEST_RESTART_S
-from gputrain.staging.upload import BucketPrefix
 
 UNSTARTED_S = 900.0
 """How long a submit may be under way before a job without VMs counts as never started."""

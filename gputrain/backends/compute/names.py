@@ -16,8 +16,8 @@ import attrs
 from gputrain.backends.base import JobRef, Request
 from gputrain.fields import refused
 from gputrain.gcp import LABEL_GANG, LABEL_JOB, label_value
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.records import Record
-from gputrain.staging.upload import BucketPrefix
 
 NAME = "compute"
 LABEL_ATTEMPT = "gputrain-attempt"

@@ -10,7 +10,7 @@ from gputrain import fields
 from gputrain.backends.google import IMAGE_REPOSITORY, PROJECT, REGION, GoogleSettings
 from gputrain.catalog import GpuNetworking
 from gputrain.fields import FaultCollector, Field, matching, named
-from gputrain.staging.upload import BucketPrefix
+from gputrain.gcp.buckets import BucketPrefix
 
 ACCOUNT = "gputrain"
 """The service account that VMs run as where none is named: ``gputrain@PROJECT.iam.gserviceaccount.com``."""

@@ -35,6 +35,7 @@ from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects, Unclear
 from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.registry import pinned
 from gputrain.gcp.shared import Found, Kept, Pace, Shared
+from gputrain.gcp.uploads import Progress
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.preflight import Checks
@@ -42,7 +43,6 @@ from gputrain.quota.book import Book
 from gputrain.records import BucketBoard
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
-from gputrain.staging.upload import Progress
 
 MOVED_S = 5.0
 """How long it is believed that a job that found no machines was not made elsewhere."""

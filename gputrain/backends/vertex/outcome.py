@@ -20,10 +20,10 @@ from gputrain.backends.vertex.states import NO_LOGS, SeenJob, failure_of, state_
 from gputrain.entrypoint import contract
 from gputrain.errors import AccessError, PermissionDeniedError, RequestError
 from gputrain.gcp import Access, MissingError, Objects, PreconditionError
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Failure, Observation, State
 from gputrain.records import CANCELLED
-from gputrain.staging.upload import BucketPrefix
 
 REASON_COMES_WITHIN_S = 90.0
 """``customJob.error`` is filled in about a minute after the end. Source: Vertex AI's pages, 2026-11-20."""

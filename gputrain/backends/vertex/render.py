@@ -20,11 +20,11 @@ from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import refused
 from gputrain.gcp import LABEL_GANG, our_labels
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import STRATEGIES
-from gputrain.staging.upload import BucketPrefix
 
 
 def custom_job(start: Start, settings: VertexSettings, addresses: Mapping[str, str]) -> dict[str, Any]:

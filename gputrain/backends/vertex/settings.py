@@ -11,7 +11,7 @@ import attrs
 from gputrain import fields
 from gputrain.backends.google import IMAGE_REPOSITORY, PROJECT, REGION, GoogleSettings
 from gputrain.fields import FaultCollector, Field, matching, named
-from gputrain.staging.upload import BucketPrefix
+from gputrain.gcp.buckets import BucketPrefix
 
 
 class Transport(enum.Enum):

@@ -12,9 +12,9 @@ from gputrain.backends.base import Bundle, Start
 from gputrain.backends.compute import ComputeEngine, render
 from gputrain.backends.compute.names import JobObjects, JobPlace, vm_names
 from gputrain.errors import SpecError
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
-from gputrain.staging.upload import BucketPrefix
 from gputrain_emulator.compute.state import Compute
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "compute"

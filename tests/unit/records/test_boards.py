@@ -11,9 +11,9 @@ import pytest
 import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.gcp import Access, Objects
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.records import BucketBoard, Code, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
 from gputrain.records.record import LARGEST_BYTES
-from gputrain.staging.upload import BucketPrefix
 from tests.unit.records.test_record import ASK, record
 
 

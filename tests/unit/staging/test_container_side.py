@@ -19,9 +19,10 @@ import gputrain_emulator
 from gputrain.backends.vertex.render import loader
 from gputrain.entrypoint import contract, zipapp
 from gputrain.gcp import Access, Objects
+from gputrain.gcp.buckets import BucketPrefix
+from gputrain.gcp.uploads import upload
 from gputrain.keeper import cloud
 from gputrain.staging.archive import pack
-from gputrain.staging.upload import BucketPrefix, upload
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.metadata import Account, Metadata, MetadataServer

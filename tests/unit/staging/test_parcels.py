@@ -5,9 +5,9 @@ import pytest
 import gputrain_emulator
 from gputrain.errors import RequestError
 from gputrain.gcp import Access
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.spec import TrainingSpec
-from gputrain.staging import parcels
-from gputrain.staging.upload import BucketPrefix
+from gputrain.staging import parcels, resolve
 from gputrain_emulator.storage import Storage
 
 BUCKET = BucketPrefix(name="my-bucket", prefix="team/")
@@ -26,12 +26,16 @@ def access(cloud):
 
 
 @pytest.fixture
-def parcel(access, tmp_path):
+def parcel(tmp_path):
     (tmp_path / "train.py").write_text("pass\n")
-    spec = TrainingSpec(script=str(tmp_path / "train.py"))
-    found = parcels.pack(access, spec, BUCKET, "us-central1")
-    assert found == parcels.pack(access, spec, BUCKET, "us-central1")
+    source = resolve(TrainingSpec(script=str(tmp_path / "train.py")), installed=False)
+    found = parcels.pack(source)
+    assert found == parcels.pack(source)
     return found
+
+
+def place_of(parcel):
+    return BUCKET.uri("code", parcel.name)
 
 
 def uploads(cloud):
@@ -39,22 +43,22 @@ def uploads(cloud):
 
 
 def test_packing_writes_nothing_and_names_the_code_by_its_content(cloud, parcel):
-    assert parcel.location == f"gs://my-bucket/team/code/{parcel.sha256}.tar.gz"
+    assert parcel.name == f"{parcel.sha256}.tar.gz"
     assert uploads(cloud) == 0
 
 
 def test_code_that_is_there_is_not_sent_again(cloud, access, parcel):
     for _ in range(3):
-        parcels.send(access, BUCKET, parcel.location, parcel.content)
-    parcels.send(access, BUCKET, parcel.location, b"")
+        parcels.send(access, BUCKET, place_of(parcel), parcel.data)
+    parcels.send(access, BUCKET, place_of(parcel), b"")
     assert uploads(cloud) == 1
 
 
 def test_code_that_was_removed_meanwhile_is_sent_again_where_there_is_some(cloud, access, parcel):
-    parcels.send(access, BUCKET, parcel.location, parcel.content)
-    name = parcel.location.removeprefix("gs://my-bucket/")
+    parcels.send(access, BUCKET, place_of(parcel), parcel.data)
+    name = place_of(parcel).removeprefix("gs://my-bucket/")
     cloud.world.part(Storage).objects.delete("my-bucket", name)
     with pytest.raises(RequestError, match="is not there"):
-        parcels.send(access, BUCKET, parcel.location, b"")
-    parcels.send(access, BUCKET, parcel.location, parcel.content)
+        parcels.send(access, BUCKET, place_of(parcel), b"")
+    parcels.send(access, BUCKET, place_of(parcel), parcel.data)
     assert uploads(cloud) == 2

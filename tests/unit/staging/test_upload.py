@@ -5,7 +5,8 @@ import pytest
 import gputrain_emulator
 from gputrain.errors import PermissionDeniedError, ProviderError, RequestError, SpecError, TransientError
 from gputrain.gcp import Access, Endpoints, Objects
-from gputrain.staging.upload import AT_ONCE_BYTES, BucketPrefix, check_bucket, upload
+from gputrain.gcp.buckets import BucketPrefix, check_bucket
+from gputrain.gcp.uploads import AT_ONCE_BYTES, upload
 from gputrain_emulator import faults
 from gputrain_emulator.storage.state import Storage
 from tests.unit.gcp.answering import Server, Token

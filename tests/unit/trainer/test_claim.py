@@ -11,9 +11,9 @@ import gputrain_emulator
 from gputrain import ComputeEngine, Local, State, Trainer, TrainingSpec, VertexAI
 from gputrain.errors import RequestError, StoppedError
 from gputrain.gcp import Access
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.records import Ask, BucketBoard, Code, OvertakenError, Record, Way
 from gputrain.spec.entry import make_job_id
-from gputrain.staging.upload import BucketPrefix
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.placing import Placing

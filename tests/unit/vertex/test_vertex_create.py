@@ -154,7 +154,8 @@ def forget(cloud, job):
 
 def put_object(cloud, bucket, name, data):
     from gputrain.gcp import Access
-    from gputrain.staging.upload import BucketPrefix, upload
+    from gputrain.gcp.buckets import BucketPrefix
+    from gputrain.gcp.uploads import upload
 
     access = Access(project="my-project", credentials=cloud.credentials, endpoints=cloud.endpoints)
     upload(access, BucketPrefix(name=bucket), name, data)

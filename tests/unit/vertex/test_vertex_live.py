@@ -9,7 +9,8 @@ import pytest
 import gputrain_emulator
 from gputrain import JobFailedError, State, Trainer, VertexAI, attach
 from gputrain.gcp import Access
-from gputrain.staging.upload import BucketPrefix, upload
+from gputrain.gcp.buckets import BucketPrefix
+from gputrain.gcp.uploads import upload
 from gputrain_emulator import faults
 from gputrain_emulator.iam import Accounts
 from gputrain_emulator.live import LiveMode
