@@ -32,7 +32,7 @@ class Submits(Protocol):
     def jobs(self, *, name: str = "") -> Iterable[Job]: ...
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class OnlyWatches:
     """The trainer of an experiment that cannot submit here: jobs that others have submitted are found."""
 

@@ -87,7 +87,7 @@ class Maps(Plans):
         return resumed(_Points(self), self._road.home, name)
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Points:
     """A trainer whose submits do not wait for a point that another process may be asking for."""
 
