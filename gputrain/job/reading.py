@@ -14,16 +14,15 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Literal, get_args
 
-import attrs
-
 from gputrain import view
 from gputrain.backends.abilities import FindsTheEnd
 from gputrain.backends.base import Backend, JobRef, LogLine
 from gputrain.errors import GputrainError, RequestError, TransientError
 from gputrain.fields import refused
-from gputrain.gauges import MachineUse, is_gauge
+from gputrain.gauges import MachineUse
 from gputrain.job.asked import Going
 from gputrain.job.facts import Facts
+from gputrain.job.lines import LineFilter, LogLines
 from gputrain.job.result import silent_for
 from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, StopEvent
 from gputrain.metrics import Metrics, Reports
@@ -101,9 +100,10 @@ class LogReading(Facts):
             grep=None if grep is None else pattern(grep),
         )
         if tail is None:
-            return wanted.of(self._lines(LogReader(), follow, stop))
+            return LogLines(wanted.of(self._lines(LogReader(), follow, stop)), self.id)
         reader, so_far = self._last(wanted, tail)
-        return chain(so_far, wanted.of(self._lines(reader, follow, stop))) if follow else iter(so_far)
+        more = wanted.of(self._lines(reader, follow, stop)) if follow else ()
+        return LogLines(chain(so_far, more), self.id)
 
     def _last(self, wanted: LineFilter, count: int) -> tuple[LogReader, Iterable[LogLine]]:
         """The last lines that are wanted, read from the end as far back as it takes, and who read them."""
@@ -231,25 +231,6 @@ class LogReader:
 def without_cause(lines: Page) -> Page:
     """The lines without the agents' word on why the job failed: its rank's own lines say it, and its end."""
     return tuple(one for one in lines if one.rank is not None or not one.message.startswith("first cause: "))
-
-
-@attrs.frozen(kw_only=True)
-class LineFilter:
-    """Which lines a reader asks for."""
-
-    rank: int | None = None
-    since: datetime | None = None
-    grep: re.Pattern[str] | None = None
-
-    def of(self, lines: Iterable[LogLine]) -> Iterator[LogLine]:
-        """Those of the lines, in their order; one without a time goes with whatever stands before it."""
-        is_late = self.since is None
-        for line in (one for one in lines if not is_gauge(one)):
-            if self.since is not None and line.time is not None:
-                is_late = line.time >= self.since
-            is_of_rank = self.rank is None or line.rank == self.rank
-            if is_late and is_of_rank and (self.grep is None or self.grep.search(line.message)):
-                yield line
 
 
 def _ending(lines: Iterable[LogLine], count: int) -> tuple[Iterable[LogLine], int]:

@@ -6,7 +6,8 @@ import pytest
 from gputrain import Local, RequestError, SpecError, Trainer, TransientError
 from gputrain.backends.base import JobRef, LogLine, LogPage
 from gputrain.job import reading
-from gputrain.job.reading import LineFilter, LogReader
+from gputrain.job.lines import LineFilter
+from gputrain.job.reading import LogReader
 from gputrain.keeper import folder
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
@@ -42,6 +43,19 @@ def test_lines_in_which_an_expression_is_found(spoken):
         "step 4",
         *(f"step {n}" for n in range(40, 50)),
     ]
+
+
+def test_lines_that_agents_write_for_programs_are_not_among_them(spoken):
+    assert not [line for line in spoken.logs() if line.message.startswith("GPUTRAIN_")]
+    assert messages(spoken.logs(tail=1)) != []
+
+
+def test_a_log_that_is_looked_at_tells_how_to_read_it(spoken):
+    lines = spoken.logs(rank=0, grep="^step")
+    told = f"<the log of {spoken.id}: for line in job.logs(): print(line.rank, line.message)>"
+    assert repr(lines) == repr(spoken.logs(tail=5)) == told
+    assert next(lines).message == "step 0"
+    assert len(list(lines)) == 49
 
 
 def test_an_expression_that_is_none_is_refused_at_once(spoken):
@@ -145,7 +159,7 @@ def test_the_last_lines_of_a_long_log_are_read_from_its_end(tmp_path, monkeypatc
     whole = list(job.logs())
     pages, read = [], Local.logs
     monkeypatch.setattr(Local, "logs", lambda *words: pages.append(read(*words)) or pages[-1])
-    assert list(job.logs(tail=5)) == whole[-6:]  # the last one is for programs, and does not count
+    assert list(job.logs(tail=5)) == whole[-5:]
     assert sum(len(page.lines) for page in pages) < 8000  # of 40,001; lines of one reading share a time
     assert messages(job.logs(tail=2, rank=0)) == [line.message for line in whole if line.rank == 0][-2:]
     assert messages(job.logs(tail=3, grep="^rare$")) == ["rare"]
