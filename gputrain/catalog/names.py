@@ -220,6 +220,10 @@ def _unknown(name: object) -> UnknownGpuError:
             why="gputrain launches PyTorch over NCCL, which needs NVIDIA GPUs",
             fix=f"take one of {', '.join(_sold_kinds())}",
         )
+    if plain(shown) in ("none", "cpu"):
+        return UnknownGpuError(
+            f"{shown!r} is not a GPU", fix="leave gpu out: on Local, ranks run on the CPUs of this machine"
+        )
     meant = meant_by(name)
     nearest = (meant.partition(":")[0],) if meant else _nearest(name)
     return UnknownGpuError(

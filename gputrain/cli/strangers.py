@@ -108,6 +108,7 @@ def check_words(
     if not strangers:
         return
     hints = [hint for hint in (_hint(word, parser) for word in strangers) if hint]
+    hints += _unflagged(words, strangers, parser)
     if takes_script:
         import shlex
         from itertools import takewhile
@@ -178,6 +179,18 @@ def _positional(loose: Sequence[str], parser: argparse.ArgumentParser, takes_scr
     scripts = [word for word in plain if word.endswith(".py")] if takes_script else []
     follows_a_stranger = bool(loose) and loose[0].startswith("-")
     return scripts[:1] or ([] if takes_script and follows_a_stranger else plain[:1])
+
+
+def _unflagged(words: Sequence[str], strangers: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
+    """How one says what stands behind the value of a flag that is repeated, and lacks the flag."""
+    hints, flag = [], ""
+    for word in words:
+        if word.startswith("-"):
+            action = parser._option_string_actions.get(word.partition("=")[0])
+            flag = word.partition("=")[0] if type(action).__name__ == "_AppendAction" else ""
+        elif flag and word in strangers:
+            hints.append(f"each value with its flag: {flag} {word}")
+    return hints
 
 
 def _hint(word: str, parser: argparse.ArgumentParser) -> str:

@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[3]
         ("plan -m pkg.train --lr 3", "gputrain plan -m pkg.train -- --lr 3"),
         ("submit train.py data.csv", "gputrain submit train.py -- data.csv"),
         ("submit train.py --nodes 2", "did you mean --num-nodes?"),
+        ("submit train.py --env A=1 B=2", "each value with its flag: --env B=2\n"),
+        ("submit train.py --gpu none", "leave --gpu out: on Local, ranks run on the CPUs of this machine"),
         ("submit train.py --nnodes=2", "did you mean --num-nodes?"),
         ("submit train.py --gpus H100:2", "did you mean --gpu?"),
         ("submit train.py --output_dir out", "did you mean --output-dir?"),
