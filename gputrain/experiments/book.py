@@ -67,8 +67,9 @@ class ExperimentRecord:
         for point, args, limit in zip(self.points, self.args, self.limits_usd):
             before = self.retries(point)
             # where nothing is left of it, the plan says that it pays for nothing
-            left = base.max_cost if limit is None else max(limit - before.used_usd, LEAST_USD)
-            spec = base.replace(max_cost=left)
+            left = None if limit is None else max(limit - before.used_usd, LEAST_USD)
+            each = [one for one in (base.max_cost, left) if one is not None]
+            spec = base.replace(max_cost=min(each, default=None))
             spec = spec.replace(command=(*spec.command, *args)) if spec.command else spec.replace(args=args)
             asks.append((spec, key_of(self.name, point, before.times)))
         return asks

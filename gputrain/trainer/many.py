@@ -64,7 +64,7 @@ class Maps(Plans):
                 Unless said, a script gets ``--name value``, and a function keyword arguments.
             max_parallel: jobs at a time; what this machine's cores bear, or what the quotas have left.
             max_cost: US dollars for all points together, also those that are added later; each may use its
-                equal share of what the others leave, as its ``max_cost``.
+                equal share of what the others leave, and no more than the ``max_cost`` of ``entry``.
             **fields: fields of `TrainingSpec`, for all of them.
 
         Raises:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import gputrain
-from gputrain import Local, RequestError, Trainer
+from gputrain import Local, RequestError, Trainer, TrainingSpec
 from gputrain.experiments.book import (
     MOST_RETRIES,
     ExperimentRecord,
@@ -84,6 +84,14 @@ def test_a_book_of_the_release_before_is_read_with_what_it_lacks():
     asked = attrs.evolve(record(1), spec={"script": "a.py", "args": ["--tag"]}, args=(("--tag", "--n", "0"),))
     assert joined(old, asked, lambda _: ()).args == (("--tag", "--n", "0"), ("--tag", "--n", "1"))
     assert read_book("a", asked.written()) == asked
+
+
+@pytest.mark.parametrize(("own", "share", "used", "left"), [(1, 4, 0, 1), (3, 4, 2, 2), (3, None, 2, 3)])
+def test_a_limit_on_each_job_holds_beside_the_limit_on_all(own, share, used, left):
+    book = record(1, retried={canonical({"n": 0}): Retried(times=1, used_usd=used)})
+    book = attrs.evolve(book, limits_usd=(share,))
+    ((spec, _),) = book.asks(TrainingSpec(script="a.py", max_cost=own))
+    assert spec.max_cost == left
 
 
 def test_no_book_is_written_that_tells_of_more_retries_than_are_read(trainer):
