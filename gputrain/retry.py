@@ -53,6 +53,10 @@ LOOK = Policy(budget_s=20.0, call_s=20.0)
 SOON = Policy(first_s=0.3, most_s=1.0, budget_s=2.0, call_s=6.0)
 """Changes nothing, and somebody sits before it: a plan that is made offline should not wait for long."""
 
+PATIENT = Policy(budget_s=4.0, call_s=10.0)
+"""Changes nothing, and what is not answered for so long is told as unknown. An answer may be slow, but what
+nobody listens for is not asked for long."""
+
 GLANCE = Policy(budget_s=0.0, call_s=5.0)
 """Changes nothing, and the caller does without: one short try."""
 
@@ -64,6 +68,9 @@ QUEUE = Policy(budget_s=1800.0, repeats_unclear=False)
 
 Vertex AI takes 60 creates a minute. Source: its quotas page, read 2026-11-20.
 """
+
+CREATE = Policy(budget_s=100.0, repeats_unclear=False)
+"""The same, of who keeps a record meanwhile and waits longer than this by itself."""
 
 ONCE = Policy(budget_s=0.0)
 """Changes something, and nobody knows what twice is: one try."""

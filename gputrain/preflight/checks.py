@@ -24,7 +24,6 @@ from gputrain.errors import (
 )
 from gputrain.gcp import MissingError
 from gputrain.gcp.endpoints import leads_here
-from gputrain.retry import Policy
 from gputrain.spec import TrainingSpec
 from gputrain.tables import Table
 from gputrain.terminal import safe, safe_html
@@ -33,9 +32,6 @@ _PROGRAMS = ("gcloud ", "docker ", "curl ", "CLOUDSDK_", "/")
 """What a fix begins with that is a command as it stands."""
 
 
-PATIENCE = Policy(budget_s=4.0, call_s=10.0)
-"""A look that is not answered for so long is reported as unknown: a person is waiting. An answer may be slow,
-but what nobody listens for is not asked for long."""
 SIDE_BY_SIDE = 16
 _NAMED = 2
 """Subjects of checks that say the same, which are named."""

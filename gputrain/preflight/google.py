@@ -12,7 +12,7 @@ from gputrain.gcp import Access, Api, MissingError
 from gputrain.gcp.buckets import BucketPrefix, check_bucket
 from gputrain.gcp.forms import Json
 from gputrain.gcp.registry import ImageName, find_manifest, read_architectures
-from gputrain.preflight.checks import PATIENCE, Check, Checks, Question, code, examine, fault, fine, unknown
+from gputrain.preflight.checks import Check, Checks, Question, code, examine, fault, fine, unknown
 from gputrain.preflight.project import (
     CLOUD_QUOTAS,
     Need,
@@ -25,6 +25,7 @@ from gputrain.preflight.project import (
     project,
     read,
 )
+from gputrain.retry import PATIENT
 from gputrain.spec import TrainingSpec
 
 _OBJECTS = "roles/storage.objectUser"
@@ -152,7 +153,7 @@ def bucket(access: Access, home: BucketPrefix | None, region: str) -> Question:
             yield fault(why, fix)
             return
         try:
-            check_bucket(access, home, region, policy=PATIENCE)
+            check_bucket(access, home, region, policy=PATIENT)
         except (PermissionDeniedError, RequestError) as error:
             if getattr(error, "permission", "") == "storage.buckets.list":  # we may not see whose it is
                 raise
@@ -217,7 +218,7 @@ def _is_there(access: Access, name: str, shapes: Sequence[Shape]) -> Iterator[Ch
         yield unknown(why)
         return
     try:
-        found = find_manifest(access, parsed, policy=PATIENCE)
+        found = find_manifest(access, parsed, policy=PATIENT)
     except MissingError:
         fix = f"gcloud artifacts docker images list {parsed.host}/{parsed.path} --include-tags"
         yield fault(f"{parsed.host} has no such image", fix)

@@ -11,7 +11,8 @@ import attrs
 from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.gcp import Access, Api, MissingError
 from gputrain.gcp.forms import Json, mappings, texts
-from gputrain.preflight.checks import PATIENCE, Check, Question, fault, fine, unknown
+from gputrain.preflight.checks import Check, Question, fault, fine, unknown
+from gputrain.retry import PATIENT
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +52,7 @@ def held_permissions(
 def credentials(access: Access) -> Question:
     """Whether there are credentials, and a token can be had for them."""
     return Question(
-        subject="credentials", ask=lambda: (fine(access.sign_in(policy=PATIENCE)),), is_needed=True
+        subject="credentials", ask=lambda: (fine(access.sign_in(policy=PATIENT)),), is_needed=True
     )
 
 
@@ -124,7 +125,7 @@ def _call(access: Access, method: str, api: Api, path: str, *, action: str, **op
     base = access.url(api)
     if not base:
         raise ProviderError(f"could not {action}", why=f"these endpoints have no {api.value}")
-    return access.document(method, base + path, action=action, policy=PATIENCE, **options)
+    return access.document(method, base + path, action=action, policy=PATIENT, **options)
 
 
 class On(enum.Enum):

@@ -1,9 +1,12 @@
 """Passing failures are tried again within a budget, on any clock."""
 
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
+from gputrain import retry
 from gputrain.errors import PermissionDeniedError, TransientError
 from gputrain.retry import ONCE, Policy, retried
 
@@ -134,3 +137,9 @@ def test_a_limit_that_refills_too_late_is_tried_as_any_other_failure():
     spent = TransientError("spent", refills_in_s=40.0)
     assert retried(failing(2, spent), policy=Policy(budget_s=20.0), **clock.kit()) == "done"
     assert clock.slept == [1.0, 2.0]
+
+
+def test_what_is_repeated_stands_in_one_table():
+    package = Path(retry.__file__).parent
+    makers = {path.name for path in package.rglob("*.py") if re.search(r"\bPolicy\(", path.read_text())}
+    assert makers == {"retry.py"}

@@ -14,8 +14,9 @@ from gputrain.catalog import Fabric, Service, Shape, region_of
 from gputrain.gcp import Access, Api
 from gputrain.gcp.forms import mappings
 from gputrain.planning import Candidate
-from gputrain.preflight.checks import PATIENCE, Check, Question, fault, fine
+from gputrain.preflight.checks import Check, Question, fault, fine
 from gputrain.preflight.google import find
+from gputrain.retry import PATIENT
 
 _ALL_PORTS = "0-65535"
 
@@ -80,7 +81,7 @@ def _rules(access: Access) -> tuple[Mapping[str, Any], ...]:
     url = f"{access.url(Api.COMPUTE)}/compute/v1/projects/{access.project}/global/firewalls"
     fields = {"fields": "items(network,direction,disabled,sourceRanges,allowed),nextPageToken,warning"}
     action = "look at firewall rules"
-    return tuple(access.pages(url, action=action, params=fields, policy=PATIENCE).whole(action))
+    return tuple(access.pages(url, action=action, params=fields, policy=PATIENT).whole(action))
 
 
 def _lets_in(rules: Sequence[Mapping[str, Any]], network: str, ranges: str) -> bool:

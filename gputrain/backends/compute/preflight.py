@@ -13,9 +13,10 @@ from gputrain.backends.google import shape_of
 from gputrain.catalog import GpuNetworking, ProvisioningModel, Service, Shape, region_of
 from gputrain.gcp import LABEL_JOB, Access, label_value
 from gputrain.planning import Candidate
-from gputrain.preflight.checks import PATIENCE, Check, Checks, Question, fault, fine
+from gputrain.preflight.checks import Check, Checks, Question, fault, fine
 from gputrain.preflight.google import NEEDS as OF_GOOGLE, QUOTAS, find, image, look, network, there
 from gputrain.preflight.project import Need, NeededApi, On
+from gputrain.retry import PATIENT
 from gputrain.spec import TrainingSpec
 
 _ADMIN = "roles/compute.instanceAdmin.v1"
@@ -153,7 +154,7 @@ def _way_out(access: Access, settings: ComputeSettings, region: str, for_what: s
     subject, subnetwork = f"ways out of {region}", settings.subnetwork or settings.network
 
     def ask() -> Iterator[Check]:
-        found = read_ways_out(access, region, subnetwork, policy=PATIENCE)
+        found = read_ways_out(access, region, subnetwork, policy=PATIENT)
         if found.to_google and (found.to_internet or not for_what):
             reached = "everything, by Cloud NAT" if found.to_internet else "Google's APIs only"
             yield fine(f"VMs there reach {reached}")

@@ -15,12 +15,9 @@ from gputrain.backends.vertex.settings import Transport
 from gputrain.backends.vertex.states import LABEL_REGION, SeenJob
 from gputrain.gcp import LABEL_GANG, LABEL_JOB, Access, Api, Listing, Page, read_all
 from gputrain.gcp.forms import value_of
-from gputrain.retry import LOOK, Policy
+from gputrain.retry import CREATE, LOOK, Policy
 
 T = TypeVar("T")
-CREATE = Policy(budget_s=100.0, repeats_unclear=False)
-"""Tried again only where it was refused for coming too fast; whoever waits longer keeps the record."""
-
 PAGE_SIZE = 100
 LOOKED_AT = (
     "name,labels,state,createTime,startTime,endTime,error,webAccessUris,"
