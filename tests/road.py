@@ -12,9 +12,9 @@ from gputrain.planning import candidates, rank
 from gputrain.planning.plan import Plan
 from gputrain.records import Ask, Code, Record
 from gputrain.records.record import spec_of
-from gputrain.trainer.around import Memory, Surroundings
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.claim import Claim, way_of
+from gputrain.trainer.context import Memory, Surroundings
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from gputrain.cli.hints import Slip
     from gputrain.cli.screen import Exit
-    from gputrain.cli.strangers import Slip
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -43,8 +43,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _main(words: Sequence[str] | None) -> int:
+    from gputrain.cli.hints import Slip
     from gputrain.cli.parser import read
-    from gputrain.cli.strangers import Slip
 
     said = list(sys.argv[1:] if words is None else words)
     try:

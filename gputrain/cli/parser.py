@@ -1,7 +1,7 @@
 """The words of the command line. Nothing but argparse is loaded here, so that ``--help`` comes at once.
 
 A library made for command lines costs more (typer takes 44 ms to load where argparse takes 5; 2026-11-22),
-and what strangers need is said by `strangers` in either case.
+and what strangers need is said by `hints` in either case.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from gputrain import __version__
-from gputrain.cli.strangers import Slip, check_command, check_words, in_plain_words, normal
+from gputrain.cli.hints import Slip, check_command, check_words, in_plain_words, normal
 
 TYPE_CHECKING = False  # as typing's, which takes long to load
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from gputrain.backends.abilities import KeepsRecords, StandsIn
 from gputrain.backends.base import Backend, JobRef
 from gputrain.errors import JobLostError
 from gputrain.gcp.endpoints import on_trial
-from gputrain.job.asked import AskedFor, Going
 from gputrain.job.events import tell
+from gputrain.job.record import AskedFor, Going
 from gputrain.job.result import told
 from gputrain.lifecycle import Failure, Observation, State, advance
 from gputrain.planning import Candidate, Ledger

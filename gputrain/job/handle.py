@@ -13,10 +13,10 @@ from typing import Any
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
-from gputrain.job.asked import Going
 from gputrain.job.events import Changes, Listener
 from gputrain.job.future import JobFuture
 from gputrain.job.reading import LogReading, without_cause
+from gputrain.job.record import Going
 from gputrain.job.result import Result, ended
 from gputrain.job.stacks import Stacks, ask
 from gputrain.job.watcher import (

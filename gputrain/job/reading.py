@@ -20,9 +20,9 @@ from gputrain.backends.base import Backend, JobRef, LogLine
 from gputrain.errors import GputrainError, RequestError, TransientError
 from gputrain.fields import refused
 from gputrain.gauges import MachineUse
-from gputrain.job.asked import Going
 from gputrain.job.facts import Facts
 from gputrain.job.lines import LineFilter, LogLines
+from gputrain.job.record import Going
 from gputrain.job.result import silent_for
 from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, StopEvent
 from gputrain.metrics import Metrics, Reports

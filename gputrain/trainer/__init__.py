@@ -1,6 +1,6 @@
 """`Trainer`: one road from what a user asks for to a running job, on every backend."""
 
-from gputrain.trainer.found import JobList, attach
+from gputrain.trainer.jobs import JobList, attach
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.trainer import Trainer
 

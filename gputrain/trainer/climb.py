@@ -18,8 +18,8 @@ from gputrain.records import Ask, Code, OvertakenError, Record
 from gputrain.records.record import spec_of
 from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
-from gputrain.trainer.around import Placed, Staged, Surroundings, whole
 from gputrain.trainer.claim import Claim, way_of
+from gputrain.trainer.context import Placed, Staged, Surroundings, whole
 
 log = logging.getLogger("gputrain")
 

@@ -11,10 +11,10 @@ from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, Plan
 from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import GiveUp, StopReason
 from gputrain.records import CANCELLED, WITHDRAWN, OvertakenError, Record, check_same
-from gputrain.trainer.around import Placed, Staged, Surroundings, again
 from gputrain.trainer.claim import TURN_S, Claim, candidate_of, lately_refused
 from gputrain.trainer.climb import Climb
-from gputrain.trainer.nowhere import placement_error
+from gputrain.trainer.context import Placed, Staged, Surroundings, again
+from gputrain.trainer.no_placement import placement_error
 
 log = logging.getLogger("gputrain")
 

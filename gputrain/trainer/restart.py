@@ -17,14 +17,14 @@ import attrs
 from gputrain import causes
 from gputrain.backends.base import Backend, JobRef, Tidies
 from gputrain.errors import RequestError, Scope
-from gputrain.job.asked import Step
+from gputrain.job.record import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
 from gputrain.planning.ladder import Try
 from gputrain.records import CANCELLED, MADE, OvertakenError, Record, RecordError
-from gputrain.trainer.around import Placed, Staged, Surroundings, again
 from gputrain.trainer.claim import FULL_FOR_S, TURN_S, Claim, candidate_of, lately_refused, ways_on
 from gputrain.trainer.climb import Climb
+from gputrain.trainer.context import Placed, Staged, Surroundings, again
 from gputrain.trainer.next import LATE, Next, is_late, late, rest_s
 
 log = logging.getLogger("gputrain")

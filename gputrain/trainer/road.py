@@ -22,8 +22,8 @@ from gputrain.spans import span
 from gputrain.spec import Image, TrainingSpec
 from gputrain.staging.checks import examine
 from gputrain.trainer import images
-from gputrain.trainer.around import Memory, Surroundings, whole
 from gputrain.trainer.boards import Boards
+from gputrain.trainer.context import Memory, Surroundings, whole
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
 

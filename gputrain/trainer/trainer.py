@@ -17,13 +17,13 @@ from gputrain.job.watcher import StopEvent
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id
-from gputrain.spec.told import tells_fields
+from gputrain.spec.help import tells_fields
 from gputrain.spec.typed import FilePath, Model, SpecFields
 from gputrain.trainer.choice import chosen, spec_asked
 from gputrain.trainer.doctor import read as read_quotas
-from gputrain.trainer.found import JobList, Roll, looked_at, wanted
 from gputrain.trainer.images import built, named
-from gputrain.trainer.many import Maps
+from gputrain.trainer.jobs import JobList, Roll, looked_at, wanted
+from gputrain.trainer.maps import Maps
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.road import Road
 

@@ -79,7 +79,7 @@ PLANTS = (
     ),
     Plant(
         name="no waiting for a job whose answer was lost",
-        module="gputrain.backends.vertex.once",
+        module="gputrain.backends.vertex.identity",
         text="made is not None or waited >= SETTLE_S",
         instead="True",
     ),

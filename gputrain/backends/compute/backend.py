@@ -11,10 +11,10 @@ import attrs
 
 from gputrain.backends.base import JobRef, LogPage, Orphan, Request, Start
 from gputrain.backends.compute import cleanup, images, networks, offers, preflight, render
+from gputrain.backends.compute.cache import CALL_S, FEW, Glances
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.cleanup import Remains
 from gputrain.backends.compute.gang import Gangs
-from gputrain.backends.compute.glance import CALL_S, FEW, Glances
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, home_of

@@ -12,10 +12,10 @@ import attrs
 
 from gputrain.backends.base import JobRef, LogPage, Request, Start
 from gputrain.backends.google import GoogleBackend
-from gputrain.backends.vertex import logs, offers, once, preflight, render
+from gputrain.backends.vertex import identity, logs, offers, preflight, render
 from gputrain.backends.vertex.gcloud import to_gcloud
+from gputrain.backends.vertex.identity import Whereabouts, create_once, found_no_room, lost
 from gputrain.backends.vertex.jobs import JobService
-from gputrain.backends.vertex.once import Whereabouts, lost
 from gputrain.backends.vertex.outcome import JobEnds, Locks
 from gputrain.backends.vertex.recorder import CustomJobRecorder
 from gputrain.backends.vertex.settings import (
@@ -201,7 +201,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         is_again = bool(self._unclear.get(nonce))
         try:
             with self._reader.corrected():
-                seen = once.create_once(self._jobs, request.ref.place, job, job_id, nonce, is_again=is_again)
+                seen = create_once(self._jobs, request.ref.place, job, job_id, nonce, is_again=is_again)
         except UnclearError:
             self._unclear.put(nonce, True)
             raise
@@ -223,7 +223,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         if winner := self._outcome.superseded_by(seen):
             self._whereabouts.follow(ref, seen, winner)
             seen = self._look(ref)
-        elif once.found_no_room(seen) or seen.was_cancelled:  # it may have been made anew by now
+        elif found_no_room(seen) or seen.was_cancelled:  # it may have been made anew by now
             seen = self._moved.get(ref.name, lambda: self._whereabouts.found_anew(ref))
         return self._reasons.tell(seen, self._outcome.observe(seen))
 
@@ -231,7 +231,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         """End other jobs of the id that were seen to go on, once the lock says which one counts."""
         if self._whereabouts.is_doubled(ref.name):
             kept = self._whereabouts.found_anew(ref)
-            once.cancel_extras(self._jobs, self._whereabouts.all(ref), kept, self._locks.holder)
+            identity.cancel_extras(self._jobs, self._whereabouts.all(ref), kept, self._locks.holder)
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``, late ones included. Raises as `observe`."""
@@ -254,10 +254,10 @@ class VertexAI(GoogleBackend[VertexSettings]):
         """
         found = self._whereabouts.settled(ref, None if self._recorder is None else self._recorder.board)
         live = [seen for seen in found if not seen.has_ended]
-        ends = all(once.found_no_room(seen) or seen.was_cancelled for seen in found)  # its key is free else
+        ends = all(found_no_room(seen) or seen.was_cancelled for seen in found)  # its key is free else
         refused = self._recorder.end(ref.name) if self._recorder is not None and (live or ends) else None
         for seen in live:
-            once.end(self._jobs, seen)
+            identity.end(self._jobs, seen)
         if refused is not None:
             raise refused
 

@@ -8,9 +8,9 @@ import attrs
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.google import BucketRecorder
-from gputrain.backends.vertex import once
+from gputrain.backends.vertex import identity
+from gputrain.backends.vertex.identity import Whereabouts
 from gputrain.backends.vertex.offers import NAME
-from gputrain.backends.vertex.once import Whereabouts
 from gputrain.backends.vertex.outcome import Locks
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import SeenJob
@@ -51,7 +51,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         if seen is None:
             return None
         self.whereabouts.note(record.job_id, seen.resource)
-        if once.found_no_room(seen):
+        if identity.found_no_room(seen):
             raise CapacityError(
                 f"{seen.region} had no machines for {seen.job_id} a short while ago",
                 why=seen.error,
@@ -72,8 +72,8 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
             return False
         jobs = self.whereabouts.jobs
         if not seen.has_ended:
-            once.end(jobs, seen)
-            once.await_end(jobs, seen)
+            identity.end(jobs, seen)
+            identity.await_end(jobs, seen)
         self.locks.release(seen)
         return True
 
@@ -90,4 +90,4 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
 
     def _of_ask(self, record: Record) -> SeenJob | None:
         last = record.latest
-        return once.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
+        return identity.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)

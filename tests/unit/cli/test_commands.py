@@ -276,7 +276,7 @@ print(*sorted(sys.modules), sep="\\n", file=sys.stderr)
     loaded = set(done.stderr.split())
     assert not loaded & {"attr", "rich", "google.auth", "requests", "tenacity", "torch", "gputrain.trainer"}
     assert {name for name in loaded if name.startswith("gputrain")} <= {
-        "gputrain", "gputrain.cli", "gputrain.cli.parser", "gputrain.cli.streams", "gputrain.cli.strangers",
+        "gputrain", "gputrain.cli", "gputrain.cli.parser", "gputrain.cli.streams", "gputrain.cli.hints",
     }  # fmt: skip
 
 

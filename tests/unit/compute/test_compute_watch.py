@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from gputrain.backends.compute.glance import FEW
+from gputrain.backends.compute.cache import FEW
 from gputrain.gcp.shared import AT_ONCE
 from gputrain.job.events import Changes
 from gputrain.keeper.status import SCHEMA

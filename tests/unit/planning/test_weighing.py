@@ -20,7 +20,7 @@ from gputrain.planning import Fact, Ladder, candidates, weigh
 from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import StopReason
 from gputrain.quota import EVERYWHERE, LimitSource, Reading, Verdict
-from gputrain.trainer.nowhere import placement_error
+from gputrain.trainer.no_placement import placement_error
 from tests.market import supply
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)

@@ -5,7 +5,7 @@ import json
 import attrs
 import pytest
 
-from gputrain.job.asked import AskedFor
+from gputrain.job.record import AskedFor
 from gputrain.records import MADE, Ask, Code, Record, RecordError, Way, read_record
 from gputrain.records.record import KEPT_ASKS, spec_of, written
 from gputrain.spec import TrainingSpec

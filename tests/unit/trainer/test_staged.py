@@ -6,7 +6,7 @@ import pytest
 from gputrain import TrainingSpec
 from gputrain.backends.base import Bundle
 from gputrain.errors import AuthError, RequestError, TransientError
-from gputrain.trainer.around import Staged
+from gputrain.trainer.context import Staged
 from tests.unit.records.test_record import record
 
 SPEC = TrainingSpec(script="train.py")

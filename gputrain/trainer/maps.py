@@ -13,9 +13,9 @@ from gputrain.job import Job
 from gputrain.job.watcher import StopEvent
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_job_id, make_spec
-from gputrain.spec.told import tells_fields
+from gputrain.spec.help import tells_fields
 from gputrain.spec.typed import PointFields
-from gputrain.trainer.found import Roll, looked_at
+from gputrain.trainer.jobs import Roll, looked_at
 from gputrain.trainer.road import Road
 
 if TYPE_CHECKING:
