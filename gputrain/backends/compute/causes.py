@@ -15,10 +15,12 @@ from typing import Any
 import attrs
 
 from gputrain import causes
+from gputrain.backends.compute.operations import errors_of, gravest_of
 from gputrain.backends.results import asked_by, first_cause, silence
 from gputrain.backends.status import Status, read
 from gputrain.causes import Blame, Cause
 from gputrain.entrypoint import contract
+from gputrain.errors import CapacityError, GputrainError, QuotaExceededError
 from gputrain.keeper.status import ENDED, UNABLE
 from gputrain.lifecycle import Failure, Observation
 from gputrain.times import moment_of
@@ -185,15 +187,24 @@ def _events(nodes: Sequence[VmReport], account: str) -> Iterator[tuple[float, Ca
 def _of_operation(operation: Document, account: str) -> Cause | None:
     kind, user = str(operation.get("operationType", "")), str(operation.get("user", ""))
     if kind == "insert":
-        codes = {str(one.get("code")) for one in (operation.get("error") or {}).get("errors", ())}
-        if not codes:
-            return None
-        return causes.PREEMPTED_IN_CREATION if codes & _CREATION else causes.WAIT_LIMIT
+        error = _unmade(operation)
+        if {str(one.get("code")) for one in errors_of(operation)} & _CREATION:
+            return causes.PREEMPTED_IN_CREATION
+        if isinstance(error, QuotaExceededError):
+            return causes.QUOTA_REGION
+        if isinstance(error, CapacityError):
+            return causes.WAIT_LIMIT
+        return None if error is None else causes.UNKNOWN
     if kind in BY_PEOPLE:
         return None if user == account else causes.STOPPED_BY_PERSON
     if not kind.startswith(_SYSTEM):
         return None
     return OPERATIONS.get(kind, causes.HOST_ERROR)
+
+
+def _unmade(operation: Document) -> GputrainError | None:
+    """Why a VM was not made; None where it was."""
+    return gravest_of(errors_of(operation), operation, "make the VM")
 
 
 def _is_own_fault(failure: Failure | None) -> bool:
@@ -211,6 +222,9 @@ def _detail(cause: Cause, node: VmReport) -> str:
         return _by(who[0]) if who else ""
     if cause is causes.TIME_LIMIT:
         return "; ".join(filter(None, (cause.title, silence([node.result]))))
+    if cause in (causes.QUOTA_REGION, causes.UNKNOWN):
+        errors = filter(None, map(_unmade, node.operations))
+        return next((f"{one.what}: {one.why}" for one in errors), "")
     return node.told.message if cause in (causes.BOOT, causes.REBOOTED, causes.STOPPED) else ""
 
 

@@ -182,6 +182,7 @@ class Looks:
         verdict, nodes = self.told(record, nodes)
         cause = verdict.cause
         state, title = (State.SUCCEEDED, "") if cause is None else (cause.state, cause.title)
+        title = "" if cause is causes.UNKNOWN else title
         ran_s = ran(record, nodes)
         may_restart = cause is not None and cause.may_restart and not record.over and record.restarts_left > 0
         may_restart = may_restart and record.spent(ran_s).left_s >= SHORTEST_RESTART_S

@@ -36,12 +36,19 @@ def raise_first(errors: tuple[Json, ...], operation: Json, action: str, *, zone:
 
     Google's neutral "minimum not reached" counts where nothing else is told.
     """
+    error = gravest_of(errors, operation, action, zone=zone, project=project)
+    if error is not None:
+        raise error
+
+
+def gravest_of(
+    errors: tuple[Json, ...], operation: Mapping[str, Any], action: str, *, zone: str = "", project: str = ""
+) -> GputrainError | None:
+    """What `raise_first` raises."""
     status = _status(operation)
     errors = tuple(one for one in errors if one.get("code") != "VM_MIN_COUNT_NOT_REACHED") or errors
     answers = [answer_of_operation(one, status=status, place=zone) for one in errors]
-    error = gravest(to_error(answer, action, project=project) for answer in answers)
-    if error is not None:
-        raise error
+    return gravest(to_error(answer, action, project=project) for answer in answers)
 
 
 def errors_of_members(calls: Calls, zone: str, operation: Json) -> tuple[Json, ...]:

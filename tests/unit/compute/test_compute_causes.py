@@ -133,6 +133,13 @@ ENDS = {
     causes.WAIT_LIMIT: [
         ((None, [operation("insert", user="me", codes=["ZONE_RESOURCE_POOL_EXHAUSTED"])]), (None, [])),
     ],
+    causes.QUOTA_REGION: [
+        ((None, [operation("insert", user="me", codes=["QUOTA_EXCEEDED"])]), (None, [])),
+    ],
+    causes.UNKNOWN: [
+        ((None, [operation("insert", user="me", codes=["PERMISSIONS_ERROR"])]), (None, [])),
+        ((None, [{**operation("insert", user="me"), "httpErrorStatusCode": 403}]), (None, [])),
+    ],
     causes.CANCELLED: [
         ((STOPPED, [operation("delete", user="me")]), (STOPPED, [operation("delete", user="me")]))
     ],
