@@ -228,8 +228,9 @@ class Facts(Shown):
             if not self._follow(None):
                 raise
             return self._look()
-        way = self._going.way_on(told) if told.state is State.FAILED else ""
-        has_moved = told.state is State.FAILED and not way and self._follow(told)
+        may_go_on = told.state in (State.FAILED, State.CANCELLED)
+        way = self._going.way_on(told) if may_go_on else ""
+        has_moved = may_go_on and not way and self._follow(told)
         return self._look() if has_moved else (told, way)
 
     def _follow(self, seen: Observation | None) -> bool:

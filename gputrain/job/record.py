@@ -178,7 +178,7 @@ class Going(Protocol):
     """The ways that are left to one job. A look asks `way_on` at most; the rest is for those who act."""
 
     def way_on(self, seen: Observation) -> str:
-        """What comes next for a job that found no machines after all; empty where that is its end."""
+        """What comes next for a job that is at no place after all; empty where that is its end."""
         ...
 
     def elsewhere(self, backend: Backend, seen: Observation | None) -> tuple[JobRef, Backend] | None:

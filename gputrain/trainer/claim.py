@@ -174,15 +174,14 @@ class Claim:
         if self.record is not None and self.record.is_open:
             self.record = self.record.answered(answer, scope, said)
 
-    def withdraw(self) -> None:
-        """Write down that what was asked for last is taken back; a job that ran before waits for room.
+    def withdraw(self, *, goes_on: bool) -> None:
+        """Write down that what was asked for last is taken back; a job that was placed before waits for room.
 
         Raises as `ask`; a board that refuses it keeps nothing from being ended.
         """
         try:
             if (record := self.record) is not None:
-                ran = record.is_made
-                self.write(record.answered(WITHDRAWN) if ran else attrs.evolve(record, over=WITHDRAWN))
+                self.write(record.answered(WITHDRAWN) if goes_on else attrs.evolve(record, over=WITHDRAWN))
         except OvertakenError:
             raise
         except GputrainError as error:

@@ -222,12 +222,15 @@ class Climb:
 
     @property
     def _so_far(self) -> str:
+        if not self._may_rest:
+            return "the job goes on with whoever waits for it"
         count = self.ladder.attempts.asked
         where = f" at the {count} place{'s' * (count != 1)} tried so far" if count else ""
         return f"nothing was made{where}"
 
     def _withdraw(self, backend: Backend, candidate: Candidate, request: Request | None) -> str:
-        what = f"submit was interrupted while {backend.name} was asked for {candidate.place}; "
+        who = "submit" if self._may_rest else "the wait"
+        what = f"{who} was interrupted while {backend.name} was asked for {candidate.place}; "
         if request is None:
             return f"{what}{self._so_far}"
         if self._is_shared:  # another process asks for the same, and may live
@@ -235,16 +238,17 @@ class Climb:
         log.warning("withdrawing %s from %s %s", self._job_id, backend.name, candidate.place)
         record = self._claim.record
         try:
-            self._claim.withdraw()  # first: whoever comes meanwhile takes up nothing that is on its way out
+            # First: whoever comes meanwhile takes up nothing that is on its way out.
+            self._claim.withdraw(goes_on=not self._may_rest)
             is_gone = self._clear(backend, request, record)
-            if is_gone and (record is None or not record.is_made):
+            if is_gone and self._may_rest:
                 self._claim.drop()
                 self._pending = None
         except (GputrainError, KeyboardInterrupt):
             is_gone = False
         if not is_gone:  # its record stays, and by it whoever comes with the same key ends it
             return f"{what}{_end_it(request)}"
-        elsewhere = f", and {self._so_far}" if self.ladder.attempts.asked else ""
+        elsewhere = f", and {self._so_far}" if self.ladder.attempts.asked or not self._may_rest else ""
         return f"{what}what was made there was withdrawn{elsewhere}"
 
     def _clear(self, backend: Backend, request: Request, record: Record | None) -> bool:

@@ -42,6 +42,17 @@ def is_late(seen: Observation) -> bool:
     return causes.of(seen.failure.kind).fault in (Blame.CAPACITY, Blame.QUOTA)
 
 
+def has_left(seen: Observation, record: Record) -> bool:
+    """Whether what was seen is of an ask that others have left: they have asked again since."""
+    return bool(seen.ask) and seen.ask != record.latest.nonce
+
+
+def is_placeless(seen: Observation) -> bool:
+    """Whether what was seen may be no end: `is_late`, or it was withdrawn before it ran."""
+    is_withdrawn = seen.state is State.CANCELLED and seen.started_at is None and bool(seen.ask)
+    return is_withdrawn or is_late(seen)
+
+
 def late(record: Record, seen: Observation) -> Next:
     """What to do about one whose place says so."""
     assert seen.failure is not None

@@ -102,7 +102,11 @@ class Placing:
             if record.is_made or record.over == CANCELLED:
                 return self._taken_up(record)
             if not record.is_open:
-                return None
+                is_asked_again = record.latest.answer != WITHDRAWN or self._is_listed_only(record)
+                if is_asked_again or self._is_taken_back(record):
+                    return None
+                self._wait(record)
+                continue
             if self._is_listed_only(record):
                 self._claim.answer(Outcome.UNCLEAR.value)
                 return None

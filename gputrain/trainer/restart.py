@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import suppress
 
 import attrs
 
 from gputrain import causes
+from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend, JobRef, Tidies
-from gputrain.errors import RequestError, Scope
+from gputrain.errors import CapacityError, RequestError, Scope
 from gputrain.job.record import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
 from gputrain.planning.ladder import Try
-from gputrain.records import CANCELLED, MADE, OvertakenError, Record, RecordError
+from gputrain.records import CANCELLED, MADE, WITHDRAWN, OvertakenError, Record, RecordError
 from gputrain.trainer.claim import FULL_FOR_S, TURN_S, Claim, candidate_of, lately_refused, ways_on
 from gputrain.trainer.climb import Climb
 from gputrain.trainer.context import Placed, Staged, Surroundings, again
-from gputrain.trainer.next import LATE, Next, is_late, late, rest_s
+from gputrain.trainer.next import LATE, Next, has_left, is_late, is_placeless, late, rest_s
 
 log = logging.getLogger("gputrain")
 
@@ -43,12 +45,14 @@ class Restart:
         self._said: tuple[str, ...] = ()  # an empty one takes no memory
 
     def way_on(self, seen: Observation) -> str:
-        """What comes next for a job that found no machines after all; empty where that is its end."""
-        record = self._read() if is_late(seen) else None
+        """What comes next for a job that is at no place after all; empty where that is its end."""
+        record = self._read() if is_placeless(seen) else None
         if record is None or record.over:
             return ""
         if not record.is_open:
             return "it waits for room"
+        if has_left(seen, record):
+            return f"{record.latest.way.place} is asked" if self._lister(record) else ""
         following = self._next(record, seen)
         if following is None:
             return ""
@@ -86,7 +90,7 @@ class Restart:
 
     def elsewhere(self, backend: Backend, seen: Observation | None) -> tuple[JobRef, Backend] | None:
         """Where others have gone on with it, by another name; None where it is, or was left, here."""
-        record = self._read() if seen is None or is_late(seen) else None
+        record = self._read() if seen is None or is_placeless(seen) else None
         return None if record is None else self._taker(record, backend)
 
     def _taker(self, record: Record, backend: Backend) -> tuple[JobRef, Backend] | None:
@@ -125,9 +129,11 @@ class Restart:
     def _next(self, record: Record, seen: Observation) -> Next | None:
         if not record.is_open:
             is_due = seen.state is not None and record.age_s >= rest_s(record)
-            return Next(record=record, attempt=record.attempt, told="no room yet") if is_due else None
-        if seen.ask and seen.ask != record.latest.nonce:
-            return None  # what was seen is of an earlier ask: somebody has gone on
+            goes_on = record.latest.answer == WITHDRAWN and not record.is_made  # its round is not over
+            following = Next(record=record, attempt=record.attempt, told="no room yet", is_late=goes_on)
+            return following if is_due else None
+        if has_left(seen, record):
+            return self._unseen(record) if is_placeless(seen) else None
         if is_late(seen):
             return late(record, seen)
         cause = causes.of(seen.failure.kind) if seen.failure else None
@@ -154,6 +160,22 @@ class Restart:
         if record.age_s <= TURN_S:
             return None
         return Next(record=record.answered(Outcome.UNCLEAR.value), attempt=record.attempt, told=told)
+
+    def _unseen(self, record: Record) -> Next | None:
+        """For an ask whose job no list shows once whoever was at it must have died."""
+        asked = self._lister(record)
+        if asked is None or record.age_s <= TURN_S:
+            return None
+        with suppress(CapacityError):  # the next look sees it
+            if asked.there(record) is None:
+                record = record.answered(Outcome.UNCLEAR.value)
+                return Next(record=record, attempt=record.attempt, told="nothing came", is_late=True)
+        return None
+
+    def _lister(self, record: Record) -> Recorder | None:
+        """The backend of the latest ask, if jobs are found there in lists, which may show them late."""
+        asked = self._around.boards.recorder(record.latest.way.backend)
+        return None if asked is None or asked.repeats else asked
 
     def _climb(self, following: Next, told: Ledger) -> Step:
         record = following.record

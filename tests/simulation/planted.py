@@ -104,8 +104,8 @@ PLANTS = (
     Plant(
         name="a Ctrl-C that does not note what it takes back",
         module="gputrain.trainer.climb",
-        text="            self._claim.withdraw()  #",
-        instead="            #",
+        text="            self._claim.withdraw(goes_on=",
+        instead="            dict(goes_on=",
     ),
     Plant(
         name="a clean-up that takes what others own",

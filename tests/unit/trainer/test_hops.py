@@ -5,7 +5,7 @@ from gputrain.records import WITHDRAWN
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from tests.unit.trainer.conftest import MACHINE, creates
-from tests.unit.trainer.test_restart import SPOT, late
+from tests.unit.trainer.test_restart import L4, SPOT, late
 
 CREATE = "aiplatform.customJobs.create"
 FULL = faults.Refuse(error=ApiError(400, f'Machine type "{MACHINE}" is not supported.'))
@@ -55,6 +55,17 @@ def test_a_job_that_the_last_backend_refused_waits_for_room_and_can_be_cancelled
     cloud.clock.advance(3600)
     assert trainer("compute", "vertex").supervise() == []
     assert not [vm for vm in cloud.compute.vms.values() if vm.status == "RUNNING"]
+
+
+def test_a_submit_of_the_key_first_ends_what_a_ctrl_c_was_taking_back(cloud, trainer, script):
+    job = late(cloud, trainer, script)
+    assert job.supervise()
+    board = job._backend.recorder().board
+    board.write(board.read(job.id).answered(WITHDRAWN))
+    (left,) = cloud.compute.vms.values()
+    trainer("vertex", "compute").submit(script, **L4, idempotency_key="k")
+    (fresh,) = cloud.compute.vms.values()
+    assert fresh is not left
 
 
 def test_whoever_lacks_the_backend_that_was_asked_last_makes_no_second_gang(cloud, trainer, script):

@@ -1,5 +1,8 @@
 """A job that finds no machines in one region is made in the next, by whoever waits for it."""
 
+import os
+import signal
+
 import pytest
 
 from gputrain.backends.base import JobRef
@@ -11,6 +14,7 @@ from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.vertex.states import Fate
 
+CREATE, LIST = "aiplatform.customJobs.create", "aiplatform.customJobs.list"
 REGIONS = ["us-central1", "europe-west4", "asia-southeast1"]
 
 
@@ -97,6 +101,56 @@ def test_two_who_wait_make_one_job(submit, make, cloud, vertex):
     assert places(vertex) == ["us-central1", "europe-west4"]
     for one in (job, other):
         wait(one, cloud, until=State.SUCCEEDED)
+
+
+def test_one_who_looks_as_another_asks_elsewhere_is_not_told_that_it_failed(submit, make, cloud, vertex):
+    job = submit()
+    other = Trainer(make(regions=REGIONS)).attach(job.uri)
+    cloud.clock.advance(1000)
+    job.refresh()
+    cloud.fail(LIST, faults.Stale(seconds=60), times=None)
+    assert job.resume()
+    seen = other.refresh()
+    assert (seen.state, seen.detail) == (State.INTERRUPTED, "us-central1: europe-west4 is asked")
+    assert not other.resume()
+    wait(other, cloud, until=State.SUCCEEDED)
+    assert places(vertex) == ["us-central1", "europe-west4"]
+
+
+def test_one_whose_asker_died_before_the_next_region_heard_of_it_goes_on(submit, make, cloud, vertex):
+    job, other = submit(), Trainer(make(regions=REGIONS))
+    cloud.clock.advance(1000)
+    job.refresh()
+
+    def die(_seconds):
+        raise SystemExit
+
+    cloud.fail(CREATE, faults.DropBeforeCommit())
+    object.__setattr__(job._backend._access, "sleep", die)
+    with pytest.raises(SystemExit):
+        job.resume()
+    wait(other.attach(job.uri), cloud, until=State.SUCCEEDED)
+    assert places(vertex) == ["us-central1", "europe-west4"]
+
+
+@pytest.mark.parametrize("struck", [CREATE, "storage.objects.insert"])
+def test_a_ctrl_c_as_it_is_asked_elsewhere_ends_the_watching_and_not_the_job(
+    submit, make, cloud, vertex, struck
+):
+    job, other = submit(), Trainer(make(regions=REGIONS))
+    cloud.clock.advance(1000)
+
+    def press(document):
+        os.kill(os.getpid(), signal.SIGINT)
+        return document
+
+    cloud.fail(struck, faults.Reshape(change=press))
+    with pytest.raises(KeyboardInterrupt, match="the job goes on with whoever waits for it"):
+        wait(job, cloud, until=State.RUNNING)
+    found = other.attach(job.uri)
+    assert found.state is State.INTERRUPTED
+    wait(found, cloud, until=State.SUCCEEDED)
+    assert "us-central1" not in places(vertex)[1:]
 
 
 def test_any_process_follows_it_by_its_first_name(submit, make, cloud):
