@@ -19,7 +19,7 @@ from gputrain.spec import format_duration
 from gputrain.tables import Table
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, unsafe_hash=True)
 class Result:
     """How a job ended well; what its ranks reported is read when it is first wanted."""
 

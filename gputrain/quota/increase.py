@@ -40,7 +40,7 @@ class IncreaseState(enum.Enum):
     DENIED = "denied"
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, unsafe_hash=True)
 class Increase(Shown):
     """A request for a higher limit: what is sent, whether Google takes such requests, and how it stands.
 
