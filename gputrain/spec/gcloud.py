@@ -108,14 +108,14 @@ def _mounts(given: Any) -> dict[str, Any]:
 
 
 def _parsed(config: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(config, Mapping):
-        return config
-    try:
-        document = json.loads(config)
-    except ValueError:
-        document = _parsed_yaml(config)
+    document: Any = config
+    if isinstance(config, str):
+        try:
+            document = json.loads(config)
+        except ValueError:
+            document = _parsed_yaml(config)
     if not isinstance(document, Mapping):
-        fix = "see `gcloud ai custom-jobs create --help`"
+        fix = "the text of the file, as plan.to_gcloud().config is; see `gcloud ai custom-jobs create --help`"
         raise refused("config", document, "a mapping with workerPoolSpecs", fix)
     return document
 
