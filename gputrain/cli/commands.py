@@ -150,7 +150,8 @@ def _jobs(options: argparse.Namespace) -> Exit:
     jobs = _trainer(options).jobs(name=options.name, state=options.state, since=options.since)
     completion.remember(job.id for job in jobs)
     looked = settings.read(options)
-    _show(options, jobs.table, {"backends": looked.backends, "jobs": [job.to_dict() for job in jobs]})
+    told = {"backends": looked.backends, "left_out": list(jobs.left_out)}
+    _show(options, jobs.table, {**told, "jobs": [job.to_dict() for job in jobs]})
     remark(looked.scope, options)
     return Exit.OK
 

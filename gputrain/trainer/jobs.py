@@ -35,11 +35,15 @@ CALL_S = 20.0
 class JobList(Shown, list[Job]):
     """Jobs that show themselves as a table."""
 
+    left_out: tuple[str, ...] = ()
+    """The backends that could not be listed, each with why: there may be more jobs."""
+
     @property
     def table(self) -> Table:
         """One row a job."""
         _read(self)
-        return Table(title="Jobs", columns=_COLUMNS, rows=map(_row, self), right=("cost $",))
+        caption = "\n".join(f"left out: {one}" for one in self.left_out)
+        return Table(title="Jobs", columns=_COLUMNS, rows=map(_row, self), right=("cost $",), caption=caption)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Each job as `Job.to_dict` tells it."""
@@ -159,7 +163,10 @@ class Roll:
     poll_s = CALL_S
 
     def __init__(
-        self, find: Callable[[], Iterable[Job]], listener: Listener, left: Callable[[Roll], None]
+        self,
+        find: Callable[[dict[str, GputrainError]], Iterable[Job]],
+        listener: Listener,
+        left: Callable[[Roll], None],
     ) -> None:
         self._find = find
         self._left = left
@@ -167,20 +174,25 @@ class Roll:
         self._lock = threading.Lock()
         self._known: set[str] = set()
         self._watchings: list[Watching] = []
-        self._is_first = True
+        self._unlisted: set[str] | None = None
+        """The backends that were never listed; None before the first list."""
         self._is_closed = False
         self._drop = WATCHER.watch(self, lambda _error: None)
 
     def refresh(self) -> None:
         """Take in the jobs that are new; of those that were there before us, the ones that live."""
+        refused: dict[str, GputrainError] = {}
         try:
-            found = list(self._find())
+            found = list(self._find(refused))
         except GputrainError as error:  # what cannot be listed now is listed the next time
             log.info("jobs could not be listed: %s", error.what)
             return
+        before = self._unlisted
         for job in found:
-            self.add(job, only_living=self._is_first)
-        self._is_first = False
+            self.add(job, only_living=before is None or job.ref.backend in before)
+        self._unlisted = set(refused) if before is None else before & set(refused)
+        for name in self._unlisted if before is None else ():
+            log.warning("jobs of %s cannot be listed, and are told of once they can: %s", name, refused[name])
 
     def supervise(self) -> bool:
         """Nothing of it is started again."""

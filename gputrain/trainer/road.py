@@ -13,7 +13,8 @@ import attrs
 from gputrain.backends import registry
 from gputrain.backends.abilities import StandsIn
 from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Start
-from gputrain.fields import refused
+from gputrain.errors import GputrainError
+from gputrain.fields import refused as refusal
 from gputrain.job import Job
 from gputrain.job.watcher import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
@@ -57,9 +58,25 @@ class Road:
         restart = Restart(self._around, ref.name)
         return Job(ref, backend, going=restart, named=by_name, now=self.now, sleep=self._around.sleep)
 
-    def listed(self, name: str = "") -> Iterator[Job]:
-        """The jobs of all backends whose id begins so, newest first; none is looked at yet."""
-        found = [(ref, backend) for backend in self._backends.values() for ref in backend.find(name=name)]
+    def listed(self, name: str = "", refused: dict[str, GputrainError] | None = None) -> Iterator[Job]:
+        """The jobs of all backends whose id begins so, newest first; none is looked at yet.
+
+        Args:
+            refused: takes the backends that cannot be listed now, and why; without it one ends the list.
+
+        Raises:
+            GputrainError: as a backend answers; where all refuse, as the first.
+        """
+        found, refusals = [], {}
+        for backend in self._backends.values():
+            try:
+                found += [(ref, backend) for ref in backend.find(name=name)]
+            except GputrainError as error:  # noqa: PERF203  # the next one is asked all the same
+                refusals[backend.name] = error
+        if refusals and (refused is None or len(refusals) == len(self._backends)):
+            raise next(iter(refusals.values()))
+        if refused is not None:
+            refused.update(refusals)
         for ref, backend in sorted(found, key=lambda one: one[0].made_at, reverse=True):
             yield self.named(ref, backend)
 
@@ -103,7 +120,7 @@ class Road:
         if not isinstance(backend, SpeaksGcloud):
             fix = "plan for VertexAI, whose custom jobs gcloud makes from a file"
             what = f"gcloud makes no jobs of {best.backend}"
-            raise refused("backend", best.backend, "one with such jobs", fix, what=what)
+            raise refusal("backend", best.backend, "one with such jobs", fix, what=what)
         plan = images.with_image(self._backends, plan)
         bundle = backend.stage(plan.spec, job_id)
         request = whole(backend, Start(spec=plan.spec, candidate=best, job_id=job_id, bundle=bundle))

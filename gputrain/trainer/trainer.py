@@ -196,7 +196,7 @@ class Trainer(Maps):
         It is called from a thread of ours, with one `JobEvent` at a time; what it raises is logged.
         ``close()`` ends it, and so does the end of this process.
         """
-        roll = Roll(self._road.listed, listener, self._rolls.discard)
+        roll = Roll(lambda refused: self._road.listed(refused=refused), listener, self._rolls.discard)
         self._rolls.add(roll)
         return roll
 
@@ -242,7 +242,8 @@ class Trainer(Maps):
     ) -> JobList:
         """Jobs that exist on these backends, newest first; it shows itself as a table.
 
-        One that cannot be looked at now is left out, and the log says why.
+        One that cannot be looked at now is left out, and the log says why. So are those of a backend that
+        cannot be listed, which the table says: what is not in it may be there.
 
         Args:
             name: how their ids begin.
@@ -254,9 +255,14 @@ class Trainer(Maps):
             SpecError: there is no such state, or ``since`` is no moment.
             AccessError, TransientError: none of the jobs can be looked at.
         """
-        found = looked_at(self._road.listed(name))
+        asked, refused = wanted(state, labels, since, self._road.now()), dict[str, GputrainError]()
+        found = looked_at(self._road.listed(name, refused))
         # One that has gone on to another backend is listed by both, and leads to where it is from either.
-        return wanted(state, labels, since, self._road.now()).of(dict.fromkeys(found))
+        jobs = asked.of(dict.fromkeys(found))
+        jobs.left_out = tuple(f"{one}: {error.what}" for one, error in refused.items())
+        for one in jobs.left_out:
+            log.warning("jobs are left out of the list: %s", one)
+        return jobs
 
     def supervise(self) -> JobList:
         """Start every interrupted job again that may be; those that were. A service calls it now and then."""

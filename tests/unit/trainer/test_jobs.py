@@ -1,6 +1,7 @@
 """Which jobs a list holds."""
 
 import contextlib
+import time
 from datetime import timedelta
 
 import pytest
@@ -19,6 +20,8 @@ from gputrain import (
 )
 from gputrain.backends.local.backend import RECORDS, FolderRecorder
 from gputrain.records.folder import FolderBoard
+from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
 from tests.unit.trainer.conftest import L4
 
 
@@ -46,6 +49,47 @@ def test_jobs_of_all_backends_are_listed_newest_first(cloud, trainer, script):
         cloud.clock.advance(60)
     for order in (names[:2], names[1:3]):
         assert [job.id for job in trainer(*order).jobs()] == made[::-1]
+
+
+LISTS = "aiplatform.customJobs.list"
+FORBIDDEN = faults.Refuse(error=ApiError(403, "Permission 'aiplatform.customJobs.list' denied"))
+
+
+def test_a_backend_that_cannot_be_listed_hides_no_job_of_another_and_is_named(cloud, trainer, script, caplog):
+    seen = trainer("compute").submit(script, **L4)
+    trainer("vertex").submit(script, **L4)
+    cloud.fail(LISTS, FORBIDDEN, times=None)
+    jobs = trainer("vertex", "compute").jobs()
+    assert jobs == [seen]
+    (told,) = jobs.left_out
+    assert told.startswith("vertex: ")
+    assert f"left out: {told}" in str(jobs.table)
+    assert told in caplog.text
+    with pytest.raises(PermissionDeniedError):
+        trainer("vertex").jobs()
+
+
+def test_a_roll_tells_of_what_it_can_list_and_of_no_old_end_once_it_can_list_all(cloud, trainer, script):
+    old = trainer("vertex").submit(script, **L4)
+    cloud.clock.advance(3600)
+    assert old.refresh().state.is_terminal
+    cloud.fail(LISTS, FORBIDDEN, times=None)
+    told = set()
+    roll = trainer("vertex", "compute").watch(lambda event: told.add(event.id))
+
+    def is_told(job):
+        until = time.monotonic() + 30
+        while job.id not in told and time.monotonic() < until:
+            roll.refresh()
+        return job.id in told
+
+    try:
+        assert is_told(trainer("compute").submit(script, **L4))
+        cloud.world.faults.clear()
+        assert is_told(trainer("vertex").submit(script, **L4))
+    finally:
+        roll.close()
+    assert old.id not in told
 
 
 class Refusing(Local):
