@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -11,9 +12,12 @@ from typing import Protocol
 import attrs
 
 from gputrain.errors import TransientError
+from gputrain.gcp.shared import Kept
 from gputrain.records.record import WITHDRAWN, Record
 
 TRIES = 5
+MOST = 2000
+"""Records that are kept in memory, some KB each: the job of one that is forgotten is only watched."""
 
 
 class OvertakenError(TransientError):
@@ -126,7 +130,7 @@ class MemoryBoard:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._kept: dict[str, Record] = {}
+        self._kept: Kept[str, Record] = Kept(idle_s=math.inf, most=MOST)
         self._generations = 0
         self._notes: dict[str, Note] = {}
 
@@ -150,15 +154,14 @@ class MemoryBoard:
             self._generations += 1
             now = self._now()
             fresh = attrs.evolve(dated(record, now), generation=self._generations, written_at=now, age_s=0.0)
-            self._kept[record.job_id] = fresh
-            return fresh
+            return self._kept.put(record.job_id, fresh)
 
     def remove(self, record: Record) -> None:
         """As of `Board`."""
         with self._lock:
             there = self._kept.get(record.job_id)
             if there is not None and there.generation == record.generation:
-                del self._kept[record.job_id]
+                self._kept.drop(record.job_id)
 
     def entries(self, name: str = "") -> tuple[Entry, ...]:  # noqa: ARG002  # as of `Board`
         """As of `Board`; whoever keeps nothing lists nothing."""

@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "gputrain"
-PATHS = sorted(path for room in ("planning", "trainer", "job", "experiments", "records") for path in (PACKAGE / room).rglob("*.py"))
+PATHS = sorted(
+    path
+    for room in ("planning", "trainer", "job", "experiments", "records")
+    for path in (PACKAGE / room).rglob("*.py")
+)
 CUTS = {"rpartition", "partition", "split", "rsplit"}
 
 

@@ -13,6 +13,7 @@ from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.gcp import Access, Objects
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.records import BucketBoard, Code, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
+from gputrain.records.board import MOST
 from gputrain.records.record import LARGEST_BYTES
 from tests.unit.records.test_record import ASK, record
 
@@ -46,6 +47,14 @@ def test_what_was_written_is_there(board):
     first = board.write(record())
     again = board.read("bert-1")
     assert (again, again.generation) == (first, first.generation)
+
+
+def test_a_board_in_memory_does_not_grow_with_every_job():
+    board, first, jobs = MemoryBoard(), record(), range(MOST + 10)
+    for number in jobs:
+        board.write(attrs.evolve(first, job_id=f"bert-{number}"))
+        assert board.read("bert-0") is not None  # it is come back to
+    assert sum(board.read(f"bert-{number}") is not None for number in jobs) == MOST
 
 
 def test_of_two_that_read_the_same_one_writes(board):
