@@ -121,7 +121,7 @@ def resumed(trainer: Plans, board: Board, name: str) -> Experiment:
             f"{name} is only watched from here: {why}",
             fix="run the script with its trainer.map(...) again: it submits what is missing, once",
         )
-        return Experiment(OnlyWatches(trainer, refusal), board, book, spec, lambda _: MOST_UNKNOWN)
+        return Experiment(OnlyWatches(trainer, refusal), board, book, spec, _room(book.max_parallel, None))
     best = None if book.max_parallel else trainer.plan(spec).plan.best
     return Experiment(trainer, board, book, spec, _room(book.max_parallel, best))
 

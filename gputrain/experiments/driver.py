@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -21,13 +22,14 @@ from gputrain.errors import (
 )
 from gputrain.experiments.book import is_cancelled
 from gputrain.job import Job
-from gputrain.job.watcher import WATCHER
+from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER
 from gputrain.records import Board
 
 log = logging.getLogger("gputrain")
 
 FULL = (CapacityError, NoPlacementError, QuotaExceededError, TransientError)
-"""What says that there is no room now: while other points run, a point waits for one of them to end."""
+"""What says that there is no room now: while other points run, a point waits for one of them to end; where
+none does, what passes is waited for as long as `Job.wait` would."""
 AGAIN_S = 30.0
 """How long a point that found no room waits at the most, when nothing has ended meanwhile."""
 DOUBT_S, APART_S = 5.0, 1.0
@@ -84,6 +86,8 @@ class Driver:
         self._living: dict[int, _Living] = {}
         self._is_full = False
         """Whether the last point that was tried found no room, and nothing has ended since."""
+        self._failing_since = math.inf
+        """Since when submits fail in passing, one after the other."""
         self._tried_at = float("-inf")
         """When the last point was tried: a submit may rest for hours until there is room."""
         self._is_closed = False
@@ -168,7 +172,7 @@ class Driver:
             except Exception as error:  # noqa: BLE001  # a mistake: told as this point's end, or nobody hears of it
                 self._fail(number, GputrainError(f"it could not be submitted: {error!r}"))
             else:
-                self._is_full = False
+                self._is_full, self._failing_since = False, math.inf
                 self.jobs[number] = job
                 self._watch(number, job)
 
@@ -195,8 +199,11 @@ class Driver:
 
     def _wait_for_room(self, number: int, error: GputrainError) -> bool:
         with self._changed:
-            alive = len(self._living)
-            if not alive or self.stop.is_set():
+            alive, now = len(self._living), time.monotonic()
+            is_passing = isinstance(error, TransientError)  # the job may be there, and nobody could see it
+            self._failing_since = min(self._failing_since, now) if is_passing else math.inf
+            may_pass = is_passing and now - self._failing_since < BLIND_FOR_AT_MOST_S
+            if not (alive or may_pass) or self.stop.is_set():
                 return False
             self._pending.appendleft(number)
             self._is_full = True

@@ -5,8 +5,9 @@ import threading
 import attrs
 import pytest
 
-from gputrain import CapacityError, RequestError, StoppedError
+from gputrain import CapacityError, RequestError, StoppedError, TransientError
 from gputrain.catalog import ProvisioningModel
+from gputrain.experiments import driver
 from gputrain.experiments.begin import _room
 from gputrain.experiments.driver import Driver
 from gputrain.quota import Reading
@@ -31,14 +32,38 @@ def test_a_point_that_finds_no_room_as_all_is_given_up_ends_with_the_others(livi
         assert stop.wait(300)
         raise answer
 
-    driver = Driver(submit, [1, 2], {0: living}, 2, lambda number, job: ended.append((number, job)))
+    drives = Driver(submit, [1, 2], {0: living}, 2, lambda number, job: ended.append((number, job)))
     assert is_asked.wait(300)
-    driver.drop_pending(RequestError("the experiment was cancelled"))
-    driver.join()
+    drives.drop_pending(RequestError("the experiment was cancelled"))
+    drives.join()
     assert sorted(ended) == [(1, None), (2, None)]
-    assert sorted(driver.errors) == [1, 2]
-    assert not driver.pending
-    driver.close()
+    assert sorted(drives.errors) == [1, 2]
+    assert not drives.pending
+    drives.close()
+
+
+@pytest.mark.parametrize(("patience_s", "tried"), [(300.0, 3), (0.0, 1)])
+def test_a_submit_that_fails_in_passing_is_tried_again_though_no_other_point_lives(
+    living, monkeypatch, patience_s, tried
+):
+    monkeypatch.setattr(driver, "AGAIN_S", 0.01)
+    monkeypatch.setattr(driver, "BLIND_FOR_AT_MOST_S", patience_s)
+    answers, is_over = [TransientError("no answer")] * 2, threading.Event()
+
+    def submit(number, stop):
+        asked.append(number)
+        if len(asked) <= len(answers):
+            raise answers[len(asked) - 1]
+        is_over.set()
+        return living
+
+    asked = []
+    drives = Driver(submit, [1], {}, 2, lambda *_: is_over.set())
+    assert is_over.wait(300)
+    drives.join()
+    assert len(asked) == tried
+    assert bool(drives.jobs) is not bool(drives.errors)
+    drives.close()
 
 
 def test_a_quota_that_its_own_jobs_use_leaves_them_their_places(trainer):
