@@ -16,11 +16,11 @@ from gputrain.gcp.answer import Answer, Surface
 class Evidence(enum.IntEnum):
     """What a mark goes by, the strongest first."""
 
-    CODE = 1
-    REASON = 2
-    QUOTA = 3
-    MESSAGE = 4
-    STATUS = 5
+    CODE = enum.auto()
+    REASON = enum.auto()
+    QUOTA = enum.auto()
+    MESSAGE = enum.auto()
+    STATUS = enum.auto()
 
 
 def words(text: str) -> frozenset[str]:

@@ -232,8 +232,8 @@ def test_the_wait_a_server_asks_for_is_carried(serve):
     assert caught.value.retry_after_s == 7
 
 
-def test_a_refused_connection_is_unclear():
-    with pytest.raises(UnclearError):
+def test_a_refused_connection_is_unclear_and_says_of_which_address():
+    with pytest.raises(UnclearError, match=r"nobody answers at http://127\.0\.0\.1:1: Connection refused"):
         Access(project="p", credentials=Token()).get("http://127.0.0.1:1/", action="look", policy=ONCE)
 
 

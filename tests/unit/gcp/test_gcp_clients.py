@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from google.cloud.compute_v1 import ImagesClient
 
-from gputrain.errors import ProviderError
-from gputrain.gcp import Access, UnclearError
+from gputrain.errors import ProviderError, RequestError
+from gputrain.gcp import Access, MissingError, UnclearError
 from gputrain.retry import LOOK, ONCE
 from tests.unit.gcp.answering import Token
 
@@ -70,4 +70,11 @@ BODIES = {
 def test_a_body_that_is_no_json_object_is_unclear_to_a_client_too(serve, body):
     server = serve(lambda _: (200, body, {"Content-Type": "application/json"}))
     with pytest.raises(UnclearError):
+        look(Access(project="p", credentials=Token("ours")), server, ONCE)
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, RequestError), (404, MissingError), (503, UnclearError)])
+def test_a_refusal_to_a_client_counts_by_its_status_where_its_body_is_a_page(serve, status, error):
+    server = serve(lambda _: (status, b"<html>", {"Content-Type": "text/html"}))
+    with pytest.raises(error):
         look(Access(project="p", credentials=Token("ours")), server, ONCE)

@@ -157,10 +157,11 @@ BAD = {
     "call",
     [
         lambda objects: objects.read("a"),
+        lambda objects: objects.part("a", 0, 9),
         lambda objects: objects.stat("a"),
         lambda objects: objects.write("a", b"1", if_generation=0),
     ],
-    ids=["read", "stat", "write"],
+    ids=["read", "part", "stat", "write"],
 )
 def test_what_a_proxy_says_is_never_taken_for_an_object(serve, answer, call):
     server = serve(lambda _: answer)

@@ -1,6 +1,7 @@
 # ruff: noqa: E501  # Google's words stand whole
 """Every refusal that Google is known to give becomes the error that says what to do."""
 
+import itertools
 import pickle
 
 import pytest
@@ -22,6 +23,7 @@ from gputrain.gcp import Answer, MissingError, PreconditionError, UnclearError, 
 from gputrain.gcp.answer import CANONICAL, QuotaFact, Surface, answer_of_json
 from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.kinds import KINDS
+from gputrain.gcp.refusals import gravest
 from tests.unit.gcp.refusals_told import TOLD
 
 STOCKOUT = {
@@ -41,6 +43,9 @@ SEEN = [
     ({"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "The following quota metrics exceed quota limits: "
       "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"}, QuotaExceededError,
      {"metric": "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"}),
+    ({"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "The following quota metrics exceed quota limits: "
+      "a.googleapis.com/l4_gpus,a.googleapis.com/cpus"}, QuotaExceededError,
+     {"metric": "a.googleapis.com/l4_gpus", "metrics": ("a.googleapis.com/l4_gpus", "a.googleapis.com/cpus")}),
     ({"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded for quota metric 'Job creation requests'"
       " and limit 'Job creation requests per minute' of service 'aiplatform.googleapis.com'"}, TransientError, {}),
     ({"code": 403, "message": "Quota exceeded for quota metric 'Queries' and limit 'Queries per day' of service "
@@ -285,6 +290,13 @@ def test_an_emulator_is_told_by_its_plain_address_on_this_machine(address, told)
         storage = address
 
     assert emulator_of(Given()) == told
+
+
+def test_what_a_person_must_mend_counts_before_what_passes_and_what_nobody_foresaw_stands_between():
+    known = [TOLD[name].example for name in ("permission", "quota_region", "in_use", "stockout", "rate")]
+    errors = [to_error(one, "x") for one in (*known[:-1], Answer(status=418), known[-1])]
+    for graver, lighter in itertools.combinations(errors, 2):
+        assert gravest([graver, lighter]) is gravest([lighter, graver]) is graver
 
 
 def test_only_what_a_place_will_never_have_is_lasting():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gputrain.gcp import Access, Endpoints, filter_text, label_value, our_labels
-from gputrain.gcp.answer import QuotaFact
+from gputrain.gcp.answer import LONGEST, QuotaFact, cut
 from gputrain.gcp.credentials import LockedCredentials
 from gputrain.gcp.forms import whole_number
 from tests.unit.gcp.answering import Token
@@ -20,6 +20,12 @@ def test_any_text_has_a_label(text):
 @given(st.text(), st.text())
 def test_different_texts_have_different_labels(one, other):
     assert (label_value(one) == label_value(other)) == (one == other)
+
+
+@pytest.mark.parametrize("length", [0, LONGEST - 1, LONGEST, LONGEST + 1, 2 * LONGEST + 1])
+def test_what_may_be_shown_is_no_longer_than_a_person_reads_and_says_where_it_was_cut(length):
+    text = ("a " * length)[:length]
+    assert cut(text) == (text if length <= LONGEST else text[:LONGEST] + "...")
 
 
 @given(st.text())

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # Google's words stand whole
 """Refusals that people met and wrote down in public: read rightly, and none taken for one that passes there.
 
 ``refusals_met.tsv`` holds them with their sources. Which rows are called ``judge`` was drawn by a hash
@@ -15,8 +16,9 @@ import pytest
 from gputrain.errors import TransientError
 from gputrain.gcp.answer import Answer, Surface
 from gputrain.gcp.kinds import KINDS
-from gputrain.gcp.kinds.kind import words
+from gputrain.gcp.kinds.kind import Mark, words
 from gputrain.gcp.refusals import kind_of, to_error
+from tests.unit.gcp.refusals_told import TOLD
 
 FILE = Path(__file__).with_name("refusals_met.tsv")
 FIELDS = ("half", "surface", "status", "code", "kind", "message", "source")
@@ -58,3 +60,39 @@ def test_none_is_repeated_as_if_it_would_pass_there(one):
     error = to_error(answer_of(one), "make the VMs")
     assert not isinstance(error, TransientError) or one["kind"] in PASSING
     assert one["source"].startswith("https://")
+
+
+PATTERNS = [
+    ("credentials_missing", Surface.AUTH, "", "TransportError: Failed to retrieve http://m/x from the Google Compute Engine metadata service. Status: 404"),
+    ("credentials_refused", Surface.VERTEX, "", "Getting metadata from plugin failed with error: ('invalid_grant: Bad', {})"),
+    ("token_unavailable", Surface.VERTEX, "", "Getting metadata from plugin failed with error: timed out"),
+    ("act_as", Surface.COMPUTE, "", "Permission 'iam.serviceAccounts.actAs' denied on service account a@b.com"),
+    ("org_policy_location", Surface.PLATFORM, "", "This breaks the org policy constraints/gcp.resourceLocations"),
+    ("quota_region", Surface.VERTEX, "rateLimitExceeded", "The following quotas are exceeded: CPUS"),
+    ("disk_misfit", Surface.COMPUTE, "", "Invalid resource: Disk type pd-ssd is not supported for machine type a4"),
+    ("image_missing", Surface.OPERATION, "RESOURCE_NOT_FOUND", "The resource 'projects/p/global/images/i' was not found"),
+    ("image_missing", Surface.COMPUTE, "", "The resource 'projects/p/zones/z/imageFamilyViews/i' was not found"),
+    ("network_missing", Surface.COMPUTE, "", "The resource 'projects/p/global/networks/n' was not found"),
+    ("subnet_missing", Surface.COMPUTE, "", "The resource 'projects/p/regions/us-east4/subnetworks/n' was not found"),
+    ("not_in_zone", Surface.OPERATION, "RESOURCE_NOT_FOUND",
+     "The resource 'projects/p/zones/us-east4-a/machineTypes/a4' was not found"),
+    ("not_in_zone", Surface.COMPUTE, "", "Location us-east4-a is not found or access is unauthorized"),
+    ("reservation_full", Surface.OPERATION, "", "No available resources in specified reservations"),
+    ("reservation_full", Surface.OPERATION, "", "All automatic reservations in the zone are fully consumed"),
+    ("rate", Surface.VERTEX, "", "Quota exceeded for aiplatform.googleapis.com/online_prediction_requests_per_minute"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "surface", "code", "message"), PATTERNS)
+def test_words_alone_are_enough_where_the_table_has_a_pattern_for_them(kind, surface, code, message):
+    found = kind_of(Answer(surface=surface, codes=words(code), message=message))
+    assert found is not None
+    assert found.name == kind
+
+
+def test_every_pattern_is_met_by_some_sentence():
+    said = {one.example.message for one in TOLD.values()} | {one["message"] for one in MET}
+    said |= {message for *_, message in PATTERNS}
+    answers = [Answer(message=one) for one in said]
+    patterns = {mark.message for kind in KINDS for mark in kind.marks if mark.message}
+    assert {one for one in patterns if not any(Mark(message=one).meets(it) for it in answers)} == set()
