@@ -1,6 +1,7 @@
 """How many single-line mutants the quick tests catch: `make mutants`, or with folders as words.
 
-A mutant is judged by every quick test that runs the function it is in, the shortest first, until one fails.
+A mutant is judged by the quick tests that run the function it is in, until one fails: those first that run
+the least besides, which are of it, and as many as have their turn in a minute.
 Which test runs what is traced once, and again for the files of tests that changed since.
 """
 
@@ -36,8 +37,6 @@ JUDGES = (
 """The tests that judge; those of style and of types see no behaviour."""
 
 _TRACED = ROOT / ".venv-mutants/traced.json"
-_LONGEST_S = 20.0
-"""A test that takes longer is no quick one."""
 _TOGETHER_S = 60.0
 """What the tests of one mutant may take, by what they took when they were traced."""
 
@@ -150,10 +149,7 @@ def traced(bench: Bench) -> dict[str, tuple[float, set[str]]]:
         for failed in told["failed"]:
             print(f"fails without a mutant, and judges none: {failed}", flush=True)
     return {
-        test: (seconds, set(ran))
-        for name in stamps
-        for test, (seconds, ran) in known[name]["tests"].items()
-        if seconds <= _LONGEST_S
+        test: (seconds, set(ran)) for name in stamps for test, (seconds, ran) in known[name]["tests"].items()
     }
 
 
@@ -166,19 +162,17 @@ def judges_of(mutant: Mutant, tests: dict[str, tuple[float, set[str]]], source: 
     file = mutant.path.removeprefix("gputrain/")
     places = [f"{file}:{scope}" for scope in scopes(source, mutant.line)]
     for place in (*places, file, str(Path(file).parent)):
-        names = {
-            name: seconds
+        names = [
+            (len(ran), seconds, name)
             for name, (seconds, ran) in tests.items()
             if any(_is_within(function, place) for function in ran)
-        }
+        ]
         if names:
             break
-    kept, spent = {}, 0.0
-    for name, seconds in sorted(names.items(), key=lambda item: (item[1], item[0])):
-        spent += seconds
-        if spent > _TOGETHER_S:
-            break
-        kept[name] = seconds
+    kept: dict[str, float] = {}
+    for _, seconds, name in sorted(names):
+        if sum(kept.values()) + seconds <= _TOGETHER_S:
+            kept[name] = seconds
     return kept
 
 
