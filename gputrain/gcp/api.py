@@ -95,8 +95,7 @@ class Access:
             SpecError: no token may go to the address that the endpoints tell.
         """
         address = str(getattr(self.endpoints, api.value, ""))
-        if self.endpoints is not GOOGLE:  # anybody's object, which may say something else each time
-            check_address(api.value, address)
+        check_address(api.value, address)  # of anybody's object, which may say something else each time
         return address.replace("{region}", region).rstrip("/")
 
     def locked_credentials(self) -> Any:

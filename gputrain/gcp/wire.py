@@ -7,7 +7,6 @@ timeout is one for each read. `guard` ends all three, for our own sessions and f
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -145,7 +144,7 @@ class _TimedReader(io.RawIOBase):
 
     def close(self) -> None:
         if not self.closed:
-            with contextlib.suppress(OSError):  # closed; a connection that is kept has its own time again
+            if self._sock.fileno() >= 0:  # the connection is kept for the next request, with its own time
                 self._sock.settimeout(self._timeout_s)
             self._raw.close()
         super().close()

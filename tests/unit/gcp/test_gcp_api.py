@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.errors import AuthError, ProviderError
+from gputrain.errors import AuthError, ProviderError, SpecError
 from gputrain.gcp import Access, Api, Endpoints, UnclearError, translated
 from gputrain.retry import LOOK, ONCE, QUEUE, Policy
 from tests.unit.gcp.answering import Token, well
@@ -267,6 +267,14 @@ def test_addresses_are_googles_unless_said():
     assert Access(project="p").url(Api.STORAGE) == "https://storage.googleapis.com"
     elsewhere = Access(project="p", endpoints=Endpoints(aiplatform="http://127.0.0.1:9/"))
     assert elsewhere.url(Api.AIPLATFORM, region="us-central1") == "http://127.0.0.1:9"
+
+
+def test_no_token_goes_where_endpoints_lead_that_are_not_ours():
+    class Theirs:
+        storage = "http://example.com"
+
+    with pytest.raises(SpecError):
+        Access(project="p", endpoints=Theirs()).url(Api.STORAGE)
 
 
 def test_our_own_errors_pass_a_translation_unchanged():

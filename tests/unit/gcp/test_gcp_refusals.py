@@ -219,6 +219,11 @@ def test_an_answer_nobody_foresaw_is_kept_word_for_word():
     assert (error.code, error.raw) == ("418", {"teapot": True})
 
 
+def test_a_detail_that_says_no_word_is_no_code():
+    body = {"code": 418, "message": "short and stout", "errors": [{}], "details": [{}]}
+    assert to_error(answer_of_json({"error": body}), "brew").code == "418"
+
+
 def test_a_lost_answer_is_unclear():
     assert isinstance(to_error(Answer(), "create the job"), UnclearError)
 

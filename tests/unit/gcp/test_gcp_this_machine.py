@@ -46,6 +46,13 @@ def test_credentials_of_another_shape_are_none(key, text):
         of_default()
 
 
+def test_credentials_of_a_file_are_found(key):
+    told = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}
+    key.write_text(json.dumps(told))
+    found = Access(project="my-project").locked_credentials()
+    assert (repr(found), found.universe_domain) == ("<LockedCredentials of Credentials>", "googleapis.com")
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """An HTTPS server with a certificate that nobody signed."""

@@ -10,9 +10,11 @@ import pytest
 import gputrain_emulator
 from gputrain.gcp.endpoints import reach
 from gputrain.gcp.trial import fitted
+from gputrain_emulator.accounts import Accounts
 
 ROOT = Path(__file__).parents[3]
 URL = "http://127.0.0.1:18080"
+MISSING = ["trainer@p.iam.gserviceaccount.com", "1-compute@developer.gserviceaccount.com"]
 BARE = re.compile(r"(?<!CREDENTIALS=true )(?<!/ )(?<![\w`-])gcloud (?=[a-z]+ [a-z])")
 """A command that nothing leads to the emulator."""
 
@@ -44,12 +46,17 @@ def test_no_command_of_any_remedy_goes_to_google_on_a_trial():
          lambda cloud: cloud.storage.buckets.get("b-2").location.lower() == "us-east4"),
         ("gcloud services enable compute.googleapis.com --project p; then wait a few minutes",
          lambda cloud: "compute" in cloud.world.projects[cloud.project].apis),
+        ("gcloud iam service-accounts create trainer --project p",
+         lambda cloud: cloud.world.part(Accounts).missing == {MISSING[1]}),
+        (f"gcloud iam service-accounts enable {MISSING[1]} --project p",
+         lambda cloud: cloud.world.part(Accounts).missing == {MISSING[0]}),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("is_open", [True, False])
 def test_what_the_emulator_is_told_instead_is_done(fix, there, is_open):
     with gputrain_emulator.start(anonymous=is_open) as cloud:
         cloud.enable_api("compute", enabled=False)
+        cloud.world.part(Accounts).missing.update(MISSING)
         token = "" if is_open else f"/_emulator/as/{cloud.world.callers.issue(cloud.owner)}"
         line = fitted(fix, cloud.endpoints.url + token)
         subprocess.run(line, shell=True, check=True, capture_output=True, timeout=60)  # as a person does
