@@ -125,6 +125,12 @@ def test_no_gpu_on_a_cloud_is_refused_and_on_our_own_machine_means_cpu_ranks_too
     assert [one.gpu for one in wanted(OWN).candidates] == [None, "L4"]
 
 
+@pytest.mark.parametrize(("ranks", "told"), [(1, "1 CPU rank"), (2, "2 CPU ranks")])
+def test_ranks_without_a_gpu_are_counted(ranks, told):
+    (one,) = wanted(OWN, nproc_per_node=ranks).candidates
+    assert (one.gpus, one.missing_nodes) == (told, 0)
+
+
 def test_a_count_alone_is_for_our_own_machine():
     assert [(one.gpu, one.gpu_count) for one in wanted(OWN, gpu=2).candidates] == [("L4", 2)]
     found = wanted(gpu=2)

@@ -169,6 +169,11 @@ def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_name
     named = blocks.after(refused(plan[2], CapacityError("x", zones_available=(plan[0].place,)), NOW))
     assert following(after(plan=plan), NOW, named) == ("compute", "us-central1-a")
     assert not blocks.after(accepted(PLAN[1], NOW)).until
+    full = [
+        len(blocks.after(refused(plan[1], CapacityError("x"), NOW + rest)).until)
+        for rest in (BLOCKED_FOR / 2, BLOCKED_FOR)
+    ]
+    assert full == [2, 1]
 
 
 def test_a_region_that_was_lately_full_comes_last_with_all_its_zones():
@@ -217,6 +222,12 @@ def test_a_ledger_shows_itself_with_places_of_one_answer_together():
     ]
     assert "NVIDIA_L4_GPUS is 0 in europe-west4; the job needs 2 GPUs" in str(ledger)
     assert "<table>" in ledger._repr_mimebundle_()["text/html"]
+
+
+def test_a_ledger_counts_its_tries():
+    told = [str(after(*[CapacityError("x")] * count).attempts) for count in (1, 2)]
+    assert "1 try on 2026-11-21" in told[0]
+    assert "2 tries on 2026-11-21" in told[1]
 
 
 def test_a_zone_that_never_has_the_machine_is_not_waited_for_and_keeps_its_other_machines():

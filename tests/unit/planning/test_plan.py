@@ -22,14 +22,15 @@ def plan(**fields):
 def test_places_go_by_verdict_then_advice_then_price():
     spec = TrainingSpec(script="t.py", gpu="L4:2")
     found = candidates(spec, [supply(Service.COMPUTE)])
-    short, advised, cheap = found.candidates[0], found.candidates[5], found.candidates[9]
+    short, advised, unknown, cheap = (found.candidates[n] for n in (0, 5, 7, 9))
     facts = {
         short: Fact(verdict=Verdict.SHORT),
         advised: Fact(verdict=Verdict.FITS, obtainability=0.9),
+        unknown: Fact(verdict=Verdict.FITS),
         cheap: Fact(verdict=Verdict.FITS, obtainability=0.2),
     }
     ranked = [one.place for one in rank(found, facts)]
-    assert ranked[:2] == [advised.place, cheap.place]
+    assert ranked[:3] == [advised.place, unknown.place, cheap.place]
     assert ranked[-1] == short.place
 
 
@@ -63,6 +64,19 @@ def test_a_plan_without_candidates_has_no_best_and_says_what_would_work():
     assert caught.value.refusals
 
 
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(1, "way 1: no"), (3, "way 1, way 2, way 3: no"), (5, "way 1, way 2, way 3 and 2 more: no")],
+)
+def test_one_reason_for_many_ways_is_told_once_with_the_first_three(count, said):
+    ways = [
+        Refusal(backend="compute", subject=f"way {n + 1}", why="no", asked_for=True) for n in range(count)
+    ]
+    with pytest.raises(NoFitError) as caught:
+        attrs.evolve(plan(gpu="L4:2"), candidates=(), refusals=tuple(ways)).check_fits()
+    assert caught.value.what.splitlines()[1:] == [f"  compute: {said}"]
+
+
 def test_a_plan_says_itself_in_plain_words():
     text = plan(gpu="H100:8", provisioning_model="spot", max_run_duration="2h").explain()
     assert "8 x H100 (a3-highgpu-8g)" in text
@@ -88,6 +102,7 @@ def test_a_plan_is_data_that_travels():
     assert not [field.name for field in attrs.fields(Plan) if callable(getattr(one, field.name))]
     told = json.loads(json.dumps(one.to_dict()))
     assert [each["place"] for each in told["candidates"]] == [each.place for each in one.candidates]
+    assert [each["price_date"] for each in told["candidates"]] == [each.price.date for each in one.candidates]
 
 
 def test_an_image_that_cannot_run_the_gpu_is_warned_of():

@@ -126,6 +126,34 @@ def test_our_ignore_rules_agree_with_gits(tmp_path):
     assert set(names(pack(str(tmp_path)))) == {name for name in listed if name}
 
 
+WORDS = ["a", "b", "ab", "ba", "bb", "aab", "a-b", "abab", "*", "!"]
+PATHS = [*WORDS, *(f"{one}/{two}" for one in WORDS[:6] for two in WORDS[:6]), "a/b/a", "a/b/b/ab", "b/a/ab/a"]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rules")
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    return folder
+
+
+@settings(max_examples=60, deadline=None)
+@given(rule=st.text("ab*?/", min_size=1, max_size=8) | st.text("ab*?/[]!^\\-", min_size=1, max_size=8))
+def test_any_rule_says_what_git_says_of_it(repository, rule):
+    (repository / ".gitignore").write_text(rule)
+    asked = ["git", "-C", str(repository), "check-ignore", "--no-index", "-z", "--stdin"]
+    said = subprocess.run(asked, input="\0".join(PATHS), capture_output=True, text=True, check=False).stdout
+    rules = IgnoreRules(git=tuple(read_rules([rule])))
+
+    def is_ignored(path):
+        parents = (path[:at] for at, letter in enumerate(path) if letter == "/")
+        return any(rules.holding(one, is_folder=True) for one in parents) or rules.holding(
+            path, is_folder=False
+        )
+
+    assert [path for path in PATHS if is_ignored(path)] == [path for path in said.split("\0") if path]
+
+
 def test_a_rule_of_many_stars_is_read_at_once():
     (rule,) = read_rules(["*_*_*_*_*_*_*_*_*_*_*_*x"])  # years, where each star is tried at every place
     assert not rule.matches("_" * 200, is_folder=False)
@@ -182,6 +210,15 @@ def test_a_folder_may_be_as_large_as_is_allowed_and_no_larger(tmp_path):
     assert pack(str(tmp_path), max_bytes=1000).files == 2
     with pytest.raises(SpecError, match="it holds 1000 bytes, more than 999 bytes"):
         pack(str(tmp_path), max_bytes=999)
+
+
+def test_credentials_are_looked_for_in_what_is_no_larger_than_a_file_of_keys(tmp_path):
+    key = f"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq{'hkiG9w0BAQEF' * 4}\n-----END PRIVATE KEY-----\n"
+    write(tmp_path, {"k.txt": key.ljust(64 * 1024 + 1)})
+    assert pack(str(tmp_path)).files == 1
+    write(tmp_path, {"k.txt": key.ljust(64 * 1024)})
+    with pytest.raises(SpecError, match="k.txt"):
+        pack(str(tmp_path))
 
 
 @pytest.mark.parametrize(("count", "more"), [(3, ""), (10, ""), (11, " and 1 more"), (14, " and 4 more")])

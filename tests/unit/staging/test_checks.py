@@ -8,7 +8,7 @@ from google.oauth2.credentials import Credentials
 
 import gputrain_emulator
 from gputrain import ComputeEngine, Local, SpecError, Trainer, TrainingSpec, VertexAI
-from gputrain.staging.checks import examine
+from gputrain.staging.checks import examine, lacked
 from gputrain_emulator.storage import Storage
 
 HERE = {"gpus": 0}
@@ -89,6 +89,23 @@ def test_what_is_not_sent_needs_what_is_installed_here(script, tmp_path):
     (warning,) = findings(script(MESSY), is_sent=False).warnings
     assert "not installed here" in warning
     assert "-m pip install einops scikit-learn" in warning
+
+
+@pytest.mark.parametrize(
+    ("is_sent", "mend"),
+    [(True, "requirements=['scikit-learn'], or an image"), (False, "pip install scikit-learn")],
+)
+def test_a_package_that_a_rank_lacked_is_asked_for_by_the_name_it_is_sold_under(
+    script, tmp_path, is_sent, mend
+):
+    spec = TrainingSpec(script=str(script("import sklearn.svm")))
+    told = "Traceback ...\nModuleNotFoundError: No module named '{}'\n"
+    assert mend in lacked(spec, told.format("sklearn.svm"), is_sent=is_sent)
+    assert (
+        lacked(spec, told.format("train"), is_sent=is_sent)
+        == lacked(spec, "ValueError", is_sent=is_sent)
+        == ""
+    )
 
 
 def test_a_file_of_requirements_is_read(script, tmp_path):

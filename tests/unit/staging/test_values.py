@@ -81,9 +81,9 @@ class Named(int):
     """An int that is more than an int."""
 
 
-def endless():
-    loop = []
-    loop.append(loop)
+def endless(kind):
+    loop = kind()
+    loop.update({1: loop}) if kind is dict else loop.append(loop)
     return loop
 
 
@@ -97,7 +97,8 @@ def endless():
         pytest.param(10**5000, id="long"),
         [object()],
         {"a": open},
-        endless(),
+        endless(list),
+        endless(dict),
     ],
 )
 def test_what_is_bound_to_this_process_is_refused(value):
