@@ -169,11 +169,8 @@ def test_places_that_were_lately_full_come_last_until_they_are_forgotten_or_name
     named = blocks.after(refused(plan[2], CapacityError("x", zones_available=(plan[0].place,)), NOW))
     assert following(after(plan=plan), NOW, named) == ("compute", "us-central1-a")
     assert not blocks.after(accepted(PLAN[1], NOW)).until
-    full = [
-        len(blocks.after(refused(plan[1], CapacityError("x"), NOW + rest)).until)
-        for rest in (BLOCKED_FOR / 2, BLOCKED_FOR)
-    ]
-    assert full == [2, 1]
+    for later, kept in ((BLOCKED_FOR / 2, 2), (BLOCKED_FOR, 1)):
+        assert len(blocks.after(refused(plan[1], CapacityError("x"), NOW + later)).until) == kept
 
 
 def test_a_region_that_was_lately_full_comes_last_with_all_its_zones():

@@ -2,13 +2,14 @@
 
 import io
 import os
+import re
 import socket
 import subprocess
 import tarfile
 
 import attrs
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 
 from gputrain.errors import SpecError
 from gputrain.staging.archive import is_program, pack
@@ -138,18 +139,19 @@ def repository(tmp_path_factory):
 
 
 @settings(max_examples=60, deadline=None)
+@example(rule="[]")
+@example(rule="[!]")
 @given(rule=st.text("ab*?/", min_size=1, max_size=8) | st.text("ab*?/[]!^\\-", min_size=1, max_size=8))
 def test_any_rule_says_what_git_says_of_it(repository, rule):
+    assume(not re.search(r"[^/]\*\*", rule))  # git 2.39 compares addresses there: "a**/b" is told as it falls
     (repository / ".gitignore").write_text(rule)
     asked = ["git", "-C", str(repository), "check-ignore", "--no-index", "-z", "--stdin"]
     said = subprocess.run(asked, input="\0".join(PATHS), capture_output=True, text=True, check=False).stdout
     rules = IgnoreRules(git=tuple(read_rules([rule])))
 
     def is_ignored(path):
-        parents = (path[:at] for at, letter in enumerate(path) if letter == "/")
-        return any(rules.holding(one, is_folder=True) for one in parents) or rules.holding(
-            path, is_folder=False
-        )
+        ends = [at for at, letter in enumerate(path) if letter == "/"] + [None]
+        return any(rules.holding(path[:end], is_folder=end is not None) for end in ends)
 
     assert [path for path in PATHS if is_ignored(path)] == [path for path in said.split("\0") if path]
 
@@ -217,7 +219,7 @@ def test_credentials_are_looked_for_in_what_is_no_larger_than_a_file_of_keys(tmp
     write(tmp_path, {"k.txt": key.ljust(64 * 1024 + 1)})
     assert pack(str(tmp_path)).files == 1
     write(tmp_path, {"k.txt": key.ljust(64 * 1024)})
-    with pytest.raises(SpecError, match="k.txt"):
+    with pytest.raises(SpecError, match=r"k\.txt"):
         pack(str(tmp_path))
 
 
