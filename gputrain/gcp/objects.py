@@ -18,9 +18,10 @@ from urllib.parse import quote
 
 import attrs
 
+from gputrain.errors import TransientError
 from gputrain.gcp.api import Access
 from gputrain.gcp.endpoints import Api
-from gputrain.gcp.errors import MissingError, PreconditionError, UnclearError, unlike_google
+from gputrain.gcp.errors import MissingError, PreconditionError, unlike_google
 from gputrain.gcp.forms import Json, mapping, whole_number
 from gputrain.gcp.listing import Listing, Page, page_of
 from gputrain.retry import READ, WRITE, Policy
@@ -185,8 +186,8 @@ class Objects:
                 params={"uploadType": "multipart", "ifGenerationMatch": if_generation, "fields": _FIELDS},
                 headers={"Content-Type": f"multipart/related; boundary={boundary}"}, check=self._info,
             )  # fmt: skip
-        except (PreconditionError, UnclearError):
-            # A try whose answer was lost may have written it; the next one then meets the object itself.
+        except (PreconditionError, TransientError):
+            # A try whose answer was lost may have written it; the next ones meet the object itself, or a limit.
             there = self.stat(name)
             if there is not None and there.metadata.get(_WRITTEN_BY) == mark:
                 return there

@@ -4,12 +4,14 @@ import base64
 import hashlib
 import json
 
+import attrs
 import pytest
 
 import gputrain_emulator
 from gputrain.errors import ProviderError, TransientError
 from gputrain.gcp import Access, Endpoints, Objects, PreconditionError, UnclearError
 from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage.state import Storage
 from tests.unit.gcp.answering import Token
 
@@ -108,6 +110,16 @@ def test_a_write_whose_answer_was_lost_is_settled_by_reading_back(cloud, objects
 def test_a_write_of_which_no_answer_ever_comes_is_settled_as_well(cloud, objects):
     cloud.fail("storage.objects.insert", faults.DropAfterCommit(), times=None)
     assert objects.write("a", b"1", if_generation=0).generation == objects.stat("a").generation
+
+
+def test_a_write_whose_answer_was_lost_and_that_then_met_a_limit_is_settled_too(cloud, objects):
+    def limited(seconds):
+        cloud.clock.advance(seconds)
+        cloud.fail("storage.objects.insert", faults.Refuse(error=ApiError(429, "slow down")), times=None)
+
+    cloud.fail("storage.objects.insert", faults.DropAfterCommit())
+    hasty = Objects(attrs.evolve(objects.access, sleep=limited), "my-bucket")
+    assert hasty.write("a", b"1", if_generation=0).generation == objects.stat("a").generation
 
 
 def test_a_removal_is_done_once_and_said_twice(objects):
