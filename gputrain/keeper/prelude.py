@@ -86,9 +86,13 @@ def hold_lock(bucket: Bucket, name: str) -> None:
     if not me:
         say("this platform tells no job id: two jobs of the same key would both run", "WARNING")
         return
-    if bucket.put(name, me.encode(), only_if_absent=True) is not None:
+    mine = "%s 0 %s" % (me, os.urandom(8).hex())
+    if bucket.put(name, mine.encode(), only_if_absent=True) is not None:
         return
-    number, _, restarts = (bucket.get(name) or b"").decode("utf-8", "replace").partition(" ")
+    held = (bucket.get(name) or b"").decode("utf-8", "replace")
+    if held == mine:  # the answer to the first try was lost
+        return
+    number, _, restarts = held.partition(" ")
     if number != me:
         if number == CANCELLED:
             say("it was cancelled before it began; it does nothing", "NOTICE")

@@ -172,10 +172,23 @@ def test_links_and_devices_are_not_unpacked(world, kind):
 
 def test_the_first_job_takes_the_lock_and_its_restart_goes_on(world, code):
     order = {**world.stage(code), "lock": "jobs/a-1/lock"}
-    for content in (b"7", b"7 1", b"7 2"):
+    for restarts in (b"0", b"1", b"2"):
         status, output = world.run(order, CLOUD_ML_JOB_ID="7")
         assert (status, "agent" in output) == (0, True), output
-        assert Objects(world.access, BUCKET.name).read("jobs/a-1/lock").content == content
+        assert held(world).split()[:2] == [b"7", restarts]
+
+
+def held(world):
+    return Objects(world.access, BUCKET.name).read("jobs/a-1/lock").content
+
+
+def test_a_lock_that_was_taken_though_the_answer_was_lost_is_no_restart(world, code):
+    order = {**world.stage(code), "lock": "jobs/a-1/lock"}
+    world.cloud.fail("storage.objects.insert", faults.DropAfterCommit())
+    status, output = world.run(order, CLOUD_ML_JOB_ID="7")
+    assert (status, "agent" in output) == (0, True), output
+    assert "started again" not in output
+    assert held(world).split()[:2] == [b"7", b"0"]
 
 
 def test_a_restart_that_may_not_be_noted_goes_on(world, code):
