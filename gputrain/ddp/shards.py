@@ -158,7 +158,7 @@ def _staged_planner(staged: OwnShards) -> Any:
 def _hashing_files() -> Any:
     from torch.distributed.checkpoint.filesystem import FileSystem
 
-    class _Files(FileSystem):  # type: ignore[misc]  # torch is Any to mypy here
+    class _HashedFiles(FileSystem):  # type: ignore[misc]  # torch is Any to mypy here
         def __init__(self) -> None:
             self.facts = {}  # type: Dict[str, Tuple[int, str]]
 
@@ -169,7 +169,7 @@ def _hashing_files() -> Any:
             name = os.path.basename(str(path))
             self.facts[name[: -len(".tmp")] if name.endswith(".tmp") else name] = sink.facts()
 
-    return _Files()
+    return _HashedFiles()
 
 
 _RECORDS = {

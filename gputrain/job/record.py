@@ -33,7 +33,7 @@ _SAID = {"": "accepted", MADE: "made there"}
 
 
 @attrs.frozen
-class _Known:
+class _Contents:
     """What a record says, read; nothing where there is none."""
 
     spec: TrainingSpec | None = None
@@ -46,7 +46,7 @@ class AskedFor:
 
     def __init__(self, read: Callable[[], Record | None]) -> None:
         self._read = read
-        self._known: _Known | None = None
+        self._known: _Contents | None = None
         self._again_at = float("-inf")
 
     @property
@@ -71,13 +71,13 @@ class AskedFor:
         return self._all.created_at
 
     @property
-    def _all(self) -> _Known:
+    def _all(self) -> _Contents:
         # no cached property: before Python 3.12 its lock is the class's, and all jobs would wait for one
         if self._known is None and time.monotonic() >= self._again_at:
             self._known = self._look()
-        return self._known or _Known()
+        return self._known or _Contents()
 
-    def _look(self) -> _Known | None:
+    def _look(self) -> _Contents | None:
         """What it says, to keep; None where that cannot be told just now."""
         began = time.monotonic()
         try:
@@ -89,12 +89,12 @@ class AskedFor:
             return None
         except (AccessError, RequestError, RecordError) as error:  # whoever may watch need not read records
             log.info("the record of a job could not be read: %s", error.what)
-            return _Known()
+            return _Contents()
         if record is None:
-            return _Known()
-        known = _Known()
+            return _Contents()
+        known = _Contents()
         with suppress(ValueError, OverflowError):  # words of a newer release, times and prices of nobody
-            known = _Known(created_at=moment(record.created_at) if record.created_at else None)
+            known = _Contents(created_at=moment(record.created_at) if record.created_at else None)
             spec = record.training_spec
             known = attrs.evolve(known, spec=spec)
             known = attrs.evolve(known, attempts=ledger_of(record, spec))

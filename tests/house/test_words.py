@@ -7,11 +7,11 @@ from tests.house.test_floors import modules
 
 
 def places():
-    """Public class name -> the modules that define one of that name."""
+    """Class name -> the modules that define one of that name."""
     found = defaultdict(list)
     for module, path in modules():
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef):
                 found[node.name].append(module)
     return found
 
