@@ -85,7 +85,10 @@ def _home() -> str:
 def names() -> list[str]:
     """The newest first: of this machine's jobs, and of those that commands have listed or made."""
     found: dict[str, None] = {}
-    with contextlib.suppress(OSError), open(os.path.join(_home(), "seen"), encoding="utf-8") as file:
+    with (
+        contextlib.suppress(OSError, ValueError),
+        open(os.path.join(_home(), "seen"), encoding="utf-8") as file,
+    ):
         found.update(dict.fromkeys(file.read().split()))
     with contextlib.suppress(OSError):
         entries = [one for one in os.scandir(os.path.join(_home(), "jobs")) if one.name[0].isalpha()]
@@ -96,7 +99,7 @@ def names() -> list[str]:
 
 def remember(jobs: Iterable[str]) -> None:
     """Keep these names; where nothing can be written, nothing is completed, and nobody is told."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # a file that is no text, too: the job is made
         os.makedirs(_home(), mode=0o700, exist_ok=True)
         path = os.path.join(_home(), "seen")
         try:

@@ -13,7 +13,7 @@ from gputrain.gcp.buckets import BucketPrefix, check_owner
 from gputrain.gcp.forms import Json, mapping, texts
 from gputrain.gcp.uploads import AT_ONCE_BYTES, upload
 from gputrain.images.recipe import DOCKERFILE, Recipe
-from gputrain.retry import GLANCE, LOOK, ONCE
+from gputrain.retry import GLANCE, ONCE, READ, Policy
 from gputrain.times import Since, moment_of
 
 TAG = "gputrain"
@@ -35,15 +35,15 @@ def run(
         AccessError, TransientError: as the services answer.
     """
     mark = hashlib.sha256(name.encode()).hexdigest()[:40]  # the name tells content and repository
-    living = _find(access, region, f'tags="{mark}" AND ({" OR ".join(f"status={one}" for one in _LIVING)})')
-    started = living or _start(access, region, bucket, recipe, name, mark)
+    wanted = f'tags="{mark}" AND ({" OR ".join(f"status={one}" for one in _LIVING)})'
+    started = _find(access, region, wanted, READ) or _start(access, region, bucket, recipe, name, mark)
     build = str(started["id"])
     objects, log = Objects(access, bucket.name), bucket.object_name("images", "logs", f"log-{build}.txt")
     read, last, since = 0, deque[str](maxlen=_TOLD), Since(access.now)
     while since.seconds < 2 * LIMIT_S:
-        seen = access.get(f"{_url(access, region)}/{build}", action="look at the build", policy=LOOK)
+        seen = access.get(f"{_url(access, region)}/{build}", action="look at the build", policy=READ)
         is_over = seen.get("status") not in _LIVING
-        fresh = objects.part(log, read, AT_ONCE_BYTES, policy=LOOK)
+        fresh = objects.part(log, read, AT_ONCE_BYTES, policy=READ)
         fresh = fresh if is_over else fresh[: fresh.rfind(b"\n") + 1]
         read += len(fresh)
         for line in fresh.decode("utf-8", "replace").splitlines():
@@ -63,7 +63,7 @@ def run(
 def last_seconds(access: Access, region: str) -> float | None:
     """How long the last build of ours took that went well; None where that cannot be told."""
     try:
-        found = _find(access, region, f'tags="{TAG}" AND status=SUCCESS')
+        found = _find(access, region, f'tags="{TAG}" AND status=SUCCESS', GLANCE)
     except GputrainError:  # it is told for comfort
         return None
     began, ended = (moment_of((found or {}).get(one)) for one in ("startTime", "finishTime"))
@@ -94,10 +94,10 @@ def _start(
     return started
 
 
-def _find(access: Access, region: str, wanted: str) -> Mapping[str, Any] | None:
+def _find(access: Access, region: str, wanted: str, policy: Policy) -> Mapping[str, Any] | None:
     """The newest build that a filter finds."""
     params = {"filter": wanted, "pageSize": 1}
-    told = access.get(_url(access, region), action="look for builds", params=params, policy=GLANCE)
+    told = access.get(_url(access, region), action="look for builds", params=params, policy=policy)
     found = told.get("builds")
     return mapping(found[0]) if isinstance(found, list) and found else None
 

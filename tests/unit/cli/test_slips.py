@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.cli import main
+from gputrain.cli import completion, main
 from gputrain.cli.parser import parsers, read as read_words
 from gputrain_emulator.faults import server_error
 
@@ -273,6 +273,15 @@ def test_names_of_jobs_elsewhere_are_completed_once_they_were_listed(cloud, read
     script()
     _, job = read("submit", "train.py", "--gpu", "L4:1", "--detach", "--name", "bert")
     assert run("completion", "words", "--", "show", "b")[1].split() == [job["id"]]
+
+
+def test_names_that_are_no_text_are_none_and_keep_no_job_from_being_watched(run, script):
+    script()
+    seen = Path(completion._home()) / "seen"
+    seen.parent.mkdir(exist_ok=True)
+    seen.write_bytes(b"\xff")
+    assert run("submit", "train.py", "--nproc-per-node", "1", "--detach")[0] == 0
+    assert run("completion", "words", "--", "show", "z")[0] == 0
 
 
 def test_a_script_for_each_shell_is_printed(run):

@@ -11,6 +11,7 @@ from gputrain.images import ImageHome
 from gputrain.preflight.google import BUILDS
 from gputrain.preflight.project import On
 from gputrain_emulator.builds import Builds
+from gputrain_emulator.faults import server_error
 
 BASE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
 NAME = re.compile(
@@ -74,6 +75,13 @@ def test_what_no_gpu_can_run_is_refused_before_it_is_built(cloud, trainer, conte
     with pytest.raises(SpecError, match=r"CUDA 11\.8"):
         trainer.submit(script, gpu="B200:8", provisioning_model="spot", image=context / "Dockerfile")
     assert not started(cloud)
+
+
+@pytest.mark.parametrize("call", ["list", "get"])
+def test_a_build_outlasts_an_outage_of_a_minute(cloud, trainer, call):
+    cloud.fail(f"cloudbuild.projects.locations.builds.{call}", server_error(), times=8)
+    assert NAME.fullmatch(trainer.build(Image(base="a:1"), create_repository=True).reference)
+    assert len(started(cloud)) == 1
 
 
 def test_a_build_that_lives_already_is_watched(cloud, backend, trainer):
