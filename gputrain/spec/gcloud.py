@@ -115,7 +115,7 @@ def _parsed(config: str | Mapping[str, Any]) -> Mapping[str, Any]:
         except ValueError:
             document = _parsed_yaml(config)
     if not isinstance(document, Mapping):
-        fix = "the text of the file, as plan.to_gcloud().config is; see `gcloud ai custom-jobs create --help`"
+        fix = "the text of a file, Path('config.yaml').read_text(); see `gcloud ai custom-jobs create --help`"
         raise refused("config", document, "a mapping with workerPoolSpecs", fix)
     return document
 

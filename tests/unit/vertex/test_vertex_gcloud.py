@@ -111,7 +111,7 @@ def test_what_a_spec_leaves_to_the_backend_is_named():
 
 def test_what_is_no_files_text_is_refused_with_what_is(make, code, tmp_path):
     for given in (plan_of(make(), code).to_gcloud(), tmp_path / "config.yaml", "config.yaml", 3):
-        with pytest.raises(SpecError, match=r"plan\.to_gcloud\(\)\.config"):
+        with pytest.raises(SpecError, match=r"read_text\(\)"):
             TrainingSpec.from_gcloud(given)
 
 
