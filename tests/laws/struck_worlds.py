@@ -1,5 +1,6 @@
 """Where clients are struck: an emulated cloud or this machine, and what of a key is there afterwards."""
 
+import tempfile
 import time
 
 import attrs
@@ -57,13 +58,15 @@ class InTheCloud:
         script = folder / "train.py"
         script.write_text("pass\n")
         self.script, self.spec = str(script), {"gpu": "L4:1"}
-        self.clients = Clients(
-            kind=kind, script=self.script, spec=self.spec, waits_s=0.5, **reach(self.cloud)
-        )
+        self.clients = Clients(kind=kind, script=self.script, spec=self.spec, waits_s=0.5)
+
+    def renew(self):
+        self._leave()
+        self.cloud = new_cloud()
 
     def live(self, key, acts, strikes=()):
         self.cloud.dispatcher.requests.clear()
-        told = self.clients.live(key, acts, strikes)
+        told = self.clients.live(key, acts, strikes, **reach(self.cloud))
         settle(self.cloud, told)
         return told
 
@@ -85,6 +88,9 @@ class InTheCloud:
 
     def close(self):
         self.clients.close()
+        self._leave()
+
+    def _leave(self):
         self.cloud.close()
         assert not self.cloud.dispatcher.failures
 
@@ -104,17 +110,19 @@ class Here:
     kind = "local"
 
     def __init__(self, folder):
-        self.folder, self.root = folder, folder / "jobs"
+        self.folder = folder
         script = folder / "train.py"
         script.write_text(SCRIPT)
         self.script, self.spec = str(script), {"args": [f"{folder}/"]}
-        self.clients = Clients(
-            kind="local", script=self.script, spec=self.spec, waits_s=20.0, root=str(self.root)
-        )
+        self.clients = Clients(kind="local", script=self.script, spec=self.spec, waits_s=20.0)
+        self.renew()
+
+    def renew(self):
+        self.root = tempfile.mkdtemp(dir=self.folder)
         self.trainer = Trainer(Local(gpus=0, root=self.root))
 
     def live(self, key, acts, strikes=()):
-        return self.clients.live(key, acts, strikes)
+        return self.clients.live(key, acts, strikes, root=self.root)
 
     def there(self, job_id):
         ran = self.folder / job_id

@@ -20,26 +20,33 @@ ACTS = (["wait"], ["cancel"], [])
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def world(request, tmp_path_factory):
+def place(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     made = Here(folder) if request.param == "local" else InTheCloud(request.param, folder)
     yield made
     made.close()
 
 
+@pytest.fixture
+def world(place):
+    """A place without the jobs of other tests: each of them would be looked at again and again."""
+    place.renew()
+    return place
+
+
 @pytest.fixture(scope="module")
-def toll(world):
-    counted = Toll(kind=world.kind)
+def toll(place):
+    counted = Toll(kind=place.kind)
     yield counted
     print(f"\n{counted}")
 
 
 @pytest.fixture(scope="module")
-def lives(world):
+def lives(place):
     """What a life counts that is not struck, by its acts; the first ones load what all need."""
-    told = [world.live("counted", ["cancel"]) for _ in range(2)]
+    told = [place.live("counted", ["cancel"]) for _ in range(2)]
     assert [one["status"] for one in told] == [0, 0], told
-    return {str(acts): world.live(f"counted {acts}", acts) for acts in ACTS}
+    return {str(acts): place.live(f"counted {acts}", acts) for acts in ACTS}
 
 
 def seeds(first):
