@@ -8,13 +8,13 @@ from typing import Any
 
 import attrs
 
-from gputrain.catalog import PREEMPTIBLE_CPUS, ProvisioningModel, Service, Shape
+from gputrain.catalog import ANY_RESERVATION, PREEMPTIBLE_CPUS, ProvisioningModel, Service, Shape
 from gputrain.errors import ApiDisabledError, AuthError, GputrainError, PermissionDeniedError
 from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.forms import mappings, texts
 from gputrain.gcp.shared import Found
 from gputrain.quota.targets import Count, counts
-from gputrain.quota.values import EVERYWHERE, LimitSource, Reading, Standing
+from gputrain.quota.values import EVERYWHERE, LimitSource, Reading, Standing, Verdict
 
 UNLIMITED = -1
 
@@ -125,12 +125,12 @@ class Book:
         model: ProvisioningModel,
         region: str,
         *,
-        is_reserved: bool = False,
+        reservation: str | None = None,
     ) -> Standing:
         """How a job of ``num_nodes`` such machines stands with the quotas of a region."""
-        key = (shape.gpu.kind, shape.gpu_count, shape.machine_type, num_nodes, model, region, is_reserved)
+        key = (shape.gpu.kind, shape.gpu_count, shape.machine_type, num_nodes, model, region, reservation)
         if key not in self._standings:
-            self._standings[key] = self._standing(shape, num_nodes, model, region, is_reserved)
+            self._standings[key] = self._standing(shape, num_nodes, model, region, reservation)
         return self._standings[key]
 
     @property
@@ -146,14 +146,17 @@ class Book:
         )
 
     def _standing(
-        self, shape: Shape, num_nodes: int, model: ProvisioningModel, region: str, is_reserved: bool
+        self, shape: Shape, num_nodes: int, model: ProvisioningModel, region: str, reservation: str | None
     ) -> Standing:
-        is_reserved = is_reserved or model is ProvisioningModel.RESERVATION_BOUND
+        is_bound = model is ProvisioningModel.RESERVATION_BOUND
+        is_reserved = is_bound or reservation not in (None, ANY_RESERVATION)
         found = () if is_reserved else counts(shape, num_nodes, model, self.service, region)
         readings = tuple(reading for count in found for reading in self._readings(count))
         gpus = shape.api_gpu_count * num_nodes
         if not found and not is_reserved:
             readings = (self._unnamed(shape.gpu.kind, gpus, region),)
+        if reservation == ANY_RESERVATION:  # which may have room, or not
+            readings = tuple(map(_doubted, readings))
         return Standing(
             service=self.service,
             gpu=shape.gpu.kind,
@@ -228,6 +231,14 @@ class Book:
     def _value(self, source: LimitSource) -> Mapping[Any, Any]:
         found = self._told.get(source)
         return found.value if found and found.value is not None else {}
+
+
+def _doubted(reading: Reading) -> Reading:
+    """What is short does not count where a reservation has room."""
+    if reading.verdict is not Verdict.SHORT:
+        return reading
+    figures = f"{reading.limit:g}, of which {reading.usage or 0:g} are used"
+    return attrs.evolve(reading, limit=None, note=f"{figures}: enough where a reservation has room")
 
 
 def grouped(reasons: Mapping[str, str]) -> str:

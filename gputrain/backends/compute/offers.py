@@ -143,8 +143,8 @@ def fact(one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
     """What was told of a candidate."""
     shape = shape_of(one, Service.COMPUTE)
     model = one.provisioning_model or ProvisioningModel.STANDARD
-    is_reserved = bool(one.reservation)
-    standing = book.standing(shape, one.num_nodes, model, region_of(one.place), is_reserved=is_reserved)
+    region = region_of(one.place)
+    standing = book.standing(shape, one.num_nodes, model, region, reservation=one.reservation)
     machine = _look(shape, one.place, found)
     held_why, held_note = in_reservation(one, shape, one.place, found)
     advised = found.get(_advice_key(one)) if one.provisioning_model in ADVISED else None

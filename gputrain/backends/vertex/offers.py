@@ -131,7 +131,7 @@ def fact(one: Candidate, book: Book, found: Mapping[str, Found]) -> Fact:
     """What was told of a candidate: its quotas, and the reservation that is named."""
     model = one.provisioning_model or ProvisioningModel.STANDARD
     shape = shape_of(one, Service.VERTEX)
-    standing = book.standing(shape, one.num_nodes, model, one.place, is_reserved=bool(one.reservation))
+    standing = book.standing(shape, one.num_nodes, model, one.place, reservation=one.reservation)
     zone = reservations.zone_of(one.reservation or "")
     absent_why, held_note = in_reservation(one, shape, zone, found)
     if zone and catalog.region_of(zone) != one.place:

@@ -176,6 +176,14 @@ def test_an_open_reservation_cannot_be_named_and_is_no_obstacle_to_any(cloud, ba
     assert facts(backend, code, reservation="any", **L4)[ZONE].absent_why == ""
 
 
+@pytest.mark.parametrize(("limit", "verdict"), [(16, Verdict.FITS), (0, Verdict.UNKNOWN)])
+def test_a_quota_counts_where_any_reservation_will_do_and_may_have_no_room(
+    cloud, backend, code, limit, verdict
+):
+    cloud.quota("NVIDIA_L4_GPUS", limit)
+    assert facts(backend, code, reservation="any", **L4)[ZONE].verdict is verdict
+
+
 def test_an_attached_gpu_must_be_in_the_reservation(cloud, backend, code):
     reserve(cloud, "plain", machine="n1-standard-8")
     gpus = [{"accelerator_type": "nvidia-tesla-t4", "accelerator_count": 1}]
