@@ -67,8 +67,8 @@ PLANTS = (
     Plant(
         name="a cancel that ends no job beside the first",
         module="gputrain.backends.vertex.backend",
-        text="        for seen in live:\n            once.end(self._jobs, seen)\n",
-        instead="        for seen in live[1:]:\n            once.end(self._jobs, seen)\n",
+        text="        for seen in live:\n            identity.end(self._jobs, seen)\n",
+        instead="        for seen in live[1:]:\n            identity.end(self._jobs, seen)\n",
     ),
     Plant(
         name="two machines' clocks compared",
