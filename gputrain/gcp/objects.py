@@ -187,7 +187,7 @@ class Objects:
                 headers={"Content-Type": f"multipart/related; boundary={boundary}"}, check=self._info,
             )  # fmt: skip
         except (PreconditionError, TransientError):
-            # A try whose answer was lost may have written it; the next then meets the object itself, or a limit.
+            # A try whose answer was lost may have written it: the next meets the object itself, or a limit.
             there = self.stat(name)
             if there is not None and there.metadata.get(_WRITTEN_BY) == mark:
                 return there

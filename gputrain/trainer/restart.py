@@ -18,7 +18,7 @@ import attrs
 from gputrain import causes
 from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend, JobRef, Tidies
-from gputrain.errors import CapacityError, RequestError, Scope
+from gputrain.errors import CapacityError, JobLostError, RequestError, Scope
 from gputrain.job.record import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
@@ -52,7 +52,7 @@ class Restart:
         if not record.is_open:
             return "it waits for room"
         if has_left(seen, record):
-            return f"{record.latest.way.place} is asked" if self._lister(record) else ""
+            return f"{record.latest.way.place} is asked" if self._lister(record) else self._elsewhere(record)
         following = self._next(record, seen)
         if following is None:
             return ""
@@ -65,6 +65,17 @@ class Restart:
             return f"{following.told}; {then}"
         waits = following.record.training_spec.max_wait_duration is not None
         return f"{following.told}; it waits for room" if waits else ""
+
+    def _elsewhere(self, record: Record) -> str:
+        """Nothing, for one that is on another backend. JobLostError: no such is here to follow it."""
+        way = record.latest.way
+        if way.backend in self._around.backends:
+            return ""
+        raise JobLostError(
+            f"{self._job_id} is not where it was any more",
+            why=f"it went on to {way.backend} in {way.place}",
+            fix=f"attach to it with a trainer that has its {way.backend} backend as well",
+        )
 
     def go_on(self, seen: Observation, told: Ledger) -> Step:
         """Ask for the job again, where that may be and something has room.

@@ -17,7 +17,7 @@ from gputrain.backends.vertex.gcloud import to_gcloud
 from gputrain.backends.vertex.identity import Whereabouts, create_once, found_no_room, lost
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.outcome import JobEnds, Locks
-from gputrain.backends.vertex.recorder import CustomJobRecorder
+from gputrain.backends.vertex.recorder import CustomJobRecorder, to_come
 from gputrain.backends.vertex.settings import (
     ROWS,
     NfsMount,
@@ -225,7 +225,9 @@ class VertexAI(GoogleBackend[VertexSettings]):
             seen = self._look(ref)
         elif found_no_room(seen) or seen.was_cancelled:  # it may have been made anew by now
             seen = self._moved.get(ref.name, lambda: self._whereabouts.found_anew(ref))
-        return self._reasons.tell(seen, self._outcome.observe(seen))
+        told = self._reasons.tell(seen, self._outcome.observe(seen))
+        is_placeless = found_no_room(seen) or (seen.was_cancelled and seen.started_at is None)
+        return to_come(self._locks, seen, told) if is_placeless and self._recorder is None else told
 
     def tidy(self, ref: JobRef, seen: Observation) -> None:  # noqa: ARG002  # lists tell of the others
         """End other jobs of the id that were seen to go on, once the lock says which one counts."""

@@ -14,8 +14,19 @@ from gputrain.backends.vertex.offers import NAME
 from gputrain.backends.vertex.outcome import Locks
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import SeenJob
-from gputrain.errors import AccessError, CapacityError, GputrainError, RequestError, Scope, TransientError
-from gputrain.records import CANCELLED, Record, ended
+from gputrain.errors import (
+    AccessError,
+    CapacityError,
+    GputrainError,
+    JobLostError,
+    RequestError,
+    Scope,
+    TransientError,
+)
+from gputrain.lifecycle import Observation, State
+from gputrain.records import CANCELLED, Record, RecordError, ended, read_record
+from gputrain.records.bucket import FOLDER
+from gputrain.records.record import LARGEST_BYTES
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -91,3 +102,39 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
     def _of_ask(self, record: Record) -> SeenJob | None:
         last = record.latest
         return identity.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
+
+
+def to_come(locks: Locks, seen: SeenJob, told: Observation) -> Observation:
+    """What a process without a bucket tells of a job that is at no place: by its own record it may go on.
+
+    Raises:
+        JobLostError: it went on to another backend.
+    """
+    record = _record_of(locks, seen)
+    if record is None or record.over or record.last is None:
+        return told
+    way, has_left = record.latest.way, record.latest.nonce != seen.nonce
+    if has_left and way.backend != NAME:
+        raise JobLostError(
+            f"{record.job_id} is not on Vertex AI any more",
+            why=f"it went on to {way.backend} in {way.place}",
+            fix="attach to it with a trainer that has that backend as well",
+        )
+    asked = {one.way.place for one in record.asks}
+    waits = record.spec.get("max_wait_duration") is not None
+    is_left = waits or any(one.place not in asked for one in record.ways)
+    if record.is_open and not has_left and not (identity.found_no_room(seen) and is_left):
+        return told
+    detail = f"{seen.region}: no room after all; whoever waits for it with its bucket asks the next place"
+    return attrs.evolve(told, state=State.INTERRUPTED, detail=detail, failure=None, ended_at=None)
+
+
+def _record_of(locks: Locks, seen: SeenJob) -> Record | None:
+    """What was asked for a job, from beside its lock; None where nobody here may read it, or it is none."""
+    try:
+        objects, lock = locks.beside(seen)
+        name = f"{lock.removesuffix(f'jobs/{seen.job_id}/lock-')}{FOLDER}/{seen.job_id}.json"
+        found = objects.read(name, most_bytes=LARGEST_BYTES)
+        return None if found is None else read_record(seen.job_id, found.content)
+    except (AccessError, RequestError, RecordError):
+        return None

@@ -1,6 +1,9 @@
 """A job that is asked of another backend than before: whoever has an older name of it finds it there."""
 
-from gputrain import State
+import pytest
+
+from gputrain import JobLostError, State, VertexAI, attach
+from gputrain.backends.base import JobRef
 from gputrain.records import WITHDRAWN
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
@@ -31,6 +34,18 @@ def test_whoever_watches_a_job_that_others_took_elsewhere_is_not_told_that_it_fa
     other.refresh()
     assert (other.uri, other.state) == (job.uri, job.refresh().state)
     assert not other.state.is_terminal
+
+
+def test_whoever_lacks_the_backend_that_others_took_it_to_is_told_where_it_went(cloud, trainer, script):
+    job = late(cloud, trainer, script)
+    other = trainer("vertex").attach(job.uri)
+    told = job.uri
+    assert job.supervise()
+    with pytest.raises(JobLostError, match="it went on to compute in us-central1-a"):
+        other.refresh()
+    bare = VertexAI.for_ref(JobRef.parse(told), endpoints=cloud.endpoints, credentials=cloud.credentials)
+    with pytest.raises(JobLostError, match="it went on to compute in us-central1-a"):
+        attach(told, backend=bare)
 
 
 def test_a_name_that_was_told_first_leads_to_where_the_job_is(cloud, trainer, script):

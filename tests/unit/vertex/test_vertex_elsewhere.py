@@ -177,9 +177,21 @@ def test_a_process_that_knows_only_the_name_watches_and_makes_nothing(submit, cl
     job = submit()
     other = attach(job.uri, backend=for_ref(cloud, job.uri))
     cloud.clock.advance(1000)
-    assert other.refresh().failure.kind == "stockout_region"
+    seen = other.refresh()
+    assert seen.state is State.INTERRUPTED
+    assert seen.detail.endswith("whoever waits for it with its bucket asks the next place")
     assert not other.resume()
     assert places(vertex) == ["us-central1"]
+    wait(job, cloud, until=State.RUNNING)
+    assert other.refresh().state is State.RUNNING
+
+
+def test_a_process_that_knows_only_the_name_is_told_of_an_end(submit, cloud, vertex):
+    for region in REGIONS:
+        vertex.set_stock("g2-standard-24", 0, region=region)
+    job = submit()
+    wait(job, cloud, until=State.FAILED)
+    assert attach(job.uri, backend=for_ref(cloud, job.uri)).failure.kind == "stockout_region"
 
 
 def test_a_process_with_another_account_makes_nothing_and_says_with_which_it_would(
