@@ -1,4 +1,4 @@
-"""Where a project's images lie."""
+"""Where a project's images lie: named, looked for, made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 from gputrain.errors import AccessError, PermissionDeniedError, RequestError
 from gputrain.gcp import Access, Api, MissingError
-from gputrain.retry import LOOK, READ
+from gputrain.retry import LOOK, READ, Policy
 
 FORM = re.compile(
     r"(?P<location>[a-z][a-z0-9-]*)-docker\.pkg\.dev/(?P<project>[a-z][a-z0-9.:-]*)"
@@ -59,56 +59,62 @@ class ImageHome:
             f" --location {self.location} --project {self.project}"
         )
 
-    def check(self, access: Access) -> None:
-        """See that the repository is there. One read.
 
-        Raises:
-            MissingError: it is not.
-            AccessError, TransientError: as Artifact Registry answers.
-        """
-        try:
-            access.get(self._url(access), action=f"look for the repository {self.repository}", policy=LOOK)
-        except MissingError as error:
-            raise MissingError(
-                f"there is no repository {self.repository} in {self.location}",
-                why="images are kept in one, and none is made without being asked for",
-                fix=access.fitted(f"gputrain build --create-repository, or {self.command}"),
-                raw=error.raw,
-            ) from error
-        except PermissionDeniedError as error:
-            error.fix = error.fix or f"ask for roles/artifactregistry.writer on {self.repository}"
-            raise
+def check(access: Access, home: ImageHome) -> None:
+    """See that the repository is there. One read.
 
-    def create(self, access: Access) -> None:
-        """Make the repository; one that is there stays as it is.
+    Raises:
+        MissingError: it is not.
+        AccessError, TransientError: as Artifact Registry answers.
+    """
+    try:
+        _look(access, home, LOOK)
+    except MissingError as error:
+        raise MissingError(
+            f"there is no repository {home.repository} in {home.location}",
+            why="images are kept in one, and none is made without being asked for",
+            fix=access.fitted(f"gputrain build --create-repository, or {home.command}"),
+            raw=error.raw,
+        ) from error
+    except PermissionDeniedError as error:
+        error.fix = error.fix or f"ask for roles/artifactregistry.writer on {home.repository}"
+        raise
 
-        Raises:
-            RequestError, AccessError, TransientError: as Artifact Registry answers.
-        """
-        url = f"{self._parent(access)}?repositoryId={self.repository}"
-        body = {"format": "DOCKER", "labels": {"gputrain": "images"}}
-        try:
-            access.post(url, action=f"make the repository {self.repository}", json=body)
-        except (RequestError, AccessError) as error:  # whoever may not make one may have one
-            if not self._is_there(access):
-                raise error from None
+
+def create(access: Access, home: ImageHome) -> None:
+    """Make the repository; one that is there stays as it is.
+
+    Raises:
+        RequestError, AccessError, TransientError: as Artifact Registry answers.
+    """
+    url = f"{_parent(access, home)}?repositoryId={home.repository}"
+    body = {"format": "DOCKER", "labels": {"gputrain": "images"}}
+    try:
+        access.post(url, action=f"make the repository {home.repository}", json=body)
+    except (RequestError, AccessError) as error:  # whoever may not make one may have one
+        if not _is_there(access, home):
+            raise error from None
+        return
+    for _ in range(60):
+        if _is_there(access, home):
             return
-        for _ in range(60):
-            if self._is_there(access):
-                return
-            access.sleep(1.0)
-        self.check(access)
+        access.sleep(1.0)
+    check(access, home)
 
-    def _is_there(self, access: Access) -> bool:
-        try:
-            access.get(self._url(access), action=f"look for the repository {self.repository}", policy=READ)
-        except MissingError:
-            return False
-        return True
 
-    def _parent(self, access: Access) -> str:
-        base = access.url(Api.ARTIFACTREGISTRY)
-        return f"{base}/v1/projects/{self.project}/locations/{self.location}/repositories"
+def _is_there(access: Access, home: ImageHome) -> bool:
+    try:
+        _look(access, home, READ)
+    except MissingError:
+        return False
+    return True
 
-    def _url(self, access: Access) -> str:
-        return f"{self._parent(access)}/{self.repository}"
+
+def _look(access: Access, home: ImageHome, policy: Policy) -> None:
+    url, action = f"{_parent(access, home)}/{home.repository}", f"look for the repository {home.repository}"
+    access.get(url, action=action, policy=policy)
+
+
+def _parent(access: Access, home: ImageHome) -> str:
+    base = access.url(Api.ARTIFACTREGISTRY)
+    return f"{base}/v1/projects/{home.project}/locations/{home.location}/repositories"

@@ -22,7 +22,7 @@ from gputrain.fields import refused
 from gputrain.gcp import Access, MissingError
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.gcp.registry import ImageName, find_manifest, pinned
-from gputrain.images import cloud_build
+from gputrain.images import cloud_build, home
 from gputrain.images.home import ImageHome
 from gputrain.images.recipe import DOCKERFILE, Recipe, recipe
 from gputrain.retry import LOOK
@@ -109,9 +109,9 @@ class Works:
         if found.digest:
             return found
         if create_repository:
-            self.home.create(self.access)
+            home.create(self.access, self.home)
         else:
-            self.home.check(self.access)
+            home.check(self.access, self.home)
         if image.builder is Builder.CLOUD_BUILD:
             cloud_build.run(self.access, self.region, self.bucket, made, found.name, told)
         else:

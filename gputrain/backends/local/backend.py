@@ -230,7 +230,7 @@ def _folder_of(ref: JobRef) -> str:
     return path
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class FolderRecorder:
     """As of `Recorder`."""
 
