@@ -85,8 +85,13 @@ def beat() -> None:
 
 
 def write_metric(step: int, metrics: dict[str, Any], total: Optional[int]) -> None:
-    """Print the line of a report at once, in one write."""
-    write_line(metric_line(step, metrics, time.time(), total))
+    """Print the line of a report at once, in one write; one that a log would cut is told, once."""
+    line = metric_line(step, metrics, time.time(), total)
+    if len(line) > contract.LONGEST_LINE and "too long" not in _told:
+        _told.add("too long")
+        most = f"a log's line holds {contract.LONGEST_LINE:,}, and `job.metrics()` reads no more"
+        notice(f"a report of {len(line):,} bytes is lost: {most}; report fewer names at once")
+    write_line(line)
 
 
 def write_line(text: str) -> None:

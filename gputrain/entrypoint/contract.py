@@ -123,6 +123,9 @@ BAD_ENVIRONMENT = _code(64, "the agent cannot start: an option, the environment 
 NODE_LOST = _code(69, "a node never came, or was lost while the job ran, or a GPU of it failed")
 STOPPED = _code(75, "asked to stop, the ranks saved and left with this code; run the job again to go on")
 
+LONGEST_LINE = 1 << 16
+"""Bytes of the longest line passed on whole; Cloud Logging takes entries of up to 256 KiB."""
+
 METRIC_MARKER = "GPUTRAIN_METRIC "
 """Starts a line of rank 0 that reports numbers; a JSON object follows."""
 

@@ -7,12 +7,11 @@ import math
 import re
 import time
 
+from .contract import LONGEST_LINE as LIMIT
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Union
-
-LIMIT = 1 << 16
-"""Bytes of the longest line passed on whole; Cloud Logging takes entries of up to 256 KiB."""
 
 PROGRESS_EVERY_S = 5.0
 """How often a progress bar that redraws one line is shown."""

@@ -5,7 +5,8 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from gputrain.entrypoint.lines import LIMIT, Lines, Severity, as_json, as_text
+from gputrain.entrypoint.contract import LONGEST_LINE as LIMIT
+from gputrain.entrypoint.lines import Lines, Severity, as_json, as_text
 
 NOW = "2026-11-22T12:00:00.000000Z"
 
