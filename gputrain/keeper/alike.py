@@ -46,7 +46,6 @@ def keep(mirror: Mirror) -> None:
 
 def main() -> None:
     order = json.loads(sys.argv[1])
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the ranks may save after it
     store = Store(order["storage"], order["bucket"], order["prefix"], order["node"])
     whole = Wholeness(order["killed"], is_strict=order["is_strict"])
     mirror = Mirror(store, order["folder"], order["node"], whole)
@@ -56,6 +55,7 @@ def main() -> None:
     except (OSError, ValueError) as error:
         sys.stdout.write(f"{error}\n")
         sys.exit(1)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the ranks may save after it
     sys.stdout.write(FILLED + "\n")
     sys.stdout.flush()
     keep(mirror)

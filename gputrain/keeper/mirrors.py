@@ -75,7 +75,7 @@ class Mirrors:
             os.close(out)
             os.close(given)
         self._ends[pid] = end
-        keeper.until(lambda: bool(filled) or not lines.is_alive(), pid)
+        keeper.until(lambda: bool(filled) or not (lines.is_alive() or keeper.rules.stop), pid)
         if not filled:
             right = right_to(self._job, order["bucket"], order["prefix"])
             told = " ".join(said)

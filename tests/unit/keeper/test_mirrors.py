@@ -1,9 +1,15 @@
 """The folders of a node, each filled and kept by a process of its own."""
 
+import contextlib
 import os
 import signal
+import socket
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 import gputrain
 from gputrain.keeper import keeper as keepers
@@ -68,6 +74,26 @@ def test_a_mirror_that_is_killed_is_told_while_the_job_goes_on(mirror, tmp_path)
     os.kill(pid, signal.SIGKILL)
     until(lambda: "nothing more of gs://my-bucket/ckpt is saved" in kept.log)
     assert "unknown" in kept.mirrors.end(kept.keeper)
+
+
+def test_a_stop_while_a_folder_is_filled_waits_for_no_bucket(tmp_path, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = "127.0.0.1:%d" % silent.getsockname()[1]
+        monkeypatch.setenv("GCE_METADATA_HOST", host)
+        monkeypatch.setattr(Node, "waiting", lambda _: Rules(float("inf"), "", 60.0))
+        silent.setblocking(False)
+        asked = []
+
+        def word(_):
+            with contextlib.suppress(BlockingIOError):
+                asked.append(silent.accept())
+            return SHUTDOWN if asked else ""
+
+        monkeypatch.setattr(Node, "word", word)
+        began = time.monotonic()
+        with pytest.raises(keepers.Stopped):
+            Kept(SimpleNamespace(_storage=f"http://{host}"), tmp_path)
+    assert time.monotonic() - began < 20
 
 
 def test_a_power_button_that_is_pressed_while_the_rest_is_sent_is_heard(mirror, tmp_path, monkeypatch):
