@@ -51,12 +51,6 @@ def test_a_part_is_so_many_bytes_from_there_on(objects, first, most):
     assert objects.part("b", first, most) == b""
 
 
-def test_a_part_is_no_more_where_the_whole_is_answered(serve):
-    server = serve(lambda _: (200, TEXT, {"x-goog-generation": "1", **DATED}))
-    access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=server.url))
-    assert Objects(access, "my-bucket").part("a", 3, 4) == b"3456"
-
-
 def test_an_object_and_its_age_are_one_call(cloud, objects):
     objects.write("a", b"1", if_generation=0)
     before = len(cloud.requests)
@@ -226,18 +220,6 @@ def test_what_has_no_hash_of_its_own_is_read_as_it_came(serve, hashes, encoding)
     url = serve(lambda _: (200, b"{}", {**told, **DATED})).url
     access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=url))
     assert Objects(access, "my-bucket").read("a").content == b"{}"
-
-
-@pytest.mark.parametrize(
-    ("first", "most", "part"), [(0, 4, b"0123"), (3, 1, b"3"), (6, 9, b"6789"), (10, 5, b""), (99, 1, b"")]
-)
-def test_a_part_is_so_many_bytes_from_there(objects, first, most, part):
-    objects.write("a", b"0123456789", if_generation=0)
-    assert objects.part("a", first, most) == part
-
-
-def test_a_part_of_what_is_not_there_is_nothing(objects):
-    assert objects.part("a", 0, 10) == b""
 
 
 def test_whoever_is_asked_for_a_part_may_answer_with_the_whole(serve):
