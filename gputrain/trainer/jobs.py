@@ -137,9 +137,8 @@ def wanted(
 
 def _read(jobs: JobList) -> None:
     """Read the jobs' records, several at a time; each is kept by its handle."""
-    if len(jobs) > 1:
-        with ThreadPoolExecutor(max_workers=READERS) as pool:
-            list(pool.map(lambda job: job.spec, jobs))
+    with ThreadPoolExecutor(max_workers=READERS) as pool:
+        list(pool.map(lambda job: job.spec, jobs))
 
 
 def _row(job: Job) -> tuple[str, ...]:

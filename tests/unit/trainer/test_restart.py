@@ -141,6 +141,12 @@ def interrupted(cloud, trainer, script, **more):
     return job
 
 
+def of_board(job):
+    """The record of the only job there is."""
+    board = job._backend.recorder().board
+    return board.read(next(iter(board.entries())).job_id)
+
+
 def nonces(cloud):
     return [vm.resource["labels"]["gputrain-gang"] for vm in cloud.compute.vms.values()]
 
@@ -155,14 +161,22 @@ def test_a_restart_whose_asker_died_is_asked_again_as_it_was(cloud, trainer, scr
         patch.setattr(type(job._backend), "create", die)  # its ask is written, and was never sent
         with pytest.raises(SystemExit):
             trainer("compute").attach(job.uri).supervise()
-    board = job._backend.recorder().board
-    asked = board.read(next(iter(board.entries())).job_id).last.nonce
+    asked = of_board(job).last.nonce
     cloud.clock.advance(19)
     assert not trainer("compute").attach(job.uri).supervise()  # whoever asked may be at it still
     assert not nonces(cloud)
     cloud.clock.advance(3)
     assert trainer("compute").attach(job.uri).supervise()
     assert nonces(cloud) == [asked]
+
+
+def test_a_restart_writes_down_nothing_else_than_its_ask(cloud, trainer, script):
+    job = interrupted(cloud, trainer, script, max_restarts=2)
+    before = of_board(job)
+    assert trainer("compute").attach(job.uri).supervise()
+    after = of_board(job)
+    assert (after.spec, after.code, after.ways) == (before.spec, before.code, before.ways)
+    assert len(after.asks) == len(before.asks) + 1
 
 
 @pytest.mark.parametrize(("wait", "last_s"), [("2h", 7200), ("4h", 14_400)])
