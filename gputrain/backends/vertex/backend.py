@@ -17,7 +17,7 @@ from gputrain.backends.vertex.gcloud import to_gcloud
 from gputrain.backends.vertex.identity import Whereabouts, create_once, found_no_room, lost
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.outcome import JobEnds, Locks
-from gputrain.backends.vertex.recorder import CustomJobRecorder, to_come
+from gputrain.backends.vertex.recorder import CustomJobRecorder, lent, to_come
 from gputrain.backends.vertex.settings import (
     ROWS,
     NfsMount,
@@ -30,6 +30,7 @@ from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.waiting import Reasons
 from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.catalog import Service
+from gputrain.errors import JobLostError
 from gputrain.fields import refusing
 from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects, UnclearError
 from gputrain.gcp.endpoints import asked_for
@@ -257,7 +258,10 @@ class VertexAI(GoogleBackend[VertexSettings]):
         found = self._whereabouts.settled(ref, None if self._recorder is None else self._recorder.board)
         live = [seen for seen in found if not seen.has_ended]
         ends = all(found_no_room(seen) or seen.was_cancelled for seen in found)  # its key is free else
-        refused = self._recorder.end(ref.name) if self._recorder is not None and (live or ends) else None
+        recorder = self._recorder
+        if recorder is None and ends and (full := next(filter(found_no_room, found), None)) and not live:
+            recorder = lent(self._whereabouts, self._locks, self._settings, full)
+        refused = recorder.end(ref.name) if recorder is not None and (live or ends) else None
         for seen in live:
             identity.end(self._jobs, seen)
         if refused is not None:
@@ -278,7 +282,13 @@ class VertexAI(GoogleBackend[VertexSettings]):
         return JobRef(backend=self.name, project=self._settings.project, place=region, name=job_id)
 
     def _look(self, ref: JobRef) -> SeenJob:
-        resource = self._whereabouts.of(ref)
+        try:
+            resource = self._whereabouts.of(ref)
+        except JobLostError:
+            asked = None if self._recorder is None else self._recorder.asked_for(ref)
+            if asked is None:
+                raise
+            return asked
         try:
             return self._watch(resource.split("/")[3]).look(resource)
         except MissingError as error:

@@ -23,9 +23,10 @@ from gputrain.errors import (
     Scope,
     TransientError,
 )
+from gputrain.gcp.buckets import BucketPrefix
 from gputrain.lifecycle import Observation, State
 from gputrain.records import CANCELLED, Record, RecordError, ended, read_record
-from gputrain.records.bucket import FOLDER
+from gputrain.records.bucket import FOLDER, BucketBoard
 from gputrain.records.record import LARGEST_BYTES
 
 
@@ -72,6 +73,20 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
             )
         return self.name_of(record)
 
+    def asked_for(self, ref: JobRef) -> SeenJob | None:
+        """A job that was asked for a moment ago, which no list need show yet; None where none was."""
+        try:
+            record = self.board.read(ref.name)
+        except (AccessError, RequestError):
+            return None
+        if record is None or record.over or not record.is_open or record.age_s > identity.SETTLE_S:
+            return None
+        last, parent = record.latest, f"projects/{self.settings.project}/locations"
+        if last.way.backend != NAME:
+            return None
+        resource = f"{parent}/{last.way.place}/customJobs/{ref.name}"
+        return SeenJob(resource=resource, job_id=ref.name, state="JOB_STATE_QUEUED", nonce=last.nonce)
+
     def clear(self, record: Record) -> bool:
         """End the job that the latest ask has made, as far as lists show it; one that none shows may come.
 
@@ -92,8 +107,9 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         """Write down that nobody starts the job again, and take its lock, so that one that comes late does
         nothing; what refused it, if something did."""
         try:
-            ended(self.board, job_id, CANCELLED)
-            self.locks.take(job_id)
+            record = ended(self.board, job_id, CANCELLED)
+            if record is None or record.over == CANCELLED:  # else it had ended, and its key is free
+                self.locks.take(job_id)
         except (AccessError, RequestError, TransientError) as error:
             error.what = f"what runs of {job_id} ends, but a watcher may start it again: {error.what}"
             return error
@@ -102,6 +118,20 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
     def _of_ask(self, record: Record) -> SeenJob | None:
         last = record.latest
         return identity.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
+
+
+def lent(
+    whereabouts: Whereabouts, locks: Locks, settings: VertexSettings, seen: SeenJob
+) -> CustomJobRecorder:
+    """The recorder of the bucket that a job itself names, for a process that knows none.
+
+    Raises:
+        RequestError: the job names no bucket.
+    """
+    objects, lock = locks.beside(seen)
+    bucket = BucketPrefix(name=objects.bucket_name, prefix=lock.removesuffix(f"jobs/{seen.job_id}/lock-"))
+    board, locks = BucketBoard(objects.access, bucket), Locks(whereabouts.jobs, bucket)
+    return CustomJobRecorder(settings=settings, board=board, whereabouts=whereabouts, locks=locks)
 
 
 def to_come(locks: Locks, seen: SeenJob, told: Observation) -> Observation:

@@ -78,7 +78,7 @@ def test_a_mirror_that_is_killed_is_told_while_the_job_goes_on(mirror, tmp_path)
 
 def test_a_stop_while_a_folder_is_filled_waits_for_no_bucket(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        host = "127.0.0.1:%d" % silent.getsockname()[1]
+        host = f"127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("GCE_METADATA_HOST", host)
         monkeypatch.setattr(Node, "waiting", lambda _: Rules(float("inf"), "", 60.0))
         silent.setblocking(False)

@@ -11,6 +11,7 @@ from gputrain.backends.vertex import VertexAI
 from gputrain.errors import (
     ApiDisabledError,
     CapacityError,
+    JobLostError,
     NoPlacementError,
     PermissionDeniedError,
     QuotaExceededError,
@@ -196,6 +197,18 @@ def test_a_job_that_was_deleted_by_hand_keeps_no_other_of_its_key_from_its_end(m
     first.cancel()
     assert vertex.jobs[left].life.state.value == "JOB_STATE_CANCELLING"
     assert second.refresh().state is State.STOPPING
+
+
+def test_a_job_that_no_list_shows_yet_is_queued_for_whoever_takes_it_up(make, cloud, vertex, code):
+    cloud.fail(LIST, faults.Stale(seconds=50), times=None)
+    uri = submit(make(), code).uri
+    job = Trainer(make()).attach(uri)
+    assert (job.state, list(job.logs())) == (State.QUEUED, [])
+    cloud.clock.advance(55)
+    (number,) = vertex.jobs
+    assert job.refresh().raw["name"].endswith(f"/{number}")
+    with pytest.raises(JobLostError):
+        Trainer(make()).attach(uri.replace("/k-", "/other-"))
 
 
 def test_a_job_that_no_list_shows_yet_is_not_lost_when_it_is_cancelled(make, cloud, vertex, code):

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import attrs
 import pytest
 
 from gputrain.backends.base import JobRef
@@ -231,6 +232,25 @@ def test_a_process_whose_bucket_lacks_the_code_names_no_place_and_ends_nothing(s
     assert places(vertex) == ["us-central1"]
     objects.write(code, kept, if_generation=0)
     wait(job, cloud, until=State.SUCCEEDED)
+
+
+def test_a_cancel_by_the_name_alone_ends_what_another_would_ask_elsewhere(submit, cloud, vertex):
+    job = submit()
+    cloud.clock.advance(1000)
+    job.refresh()
+    attach(job.uri, backend=for_ref(cloud, job.uri)).cancel()
+    assert not job.resume()
+    assert places(vertex) == ["us-central1"]
+
+
+def test_a_cancel_of_a_job_that_found_no_machines_anywhere_leaves_its_key_free(submit, make, cloud, vertex):
+    job = submit(regions=["us-central1"])
+    cloud.clock.advance(1000)
+    job.refresh()
+    board = job._backend.recorder().board
+    board.write(attrs.evolve(board.read(job.id), over="stockout_region"))  # by whoever waited for it
+    job.cancel()
+    assert not Objects(job._backend._access, "my-bucket").list(f"jobs/{job.id}/lock").seen
 
 
 def test_the_ledger_tells_of_the_move_whoever_made_it(submit, make, cloud):
