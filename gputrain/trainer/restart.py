@@ -184,9 +184,12 @@ class Restart:
         return None
 
     def _lister(self, record: Record) -> Recorder | None:
-        """The backend of the latest ask, if jobs are found there in lists, which may show them late."""
+        """The backend of the latest ask, if jobs are found there in lists, which may show them late.
+
+        None long after the ask: what no list shows by then may have run, and been deleted by hand.
+        """
         asked = self._around.boards.recorder(record.latest.way.backend)
-        return None if asked is None or asked.repeats else asked
+        return None if asked is None or asked.repeats or record.age_s > FULL_FOR_S else asked
 
     def _climb(self, following: Next, told: Ledger) -> Step:
         record = following.record

@@ -134,6 +134,17 @@ def test_one_whose_asker_died_before_the_next_region_heard_of_it_goes_on(submit,
     assert places(vertex) == ["us-central1", "europe-west4"]
 
 
+def test_one_that_ran_elsewhere_and_was_deleted_by_hand_is_not_run_again(submit, make, cloud, vertex):
+    wait(submit(), cloud, until=State.SUCCEEDED)
+    (ran,) = [number for number, job in vertex.jobs.items() if job.region == "europe-west4"]
+    del vertex.jobs[ran]
+    cloud.clock.advance(3600)
+    other = Trainer(make(regions=REGIONS))
+    assert other.supervise() == []
+    assert [job.state for job in other.jobs()] == [State.FAILED]
+    assert places(vertex) == ["us-central1"]
+
+
 @pytest.mark.parametrize("struck", [CREATE, "storage.objects.insert"])
 def test_a_ctrl_c_as_it_is_asked_elsewhere_ends_the_watching_and_not_the_job(
     submit, make, cloud, vertex, struck
