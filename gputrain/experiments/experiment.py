@@ -15,7 +15,7 @@ from gputrain.experiments.book import ExperimentRecord, Retried, again, cancel, 
 from gputrain.experiments.cell import Watched, watched, whole
 from gputrain.experiments.comparison import READERS, Comparison
 from gputrain.experiments.driver import Driver, Room, end_if_cancelled
-from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits, cancelled, never_began
+from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits, fault_of, never_began
 from gputrain.experiments.points import Point, canonical
 from gputrain.gcp.endpoints import on_trial
 from gputrain.job import Job
@@ -248,12 +248,13 @@ class Experiment(Comparison):
         since. Whoever submits one meanwhile cancels it as soon as it is made.
 
         Raises:
-            GputrainError: of a job that could not be cancelled, when all others were asked to end.
+            GputrainError: of what could not be ended, or of the experiment's own mark, when all others were
+                asked to end.
         """
-        cancel(self._board, self.name)  # first, so that whatever is submitted after the list ends by itself
+        # First, so that whatever is submitted after the list ends by itself.
+        errors = [fault_of(lambda: cancel(self._board, self.name))]
         self._give_up()
         self._driver.join()
-        errors: list[GputrainError | None] = []
         found = {job.id: job for job in self.jobs}
         try:
             mine = opened(self._board, self.name).ids(self._base)
@@ -263,7 +264,7 @@ class Experiment(Comparison):
             errors.append(error)
         living = [job for job in found.values() if not job.state.is_terminal]
         with ThreadPoolExecutor(max_workers=READERS) as pool:
-            errors += pool.map(cancelled, living)
+            errors += pool.map(lambda job: fault_of(job.cancel), living)
         for one in filter(None, errors):
             raise one
 

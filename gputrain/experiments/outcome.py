@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -76,10 +76,10 @@ def never_began(job: Job) -> bool:
     return job.failure is not None and job.failure.kind == causes.UNSTARTED.kind
 
 
-def cancelled(job: Job) -> GputrainError | None:
-    """Ask a job to end; the error where that did not work."""
+def fault_of(call: Callable[[], object]) -> GputrainError | None:
+    """Make a call; the error where that did not work."""
     try:
-        job.cancel()
+        call()
     except GputrainError as error:
         return error
     return None

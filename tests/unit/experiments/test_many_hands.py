@@ -167,7 +167,7 @@ def test_a_cancel_ends_what_cannot_be_looked_at_just_now_too(trainer, sleeps):
 
 
 class Forgetful:
-    """This machine's records, of which one note cannot be read once its job is made."""
+    """This machine's records, of which one note can be neither read nor written once its job is made."""
 
     def __init__(self, board, is_made):
         self._board, self._is_made = board, is_made
@@ -176,9 +176,16 @@ class Forgetful:
         return getattr(self._board, name)
 
     def note(self, name):
+        self._check(name)
+        return self._board.note(name)
+
+    def keep(self, name, content, generation):
+        self._check(name)
+        self._board.keep(name, content, generation)
+
+    def _check(self, name):
         if name.endswith(".cancelled") and self._is_made():
             raise TransientError("the bucket does not answer")
-        return self._board.note(name)
 
 
 def test_a_point_whose_cancel_cannot_be_read_any_more_has_its_job(trainer, tells):
@@ -187,6 +194,19 @@ def test_a_point_whose_cancel_cannot_be_read_any_more_has_its_job(trainer, tells
     scan = begun(trainer, board, base, [{"x": 0}], name="scan", **limits)
     (outcome,) = scan.results(timeout="5m")
     assert (outcome.error, outcome.job.state) == (None, "succeeded")
+
+
+def test_a_cancel_that_cannot_be_written_down_ends_what_runs_all_the_same(trainer, sleeps):
+    board, base = (
+        Forgetful(trainer._road.home, lambda: trainer.jobs(name="scan")),
+        TrainingSpec(script=sleeps),
+    )
+    limits = {"arguments": None, "max_parallel": 1, "max_cost": None}
+    scan = begun(trainer, board, base, gputrain.grid(x=range(2)), name="scan", **limits)
+    until(lambda: scan.jobs)
+    with pytest.raises(TransientError, match="bucket"):
+        scan.cancel()
+    assert [job.state for job in scan.wait(timeout="5m").jobs] == ["cancelled"]
 
 
 def test_a_cancel_ends_what_others_have_retried_since_and_nothing_of_another_name(trainer, tmp_path):
