@@ -210,7 +210,7 @@ class Looks:
             by_name = self._calls.instances(gang.zone, f'name eq "{stem}-[0-9]+"')
             found |= {str(vm["name"]): vm for vm in by_name.seen if vm["name"] in gang.names}
             is_whole = is_whole and by_name.is_whole
-        if len(found) < len(gang.names) and record.age_s < LAG_S:
+        if record.age_s < LAG_S:
             found |= self._singly(gang, found)
         return found, is_whole
 
