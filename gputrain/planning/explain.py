@@ -45,8 +45,9 @@ def _best(title: str, ones: Sequence[Candidate]) -> Iterator[str]:
     if best.provisioning_model is not None:
         yield from _quota_sentences(best)
         yield from _place_sentences(best)
-    if len(ones) > 1:
-        yield f"If there is no room, {len(ones) - 1} more ways are tried in order, {_ways(ones[1:])}."
+    if more := len(ones) - 1:
+        told = "1 more way is tried" if more == 1 else f"{more} more ways are tried in order"
+        yield f"If there is no room, {told}, {_ways(ones[1:])}."
 
 
 def _network_sentence(network: Network) -> str:

@@ -221,6 +221,12 @@ def test_a_ledger_shows_itself_with_places_of_one_answer_together():
     assert "<table>" in ledger._repr_mimebundle_()["text/html"]
 
 
+@pytest.mark.parametrize(("words", "told"), [(22, "word " * 22), (23, "word " * 21 + "wo...")])
+def test_a_long_answer_is_cut_in_a_ledger(words, told):
+    (one,) = after(PermissionDeniedError("x", why="word " * words)).attempts
+    assert one.answer.partition(": ")[2] == told.strip()
+
+
 def test_a_ledger_counts_its_tries():
     told = [str(after(*[CapacityError("x")] * count).attempts) for count in (1, 2)]
     assert "1 try on 2026-11-21" in told[0]

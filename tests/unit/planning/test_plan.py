@@ -84,6 +84,23 @@ def test_a_plan_says_itself_in_plain_words():
     assert "2026-07-30" in text
 
 
+@pytest.mark.parametrize(
+    ("ways", "said"),
+    [(1, ""), (2, "1 more way is tried, 2 x L4"), (3, "2 more ways are tried in order, 2 x L4")],
+)
+def test_a_plan_says_how_many_more_ways_are_tried(ways, said):
+    whole = plan(gpu="L4:2")
+    text = attrs.evolve(whole, candidates=whole.candidates[:ways]).explain()
+    assert ("If there is no room" in text, said in text) == (ways > 1, True)
+
+
+def test_a_table_tells_the_price_where_it_is_known():
+    whole = plan(gpu="L4:2", max_run_duration="90m")
+    known = attrs.evolve(whole.candidates[0], price=attrs.evolve(whole.candidates[0].price, usd_h=2.5))
+    rows = attrs.evolve(whole, candidates=(known, attrs.evolve(known, price=None))).table.rows
+    assert [row[-3:-1] for row in rows] == [("2.50", "3.75"), ("unknown", "unknown")]
+
+
 def test_a_plan_shows_candidates_and_refusals_in_text_and_html():
     shown = plan(gpu=["H100:2", "L4:2"])
     assert "a3-highgpu-2g" in str(shown)

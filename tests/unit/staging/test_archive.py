@@ -13,6 +13,7 @@ from hypothesis import assume, example, given, settings, strategies as st
 
 from gputrain.errors import SpecError
 from gputrain.staging.archive import is_program, pack
+from gputrain.staging.fitness import MAX_BYTES, check_size
 from gputrain.staging.ignore import IgnoreRules, read_rules
 from gputrain.staging.survey import Behind, Survey, Travelling, size_text, survey
 
@@ -127,7 +128,7 @@ def test_our_ignore_rules_agree_with_gits(tmp_path):
     assert set(names(pack(str(tmp_path)))) == {name for name in listed if name}
 
 
-WORDS = ["a", "b", "ab", "ba", "bb", "aab", "a-b", "abab", "*", "!"]
+WORDS = ["a", "b", "ab", "ba", "bb", "aab", "a-b", "abab", "*", "!", "a\\", "a\\ "]
 PATHS = [*WORDS, *(f"{one}/{two}" for one in WORDS[:6] for two in WORDS[:6]), "a/b/a", "a/b/b/ab", "b/a/ab/a"]
 
 
@@ -141,6 +142,8 @@ def repository(tmp_path_factory):
 @settings(max_examples=60, deadline=None)
 @example(rule="[]")
 @example(rule="[!]")
+@example(rule="[b-a]")
+@example(rule="a\\\\ ")
 @given(rule=st.text("ab*?/", min_size=1, max_size=8) | st.text("ab*?/[]!^\\-", min_size=1, max_size=8))
 def test_any_rule_says_what_git_says_of_it(repository, rule):
     assume(not re.search(r"[^/]\*\*", rule))  # git 2.39 compares addresses there: "a**/b" is told as it falls
@@ -154,6 +157,15 @@ def test_any_rule_says_what_git_says_of_it(repository, rule):
         return any(rules.holding(path[:end], is_folder=end is not None) for end in ends)
 
     assert [path for path in PATHS if is_ignored(path)] == [path for path in said.split("\0") if path]
+
+
+def test_a_folder_within_a_repository_obeys_the_rules_above_it(repository):
+    (repository / ".gitignore").write_text("*.log\n/code/deep/top.txt\n")
+    (repository / ".git/info/exclude").write_text("excluded\n")
+    files = ["a.log", "top.txt", "excluded", "train.py", "held.txt", "sub/held.txt"]
+    write(repository / "code/deep", dict.fromkeys(files, ""))
+    (repository / "code/.gitignore").write_text("deep/held.txt\n")
+    assert names(pack(str(repository / "code/deep"))) == ["sub/held.txt", "train.py"]
 
 
 def test_a_rule_of_many_stars_is_read_at_once():
@@ -221,6 +233,14 @@ def test_credentials_are_looked_for_in_what_is_no_larger_than_a_file_of_keys(tmp
     write(tmp_path, {"k.txt": key.ljust(64 * 1024)})
     with pytest.raises(SpecError, match=r"k\.txt"):
         pack(str(tmp_path))
+
+
+def test_half_a_gigabyte_of_code_may_travel_and_no_more():
+    half = Travelling(path="a.bin", full="", size=512 << 20, is_asked_for=False)
+    check_size(Survey(folder="/f", files=(half,), behind=()), MAX_BYTES)
+    more = Survey(folder="/f", files=(half, attrs.evolve(half, size=1)), behind=())
+    with pytest.raises(SpecError, match=r"more than 512\.0 MiB"):
+        check_size(more, MAX_BYTES)
 
 
 @pytest.mark.parametrize(("count", "more"), [(3, ""), (10, ""), (11, " and 1 more"), (14, " and 4 more")])

@@ -110,7 +110,7 @@ def test_a_package_that_a_rank_lacked_is_asked_for_by_the_name_it_is_sold_under(
 
 def test_a_file_of_requirements_is_read(script, tmp_path):
     (tmp_path / "beside.py").write_text("")
-    (tmp_path / "requirements.txt").write_text("# needed\neinops\nscikit-learn; python_version > '3'\n")
+    (tmp_path / "requirements.txt").write_text("# needed\n  einops\nscikit-learn; python_version > '3'\n")
     assert findings(script(MESSY), requirements="requirements.txt").warnings == ()
 
 

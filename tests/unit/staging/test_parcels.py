@@ -58,7 +58,8 @@ def test_code_that_was_removed_meanwhile_is_sent_again_where_there_is_some(cloud
     parcels.send(access, BUCKET, place_of(parcel), parcel.data)
     name = place_of(parcel).removeprefix("gs://my-bucket/")
     cloud.world.part(Storage).objects.delete("my-bucket", name)
-    with pytest.raises(RequestError, match="is not there"):
+    with pytest.raises(RequestError, match="is not there") as caught:
         parcels.send(access, BUCKET, place_of(parcel), b"")
+    assert caught.value.try_elsewhere  # another backend's bucket may have it
     parcels.send(access, BUCKET, place_of(parcel), parcel.data)
     assert uploads(cloud) == 2
