@@ -79,7 +79,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
             record = self.board.read(ref.name)
         except (AccessError, RequestError):
             return None
-        if record is None or record.over or not record.is_open or record.age_s > identity.SETTLE_S:
+        if record is None or record.over or not record.is_open or record.age_s > self.turn_s:
             return None
         last, parent = record.latest, f"projects/{self.settings.project}/locations"
         if last.way.backend != NAME:
