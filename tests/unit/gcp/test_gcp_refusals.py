@@ -5,7 +5,8 @@ import itertools
 import pickle
 
 import pytest
-from google.auth.exceptions import RefreshError
+from google.auth import exceptions as logins
+from google.auth.exceptions import GoogleAuthError, RefreshError
 
 from gputrain.errors import (
     ApiDisabledError,
@@ -19,7 +20,15 @@ from gputrain.errors import (
     RequestError,
     TransientError,
 )
-from gputrain.gcp import Answer, MissingError, PreconditionError, UnclearError, to_error, translated
+from gputrain.gcp import (
+    Answer,
+    MissingError,
+    PreconditionError,
+    UnclearError,
+    read_answer,
+    to_error,
+    translated,
+)
 from gputrain.gcp.answer import CANONICAL, QuotaFact, Surface, answer_of_json
 from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.kinds import KINDS
@@ -259,8 +268,6 @@ def test_every_exception_of_the_client_library_has_an_error():
         for child in kind.__subclasses__():
             yield from families(child)
 
-    from gputrain.gcp import read_answer
-
     unknown = set()
     for kind in families(theirs.GoogleAPICallError):
         if kind.code is not None and isinstance(to_error(read_answer(kind("words")), "x"), ProviderError):
@@ -270,6 +277,15 @@ def test_every_exception_of_the_client_library_has_an_error():
         "Redirection", "MovedPermanently", "NotModified", "TemporaryRedirect", "ResumeIncomplete",
         "LengthRequired", "RequestRangeNotSatisfiable", "MethodNotImplemented", "DataLoss", "Unknown",
     }  # fmt: skip
+
+
+def test_every_exception_of_a_login_is_of_the_credentials_but_for_a_lost_connection():
+    kinds = [
+        one for one in vars(logins).values() if isinstance(one, type) and issubclass(one, GoogleAuthError)
+    ]
+    told = {one.__name__: type(to_error(read_answer(one("words")), "log in")) for one in kinds}
+    assert len(told) > 10
+    assert {name for name, kind in told.items() if kind is not AuthError} == {"TransportError"}
 
 
 def test_a_limit_per_minute_says_when_googles_minute_ends():
