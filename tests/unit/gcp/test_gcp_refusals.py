@@ -29,7 +29,7 @@ from gputrain.gcp import (
     to_error,
     translated,
 )
-from gputrain.gcp.answer import CANONICAL, QuotaFact, Surface, answer_of_json
+from gputrain.gcp.answer import CANONICAL, QuotaFact, Surface, answer_of_json, answer_of_operation
 from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.kinds import KINDS
 from gputrain.gcp.refusals import gravest
@@ -234,7 +234,10 @@ def test_a_detail_that_says_no_word_is_no_code():
 
 
 def test_a_lost_answer_is_unclear():
-    assert isinstance(to_error(Answer(), "create the job"), UnclearError)
+    error = to_error(Answer(), "create the job")
+    assert isinstance(error, UnclearError)
+    assert error.why == "Google said nothing and gave no reason"
+    assert to_error(answer_of_operation({}), "create the job").why == "status 0"
 
 
 @pytest.mark.parametrize("status", range(400, 600))
@@ -258,6 +261,8 @@ def test_every_canonical_code_of_google_has_an_error():
     for code in grpc.StatusCode:
         error = to_error(Answer(status=1, canonical=code.name), "x")
         assert isinstance(error, ProviderError) == (code.name in unknown), code
+    named = {code.value[0]: code.name for code in grpc.StatusCode}
+    assert {number: name for number, name in CANONICAL.items() if number < 100}.items() <= named.items()
 
 
 def test_every_exception_of_the_client_library_has_an_error():
