@@ -325,6 +325,14 @@ def test_what_a_person_must_mend_counts_before_what_passes_and_what_nobody_fores
         assert gravest([graver, lighter]) is gravest([lighter, graver]) is graver
 
 
+def test_other_places_are_asked_only_where_they_may_do_better():
+    assert {kind.name for kind in KINDS if kind.goes_elsewhere} == {
+        "addresses_exhausted", "failed_inside", "gang_incomplete", "network_elsewhere", "not_in_region",
+        "not_in_zone", "org_policy_location", "quota_region", "reclaimed", "reservation_full", "stockout",
+        "stockout_region", "subnet_missing",
+    }  # fmt: skip
+
+
 def test_only_what_a_place_will_never_have_is_lasting():
     lasting = {
         name
