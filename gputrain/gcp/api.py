@@ -230,7 +230,10 @@ class Access:
                 headers=dict(headers or {}), timeout_s=policy.call_s, most_bytes=most_bytes,
             )  # fmt: skip
             if response.status_code >= 300 and response.status_code not in accept:
-                raise to_error(answer_of_response(response), action, project=self.project, now=self.now())
+                answer = answer_of_response(response)
+                error = to_error(answer, action, project=self.project, now=self.now())
+                error.fix = self.fitted(error.fix)
+                raise error
             if check is not None:
                 check(response)
             return response

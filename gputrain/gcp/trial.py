@@ -20,7 +20,7 @@ _ACCOUNT = re.compile(
 )
 _ROUTERS = re.compile(r"gcloud compute routers create [^;]+(?:; or external_ip=True)?")
 _PROJECTS = re.compile(r"gcloud projects list\b")
-_OTHER = re.compile(r"(?<![\w`])gcloud (?P<group>[a-z]+) (?=[a-z])")
+_OTHER = re.compile(r"(?:CLOUDSDK_\S+ )*(?<![\w`])(?P<line>gcloud (?P<group>[a-z]+) )(?=[a-z])")
 _SERVICES = {
     "compute": ("COMPUTE", "/compute/v1/"),
     "storage": ("STORAGE", "/storage/v1/"),
@@ -34,7 +34,7 @@ _SERVICES = {
 
 
 def fitted(fix: str, trial: str) -> str:
-    """A remedy as it fits somebody who tries with an emulator; as it is where nobody does.
+    """A remedy as it fits somebody who tries with an emulator, however often; as it is where nobody does.
 
     Args:
         trial: how the person calls the emulator: its address, or the variable that holds it; empty: Google.
@@ -54,7 +54,7 @@ def fitted(fix: str, trial: str) -> str:
     fix = _BUCKET.sub(_told(trial, "add_bucket", lambda one: one.groupdict()), fix)
     fix = _API.sub(_told(trial, "enable_api", lambda one: one.groupdict()), fix)
     fix = _ACCOUNT.sub(_told(trial, "service_account", lambda one: {"email": _email(one)}), fix)
-    return _OTHER.sub(lambda one: f"{_led(trial, one['group'])} {one[0]}", fix)
+    return _OTHER.sub(lambda one: f"{_led(trial, one['group'])} {one['line']}", fix)
 
 
 def _told(

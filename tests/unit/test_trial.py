@@ -4,7 +4,7 @@ import pytest
 
 import gputrain
 import gputrain_emulator
-from gputrain import ComputeEngine, Local, SpecError, Trainer, VertexAI
+from gputrain import ComputeEngine, Image, Local, SpecError, Trainer, VertexAI
 from gputrain.gcp.endpoints import reach
 from gputrain_emulator.storage import Storage
 
@@ -33,6 +33,13 @@ def test_the_variable_leads_python_there_and_every_repr_says_so(url, tmp_path):
     for shown in (repr(trainer), repr(job), str(job), repr(gputrain.attach(job.uri)), repr(scan)):
         assert f"a trial: {url}" in shown
     assert str(planned).count(url) == 1
+
+
+def test_a_refusal_in_passing_names_the_emulators_own_command(url):
+    trainer = Trainer(VertexAI("my-project", REGION, bucket="gs://my-bucket"))
+    with pytest.raises(gputrain.errors.ApiDisabledError) as caught:
+        trainer.build(Image(base="a:1"))
+    assert caught.value.fix.endswith("$GPUTRAIN_ENDPOINT/_emulator/enable_api")
 
 
 def test_a_job_whose_record_is_out_of_reach_says_so(url, tmp_path):

@@ -127,9 +127,9 @@ class Gangs:
         # Google rolls a failed bulkInsert back by itself, but later; until then its VMs exist and bill.
         with looking(gang):
             self.clear(gang, and_traces=True)
-        action, project = f"create the VMs in {gang.zone}", self.calls.access.project
+        action = f"create the VMs in {gang.zone}"
         try:
-            raise_first(errors, ended, action, zone=gang.zone, project=project)
+            raise_first(errors, ended, action, zone=gang.zone, access=self.calls.access)
         except TransientError as error:  # the same request would be told of the same end for ever
             told = {"kind": error.kind, "scope": error.scope, "retry_after_s": error.retry_after_s}
             raise UndoneError(error.what, why=error.why, fix=error.fix, raw=error.raw, **told) from error

@@ -8,7 +8,7 @@ from typing import Any
 
 from gputrain.backends.compute.calls import Calls
 from gputrain.errors import GputrainError
-from gputrain.gcp import answer_of_operation, gravest, to_error
+from gputrain.gcp import Access, answer_of_operation, gravest, to_error
 from gputrain.gcp.forms import Json
 
 log = logging.getLogger("gputrain")
@@ -31,13 +31,14 @@ def _status(operation: Mapping[str, Any]) -> int:
     return int(operation.get("httpErrorStatusCode") or 0)
 
 
-def raise_first(errors: tuple[Json, ...], operation: Json, action: str, *, zone: str, project: str) -> None:
+def raise_first(errors: tuple[Json, ...], operation: Json, action: str, *, zone: str, access: Access) -> None:
     """Raise what the gravest of an operation's errors means; nothing where there are none.
 
     Google's neutral "minimum not reached" counts where nothing else is told.
     """
-    error = gravest_of(errors, operation, action, zone=zone, project=project)
+    error = gravest_of(errors, operation, action, zone=zone, project=access.project)
     if error is not None:
+        error.fix = access.fitted(error.fix)
         raise error
 
 

@@ -177,7 +177,7 @@ class Queue:
             if any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors):
                 return
             try:
-                raise_first(errors, ended, action, zone=gang.zone, project=self.calls.access.project)
+                raise_first(errors, ended, action, zone=gang.zone, access=self.calls.access)
             except TransientError as error:  # the same request would be told of the same end for ever
                 raise UndoneError(error.what, why=error.why, fix=error.fix, raw=error.raw) from error
 

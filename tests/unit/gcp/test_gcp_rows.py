@@ -191,7 +191,7 @@ def insert(calls, name):
     operation = calls.start(ZONE, "insert", {"name": f"vm-{name}", **BODY}, request)
     ended = calls.end_of(ZONE, operation)
     told = errors_of(ended) or tuple(ended["error"]["errors"])
-    raise_first(told, {}, "create the VM", zone=ZONE, project="my-project")
+    raise_first(told, {}, "create the VM", zone=ZONE, access=calls.access)
 
 
 CASES = [
@@ -313,16 +313,16 @@ def test_a_write_whose_answer_is_lost_is_unclear_and_sent_once(cloud, access, fa
 
 
 @pytest.mark.parametrize("error", [7, "no", {"errors": None}, {"errors": "x"}, {"errors": [7, None]}])
-def test_an_operation_whose_error_has_another_shape_has_failed_all_the_same(error):
+def test_an_operation_whose_error_has_another_shape_has_failed_all_the_same(access, error):
     with pytest.raises(errors.ProviderError, match="unknown"):
-        raise_first(errors_of({"error": error}), {}, "create the VM", zone=ZONE, project="my-project")
+        raise_first(errors_of({"error": error}), {}, "create the VM", zone=ZONE, access=access)
 
 
-def test_an_operation_that_failed_by_its_status_alone_sends_the_ladder_on():
+def test_an_operation_that_failed_by_its_status_alone_sends_the_ladder_on(access):
     """dstackai/dstack#488, read 2026-11-23."""
     ended = {"status": "DONE", "httpErrorStatusCode": 503, "httpErrorMessage": "SERVICE UNAVAILABLE"}
     with pytest.raises(errors.CapacityError, match="SERVICE UNAVAILABLE") as caught:
-        raise_first(errors_of(ended), ended, "create the VM", zone=ZONE, project="my-project")
+        raise_first(errors_of(ended), ended, "create the VM", zone=ZONE, access=access)
     assert caught.value.try_elsewhere
 
 

@@ -35,6 +35,8 @@ def test_no_command_of_any_remedy_goes_to_google_on_a_trial():
     assert len(told) > 20
     assert [text for text in told if BARE.search(fitted(text, URL))] == []
     assert [fitted(text, "") for text in told] == told
+    once = [fitted(text, URL) for text in told]
+    assert [fitted(text, URL) for text in once] == once
 
 
 @pytest.mark.parametrize(
