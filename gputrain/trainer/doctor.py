@@ -9,23 +9,39 @@ from functools import partial
 import attrs
 
 from gputrain import fields
+from gputrain.backends.abilities import BuildsImages
 from gputrain.backends.base import Backend, Preflights, TellsQuotas
 from gputrain.catalog import ProvisioningModel
 from gputrain.errors import RequestError
 from gputrain.fields import FaultCollector, Field
+from gputrain.gcp import MissingError
+from gputrain.images import Works
+from gputrain.images.home import check as check_repository
 from gputrain.planning import Candidate, Supply, Wanted, candidates
 from gputrain.planning.offers import unknown_gpu
 from gputrain.preflight import Check, Checks, Finding
-from gputrain.preflight.google import in_registry
+from gputrain.preflight.checks import Question, examine, fault, fine
+from gputrain.preflight.google import BUILDS, in_registry
+from gputrain.preflight.project import NeededApi, apis, permissions
 from gputrain.quota import Quotas
-from gputrain.spec import GpuRequest, TrainingSpec
+from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
+from gputrain.spec.image import Builder
+
+_REGISTRY = NeededApi(name="artifactregistry.googleapis.com", purpose="keep the image")
+_CLOUD_BUILD = NeededApi(name="cloudbuild.googleapis.com", purpose="build the image")
 
 
-def examined(backends: Iterable[Backend], spec: TrainingSpec | None, job_id: str, note: str = "") -> Checks:
+def examined(
+    backends: Iterable[Backend],
+    spec: TrainingSpec | None,
+    job_id: str,
+    note: str = "",
+    builds: Image | None = None,
+) -> Checks:
     """What each backend finds, side by side.
 
-    ``note`` is what is to be known of an image that is yet to be built.
+    ``builds`` is an image that is yet to be built, and ``note`` what is to be known of it.
     With a spec, a backend that cannot run it is a fault only where no other can, and is asked nothing else.
     """
     listed = tuple(backends)
@@ -38,6 +54,8 @@ def examined(backends: Iterable[Backend], spec: TrainingSpec | None, job_id: str
         if places:
             asks.append(partial(_preflight, backend, spec, places, job_id))
         asks.append(partial(_fits, spec, backend.name, wanted))
+    if builds is not None and (first := next((one for one in listed if isinstance(one, BuildsImages)), None)):
+        asks.append(partial(_works, first.name, first.works, builds.builder))
     seen = _all(asks)
     return _yet_to_be_built(seen, spec.image_name, note) if note else seen
 
@@ -47,6 +65,28 @@ def _yet_to_be_built(seen: Checks, image: str | None, note: str) -> Checks:
     subject = in_registry(image or "")
     fine = [attrs.evolve(one, finding=Finding.OK, why=note, fix="") for one in seen if one.subject == subject]
     return Checks(checks=[*fine, *(one for one in seen if one.subject != subject)])
+
+
+def _works(backend: str, works: Works, builder: Builder) -> Checks:
+    """Look at what an image that is yet to be built needs, beside all that jobs need."""
+    access, is_googles = works.access, builder is Builder.CLOUD_BUILD
+    needs = [one for one in BUILDS if one.permission.startswith("cloudbuild.")] if is_googles else []
+    things = [
+        apis(access, (_REGISTRY, _CLOUD_BUILD) if is_googles else (_REGISTRY,)),
+        *permissions(access, needs),  # those of a repository may be granted on it alone
+        Question(subject=f"repository {works.home.repository}", ask=lambda: _repository(works)),
+    ]
+    found = examine(backend, things)
+    return Checks(checks=[attrs.evolve(one, fix=access.fitted(one.fix)) for one in found])
+
+
+def _repository(works: Works) -> Iterator[Check]:
+    try:
+        check_repository(works.access, works.home)
+    except MissingError as error:
+        yield fault(error.what, error.fix)
+        return
+    yield fine(f"it is there, in {works.home.location}")
 
 
 def _all(asks: Sequence[Callable[[], Iterable[Check]]]) -> Checks:

@@ -24,24 +24,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("gputrain")
 
 
-def named(backends: Mapping[str, Backend], spec: TrainingSpec) -> tuple[TrainingSpec, str]:
-    """The spec with its image by name, and what is to be known where it is yet to be built.
+def named(backends: Mapping[str, Backend], spec: TrainingSpec) -> tuple[TrainingSpec, str, Image | None]:
+    """The spec with its image by name; one that is yet to be built, and what is to be known of it.
 
     Raises:
         SpecError: what goes into the image is not there, or cannot travel.
     """
     if not isinstance(spec.image, Image):
-        return spec, ""
+        return spec, "", None
     builder = next((one for one in backends.values() if isinstance(one, BuildsImages)), None)
     if builder is None:
-        return spec, ""  # a limit of those backends says that they run no containers
+        return spec, "", None  # a limit of those backends says that they run no containers
     try:
         found = builder.works.find(spec.image)
     except SpecError:
         raise
     except GputrainError as error:
-        return spec, f"{spec.image.title} could not be looked for: {error}"
-    return spec.replace(image=found.reference), "" if found.digest else found.text
+        return spec, f"{spec.image.title} could not be looked for: {error}", spec.image
+    there = spec.replace(image=found.reference)
+    return (there, "", None) if found.digest else (there, found.text, spec.image)
 
 
 def built(

@@ -20,7 +20,7 @@ from gputrain.job.watcher import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
 from gputrain.records import Board
 from gputrain.spans import span
-from gputrain.spec import Image, TrainingSpec
+from gputrain.spec import TrainingSpec
 from gputrain.staging.checks import examine
 from gputrain.trainer import images
 from gputrain.trainer.boards import Boards
@@ -88,15 +88,14 @@ class Road:
 
     def plan(self, spec: TrainingSpec) -> Plan:
         """Every way the spec could run, with the facts of now."""
-        asked, (spec, note) = spec, images.named(self._backends, spec)
+        spec, note, builds = images.named(self._backends, spec)
         wanted = candidates(spec, [backend.supply for backend in self._backends.values()])
         wanted = weigh(wanted, self._facts(wanted.candidates))
         code = examine(spec, is_sent=any(one.provisioning_model for one in wanted.candidates))
         return Plan(
             spec=spec, candidates=wanted.candidates, refusals=wanted.refusals, made_at=self.now(),
             faults=code.faults, notes=(*self._trials(), *code.warnings, *([note] if note else ())),
-            travels=code.travels,
-            builds=asked.image if note and isinstance(asked.image, Image) else None,
+            travels=code.travels, builds=builds,
         )  # fmt: skip
 
     def _trials(self) -> Iterable[str]:

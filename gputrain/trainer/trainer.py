@@ -102,8 +102,8 @@ class Trainer(Maps):
 
         if entry is None and not fields:
             return examined(self._backends.values(), None, "")
-        spec, note = named(self._backends, spec_asked(entry, fields))
-        return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key), note)
+        spec, note, builds = named(self._backends, spec_asked(entry, fields))
+        return examined(self._backends.values(), spec, make_job_id(spec, idempotency_key), note, builds)
 
     def quotas(
         self,

@@ -144,6 +144,20 @@ def test_an_image_that_is_yet_to_be_built_is_no_fault_of_its_registry(trainer, c
     assert [one for one in checks if "would be built" in one.why] == [told]
 
 
+def test_what_an_image_lacks_that_is_yet_to_be_built_is_told_by_doctor(cloud, trainer, context, script):
+    asked = {"gpu": "L4:1", "image": context / "Dockerfile"}
+    (told,) = trainer.doctor(script, **asked).faults
+    assert told.subject == "repository gputrain"
+    assert "gputrain build --create-repository" in told.fix
+    for api in ("cloudbuild", "artifactregistry"):
+        cloud.enable_api(api, enabled=False)
+    off = {f"{api}.googleapis.com" for api in ("cloudbuild", "artifactregistry")}
+    assert {one.subject for one in trainer.doctor(script, **asked).faults} == off
+    by_hand = Image(dockerfile=context / "Dockerfile", builder="podman")
+    assert len(trainer.doctor(script, gpu="L4:1", image=by_hand).faults) == 1
+    assert trainer.doctor(script, gpu="L4:1").is_ok
+
+
 NEEDED = [one.permission for one in BUILDS if one.on is On.PROJECT and not one.only_with]
 
 
