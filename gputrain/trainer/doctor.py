@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -15,8 +16,6 @@ from gputrain.catalog import ProvisioningModel
 from gputrain.errors import RequestError
 from gputrain.fields import FaultCollector, Field
 from gputrain.gcp import MissingError
-from gputrain.images import Works
-from gputrain.images.home import check as check_repository
 from gputrain.planning import Candidate, Supply, Wanted, candidates
 from gputrain.planning.offers import unknown_gpu
 from gputrain.preflight import Check, Checks, Finding
@@ -27,6 +26,9 @@ from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
 from gputrain.spec.image import Builder
+
+if TYPE_CHECKING:
+    from gputrain.images import Works
 
 _REGISTRY = NeededApi(name="artifactregistry.googleapis.com", purpose="keep the image")
 _CLOUD_BUILD = NeededApi(name="cloudbuild.googleapis.com", purpose="build the image")
@@ -81,8 +83,10 @@ def _works(backend: str, works: Works, builder: Builder) -> Checks:
 
 
 def _repository(works: Works) -> Iterator[Check]:
+    from gputrain.images import home
+
     try:
-        check_repository(works.access, works.home)
+        home.check(works.access, works.home)
     except MissingError as error:
         yield fault(error.what, error.fix)
         return
