@@ -58,8 +58,8 @@ def spec(tmp_path):
     return build
 
 
-def wait_until(claim):
-    patience = time.monotonic() + 60
+def wait_until(claim, patience_s=60.0):
+    patience = time.monotonic() + patience_s
     while not claim() and time.monotonic() < patience:
         time.sleep(0.05)
     assert claim()
@@ -412,15 +412,16 @@ def test_a_rank_that_is_loud_ends_well_and_the_log_has_all_of_it(cloud, road, sp
 
 @pytest.mark.soak
 def test_a_guest_that_loses_the_network_for_good_powers_off(cloud, road, spec):
-    ref = road.submit(spec("import time\nprint('waiting', flush=True)\ntime.sleep(4)"), job_id="cut-1")
+    script = "import time\nprint('waiting', flush=True)\ntime.sleep(4)"
+    ref = road.submit(spec(script, max_run_duration="2h"), job_id="cut-1")
     road.until_said(ref, "waiting")
     cloud.fail("*", DropBeforeCommit(), times=None, caller=ACCOUNT)
-    patience = time.monotonic() + LAST_S + 400
-    while cloud.compute.vms and time.monotonic() < patience:
-        seen = road.backend.observe(ref)
-        time.sleep(1)
+    vms = cloud.compute.vms.values()
+    wait_until(lambda: [vm.status for vm in vms] == ["TERMINATED"], patience_s=LAST_S + 400)
+    seen = road.end(ref)
     assert (seen.state, seen.failure.kind) == (State.FAILED, "guest_shutdown")
-    assert not cloud.compute.vms
+    road.backend.tidy(ref, seen)
+    wait_until(lambda: not cloud.compute.vms)
 
 
 SAVES = """
