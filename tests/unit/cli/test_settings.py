@@ -168,7 +168,7 @@ def test_an_api_that_is_off_exits_3(cloud, run):
     cloud.enable_api("compute", enabled=False)
     status, _, err = run("clean-up")
     assert status == 3
-    assert "gcloud services enable compute.googleapis.com --project" in err
+    assert """fix: curl --data '{"api":"compute"}' $GPUTRAIN_ENDPOINT/_emulator/enable_api""" in err
 
 
 def test_no_room_anywhere_exits_4(cloud, run, script):

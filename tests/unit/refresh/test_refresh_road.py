@@ -268,9 +268,10 @@ def test_the_command_tells_every_change_as_json_and_writes_nothing_on_a_dry_run(
 
 def test_the_command_says_what_is_wrong(cloud, tmp_path):
     cloud.enable_api("cloudbilling", enabled=False)
-    result = command(cloud, tmp_path, "--endpoint", cloud.endpoints.compute)
+    url = cloud.endpoints.compute
+    result = command(cloud, tmp_path, "--endpoint", url)
     assert (result.returncode, result.stdout) == (1, "")
-    assert "fix: gcloud services enable cloudbilling.googleapis.com" in result.stderr
+    assert f"""fix: curl --data '{{"api":"cloudbilling"}}' {url}/_emulator/enable_api""" in result.stderr
     assert "Traceback" not in result.stderr
 
 
