@@ -23,11 +23,10 @@ from gputrain.errors import (
     Scope,
     TransientError,
 )
+from gputrain.gcp import Access
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.lifecycle import Observation, State
-from gputrain.records import CANCELLED, Record, RecordError, ended, read_record
-from gputrain.records.bucket import FOLDER, BucketBoard
-from gputrain.records.record import LARGEST_BYTES
+from gputrain.records import CANCELLED, BucketBoard, Record, RecordError, ended
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -128,10 +127,15 @@ def lent(
     Raises:
         RequestError: the job names no bucket.
     """
-    objects, lock = locks.beside(seen)
-    bucket = BucketPrefix(name=objects.bucket_name, prefix=lock.removesuffix(f"jobs/{seen.job_id}/lock-"))
-    board, locks = BucketBoard(objects.access, bucket), Locks(whereabouts.jobs, bucket)
+    access, bucket = _beside(locks, seen)
+    board, locks = BucketBoard(access, bucket), Locks(whereabouts.jobs, bucket)
     return CustomJobRecorder(settings=settings, board=board, whereabouts=whereabouts, locks=locks)
+
+
+def _beside(locks: Locks, seen: SeenJob) -> tuple[Access, BucketPrefix]:
+    objects, lock = locks.beside(seen)
+    prefix = lock.removesuffix(f"jobs/{seen.job_id}/lock-")
+    return objects.access, BucketPrefix(name=objects.bucket_name, prefix=prefix)
 
 
 def to_come(locks: Locks, seen: SeenJob, told: Observation) -> Observation:
@@ -162,9 +166,6 @@ def to_come(locks: Locks, seen: SeenJob, told: Observation) -> Observation:
 def _record_of(locks: Locks, seen: SeenJob) -> Record | None:
     """What was asked for a job, from beside its lock; None where nobody here may read it, or it is none."""
     try:
-        objects, lock = locks.beside(seen)
-        name = f"{lock.removesuffix(f'jobs/{seen.job_id}/lock-')}{FOLDER}/{seen.job_id}.json"
-        found = objects.read(name, most_bytes=LARGEST_BYTES)
-        return None if found is None else read_record(seen.job_id, found.content)
+        return BucketBoard(*_beside(locks, seen)).read(seen.job_id)
     except (AccessError, RequestError, RecordError):
         return None

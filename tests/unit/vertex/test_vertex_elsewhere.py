@@ -13,6 +13,7 @@ from gputrain.lifecycle import State
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
+from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex.states import Fate
 
 CREATE, LIST = "aiplatform.customJobs.create", "aiplatform.customJobs.list"
@@ -196,6 +197,20 @@ def test_a_process_that_knows_only_the_name_watches_and_makes_nothing(submit, cl
     assert places(vertex) == ["us-central1"]
     wait(job, cloud, until=State.RUNNING)
     assert other.refresh().state is State.RUNNING
+
+
+def test_a_process_that_knows_only_the_name_believes_no_record_in_somebody_elses_bucket(submit, cloud):
+    job = submit()
+    name, storage = f"records/{job.id}.json", cloud.world.part(Storage)
+    record = storage.objects.get("my-bucket", name).content
+    cloud.add_project("other-project")
+    for one in storage.objects.walk("my-bucket"):
+        storage.objects.delete("my-bucket", one.name)
+    storage.buckets.drop("my-bucket")
+    storage.add_bucket("my-bucket", location="us-central1", project="other-project")
+    storage.objects.put("my-bucket", name, record)
+    cloud.clock.advance(1000)
+    assert attach(job.uri, backend=for_ref(cloud, job.uri)).refresh().state is State.FAILED
 
 
 def test_a_process_that_knows_only_the_name_is_told_of_an_end(submit, cloud, vertex):
