@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import compileall
 import ctypes
+import inspect
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -23,6 +25,23 @@ _PRODUCT = f"{_ROOT}gputrain/"
 _LONGEST_S = 90
 """A test that goes on for longer, though a quick one, has met a mutant that never ends."""
 _BECOME_REAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
+_NOTES = Path(_ROOT, "notes")
+_NOTING = f"""
+import os, sys, threading
+if "pytest" not in sys.modules:
+    _noted = set()
+    def _note(frame, _event, _argument):
+        code = frame.f_code
+        if code not in _noted:
+            _noted.add(code)
+            if code.co_flags & 1 and code.co_filename.startswith({_PRODUCT!r}):
+                name = code.co_filename[{len(_PRODUCT)}:] + ":" + code.co_qualname
+                with open({str(_NOTES)!r} + "/" + str(os.getpid()), "a") as file:
+                    file.write(name + "\\n")
+    threading.settrace(_note)
+    sys.settrace(_note)
+"""
+"""What gputrain says at its end while tests are traced: a process that they start notes what it runs, too."""
 
 
 class Quick:
@@ -34,11 +53,14 @@ class Quick:
 
 
 class Trace:
-    """Which functions of gputrain each test runs, and how long it takes; the parameters of a test are one."""
+    """Which functions of gputrain each test runs, how long it takes, and how long it computes.
+
+    The parameters of a test are one. Bodies of modules and classes are no functions: they run once, for all.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._tests: dict[str, tuple[float, set[str]]] = {}
+        self._tests: dict[str, tuple[float, float, set[str]]] = {}
         self._failed: set[str] = set()
         self._codes: set[Any] = set()
 
@@ -48,7 +70,7 @@ class Trace:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Any:
         self._codes.clear()
-        began = time.monotonic()
+        began, computed = time.monotonic(), _computed_s()
         threading.settrace(self._note)
         sys.settrace(self._note)
         try:
@@ -57,13 +79,15 @@ class Trace:
             sys.settrace(None)
             threading.settrace(None)  # type: ignore[arg-type]
             name = _function(item.nodeid)
-            seconds, ran = self._tests.get(name, (0.0, set()))
+            took_s, computed_s, ran = self._tests.get(name, (0.0, 0.0, set()))
             ran |= {
                 f"{code.co_filename.removeprefix(_PRODUCT)}:{code.co_qualname}"
                 for code in list(self._codes)
-                if code.co_filename.startswith(_PRODUCT)
+                if code.co_flags & inspect.CO_OPTIMIZED and code.co_filename.startswith(_PRODUCT)
             }
-            self._tests[name] = seconds + time.monotonic() - began, ran
+            ran |= _noted()
+            took_s += time.monotonic() - began
+            self._tests[name] = took_s, computed_s + _computed_s() - computed, ran
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
@@ -71,11 +95,36 @@ class Trace:
 
     def pytest_sessionfinish(self) -> None:
         told = {
-            name: [round(seconds, 3), sorted(ran)]
-            for name, (seconds, ran) in self._tests.items()
+            name: [round(took_s, 3), round(computed_s, 3), sorted(ran)]
+            for name, (took_s, computed_s, ran) in self._tests.items()
             if name not in self._failed
         }
         Path(self._path).write_text(json.dumps({"tests": told, "failed": sorted(self._failed)}))
+
+
+def _computed_s() -> float:
+    """What this process and its children that ended have had of the cores, however busy they were."""
+    return sum(os.times()[:4])
+
+
+def _noted() -> set[str]:
+    """What the processes of a test have run."""
+    ran: set[str] = set()
+    for file in _NOTES.iterdir():
+        ran.update(file.read_text().split())
+        file.unlink()
+    return ran
+
+
+class First:
+    """Writes down the first test that fails."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not self._path.exists():
+            self._path.write_text(_function(report.nodeid))
 
 
 def _function(nodeid: str) -> str:
@@ -137,13 +186,24 @@ def _run(request: dict[str, Any]) -> None:
     words += ["-q", "--no-header", "-p", "no:cacheprovider", f"--basetemp={request['scratch']}"]
     words += [f"--timeout={_LONGEST_S}"]
     plugins: list[object] = [Quick()]
-    plugins += [Trace(request["trace"])] if "trace" in request else []
+    if "trace" in request:
+        _have_all_note()
+        plugins.append(Trace(request["trace"]))
+    else:
+        plugins.append(First(request["first"]))
     status = 70
     try:
         status = int(pytest.main([*words, *request["tests"]], plugins=plugins))
     finally:
         sys.stdout.flush()
         os._exit(status)
+
+
+def _have_all_note() -> None:
+    shutil.rmtree(_NOTES, ignore_errors=True)
+    _NOTES.mkdir()
+    with Path(_PRODUCT, "__init__.py").open("a") as file:
+        file.write(_NOTING)
 
 
 def _end_all() -> None:

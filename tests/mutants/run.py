@@ -1,13 +1,15 @@
 """How many single-line mutants the quick tests catch: `make mutants`, or with folders as words.
 
-A mutant is judged by the quick tests that run the function it is in, until one fails: those first that run
-the least besides, which are of it, and as many as have their turn in a minute.
+A mutant is judged by the quick tests that run the function it is in, here or in a process that they start,
+until one fails: those first that run the least besides, which are of it, and as many as have their turn.
+The one that fails has to pass without the mutant, or else it judges nothing.
 Which test runs what is traced once, and again for the files of tests that changed since.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -17,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,8 +40,16 @@ JUDGES = (
 """The tests that judge; those of style and of types see no behaviour."""
 
 _TRACED = ROOT / ".venv-mutants/traced.json"
-_TOGETHER_S = 60.0
-"""What the tests of one mutant may take, by what they took when they were traced."""
+_TOGETHER_S = 120.0
+"""What the tests of one mutant may compute, by what they did when they were traced."""
+
+
+class Traced(NamedTuple):
+    """What a test takes, and what it runs."""
+
+    took_s: float
+    computed_s: float
+    ran: set[str]
 
 
 class Mutant(NamedTuple):
@@ -81,32 +92,52 @@ class Judge:
         print(json.dumps(request), file=self._process.stdin, flush=True)
         return json.loads(self._process.stdout.readline())
 
-    def passes(self, tests: list[str], patience_s: float) -> bool:
-        """Whether they all pass, in time."""
-        return self._ask(tests=tests, patience_s=patience_s, scratch=str(self._scratch)) in (0, 5)
+    def _fails(self, tests: list[str], patience_s: float) -> str:
+        """The first test that fails; nothing where all pass."""
+        first = self.tree / "first"
+        first.unlink(missing_ok=True)
+        status = self._ask(tests=tests, patience_s=patience_s, scratch=str(self._scratch), first=str(first))
+        if status in (0, 5):
+            return ""
+        name = first.read_text() if first.exists() else ""
+        return "time" if status is None else name or "import"
 
     def trace(self, file: str) -> dict[str, Any]:
         """What each test of a file runs of gputrain, and which of them fail."""
         told = self.tree / "traced.json"
         told.unlink(missing_ok=True)
-        self._ask(tests=[file], patience_s=900, scratch=str(self._scratch), trace=str(told))
+        with _kept(self.tree / "gputrain/__init__.py"):
+            self._ask(tests=[file], patience_s=900, scratch=str(self._scratch), trace=str(told))
         return json.loads(told.read_text()) if told.exists() else {"tests": {}, "failed": [file]}
 
-    def survives(self, mutant: Mutant, tests: dict[str, float]) -> bool:
-        """Whether no test notices; a mutant that never ends is noticed."""
-        path = self.tree / mutant.path
-        source, times = path.read_text(), path.stat()
-        path.write_text(mutant.source)
-        try:
-            return not tests or self.passes(list(tests), 60 + 10 * sum(tests.values()))
-        finally:
-            path.write_text(source)
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    def caught_by(self, mutant: Mutant, tests: dict[str, float]) -> str:
+        """The test that notices it and fails by nothing else, or nothing; one that never ends is noticed."""
+        tests = dict(tests)
+        while tests:
+            path = self.tree / mutant.path
+            with _kept(path):
+                path.write_text(mutant.source)
+                found = self._fails(list(tests), 60 + 10 * sum(tests.values()))
+            if found not in tests or not self._fails([found], 60 + 10 * tests[found]):
+                return found
+            del tests[found]
+        return ""
 
     def close(self) -> None:
         assert self._process.stdin
         self._process.stdin.close()
         self._process.wait()
+
+
+@contextlib.contextmanager
+def _kept(path: Path) -> Iterator[None]:
+    """The file is as it was, afterwards."""
+    source, times = path.read_text(), path.stat()
+    try:
+        yield
+    finally:
+        path.write_text(source)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 class Bench:
@@ -136,8 +167,8 @@ class Bench:
             one.close()
 
 
-def traced(bench: Bench) -> dict[str, tuple[float, set[str]]]:
-    """Of each quick test how long it takes, and the functions that it runs."""
+def traced(bench: Bench) -> dict[str, Traced]:
+    """Of each quick test what it takes, and the functions that it runs."""
     known = json.loads(_TRACED.read_text()) if _TRACED.exists() else {}
     stamps = {
         str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest() for path in _judging()
@@ -149,7 +180,9 @@ def traced(bench: Bench) -> dict[str, tuple[float, set[str]]]:
         for failed in told["failed"]:
             print(f"fails without a mutant, and judges none: {failed}", flush=True)
     return {
-        test: (seconds, set(ran)) for name in stamps for test, (seconds, ran) in known[name]["tests"].items()
+        test: Traced(took_s, computed_s, set(ran))
+        for name in stamps
+        for test, (took_s, computed_s, ran) in known[name]["tests"].items()
     }
 
 
@@ -157,22 +190,24 @@ def _judging() -> list[Path]:
     return sorted(path for judge in JUDGES for path in (ROOT / "tests").glob(judge))
 
 
-def judges_of(mutant: Mutant, tests: dict[str, tuple[float, set[str]]], source: str) -> dict[str, float]:
+def judges_of(mutant: Mutant, tests: dict[str, Traced], source: str) -> dict[str, float]:
     """The tests that run the function a mutant is in, or else what that stands in, with their seconds."""
     file = mutant.path.removeprefix("gputrain/")
     places = [f"{file}:{scope}" for scope in scopes(source, mutant.line)]
     for place in (*places, file, str(Path(file).parent)):
         names = [
-            (len(ran), seconds, name)
-            for name, (seconds, ran) in tests.items()
-            if any(_is_within(function, place) for function in ran)
+            (len(one.ran), one.computed_s, name)
+            for name, one in tests.items()
+            if any(_is_within(function, place) for function in one.ran)
         ]
         if names:
             break
     kept: dict[str, float] = {}
-    for _, seconds, name in sorted(names):
-        if sum(kept.values()) + seconds <= _TOGETHER_S:
-            kept[name] = seconds
+    together_s = 0.0
+    for _, computed_s, name in sorted(names):
+        if together_s + computed_s <= _TOGETHER_S:
+            together_s += computed_s
+            kept[name] = tests[name].took_s
     return kept
 
 
@@ -224,15 +259,15 @@ def main() -> int:
 def _rate(bench: Bench, tests: Any, sample: list[Mutant]) -> tuple[int, int]:
     """How many mutants the tests caught, of how many."""
 
-    def judged(judge: Judge, mutant: Mutant) -> tuple[bool, int]:
+    def judged(judge: Judge, mutant: Mutant) -> tuple[str, int]:
         judges = judges_of(mutant, tests, (ROOT / mutant.path).read_text())
-        return judge.survives(mutant, judges), len(judges)
+        return judge.caught_by(mutant, judges), len(judges)
 
     caught = 0
-    for mutant, (survived, count) in zip(sample, bench.map(judged, sample)):
-        caught += not survived
-        word = f"SURVIVED {count} tests," if survived else "caught"
-        print(f"{word} {mutant.path}:{mutant.line}: {mutant.told}", flush=True)
+    for mutant, (found, count) in zip(sample, bench.map(judged, sample)):
+        caught += bool(found)
+        word = f"caught by {found}" if found else f"SURVIVED {count} tests"
+        print(f"{mutant.path}:{mutant.line}: {mutant.told}\n    {word}", flush=True)
     return caught, len(sample)
 
 
