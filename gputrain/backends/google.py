@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
@@ -24,7 +25,7 @@ from gputrain.planning import Candidate, Fact
 from gputrain.quota import Quotas
 from gputrain.quota.book import Book, in_short
 from gputrain.quota.reader import Reader
-from gputrain.records import BucketBoard, Code
+from gputrain.records import Ask, BucketBoard, Code, RecordError
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.staging import parcels, resolve
 
@@ -40,6 +41,7 @@ IMAGE_REPOSITORY = Field(
     "image_repository='us-central1-docker.pkg.dev/my-project/my-repository'",
 )  # fmt: skip
 REGION = matching(r"[a-z]+-[a-z]+\d+")
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9._]{0,126}[a-z0-9])?")
 
 
 @attrs.frozen(kw_only=True)
@@ -179,6 +181,22 @@ class BucketRecorder(Generic[S]):
             return None
         location = self.settings.code_bucket.uri("code", f"{code.sha256}.tar.gz")
         return Bundle(location=location, argv=code.argv, sha256=code.sha256)
+
+
+def addressed(ask: Ask) -> Ask:
+    """An ask of a record, whose place and names may stand in an address.
+
+    Raises:
+        RecordError: somebody else wrote it, as they may not.
+    """
+    for one in (ask.way.place, *ask.names):
+        if not _NAME.fullmatch(one):
+            raise RecordError(
+                "what is kept of the job is no record",
+                why=f"{one[:40]!r} is the name of nothing on Google Cloud",
+                fix="find out who can write to the bucket",
+            )
+    return ask
 
 
 def shape_of(one: Candidate, service: Service) -> Shape:

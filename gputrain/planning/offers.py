@@ -9,6 +9,7 @@ import attrs
 
 from gputrain import catalog
 from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Stage
+from gputrain.catalog.names import kind_of
 from gputrain.errors import UnknownGpuError
 from gputrain.quota import Reading, Verdict
 from gputrain.spec import GpuRequest, TrainingSpec
@@ -31,12 +32,12 @@ class Network:
 class Offer:
     """One shape of machine that a backend can run, and where.
 
-    ``gpu`` is the catalog's kind (None: no GPU), ``gpu_count`` per machine.
+    ``gpu`` is a kind, read as a spec's is (None: no GPU), ``gpu_count`` per machine.
     ``provisioning_models`` holds the models it is sold under; empty where nothing is sold (a machine of
     one's own). ``places`` are zones or regions in the user's order.
     """
 
-    gpu: str | None
+    gpu: str | None = attrs.field(converter=attrs.converters.optional(kind_of))
     gpu_count: int | Fraction
     machine_type: str
     provisioning_models: tuple[ProvisioningModel, ...]

@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 MOST_WAYS = 20_000
 MOST_NAMES = 2_000
-_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9._]{0,126}[a-z0-9])?")
 _NONCE = re.compile(r"[0-9a-f]{8,32}")
-_PLACE = re.compile(r"[^\s;|&$`'\"<>\x00-\x1f]{1,1024}")
+_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,1024}")
+"""Of a backend, a place, or what was asked for: each backend has a grammar of its own, and checks it."""
 _WORD = re.compile(r"[a-z0-9_ -]{0,64}")
 
 
@@ -77,11 +77,8 @@ def _record(job_id: str, content: bytes) -> Record:
 
 def _way(value: object) -> Way:
     fields = _mapping(value)
-    place = _matching(_PLACE)
     return Way(
-        backend=_matching(_WORD)(fields["backend"]),
-        place=place(fields["place"]),
-        region=place(fields["region"]),
+        **{name: _matching(_NAME)(fields[name]) for name in ("backend", "place", "region")},
         **{name: _text(fields[name]) for name in ("gpu", "gpu_count", "machine_type", "model")},
         missing_nodes=_whole(fields.get("missing_nodes", 0)),
     )

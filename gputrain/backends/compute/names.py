@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from gputrain.backends.base import JobRef, Request
+from gputrain.backends.google import addressed
 from gputrain.fields import refused
 from gputrain.gcp import LABEL_GANG, LABEL_JOB, label_value
 from gputrain.gcp.buckets import BucketPrefix
@@ -102,8 +103,9 @@ class VmNames:
 
     @classmethod
     def of(cls, record: Record) -> VmNames:
-        """That of a record's latest ask for VMs."""
-        last = next((one for one in reversed(record.asks) if one.way.backend == NAME), record.latest)
+        """That of a record's latest ask for VMs. Raises RecordError as `addressed`."""
+        asks = (one for one in reversed(record.asks) if one.way.backend == NAME)
+        last = addressed(next(asks, record.latest))
         is_queued = last.way.model == "flex-start" and len(last.names) > 1
         return cls(
             job_id=record.job_id,

@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 
 from gputrain.backends.base import JobRef
-from gputrain.backends.google import BucketRecorder
+from gputrain.backends.google import BucketRecorder, addressed
 from gputrain.backends.vertex import identity
 from gputrain.backends.vertex.identity import Whereabouts
 from gputrain.backends.vertex.offers import NAME
@@ -80,7 +80,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
             return None
         if record is None or record.over or not record.is_open or record.age_s > self.turn_s:
             return None
-        last, parent = record.latest, f"projects/{self.settings.project}/locations"
+        last, parent = addressed(record.latest), f"projects/{self.settings.project}/locations"
         if last.way.backend != NAME:
             return None
         resource = f"{parent}/{last.way.place}/customJobs/{ref.name}"
@@ -115,7 +115,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         return None
 
     def _of_ask(self, record: Record) -> SeenJob | None:
-        last = record.latest
+        last = addressed(record.latest)
         return identity.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
 
 

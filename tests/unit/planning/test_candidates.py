@@ -194,6 +194,13 @@ def test_a_card_that_one_backend_has_is_refused_by_name_elsewhere():
     assert "not sold on Google Cloud" in told["MI300X:8"].why
 
 
+@pytest.mark.parametrize("named", ["RTX4090", "NVIDIA GeForce RTX 4090", "A100", "our-own-chip"])
+def test_an_offer_names_its_gpu_as_a_spec_may(named):
+    offer = Offer(gpu=named, gpu_count=2, machine_type="tower", provisioning_models=(), places=("here",))
+    found = wanted(Supply(backend="closet", offers=(offer,)), gpu=f"{named}:2")
+    assert [one.place for one in found.candidates] == ["here"]
+
+
 @pytest.mark.parametrize(
     ("fields", "subject"),
     [

@@ -5,6 +5,8 @@ import json
 import attrs
 import pytest
 
+from gputrain.backends.compute.names import VmNames
+from gputrain.backends.google import addressed
 from gputrain.job.record import AskedFor
 from gputrain.records import MADE, Ask, Code, Record, RecordError, Way, read_record
 from gputrain.records.record import KEPT_ASKS, spec_of, written
@@ -29,6 +31,30 @@ def record(**fields):
 def test_what_is_written_is_read_back():
     whole = record(used_s=7, used_usd=0.5, over="cancelled", settings={"compute": {"network": "default"}})
     assert read_record("bert-1", written(whole)) == whole
+
+
+def test_any_backends_own_grammar_is_read_back():
+    way = attrs.evolve(WAY, backend="K8s.io", place="Rack 1 <b>", region="Halle; Süd")
+    whole = record(ways=(way,), asks=(attrs.evolve(ASK, way=way, names=("Tower #1/a", "pod/x")),))
+    assert read_record("bert-1", written(whole)) == whole
+
+
+@pytest.mark.parametrize("backend", ["compute", "vertex"])
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("us-central1-a/../../../victim/zones/us-central1-a", "bert-1-0-0"),
+        ("us-central1-a; touch x", "bert-1-0-0"),
+        ("us-central1-a", "../../prod-db"),
+        ("us-central1-a", "bert/x"),
+    ],
+)
+def test_what_is_no_name_on_google_cloud_stands_in_no_address(backend, place, name):
+    ask = attrs.evolve(ASK, way=attrs.evolve(WAY, backend=backend, place=place), names=(name,))
+    read = read_record("bert-1", written(record(asks=(ask,))))
+    for use in (addressed, lambda ask: VmNames.of(attrs.evolve(read, asks=(ask,)))):
+        with pytest.raises(RecordError, match="nothing on Google Cloud"):
+            use(read.latest)
 
 
 def test_a_function_is_recorded_as_the_script_that_was_made_of_it():
@@ -92,10 +118,11 @@ def test_what_is_no_record_is_refused(content):
     ("path", "value"),
     [
         (("asks", 0, "names"), ["bert-1-0-0"] * 3_000_000),
-        (("asks", 0, "names"), ["../../prod-db"]),
+        (("asks", 0, "names"), ["a\nb"]),
         (("asks", 0, "names"), "bert"),
         (("asks", 0, "nonce"), '"; touch x'),
-        (("asks", 0, "way", "place"), "us-central1-a; touch x"),
+        (("asks", 0, "way", "place"), "us-central1-a\x1b[2J"),
+        (("asks", 0, "way", "place"), ""),
         (("asks", 0, "attempt"), -1),
         (("asks", 0, "attempt"), 1e999),
         (("asks", 0, "at"), "yesterday"),
