@@ -77,13 +77,14 @@ class Glances:
         self.forget(job_id)
         if seen.state is not None and not seen.state.is_terminal:
             self._last.put(job_id, last)
-        elif seen.state is not None and seen.raw.get("nodes"):  # else it ended by a word, or by its age
+        elif seen.state is not None and seen.started_at:  # else somebody may have asked for it anew
             self._ended.put(job_id, last)
         return record, seen
 
     def forget(self, job_id: str) -> None:
         """Look anew: something was done about the job."""
         self._last.drop(job_id)
+        self._ended.drop(job_id)
 
     def _undisturbed(self, job_id: str) -> _Last | None:
         ended, last = self._ended.get(job_id), self._last.get(job_id)

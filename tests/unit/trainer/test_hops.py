@@ -36,6 +36,26 @@ def test_whoever_watches_a_job_that_others_took_elsewhere_is_not_told_that_it_fa
     assert not other.state.is_terminal
 
 
+def test_a_late_refusal_of_vms_is_not_told_of_a_job_that_has_gone_on_since(cloud, trainer, script):
+    there = {"regions": ("us-central1", "us-east4")}
+
+    def die(*_):
+        raise SystemExit
+
+    plan = trainer("compute", sleep=die, **there).plan(script, **L4, max_wait_duration="6h")
+    cloud.quota("NVIDIA_L4_GPUS", 0, region="us-central1")
+    with pytest.raises(SystemExit):
+        plan.submit(idempotency_key="k")
+    cloud.clock.advance(300)
+    (told,) = trainer("compute", **there).jobs()
+    job, other = (trainer("compute", **there).attach(told.uri) for _ in range(2))
+    assert other.refresh().state is job.refresh().state is State.INTERRUPTED
+    assert job.supervise()
+    cloud.clock.advance(300)
+    assert [vm.zone for vm in cloud.compute.vms.values()] == ["us-east4-a"]
+    assert other.refresh().state is job.refresh().state is State.PROVISIONING
+
+
 def test_whoever_lacks_the_backend_that_others_took_it_to_is_told_where_it_went(cloud, trainer, script):
     job = late(cloud, trainer, script)
     other = trainer("vertex").attach(job.uri)
