@@ -187,7 +187,7 @@ def traced(bench: Bench) -> dict[str, Traced]:
 
 
 def _judging() -> list[Path]:
-    return sorted(path for judge in JUDGES for path in (ROOT / "tests").glob(judge))
+    return [path for judge in JUDGES for path in sorted((ROOT / "tests").glob(judge))]
 
 
 def judges_of(mutant: Mutant, tests: dict[str, Traced], source: str) -> dict[str, float]:
