@@ -16,6 +16,7 @@ from gputrain import (
     TrainingSpec,
 )
 from gputrain.catalog import Service
+from gputrain.errors import Scope
 from gputrain.planning import Fact, Ladder, candidates, weigh
 from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import StopReason
@@ -133,6 +134,8 @@ DENIED = PermissionDeniedError("you may not")
         ([NO, DENIED], StopReason.NOWHERE_LEFT, None),
         ([NO, DENIED], StopReason.REFUSED, DENIED),
         ([DENIED, NO], StopReason.UNCLEAR, NO),
+        ([NO, NO, DENIED], StopReason.REFUSED, DENIED),
+        ([NO, NO, DENIED], StopReason.NOWHERE_LEFT, None),
     ],
 )
 def test_the_only_answer_is_raised_as_it_is_but_for_a_place_without_room(errors, reason, raised):
@@ -148,3 +151,74 @@ def test_the_only_answer_is_raised_as_it_is_but_for_a_place_without_room(errors,
     assert f"after {len(errors)} tries: {reason.value}" in str(found)
     assert found.__cause__ is errors[-1]
     assert found.attempts == ladder.attempts
+
+
+MORE = "allow more GPU kinds, provisioning models or regions"
+WAIT, LONGER = "give max_wait_duration to wait for room", "wait longer: a higher max_wait_duration"
+SWITCHED_OFF = PermissionDeniedError("you may not", fix="ask the owner", scope=Scope.PROJECT)
+NOBODY = PermissionDeniedError("nobody may", fix="pay the bill", scope=Scope.ACCOUNT)
+
+
+@pytest.mark.parametrize(
+    ("errors", "wait", "fix"),
+    [
+        ([NO, NO], None, [MORE, WAIT]),
+        ([NO, NO], "1h", [MORE, LONGER]),
+        ([NO, SWITCHED_OFF, SWITCHED_OFF], None, ["ask the owner", MORE, WAIT]),
+        ([SWITCHED_OFF, SWITCHED_OFF], "1h", ["ask the owner", MORE]),
+        ([NOBODY, NOBODY], None, ["pay the bill"]),
+        ([NOBODY, NO], None, ["pay the bill", MORE, WAIT]),
+    ],
+)
+def test_what_to_do_is_what_the_answers_leave_the_surest_first_and_each_once(errors, wait, fix):
+    plan = planned(lambda _: None)
+    plan = attrs.evolve(plan, spec=SPEC.replace(max_wait_duration=wait))
+    ladder = Ladder(candidates=plan.candidates)
+    for one, error in zip(plan.candidates, errors):
+        ladder = ladder.after(refused(one, error, NOW))
+    assert placement_error(plan, ladder, StopReason.NOWHERE_LEFT).fix.split("; or ") == fix
+
+
+def test_the_story_of_a_job_without_a_place_tells_of_each_place_that_was_not_asked_why():
+    facts = {
+        "us-central1-a": Fact(absent_why="it has none"),
+        "us-central1-b": Fact(verdict=Verdict.SHORT, readings=(reading(0, usage=0),)),
+        "us-central1-c": Fact(verdict=Verdict.SHORT),
+    }
+    plan = planned(lambda _: None)
+    weighed = [attrs.evolve(one, fact=facts.get(one.place, Fact())) for one in plan.candidates]
+    ladder = Ladder(candidates=tuple(weighed))
+    for one in weighed[-2:]:
+        ladder = ladder.after(refused(one, NO, NOW))
+    why = placement_error(plan, ladder, StopReason.TIME_UP).why.splitlines()
+    assert why[0] == "what was tried"
+    told = [line.split("for 2 nodes x 2 x L4 by compute: ") for line in why if "not tried" in line]
+    assert [one for _, one in told][:3] == [
+        "it has none",
+        "NVIDIA_L4_GPUS in us-central1 is 0 with 0 in use, the job needs 4 (regions.list, 12:00 UTC)",
+        "its quota is too small",
+    ]
+    assert all(one == "ruled out by an answer above, or time was up" for _, one in told[3:])
+    assert told[0][0] == "    not tried: us-central1-a "
+    assert len(told) == 4  # places of one reason are told as one
+
+
+def test_a_plan_whose_every_place_lacks_the_machine_says_that_there_is_nowhere_to_try():
+    plan = planned(lambda _: None)
+    error = placement_error(plan, Ladder(candidates=()), StopReason.NOWHERE_LEFT)
+    assert isinstance(error, NoPlacementError)
+    assert (error.what, error.fix, error.plan) == (
+        "nowhere to try train.py: every place is ruled out",
+        MORE,
+        plan,
+    )
+
+
+def test_refusals_that_only_a_record_remembers_have_no_error_to_be_raised():
+    plan = planned(lambda _: None)
+    one = attrs.evolve(refused(plan.candidates[0], DENIED, NOW), error=None)
+    ladder = Ladder(candidates=plan.candidates).after(one)
+    for reason in (StopReason.REFUSED, StopReason.NOWHERE_LEFT):
+        error = placement_error(plan, ladder, reason)
+        assert isinstance(error, NoPlacementError)
+        assert (error.fix, error.__cause__) == (MORE, None)
