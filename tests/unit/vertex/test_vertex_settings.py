@@ -1,10 +1,13 @@
 # ruff: noqa: E501  # one case a line
 """The constructor tells every fault at once, and the plan what Vertex AI cannot honour."""
 
+import contextlib
+
 import pytest
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.vertex import VertexAI
+from gputrain.backends.vertex.settings import NfsMount
 from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
@@ -19,6 +22,54 @@ def test_every_fault_is_told_at_once():
     assert {fault.field for fault in caught.value.faults} == {
         "project", "region", "bucket", "service_account", "network", "tensorboard", "kms_key", "disk_gib", "transport",
     }  # fmt: skip
+
+
+NETWORK = "projects/1/global/networks/n"
+ATTACHMENT = "projects/p/regions/us-central1/networkAttachments/a"
+CONTEXT = "projects/p/locations/us-central1/metadataStores/default/contexts/c"
+SHARE = {"server": "10.0.0.2", "path": "/share", "mount_point": "data"}
+OF_SHARE = NfsMount(**SHARE)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"disk_gib": 100}, None),
+        ({"disk_gib": 99}, "disk_gib"),
+        ({"disk_gib": 64_000}, None),
+        ({"disk_gib": 64_001}, "disk_gib"),
+        ({"management_fee": 9.9}, None),
+        ({"management_fee": 10}, "management_fee"),
+        ({"management_fee": False}, "management_fee"),
+        ({"disk_type": "pd-balanced"}, "disk_type"),
+        ({"disk_type": "hyperdisk-balanced"}, None),
+        ({"persistent_resource": "Mine"}, "persistent_resource"),
+        ({"network": NETWORK}, None),
+        ({"network": NETWORK, "network_attachment": ATTACHMENT}, "network"),
+        ({"tensorboard": "projects/p/locations/r/tensorboards/1", "service_account": "a@b.c"}, None),
+        ({"nfs_mounts": [SHARE]}, "network"),
+        ({"nfs_mounts": [SHARE, OF_SHARE], "network": NETWORK}, None),
+        ({"nfs_mounts": [OF_SHARE], "network_attachment": ATTACHMENT}, None),
+        ({"nfs_mounts": [{**SHARE, "more": ""}], "network": NETWORK}, "nfs_mounts"),
+        ({"nfs_mounts": [{"server": "10.0.0.2", "path": "/share"}], "network": NETWORK}, "nfs_mounts"),
+        ({"nfs_mounts": ["10.0.0.2:/share"], "network": NETWORK}, "nfs_mounts"),
+        ({"experiment": CONTEXT, "experiment_run": f"{CONTEXT}-1"}, None),
+        ({"experiment": CONTEXT}, None),
+        ({"experiment_run": f"{CONTEXT}-1"}, "experiment"),
+        ({"experiment": "mine"}, "experiment"),
+        ({"enable_web_access": 1}, "enable_web_access"),
+        ({"reduction_server": "n1"}, "reduction_server"),
+    ],
+)
+def test_an_argument_is_taken_or_is_the_one_fault(fields, named):
+    with pytest.raises(SpecError) if named else contextlib.nullcontext() as caught:
+        VertexAI("my-project", "us-central1", **fields)
+    assert [fault.field for fault in caught.value.faults] == [named] if named else caught is None
+
+
+def test_a_region_and_regions_are_one_list_without_repetitions():
+    backend = VertexAI("my-project", "us-east4", regions=["us-central1", "us-east4"])
+    assert backend.supply.regions == ("us-east4", "us-central1")
 
 
 @pytest.mark.parametrize("places", [{}, {"regions": []}])
@@ -46,6 +97,9 @@ def test_regions_keep_their_order_in_the_plan():
     assert list(dict.fromkeys(one.place for one in found)) == ["europe-west4", "us-central1"]
 
 
+ROOM = (128 - 24) << 10
+"""Bytes of one argument, less those that are left to what else stands there."""
+
 REFUSED = [
     ({}, "gpu"),
     ({"gpu": "L4:1", "reservation": "short"}, "reservation"),
@@ -54,7 +108,26 @@ REFUSED = [
     ({"gpu": "L4:1", "env": {f"V{n}": "" for n in range(81)}}, "env"),
     ({"gpu": "L4:1", "checkpoint_dir": "/tmp/ckpt"}, "checkpoint_dir"),
     ({"gpu": "L4:1", "output_dir": "out"}, "output_dir"),
+    ({"gpu": "L4:1", "num_nodes": 3, "min_nodes": 2, "max_restarts": 1}, "min_nodes"),
+    ({"gpu": "L4:1", "env": {"V": "$" + "x" * ROOM}}, "env"),
+    ({"gpu": "L4:1", "reservation": "projects/p/zones/z/reservations/r/more"}, "reservation"),
 ]
+TAKEN = [
+    {"reservation": "projects/p/zones/us-central1-a/reservations/r"},
+    {"provisioning_model": "flex-start", "max_run_duration": "7d"},
+    {"max_run_duration": "8d"},
+    {"max_restarts": 6},
+    {"env": {f"V{n}": "" for n in range(80)}},
+    {"env": {"V": "$" + "x" * (ROOM - 200)}},
+    {"num_nodes": 3, "min_nodes": 3, "max_restarts": 1},
+    {"checkpoint_dir": "gs://my-bucket/ckpt", "output_dir": "/gcs/my-bucket/out"},
+]
+
+
+@pytest.mark.parametrize("fields", TAKEN)
+def test_what_lies_within_its_bounds_is_taken(fields):
+    supply = VertexAI("my-project", "us-central1", bucket="gs://my-bucket").supply
+    assert candidates(TrainingSpec(script="train.py", gpu="L4:1", **fields), [supply]).candidates
 
 
 @pytest.mark.parametrize(("fields", "named"), REFUSED)
