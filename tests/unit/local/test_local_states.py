@@ -8,6 +8,7 @@ from gputrain.backends import status as status_of
 from gputrain.backends.local import states
 from gputrain.backends.results import asked_by, first_cause, read_result, silence
 from gputrain.entrypoint import contract
+from gputrain.errors import RequestError
 from gputrain.keeper import folder, status
 from gputrain.lifecycle import State
 
@@ -146,3 +147,131 @@ def test_an_agent_that_could_not_start_shows_its_last_lines(job, tmp_path):
     assert failure.exit_code == 64
     assert failure.last_lines == ("gputrain.entrypoint: nothing to run",)
     assert "cannot start" in failure.message
+
+
+AT = {f"{phase}_at": f"2026-11-22T00:00:0{n}Z" for n, phase in enumerate(("starting", "running", "ended"), 1)}
+
+
+def second(moment):
+    return None if moment is None else moment.second
+
+
+@pytest.mark.parametrize(
+    ("told", "began", "ended"),
+    [
+        ({"phase": "ended", "exit_code": 0, **AT}, 2, 3),
+        ({"phase": "ended", "exit_code": 0, "starting_at": AT["starting_at"]}, 1, None),  # over between looks
+        ({"phase": "ended", "exit_code": 1, "starting_at": AT["starting_at"]}, 1, None),
+        ({"phase": "ended", "why": "cancelled", "starting_at": AT["starting_at"]}, None, None),
+        (
+            {"phase": "ended", "exit_code": contract.BAD_ENVIRONMENT, "starting_at": AT["starting_at"]},
+            None,
+            None,
+        ),
+        ({"phase": "ended", "exit_code": contract.NODE_LOST, "starting_at": AT["starting_at"]}, None, None),
+    ],
+)
+def test_a_job_began_when_its_ranks_did_or_else_its_agents_that_had_some(job, told, began, ended):
+    seen = states.observe(job({"attempt": 2, **told}))
+    assert (second(seen.started_at), second(seen.ended_at), seen.attempt) == (began, ended, 2)
+    assert seen.exit_code == told.get("exit_code")
+
+
+@pytest.mark.parametrize(("phase", "began"), [("interrupted", 1), ("starting", None), ("running", None)])
+def test_of_a_job_that_goes_on_only_an_interrupted_one_has_had_its_agents(job, tmp_path, phase, began):
+    path = job({"phase": phase, "message": "said", "starting_at": AT["starting_at"]})
+    held = folder.take(path)
+    try:
+        seen = states.observe(path)
+    finally:
+        os.close(held)
+    assert (second(seen.started_at), seen.detail, seen.failure) == (began, "said", None)
+
+
+def test_a_job_that_nobody_looks_after_ended_when_somebody_of_it_last_wrote(job, tmp_path):
+    path = job({"phase": "running"}, document(0, None, "running"), document(1, None, "running"))
+    for name, at in ((folder.STATE, 1000), ("node-0.log", 3000), ("node-1.log", 2000)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+    assert states.observe(path).ended_at.timestamp() == 3000
+
+
+def test_a_verdict_is_that_of_node_0_alone(job):
+    path = job({"phase": "running"}, document(0, None, "failed"), document(1, None, "done"))
+    assert states.observe(path).failure.kind == "lost"
+
+
+@pytest.mark.parametrize(
+    ("told", "documents", "kind", "message"),
+    [
+        ({"exit_code": 3}, [], "exit", "the agent of node 0 ended with exit code 3"),
+        ({"exit_code": 3, "disk_was_full": True}, [], "exit", "the disk that holds FOLDER was full"),
+        ({"exit_code": contract.STOPPED}, [], "stopped", "it was stopped: from outside"),
+        ({"lost": {"1": 9, "2": 15}}, [], "node_lost", "the agent of node 1 was ended by SIGKILL"),
+        ({"lost": {"0": 200}}, [], "node_lost", "the agent of node 0 was ended by signal 200"),
+        ({"lost": {"0": 9}}, [cause("exception", rank=0)], "exception", "exception"),
+        ({"lost": {"0": 9}}, [cause("node_lost")], "node_lost", "the agent of node 0 was ended by SIGKILL"),
+        ({"exit_code": 1}, [cause("node_missing")], "node_missing", "node_missing"),
+        ({"exit_code": 1, "why": "max_run_duration"}, [], "time_limit", "max_run_duration was reached"),
+        ({"why": "max_wait_duration"}, [], "wait_limit", "no machines came within max_wait_duration"),
+        ({"why": "boot", "message": "no GPU"}, [], "boot", "no GPU"),
+    ],
+)
+def test_a_bad_end_is_told_by_whoever_knows_best(job, told, documents, kind, message):
+    path = job({"phase": "ended", **told}, *(document(0, one) for one in documents))
+    failure = states.observe(path).failure
+    assert (failure.kind, failure.message) == (kind, message.replace("FOLDER", path))
+
+
+@pytest.mark.parametrize(("why", "is_told"), [("max_run_duration", True), ("cancelled", False)])
+def test_how_long_ranks_were_silent_is_told_of_a_job_that_had_all_of_its_time(job, why, is_told):
+    silent = {**document(0, None), contract.R_SILENT_S: 120.0}
+    failure = states.observe(job({"phase": "ended", "why": why, "exit_code": 75}, silent)).failure
+    assert ("no rank had said anything for 2m" in failure.message) is is_told
+
+
+def test_the_last_lines_of_a_job_without_a_document_are_the_last_twenty(job, tmp_path):
+    path = job({"phase": "ended", "exit_code": 3})
+    (tmp_path / "node-0.log").write_text("".join(f"{n}\n" for n in range(30)) + "half")
+    assert states.observe(path).failure.last_lines == (*map(str, range(11, 30)), "half")
+
+
+@pytest.mark.parametrize(
+    ("age_s", "state"), [(0, State.QUEUED), (states.UNSTARTED_S - 5, State.QUEUED), (31, State.EXPIRED)]
+)
+def test_a_job_whose_creator_died_may_begin_for_half_a_minute(job, age_s, state):
+    assert states.observe(job(created_at=folder.now() - age_s)).state is state
+
+
+@pytest.mark.parametrize(
+    ("is_held", "words", "is_starting", "is_abandoned"),
+    [
+        (True, [], True, False),
+        (False, [], False, True),
+        (True, [folder.STATE], False, False),
+        (False, [folder.STATE], False, False),
+        (False, [folder.CANCEL], False, False),
+    ],
+)
+def test_a_job_starts_while_its_creator_lives_and_is_abandoned_then(
+    job, tmp_path, is_held, words, is_starting, is_abandoned
+):
+    path = job()
+    for word in words:
+        (tmp_path / word).touch()
+    held = folder.take(path) if is_held else os.open(path, os.O_RDONLY)
+    try:
+        assert (states.is_starting(path), states.is_abandoned(path)) == (is_starting, is_abandoned)
+    finally:
+        os.close(held)
+
+
+def test_what_ranks_stand_at_is_asked_and_told_in_the_folder_of_the_attempt(job, tmp_path):
+    path = job({"phase": "running", "attempt": 3})
+    states.ask_for_stacks(path, "n1")
+    assert (tmp_path / "attempt-3" / contract.STACKS_ASK).read_text() == "n1"
+    assert states.read_stacks(path, "n1") == {}
+    (tmp_path / "attempt-3" / contract.STACKS_ASK).unlink()
+    (tmp_path / "attempt-3").rmdir()
+    with pytest.raises(RequestError, match="no ranks of it run"):
+        states.ask_for_stacks(path, "n1")
