@@ -16,7 +16,7 @@ from gputrain.catalog import ANY_RESERVATION, Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.fields import Field, matching, refused
 from gputrain.gcp import Access, Api, Objects, reservations
-from gputrain.gcp.buckets import BucketPrefix, check_bucket
+from gputrain.gcp.buckets import BucketPrefix, check_bucket, home_of
 from gputrain.gcp.endpoints import emulator_of, on_trial
 from gputrain.gcp.shared import Found
 from gputrain.gcp.uploads import Progress
@@ -57,6 +57,11 @@ class GoogleSettings:
     def home(self) -> str:
         """The region that the bucket lies in: the first one."""
         return self.regions[0]
+
+    @property
+    def home_label(self) -> str:
+        """What `gputrain.gcp.LABEL_HOME` says on all that is made for these; empty without a bucket."""
+        return "" if self.bucket is None else home_of(self.project, self.bucket)
 
     @property
     def code_bucket(self) -> BucketPrefix:

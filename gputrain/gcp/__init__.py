@@ -15,7 +15,15 @@ from gputrain.gcp.answer import Answer, answer_of_operation
 from gputrain.gcp.api import Access
 from gputrain.gcp.endpoints import Api, Endpoints
 from gputrain.gcp.errors import MissingError, PreconditionError, UnclearError, UndoneError
-from gputrain.gcp.labels import LABEL_GANG, LABEL_JOB, LABEL_NAME, filter_text, label_value, our_labels
+from gputrain.gcp.labels import (
+    LABEL_GANG,
+    LABEL_HOME,
+    LABEL_JOB,
+    LABEL_NAME,
+    filter_text,
+    label_value,
+    our_labels,
+)
 from gputrain.gcp.listing import Listing, Page, PartialListError, WholeListing, read_all
 from gputrain.gcp.objects import Objects, Stored, StoredInfo
 from gputrain.gcp.refusals import gravest, to_error
@@ -23,6 +31,7 @@ from gputrain.gcp.translate import read_answer, translated
 
 __all__ = [
     "LABEL_GANG",
+    "LABEL_HOME",
     "LABEL_JOB",
     "LABEL_NAME",
     "Access",

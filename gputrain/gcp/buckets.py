@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 import attrs
@@ -48,6 +49,16 @@ class BucketPrefix:
     def uri(self, *parts: str) -> str:
         """The ``gs://`` name of an object below the prefix."""
         return f"gs://{self.name}/{self.object_name(*parts)}"
+
+
+def home_of(project: str, bucket: BucketPrefix) -> str:
+    """The value of `LABEL_HOME`: two backends with the same one share their records.
+
+    >>> ours, theirs = BucketPrefix(name="b"), BucketPrefix(name="b", prefix="team/")
+    >>> home_of("my-project", ours) == home_of("my-project", theirs)
+    False
+    """
+    return hashlib.sha256(f"{project}/{bucket.name}/{bucket.prefix}".encode()).hexdigest()[:12]
 
 
 def check_bucket(access: Access, bucket: BucketPrefix, region: str, *, policy: Policy = READ) -> None:

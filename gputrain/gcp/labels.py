@@ -15,6 +15,9 @@ LABEL_NAME = "gputrain-name"
 LABEL_GANG = "gputrain-gang"
 """The nonce of the ask that it was made for: what bears another is not what the record speaks of."""
 
+LABEL_HOME = "gputrain-home"
+"""Whose records tell whether it is still needed: a hash of project, bucket and prefix."""
+
 _FORM = re.compile(r"[a-z0-9_-]{0,63}")
 
 

@@ -1,10 +1,13 @@
-"""What others own in the same project: VMs and objects that bear the same job's name, and are not ours."""
+"""What others own in the same project: VMs, a custom job and objects of the same job's name, not ours."""
 
 import json
 
 from gputrain_emulator.exchanges import Request
 
-ZONE = "us-central1-c"
+ZONE, REGION = "us-central1-c", "us-central1"
+GANG = "0000feed"
+JOBS = 1
+"""Custom jobs of theirs: they come before all others."""
 OBJECTS = {
     ("other-bucket", "team/records/{job}.json"): b'{"theirs": 1}',
     ("my-bucket", "records/{job}.json"): b'{"theirs": 2}',
@@ -12,16 +15,22 @@ OBJECTS = {
 }
 
 
+def is_theirs(job):
+    """Whether a custom job is somebody else's."""
+    return job.document.get("labels", {}).get("gputrain-gang") == GANG
+
+
 class Bystanders:
     """Made before the first client comes."""
 
     def __init__(self, cloud, job_id, token):
         self.cloud, self.job_id, self.token = cloud, job_id, token
-        labels = {"gputrain-job": job_id, "gputrain-gang": "0000feed", "gputrain-home": "0123456789ab"}
+        labels = {"gputrain-job": job_id, "gputrain-gang": GANG, "gputrain-home": "0123456789ab"}
         self.names = []
         for name, theirs in (("theirs-1", labels), ("theirs-2", {})):
             self._insert(name, theirs)
         cloud.clock.advance(30)
+        self._submit(labels)
         for (bucket, name), body in OBJECTS.items():
             target = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name.format(job=job_id)}"
             self.ask("POST", target, body)
@@ -43,6 +52,7 @@ class Bystanders:
         """What is not as it was."""
         there = {vm.name for vm in self.cloud.compute.vms.values() if vm.status == "RUNNING"}
         found = [name for name in self.names if name not in there]
+        found += [job.id for job in self.cloud.vertex.jobs.values() if is_theirs(job) and job.life.ended]
         for (bucket, name), body in OBJECTS.items():
             named = name.format(job=self.job_id)
             objects = self.cloud.storage.objects
@@ -59,3 +69,12 @@ class Bystanders:
         }  # fmt: skip
         self.ask("POST", f"/compute/v1/projects/my-project/zones/{ZONE}/instances", json.dumps(body).encode())
         self.names.append(name)
+
+    def _submit(self, labels):
+        pool = {
+            "replicaCount": 1, "machineSpec": {"machineType": "n1-standard-4"},
+            "containerSpec": {"imageUri": "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4:latest"},
+        }  # fmt: skip
+        body = {"displayName": "theirs", "labels": labels, "jobSpec": {"workerPoolSpecs": [pool]}}
+        target = f"/v1/projects/my-project/locations/{REGION}/customJobs"
+        self.ask("POST", target, json.dumps(body).encode())

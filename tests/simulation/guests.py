@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from gputrain_emulator.dispatch import Dropped
 from gputrain_emulator.exchanges import Request
+from tests.simulation.bystanders import is_theirs
 from tests.simulation.job_guests import JobGuest
 from tests.simulation.vm_guests import VmGuest
 
@@ -73,7 +74,8 @@ class Guests:
             guest.off()
 
     def start_job(self, job):
-        self.by_job[job.id] = JobGuest(self, job)
+        if not is_theirs(job):  # which trains for as long as anybody looks
+            self.by_job[job.id] = JobGuest(self, job)
 
     def stop_job(self, job):
         guest = self.by_job.pop(job.id, None)

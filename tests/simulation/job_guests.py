@@ -2,6 +2,7 @@
 
 import json
 
+from tests.simulation.bystanders import JOBS
 from tests.simulation.fates import fate_of
 
 
@@ -10,7 +11,7 @@ class JobGuest:
 
     def __init__(self, guests, job):
         self.guests, self.job = guests, job
-        self.fate = fate_of(guests.seed, f"{job.document['displayName']} {job.serial}", guests.ends)
+        self.fate = fate_of(guests.seed, f"{job.document['displayName']} {job.serial - JOBS}", guests.ends)
         self.is_off = False
         spec = job.document["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
         self.order = next((json.loads(one) for one in spec.get("args", ()) if one.startswith("{")), {})

@@ -114,6 +114,12 @@ PLANTS = (
         instead="ours()",
     ),
     Plant(
+        name="jobs of others taken for one's own",
+        module="gputrain.backends.vertex.whereabouts",
+        text="return not (seen.home and self._home) or seen.home == self._home",
+        instead="return True",
+    ),
+    Plant(
         name="a delete that was refused counts as done",
         module="gputrain.backends.compute.gang",
         text="                except (RequestError, TransientError) as error:"

@@ -17,7 +17,7 @@ from gputrain.backends.compute.cleanup import Remains
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.logs import Logs
 from gputrain.backends.compute.look import Looks
-from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, home_of
+from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames
 from gputrain.backends.compute.queue import Queue
 from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.settings import ROWS, ComputeSettings, read_settings
@@ -266,7 +266,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         Raises:
             TransientError: they could not all be listed.
         """
-        home = home_of(self._settings.project, self._settings.bucket)
+        home = self._settings.home_label
         return cleanup.orphans(self._calls, self._queue, self._board, self._looks, home)
 
     def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:

@@ -21,14 +21,14 @@ from gputrain.backends.compute.calls import Calls, ours
 from gputrain.backends.compute.causes import HALTED, VmReport, is_half, reports_of
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.look import Looks
-from gputrain.backends.compute.names import LABEL_HOME, NAME, VmNames
+from gputrain.backends.compute.names import NAME, VmNames
 from gputrain.backends.compute.queue import Left, Queue
 from gputrain.backends.compute.render import MODELS
 from gputrain.catalog import Price
 from gputrain.causes import Blame
 from gputrain.entrypoint import contract
 from gputrain.errors import GputrainError, TransientError
-from gputrain.gcp import LABEL_JOB, MissingError
+from gputrain.gcp import LABEL_HOME, LABEL_JOB, MissingError
 from gputrain.gcp.forms import Json
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State

@@ -22,8 +22,6 @@ from gputrain.records import Record
 
 NAME = "compute"
 LABEL_ATTEMPT = "gputrain-attempt"
-LABEL_HOME = "gputrain-home"
-"""Whose records tell whether a VM is still needed: a hash of project, bucket and prefix."""
 
 _LONGEST = 63
 _LONGEST_BASE = 58
@@ -74,16 +72,6 @@ def read_note(text: object) -> dict[str, str]:
     first, *words = str(text).split(" ")
     pairs = [word.partition("=") for word in words] if first == "gputrain" else []
     return {key: value for key, _, value in pairs if value}
-
-
-def home_of(project: str, bucket: BucketPrefix) -> str:
-    """The value of `LABEL_HOME`: two backends with the same one share their records.
-
-    >>> ours, theirs = BucketPrefix(name="b"), BucketPrefix(name="b", prefix="team/")
-    >>> home_of("my-project", ours) == home_of("my-project", theirs)
-    False
-    """
-    return hashlib.sha256(f"{project}/{bucket.name}/{bucket.prefix}".encode()).hexdigest()[:12]
 
 
 @attrs.frozen(kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from gputrain.backends.base import Start
 from gputrain.backends.compute import fabrics, images, waiting
-from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, JobObjects, home_of, vm_names
+from gputrain.backends.compute.names import LABEL_ATTEMPT, JobObjects, vm_names
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import RESERVATION_KEY, shape_of
 from gputrain.backends.results import of_agents, of_code
@@ -29,7 +29,7 @@ from gputrain.catalog import (
 )
 from gputrain.entrypoint import contract
 from gputrain.fields import refused
-from gputrain.gcp import LABEL_GANG, our_labels, reservations
+from gputrain.gcp import LABEL_GANG, LABEL_HOME, our_labels, reservations
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
@@ -93,7 +93,7 @@ def body(start: Start, settings: ComputeSettings, addresses: Mapping[str, str]) 
         **our_labels(job_id, spec.labels),
         LABEL_ATTEMPT: str(start.attempt),
         LABEL_GANG: start.nonce,
-        LABEL_HOME: home_of(settings.project, settings.bucket),
+        LABEL_HOME: settings.home_label,
     }
     told = {
         **_document(start, settings, addresses, choice.fabric),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gputrain.backends.compute.names import LABEL_HOME, note_of, queue_name
-from gputrain.gcp import LABEL_GANG
+from gputrain.backends.compute.names import note_of, queue_name
+from gputrain.gcp import LABEL_GANG, LABEL_HOME
 
 
 def alone(properties: Mapping[str, Any], name: str, body: Mapping[str, Any]) -> dict[str, Any]:

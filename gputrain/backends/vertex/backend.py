@@ -14,7 +14,7 @@ from gputrain.backends.base import JobRef, LogPage, Request, Start
 from gputrain.backends.google import GoogleBackend
 from gputrain.backends.vertex import identity, logs, offers, preflight, render
 from gputrain.backends.vertex.gcloud import to_gcloud
-from gputrain.backends.vertex.identity import Whereabouts, create_once, found_no_room, lost
+from gputrain.backends.vertex.identity import create_once, found_no_room
 from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.outcome import JobEnds, Locks
 from gputrain.backends.vertex.recorder import CustomJobRecorder, lent, to_come
@@ -29,6 +29,7 @@ from gputrain.backends.vertex.settings import (
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.waiting import Reasons
 from gputrain.backends.vertex.watch import RegionWatch
+from gputrain.backends.vertex.whereabouts import MOVED_S, Whereabouts, lost
 from gputrain.catalog import Service
 from gputrain.errors import JobLostError
 from gputrain.fields import refusing
@@ -44,9 +45,6 @@ from gputrain.quota.book import Book
 from gputrain.records import BucketBoard
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
-
-MOVED_S = 5.0
-"""How long it is believed that a job that found no machines was not made elsewhere."""
 
 
 class VertexAI(GoogleBackend[VertexSettings]):
@@ -119,7 +117,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         self._outcome = JobEnds(access, self._locks)
         self._reasons = Reasons(access)
         self._lock = threading.Lock()
-        self._whereabouts = Whereabouts(self._jobs, settings.regions, self._locks.holder)
+        self._whereabouts = Whereabouts(self._jobs, settings, self._locks.holder)
         self._recorder = None if settings.bucket is None else CustomJobRecorder(
             settings=settings, board=BucketBoard(access, settings.bucket),
             whereabouts=self._whereabouts, locks=self._locks,

@@ -13,7 +13,7 @@ import attrs
 
 from gputrain.backends.vertex.settings import Transport
 from gputrain.backends.vertex.states import LABEL_REGION, SeenJob
-from gputrain.gcp import LABEL_GANG, LABEL_JOB, Access, Api, Listing, Page, read_all
+from gputrain.gcp import LABEL_GANG, LABEL_HOME, LABEL_JOB, Access, Api, Listing, Page, read_all
 from gputrain.gcp.forms import value_of
 from gputrain.retry import CREATE, LOOK, Policy
 
@@ -170,6 +170,7 @@ def _seen(job: Any) -> SeenJob:
         timeout=timedelta(seconds=scheduling.timeout.seconds) if scheduling.HasField("timeout") else None,
         may_restart=not scheduling.disable_retries,
         nonce=raw.labels.get(LABEL_GANG, ""),
+        home=raw.labels.get(LABEL_HOME, ""),
         regions=_regions(raw.labels),
         tensorboard=raw.job_spec.tensorboard,
         terminals=tuple(sorted(raw.web_access_uris.items())),

@@ -9,11 +9,11 @@ import attrs
 from gputrain.backends.base import JobRef
 from gputrain.backends.google import BucketRecorder, addressed
 from gputrain.backends.vertex import identity
-from gputrain.backends.vertex.identity import Whereabouts
 from gputrain.backends.vertex.offers import NAME
 from gputrain.backends.vertex.outcome import Locks
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import SeenJob
+from gputrain.backends.vertex.whereabouts import Whereabouts
 from gputrain.errors import (
     AccessError,
     CapacityError,

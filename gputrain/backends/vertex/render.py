@@ -19,7 +19,7 @@ from gputrain.catalog.images import release
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import refused
-from gputrain.gcp import LABEL_GANG, our_labels
+from gputrain.gcp import LABEL_GANG, LABEL_HOME, our_labels
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.keeper import texts
 from gputrain.planning import Candidate
@@ -36,10 +36,10 @@ def custom_job(start: Start, settings: VertexSettings, addresses: Mapping[str, s
         addresses: where the container finds Cloud Storage and Secret Manager.
     """
     spec, candidate, job_id = start.spec, start.candidate, start.job_id
-    asked = {LABEL_GANG: start.nonce} if start.nonce else {}
+    asked = {LABEL_GANG: start.nonce, LABEL_HOME: settings.home_label}
     body: dict[str, Any] = {
         "displayName": job_id,
-        "labels": {**our_labels(job_id, spec.labels), **_region_labels(settings), **asked},
+        "labels": {**our_labels(job_id, spec.labels), **_region_labels(settings), **_told(asked)},
         "jobSpec": {
             "workerPoolSpecs": _pools(start, settings, addresses),
             "scheduling": _scheduling(spec, candidate),
@@ -77,6 +77,10 @@ def _with_image(pool: Mapping[str, Any], known: Callable[[str], str]) -> Mapping
     if "args" not in container:
         return pool
     return {**pool, "containerSpec": {**container, "imageUri": known(container["imageUri"])}}
+
+
+def _told(labels: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in labels.items() if value}
 
 
 def _region_labels(settings: VertexSettings) -> dict[str, str]:

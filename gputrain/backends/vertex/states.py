@@ -67,6 +67,8 @@ class SeenJob:
     """Whether Vertex AI starts it again after an interruption."""
     nonce: str = ""
     """That of the ask that it was made for: our label on it."""
+    home: str = ""
+    """Whose records tell of it: our label on it; empty on one of a release before 0.2."""
     regions: tuple[str, ...] = ()
     """Where it may be made, in order, if there is more than one such region: our labels on it."""
     tensorboard: str = ""
