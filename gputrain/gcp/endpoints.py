@@ -12,18 +12,16 @@ from typing import Any
 import attrs
 
 from gputrain.fields import refused
-from gputrain.secrets import redact
 
 _ADDRESS = re.compile(
-    r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::(?P<port>\d{1,5}))?"
-    r"(?P<path>(?:/[\w.~-]+)*)/?",
-    re.IGNORECASE | re.ASCII,
+    r"(?ai)(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)"
+    r"(?::(?P<port>\d{1,5}))?(?P<path>(?:/[\w.~-]+)*)/?"
 )
 OURS = "googleapis.com"
 """Google's own universe; partners of Google's run others."""
 _HOLDS_TOKEN = "/_emulator/as/"  # noqa: S105  # what stands before it in an emulator's address
 _TOKEN = re.compile(r"[\w-]+", re.ASCII)
-_CHANNEL = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9.-]+):\d{1,5}", re.IGNORECASE | re.ASCII)
+_CHANNEL = re.compile(r"(?ai)(?P<host>\[[0-9a-f:.]+\]|[a-z0-9.-]+):\d{1,5}")
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +61,6 @@ class Address:
         return is_loopback(self.host)
 
 
-@lru_cache(64)
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine, by its address and not by how its name begins.
 
@@ -100,10 +97,10 @@ def check_address(name: str, address: str) -> None:
         return
     allowed = "host:port" if is_channel else "https://host, or http://127.0.0.1:port"
     fix = f"write {allowed}, and no login: tokens are sent there"
-    raise refused(f"endpoints.{name}", redact(address)[:80], allowed, fix)
+    raise refused(f"endpoints.{name}", address, allowed, fix)
 
 
-@lru_cache(maxsize=64)  # asked before each call, of the few addresses that there are
+@lru_cache  # asked before each call, of the few addresses that there are
 def _is_closed(address: str) -> bool:
     try:
         found = Address.parse(address)
@@ -201,7 +198,7 @@ def reach(url: str) -> dict[str, Any]:
     if address is None or (holds and not _TOKEN.fullmatch(token)):
         raise refused(
             "endpoint",
-            redact(url),
+            url,
             "the address of an emulator on this machine, as it prints it",
             "http://127.0.0.1:18080, where `gputrain-emulator --port 18080` serves",
         )

@@ -94,7 +94,7 @@ def _page(body: Json, collection: str, unread: set[str]) -> Page[tuple[str, tupl
         found.append((zone, mappings(held.get(collection))))
     silent = {place.rpartition("/")[2] for place in texts(body.get("unreachables"))}
     unread.update(silent)
-    told = [one for one in left_out_of(body) if one not in silent and not unread]
+    told = () if unread else left_out_of(body)
     token = body.get("nextPageToken", "")
     left_out = (*told, *(() if found or silent else (NO_ITEMS,)))
     return Page(items=tuple(found), next_token=token if isinstance(token, str) else "", left_out=left_out)

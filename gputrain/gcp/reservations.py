@@ -67,14 +67,14 @@ def judged(
         listed: what `read` found.
         accelerator: what must be attached to each machine, and how many; None: nothing.
     """
-    here = [one for one in listed if one.zone == zone]
-    if not here:
+    here = next((one for one in listed if one.zone == zone), None)
+    if here is None:
         zones = ", ".join(sorted(one.zone for one in listed))
         return f"reservation {name} " + (f"is in {zones}" if zones else "does not exist"), ""
-    why = here[0].why_not(machine_type, accelerator, machines)
+    why = here.why_not(machine_type, accelerator, machines)
     if why:
         return f"reservation {name}: {why}", ""
-    if not here[0].is_specific:  # Google: "can not be targeted as specificReservationRequired is not set"
+    if not here.is_specific:  # Google: "can not be targeted as specificReservationRequired is not set"
         return f"reservation {name} is open to any VM: it cannot be named, reservation='any' takes it", ""
     return "", ""
 

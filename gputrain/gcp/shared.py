@@ -128,7 +128,7 @@ class _Flight:
 
     def found(self, wait_s: float) -> Found:
         """The answer as far as it has come ``wait_s`` seconds after it was asked for."""
-        awaited(self.landed, max(0.0, self.left_at + wait_s - time.monotonic()))
+        awaited(self.landed, self.left_at + wait_s - time.monotonic())
         if self.mistake is not None:
             raise self.mistake
         if self.answer is not None:
@@ -256,14 +256,14 @@ class Pace:
         self._now = now
         self._lock = threading.Lock()
         self._free_at = float("-inf")
-        self._taken_at: Kept[str, float] = Kept(idle_s=idle_s, most=10_000, now=now)
+        self._taken_at: Kept[str, float] = Kept(idle_s=idle_s, now=now)
 
     def take(self, stream: str, *, is_continued: bool = False) -> bool:
         """Whether a stream may make a call now; one that goes on with the last may always."""
         with self._lock:
             now, taken_at = self._now(), self._taken_at.get(stream)  # who asks counts, also in vain
             streams = len(self._taken_at)
-            pause_s = 0.0 if streams <= self._few else self._each_s * max(1, streams)
+            pause_s = 0.0 if streams <= self._few else self._each_s * streams
             if not is_continued and taken_at is not None and 0 <= now - taken_at < pause_s:
                 return False
             if pause_s and not is_continued and not self._is_free(now):

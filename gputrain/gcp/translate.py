@@ -176,8 +176,7 @@ def _unreached(error: Any) -> tuple[str, str]:
     met = met.reason if isinstance(met, MaxRetryError) else met
     if not isinstance(met, (NewConnectionError, ConnectTimeoutError)):
         return "", ""
-    below = met.__cause__ or met.__context__
-    why = (getattr(below, "strerror", None) or "no connection in time") if below is not None else str(met)
+    why = getattr(met.__context__, "strerror", None) or "no connection in time"
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}", cut(why)
 

@@ -22,7 +22,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from gputrain.errors import ProviderError
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1_000_000
 CONNECTIONS = 64
 """That are kept open: as many as threads."""
 

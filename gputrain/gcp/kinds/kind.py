@@ -116,7 +116,7 @@ class Kind:
 def _found(pattern: str, message: str) -> re.Match[str] | None:
     """What an anchored pattern finds where Google's sentence begins: others may quote it."""
     read = _compiled(pattern)
-    begins = (0, *(quote.end() for quote in _QUOTES.finditer(message, 0, _LONGEST_LEAD)))
+    begins = (0, *(quote.end() for quote in _QUOTES.finditer(message[:_LONGEST_LEAD])))
     return next((found for at in begins if (found := read.match(message, at)) is not None), None)
 
 
