@@ -1,6 +1,8 @@
 """One value to reach Google by: tokens, policies, guarded bodies, pages, and an end in time."""
 
 import gzip
+import io
+import logging
 import subprocess
 import sys
 import time
@@ -9,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gputrain.errors import AuthError, ProviderError, SpecError
+from gputrain.errors import AuthError, ProviderError, SpecError, TransientError
 from gputrain.gcp import Access, Api, Endpoints, UnclearError, translated
-from gputrain.retry import LOOK, ONCE, QUEUE, Policy
+from gputrain.gcp.wire import _TimedReader
+from gputrain.retry import LOOK, ONCE, QUEUE, READ, Policy
 from tests.unit.gcp.answering import Token, well
 
 ROOT = Path(__file__).parents[3]
@@ -187,6 +190,113 @@ def test_an_answer_that_is_too_large_is_not_taken_into_memory(serve):
             "GET", server.url, action="look", policy=LOOK, most_bytes=4096
         )
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("most_bytes", [5000, 4999])
+def test_an_answer_may_be_as_large_as_it_was_said(serve, most_bytes):
+    url = serve(lambda _: (200, b"x" * 5000, {})).url
+    access = Access(project="p", credentials=Token())
+    options = {"action": "look", "policy": ONCE, "most_bytes": most_bytes}
+    if most_bytes == 5000:
+        assert len(access.reply("GET", url, **options).content) == 5000
+    else:
+        with pytest.raises(ProviderError) as caught:
+            access.reply("GET", f"{url}/a?token=hush", **options)
+        assert caught.value.why == f"GET {url}/a was due to be smaller"
+
+
+def test_a_small_answer_that_unpacks_to_a_large_one_is_not_taken_into_memory(serve):
+    bomb = gzip.compress(b" " * (1 << 20)) * 65
+    server = serve(lambda _: (200, bomb, {"Content-Encoding": "gzip"}))
+    with pytest.raises(ProviderError, match="more than 67108864 bytes"):
+        Access(project="p", credentials=Token()).get(server.url, action="look", policy=ONCE)
+
+
+def test_all_reads_of_an_answer_share_its_time_and_the_next_answer_has_its_own():
+    class Line:
+        timeouts: list[float] = []  # noqa: RUF012  # one test's
+
+        def gettimeout(self):
+            return 3.0
+
+        def settimeout(self, seconds):
+            self.timeouts.append(seconds)
+
+        def fileno(self):
+            return 5
+
+    moments = iter([100.0, 100.0, 102.5, 102.5, 103.0])
+    line = Line()
+    reader = _TimedReader(io.BytesIO(b"abc"), line, now=lambda: next(moments))
+    assert (reader.readinto(bytearray(2)), reader.readinto(bytearray(2))) == (2, 1)
+    assert reader.readinto(bytearray(2)) == 0
+    with pytest.raises(TimeoutError, match="took too long"):
+        reader.readinto(bytearray(2))
+    reader.close()
+    reader.close()
+    assert line.timeouts == [3.0, 0.5, 0.5, 3.0]
+
+
+@pytest.mark.parametrize(("status", "is_refused"), [(200, False), (299, False), (300, True), (304, True)])
+def test_a_status_from_300_on_is_a_refusal_unless_its_caller_understands_it(serve, status, is_refused):
+    access, url = Access(project="p", credentials=Token()), serve(lambda _: (status, b"", {})).url
+    options = {"action": "look", "policy": ONCE}
+    if is_refused:
+        with pytest.raises(ProviderError):
+            access.reply("GET", url, **options)
+    assert access.reply("GET", url, accept=(300, 304), **options).status_code == status
+
+
+def test_what_came_is_quoted_by_its_beginning(serve):
+    letters = "".join(chr(ord("a") + number % 26) for number in range(300))
+    page = f"HTTP 418 I'm a Teapot: {letters[:200]}"
+    for status, body, why, raw in (
+        (200, letters, f"a JSON object was due, text beginning {letters[:40]!r} came", letters[:200]),
+        (200, "[7]", "a JSON object was due, list came", [7]),
+        (418, letters, page, page),
+    ):
+        answer = status, body.encode(), {}
+        url = serve(lambda _, told=answer: told).url
+        with pytest.raises((UnclearError, ProviderError)) as caught:
+            Access(project="p", credentials=Token()).get(url, action="look", policy=ONCE)
+        assert (caught.value.why, caught.value.raw) == (why, raw)
+
+
+def test_a_failure_of_a_look_is_believed_for_15_seconds_and_a_success_for_a_minute():
+    time_s, asked = [1000.0], []
+    looks = Access(project="p", now=lambda: time_s[0]).looks
+
+    def fail():
+        asked.append("fail")
+        raise TransientError("no")
+
+    def ask():
+        looks.ask({"a": fail, "b": lambda: asked.append("well")})
+        return asked.count("fail"), asked.count("well")
+
+    told = []
+    for later_s in (0.0, 14.5, 0.5, 44.5, 0.5):
+        time_s[0] += later_s
+        told.append(ask())
+    assert told == [(1, 1), (1, 1), (2, 1), (3, 1), (3, 2)]
+
+
+def test_who_waits_is_told_why_once_a_minute_however_many_calls_fail(caplog):
+    time_s = [1000.0]
+    access = Access(project="p", now=lambda: time_s[0], sleep=lambda _: None)
+    caplog.set_level(logging.WARNING, "gputrain")
+
+    def lines(later_s):
+        time_s[0] += later_s
+        caplog.clear()
+        with pytest.raises(TransientError):
+            access.tried(fail, action="look", policy=READ)
+        return len(caplog.records)
+
+    def fail():
+        raise TransientError("the network is down")
+
+    assert [lines(later_s) for later_s in (0.0, 59.5, 0.5, 1.0, -61.0)] == [1, 0, 1, 0, 1]
 
 
 def test_a_request_with_a_token_follows_no_redirect(serve):

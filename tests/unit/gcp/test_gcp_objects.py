@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from datetime import datetime, timedelta, timezone
 
 import attrs
 import pytest
@@ -10,6 +11,8 @@ import pytest
 import gputrain_emulator
 from gputrain.errors import ProviderError, TransientError
 from gputrain.gcp import Access, Endpoints, Objects, PreconditionError, UnclearError
+from gputrain.gcp.objects import info_of
+from gputrain.retry import ONCE
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage.state import Storage
@@ -212,7 +215,12 @@ def test_what_was_changed_on_its_way_is_read_again(serve, came):
 
 @pytest.mark.parametrize(
     ("hashes", "encoding"),
-    [("", "identity"), ("crc32c=AAAAAA==", "identity"), ("md5=AAAAAAAAAAAAAAAAAAAAAA==", "gzip")],
+    [
+        ("", "identity"),
+        ("crc32c=AAAAAA==", "identity"),
+        ("md5=AAAAAAAAAAAAAAAAAAAAAA==", "gzip"),
+        ("md5=AAAAAAAAAAAAAAAAAAAAAA==", "zstd"),
+    ],
 )
 def test_what_has_no_hash_of_its_own_is_read_as_it_came(serve, hashes, encoding):
     """Composed objects have none, and that of one that is stored compressed is of other bytes."""
@@ -232,3 +240,55 @@ def test_whoever_is_asked_for_a_part_may_answer_with_the_whole(serve):
     access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=serve(answer).url))
     assert Objects(access, "my-bucket").part("a", 3, 4) == b"3456"
     assert asked == ["bytes=3-6"]
+
+
+TOLD = {
+    "name": "a", "generation": "7", "size": "3", "md5Hash": "AAAA", "metadata": {"a": "1", "b": 2},
+    "timeCreated": "2026-11-20T12:00:00Z", "updated": "2026-11-20T12:00:01Z",
+}  # fmt: skip
+SEEN = datetime(2026, 11, 20, 12, 1, 1, tzinfo=timezone.utc)
+
+
+def test_what_is_said_of_an_object_is_read_and_its_age_is_never_below_0():
+    found = info_of(TOLD, SEEN)
+    assert (found.name, found.generation, found.size, found.md5) == ("a", 7, 3, "AAAA")
+    assert (found.metadata, found.age_s) == ({"a": "1"}, 60.0)
+    assert found.updated - found.created == timedelta(seconds=1)
+    assert info_of(TOLD, SEEN - timedelta(seconds=90)).age_s == 0.0
+
+
+@pytest.mark.parametrize("field", ["name", "generation", "size", "updated", "timeCreated"])
+@pytest.mark.parametrize("value", [None, 1.5, []])
+def test_an_object_of_which_something_cannot_be_read_is_none(field, value):
+    assert info_of({**TOLD, field: value}, SEEN) is None
+
+
+def test_what_came_in_place_of_an_object_is_quoted_by_its_beginning(serve):
+    letters = "".join(chr(ord("a") + number % 26) for number in range(100))
+    url = serve(lambda _: (200, letters.encode(), {})).url
+    access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=url), sleep=lambda _: None)
+    for call in (Objects(access, "my-bucket").read, Objects(access, "my-bucket").stat):
+        with pytest.raises(UnclearError) as caught:
+            call("a", policy=ONCE)
+        assert repr(letters[:40]) in caught.value.why
+    letters = "[" * 100_000
+    with pytest.raises(UnclearError, match="description was due"):
+        Objects(access, "my-bucket").stat("a", policy=ONCE)
+
+
+@pytest.mark.parametrize("generation", ["", "x", "²"])
+def test_only_cloud_storage_names_a_generation(serve, generation):
+    told = {"x-goog-generation": generation, **DATED}
+    url = serve(lambda _: (200, b"{}", told)).url
+    access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=url))
+    with pytest.raises(UnclearError, match="not Cloud Storage's"):
+        Objects(access, "my-bucket").read("a", policy=ONCE)
+
+
+def test_a_write_that_somebody_forestalled_is_not_taken_for_ours(objects):
+    objects.write("a", b"theirs", if_generation=0, metadata={"zone": "us-east1-b"})
+    with pytest.raises(PreconditionError):
+        objects.write("a", b"ours", if_generation=0)
+    with pytest.raises(PreconditionError):
+        objects.write("b", b"ours", if_generation=7)
+    assert objects.read("a").content == b"theirs"

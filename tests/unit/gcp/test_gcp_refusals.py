@@ -4,6 +4,8 @@
 import itertools
 import pickle
 
+import google.api_core.exceptions as theirs
+import grpc
 import pytest
 from google.auth import exceptions as logins
 from google.auth.exceptions import GoogleAuthError, RefreshError
@@ -113,6 +115,73 @@ def test_what_google_says_becomes_the_error_that_says_what_to_do(body, kind, fac
     assert type(pickle.loads(pickle.dumps(error))) is kind
 
 
+API = {"codes": frozenset({"accessNotConfigured"})}
+LACK = {"codes": frozenset({"insufficientCapacity"})}
+TOLD_BY = [
+    (API, {"fix": "gcloud services enable API --project PROJECT; then wait a few minutes"}),
+    ({**API, "message": "... has not been used in project 123456 before"}, {"fix": "--project 123456;"}),
+    ({**API, "message": "... in projects/my-project."}, {"fix": "--project my-project;"}),
+    (
+        {**API, "message": "in project number:123456", "metadata": {"consumer": "projects/mine"}},
+        {"fix": "--project mine;"},
+    ),
+    ({**API, "message": "see www.googleapis.com/apis/api/iam.googleapis.com/"}, {"api": "iam.googleapis.com"}),
+    ({**API, "message": "iam.googleapis.com is off"}, {"api": "iam.googleapis.com"}),
+    ({**API, "metadata": {"service": "iam.googleapis.com"}, "message": "x"}, {"api": "iam.googleapis.com"}),
+    ({**LACK, "place": "us-east4"}, {"place": "us-east4"}),
+    ({**LACK, "place": "us-east4", "metadata": {"zone": "us-east4-b"}}, {"place": "us-east4-b"}),
+    (
+        {"message": "Resources are insufficient in region: us-east4.", "metadata": {"zone": "us-east5-b"}},
+        {"place": "us-east4"},
+    ),
+    (
+        {"reasons": frozenset({"IAM_PERMISSION_DENIED"}), "metadata": {"permission": "a.b.get"}},
+        {"permission": "a.b.get"},
+    ),
+    (
+        {"codes": frozenset({"rateLimitExceeded"}), "quota": QuotaFact(metric="Queries"), "retry_after_s": 3.0},
+        {"metric": "Queries", "retry_after_s": 3.0},
+    ),
+    ({"codes": frozenset({"quotaExceeded"})}, {"metric": "", "metrics": (), "where": ""}),
+    ({"codes": frozenset({"quotaExceeded"}), "place": "us-east4"}, {"where": "us-east4"}),
+    (
+        {"codes": frozenset({"quotaExceeded"}), "quota": QuotaFact(metric="CPUS", dimensions={"region": "r"})},
+        {"metric": "CPUS", "metrics": ("CPUS",), "where": "r"},
+    ),
+    (
+        {"codes": frozenset({"quotaExceeded"}), "quota": QuotaFact(metric="GPUS_ALL_REGIONS")},
+        {"where": "global"},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "told"), TOLD_BY)
+def test_facts_are_told_by_whatever_part_of_an_answer_has_them(said, told):
+    error = to_error(Answer(**said), "create the job")
+    assert told.get("fix", "") in error.fix
+    assert all(getattr(error, name) == fact for name, fact in told.items() if name != "fix")
+
+
+def test_a_place_and_a_project_that_the_caller_knows_stand_in_for_those_that_are_not_told():
+    error = to_error(Answer(**LACK), "create the job", place="us-east4-b")
+    assert error.place == "us-east4-b"
+    assert to_error(Answer(**LACK, place="us-east5"), "x", place="us-east4-b").place == "us-east5"
+    assert "--project mine;" in to_error(Answer(**API), "x", project="mine").fix
+
+
+@pytest.mark.parametrize(
+    ("unreached", "fix"),
+    [
+        ("http://127.0.0.1:18080", "start the emulator, gputrain-emulator --port 18080;"),
+        ("https://storage.googleapis.com", "check this machine's network"),
+        ("", "look whether it was done before you do it again"),
+    ],
+)
+def test_where_nobody_answers_the_fix_is_of_the_way_there(unreached, fix):
+    answer = Answer(surface=Surface.TRANSPORT, unreached=unreached)
+    assert to_error(answer, "look").fix.startswith(fix)
+
+
 @pytest.mark.parametrize("codes", [["QUOTA_EXCEEDED"], []])
 @pytest.mark.parametrize(
     ("dimensions", "kind"),
@@ -193,6 +262,17 @@ def test_what_a_status_or_a_canonical_code_alone_means_is_the_table(surface):
     assert {word: kind for word, kind in told.items() if kind != "unknown"} == BY_SURFACE[surface]
 
 
+def test_an_operation_that_failed_without_a_word_of_its_own_is_the_zones_fault():
+    words = {"INTERNAL SERVER ERROR": {500, 502, 503, 504}, "": {500, 502, 503, 504}, "Quota spent": set()}
+    for message, statuses in words.items():
+        answers = {
+            status: Answer(surface=Surface.OPERATION, status=status, message=message)
+            for status in range(400, 600)
+        }
+        told = {status for status, one in answers.items() if to_error(one, "x").kind == "failed_inside"}
+        assert told == statuses
+
+
 @pytest.mark.parametrize(
     ("codes", "reasons", "code"), [("b", "a", "a"), ("a", "b", "a"), ("a", "a", "a"), ("", "", "418")]
 )
@@ -255,24 +335,34 @@ def test_a_wrong_clock_is_named():
 
 
 def test_every_canonical_code_of_google_has_an_error():
-    import grpc
-
     unknown = {"OK", "UNKNOWN", "DATA_LOSS", "UNIMPLEMENTED"}  # never guessed at
     for code in grpc.StatusCode:
         error = to_error(Answer(status=1, canonical=code.name), "x")
         assert isinstance(error, ProviderError) == (code.name in unknown), code
-    named = {code.value[0]: code.name for code in grpc.StatusCode}
-    assert {number: name for number, name in CANONICAL.items() if number < 100}.items() <= named.items()
+
+
+def families(kind):
+    yield kind
+    for child in kind.__subclasses__():
+        yield from families(child)
+
+
+def test_numbers_of_codes_and_of_statuses_are_those_of_googles_client_library():
+    by_number = {code.value[0]: code.name for code in grpc.StatusCode}
+    by_status = {}
+    for kind in families(theirs.GoogleAPICallError):
+        if kind.code is not None and kind.grpc_status_code is not None:
+            by_status.setdefault(int(kind.code), set()).add(kind.grpc_status_code.name)
+    numbers = {number: name for number, name in CANONICAL.items() if number < 100}
+    statuses = {number: name for number, name in CANONICAL.items() if number >= 100}
+    assert numbers.items() <= by_number.items()
+    assert set(numbers) == {3, 5, 6, 7, 8, 9, 16}
+    assert statuses.pop(412) == "FAILED_PRECONDITION"  # for which it has no code
+    assert set(statuses) == set(by_status)
+    assert all(name in by_status[number] for number, name in statuses.items())
 
 
 def test_every_exception_of_the_client_library_has_an_error():
-    import google.api_core.exceptions as theirs
-
-    def families(kind):
-        yield kind
-        for child in kind.__subclasses__():
-            yield from families(child)
-
     unknown = set()
     for kind in families(theirs.GoogleAPICallError):
         if kind.code is not None and isinstance(to_error(read_answer(kind("words")), "x"), ProviderError):

@@ -39,7 +39,7 @@ def counted(answer, calls):
 
 def test_an_answer_is_good_for_its_time(clock):
     shared, calls = Shared(fresh_s=10, now=clock.now), []
-    for pause_s, asked in ((0, 1), (9, 1), (1, 2)):
+    for pause_s, asked in ((0, 1), (0, 1), (9, 1), (1, 2)):
         clock.time += pause_s
         assert shared.get("a", counted(1, calls)) == 1
         assert len(calls) == asked
@@ -63,10 +63,10 @@ def test_an_answer_says_itself_how_long_it_is_good(clock):
 
 def test_a_clock_that_went_back_keeps_nothing(clock):
     shared, calls = Shared(fresh_s=10, now=clock.now), []
-    shared.get("a", counted(1, calls))
-    clock.time -= 3600
-    shared.get("a", counted(1, calls))
-    assert len(calls) == 2
+    for step_s in (0, 0.5, 3600):
+        clock.time -= step_s
+        shared.get("a", counted(1, calls))
+    assert len(calls) == 3
 
 
 def test_threads_that_ask_at_the_same_time_share_one_call():
@@ -133,11 +133,16 @@ def test_answers_that_are_good_for_nothing_any_more_are_let_go(clock):
     assert list(shared._flights) == ["new"]
 
 
-def test_never_more_is_kept_than_was_said(clock):
-    shared = Shared(fresh_s=10, now=clock.now, most=5)
-    for number in range(100):
+@pytest.mark.parametrize(("most", "asked"), [({"most": 5}, 5), ({"most": 5}, 9), ({}, 256), ({}, 260)])
+def test_never_more_is_kept_than_was_said_and_the_oldest_goes(clock, most, asked):
+    shared, calls = Shared(fresh_s=10, now=clock.now, **most), []
+    for number in range(asked):
         shared.get(number, lambda: 1)
-    assert list(shared._flights) == [95, 96, 97, 98, 99]
+    for number in reversed(range(asked)):
+        shared.get(number, lambda number=number: calls.append(number))
+        if calls:
+            break
+    assert calls == ([asked - most.get("most", 256) - 1] if asked > most.get("most", 256) else [])
 
 
 def test_a_failure_side_by_side_is_an_answer_of_its_own_and_kept_for_less(clock):
@@ -150,11 +155,16 @@ def test_a_failure_side_by_side_is_an_answer_of_its_own_and_kept_for_less(clock)
         assert len(calls) == asked
 
 
-def test_all_questions_are_out_at_the_same_time():
-    together = threading.Barrier(5)
-    asked = {str(one): lambda: together.wait(PATIENCE_S) for one in range(5)}
-    found = Shared(fresh_s=10).ask(asked)
+def test_all_questions_are_out_at_the_same_time_and_keep_no_process_from_its_end():
+    together, is_daemon = threading.Barrier(5), []
+
+    def ask():
+        is_daemon.append(threading.current_thread().daemon)
+        return together.wait(PATIENCE_S)
+
+    found = Shared(fresh_s=10).ask({str(one): ask for one in range(5)})
     assert sorted(one.value for one in found.values()) == [0, 1, 2, 3, 4]
+    assert is_daemon == [True] * 5
 
 
 def test_what_is_not_answered_in_time_is_late_at_once_for_the_next_and_kept_when_it_comes():
@@ -193,6 +203,17 @@ def test_what_nobody_has_asked_for_is_not_kept(clock):
     assert kept.get("a") == 1
     clock.time += 8
     assert kept.items() == (("a", 1),)
+    clock.time += 2
+    assert (len(kept), kept.get("a")) == (1, 1)
+
+
+def test_what_nobody_has_asked_for_in_an_hour_is_not_kept(clock):
+    kept = Kept(now=clock.now)
+    kept.put("a", 1)
+    for later_s, held in ((3600, 1), (3600, 1), (3600.5, 0)):
+        clock.time += later_s
+        kept.get("a")
+        assert len(kept) == held
 
 
 def test_the_longest_unused_goes_first():
@@ -202,15 +223,56 @@ def test_the_longest_unused_goes_first():
     kept.get("a")
     kept.put("c", 3)
     assert (kept.get("a"), kept.get("b"), kept.get("c")) == (1, None, 3)
+    many = Kept()
+    for number in range(10_001):
+        many.put(number, number)
+    assert (len(many), many.get(0), many.get(1)) == (10_000, None, 1)
 
 
-def test_streams_together_stay_within_their_calls_a_minute(clock):
-    pace = Pace(each_s=1.2, now=clock.now)
-    calls = 0
-    for _ in range(600):
+def test_streams_at_the_same_moment_have_the_turns_that_were_saved_and_then_one_each(clock):
+    pace = Pace(each_s=2.0, now=clock.now)
+    assert pace.take("first")  # alone, which needs no turn
+    assert [pace.take(f"job {number}") for number in range(20)] == [True] * 11 + [False] * 9
+    turns = [
+        (1.9, False),
+        (0.1, True),
+        (0.0, False),
+        (2.0, True),
+        (6.0, True),
+        (0.0, True),
+        (0.0, True),
+        (0.0, False),
+    ]
+    for number, (later_s, has_turn) in enumerate(turns):
+        clock.time += later_s
+        assert pace.take(f"late {number}") is has_turn, number
+    clock.time -= 3600
+    assert [pace.take(f"early {number}") for number in range(3)] == [True, False, False]
+
+
+def test_each_of_several_streams_waits_until_all_had_time_for_a_turn(clock):
+    pace = Pace(each_s=2.0, few=1, idle_s=60.0, now=clock.now)
+    for _ in range(3):
+        assert pace.take("a")
+        assert pace.take("b")
+        assert pace.take("c")
+        clock.time += 5.9
+        assert not pace.take("a")
         clock.time += 0.1
-        calls += sum(pace.take(f"job {number}") for number in range(10))
-    assert calls <= 60 / 1.2 + 10
+    clock.time += 60.5
+    pace.note("b")
+    assert [pace.take("b") for _ in range(5)] == [True] * 5
+    clock.time -= 3600
+    assert pace.take("b")
+
+
+def test_a_stream_that_has_not_asked_for_two_minutes_counts_no_more(clock):
+    pace = Pace(each_s=10.0, few=1, now=clock.now)
+    pace.note("a")
+    pace.note("b")
+    for later_s, has_turn in ((0.0, False), (119.5, True), (0.0, False), (0.5, False), (0.5, True)):
+        clock.time += later_s
+        assert pace.take("a") is has_turn
 
 
 def test_many_streams_that_are_due_at_once_come_one_after_the_other_and_none_is_forgotten(clock):

@@ -1,6 +1,7 @@
 """Refusals from everywhere: token endpoint, metadata server, storage, logging, quotas, a lost connection."""
 
 import json
+import ssl
 import subprocess
 import sys
 import traceback
@@ -8,12 +9,17 @@ import traceback
 import google.auth.exceptions
 import google.oauth2.credentials
 import pytest
+import requests
 from google.api_core import exceptions as theirs
 from google.cloud import compute_v1
+from google.rpc.error_details_pb2 import ErrorInfo
 
 import gputrain_emulator
-from gputrain.errors import AuthError, GputrainError, Scope, TransientError
-from gputrain.gcp import Access, Api, UnclearError, translated
+from gputrain.errors import AuthError, GputrainError, RequestError, Scope, TransientError
+from gputrain.gcp import Access, Api, UnclearError, read_answer, translated
+from gputrain.gcp.answer import Surface
+from gputrain.gcp.translate import LARGEST, answer_of_response, read_answers
+from gputrain.gcp.wire import Reply
 from gputrain.retry import ONCE
 from gputrain_emulator import faults, oauth
 from gputrain_emulator.errors import Style
@@ -34,6 +40,9 @@ def cloud():
     with gputrain_emulator.start() as running:
         running.add_bucket("my-bucket")
         yield running
+
+
+HERE = "https://www.googleapis.com/compute/v1/projects/p"
 
 
 def access_of(cloud, credentials=None):
@@ -181,6 +190,117 @@ def test_a_success_that_is_no_object_is_unclear(cloud, body):
 def test_a_mistake_of_ours_is_not_taken_for_an_answer():
     with pytest.raises(AttributeError), translated("look"):
         object().nothing  # noqa: B018
+
+
+def of_module(name):
+    """A function of a module of that name, which calls another."""
+    made = {"__name__": name}
+    exec("def call(other):\n    return other()", made)
+    return made["call"]
+
+
+STUMBLES = (ZeroDivisionError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
+
+
+@pytest.mark.parametrize("kind", STUMBLES)
+@pytest.mark.parametrize("module", ["google.api_core.x", "requests.x", "urllib3", "proto.x", "grpc._x"])
+def test_what_a_library_stumbles_over_in_an_answer_is_unclear(module, kind):
+    def stumble():
+        raise kind("over it")
+
+    theirs, pythons, ours = of_module(module), of_module("json.decoder"), of_module("gputrain.x")
+    with pytest.raises(UnclearError, match="could not look"), translated("look"):
+        theirs(lambda: pythons(stumble))
+    with pytest.raises(kind), translated("look"):
+        theirs(lambda: ours(stumble))
+    with pytest.raises(kind), translated("look"):
+        of_module("googled.x")(stumble)
+
+
+def refused_login(*words, retryable=False):
+    return google.auth.exceptions.RefreshError(*words, retryable=retryable)
+
+
+LOST = google.auth.exceptions.TransportError("gone", 3)
+LOGINS = [
+    (refused_login("no", '{"error": "invalid_grant"}'), 400, {"invalid_grant"}, "invalid_grant"),
+    (refused_login("no", {"error": "x"}, retryable=True), 0, {"x"}, "x"),
+    (refused_login("no", ' {"error": {"code": 403}}'), 403, set(), ""),
+    (refused_login("no", '{"other": 1}', "{", '{"error"'), 401, {"RefreshError"}, "RefreshError: no"),
+    (refused_login("no", 7, retryable=True), 503, set(), "RefreshError: no"),
+    (refused_login(LOST, "x"), 503, set(), "TransportError: gone"),
+    (refused_login("x", LOST), 401, {"RefreshError"}, "RefreshError: x"),
+    (refused_login(), 401, {"RefreshError"}, "RefreshError: "),
+    (LOST, 503, set(), "TransportError: gone"),
+]
+
+
+@pytest.mark.parametrize(("raised", "status", "codes", "message"), LOGINS)
+def test_a_login_that_failed_is_read_from_whatever_google_auth_put_into_it(raised, status, codes, message):
+    answer = read_answer(raised)
+    assert (answer.surface, answer.status, answer.codes) == (Surface.AUTH, status, codes)
+    assert answer.message == message
+
+
+def of_grpc(kind, *, message="no", details=(), **more):
+    return kind(message, details=details, **more)
+
+
+CALLS_BY_GRPC = [
+    (of_grpc(theirs.PermissionDenied), 403, "PERMISSION_DENIED", "no", set()),
+    (of_grpc(theirs.NotFound, message=""), 404, "NOT_FOUND", "", set()),
+    (of_grpc(theirs.BadRequest), 400, "INVALID_ARGUMENT", "no", set()),
+    (of_grpc(theirs.GoogleAPICallError), 0, "", "no", set()),
+    (of_grpc(theirs.NotFound, details=[{"reason": "A"}, "text", 7]), 404, "NOT_FOUND", "no", {"A"}),
+    (of_grpc(theirs.NotFound, details=[ErrorInfo(reason="B")]), 404, "NOT_FOUND", "no", {"B"}),
+    (of_grpc(theirs.NotFound, response=object()), 404, "NOT_FOUND", "no", set()),
+]
+
+
+@pytest.mark.parametrize(("raised", "status", "canonical", "message", "reasons"), CALLS_BY_GRPC)
+def test_a_call_that_failed_over_grpc_is_read_from_its_exception(raised, status, canonical, message, reasons):
+    answer = read_answer(raised)
+    assert (answer.surface, answer.status, answer.canonical) == (Surface.VERTEX, status, canonical)
+    assert (answer.message, answer.reasons) == (message, reasons)
+
+
+@pytest.mark.parametrize(
+    ("document", "places"),
+    [
+        ({"zone": f"{HERE}/zones/us-east4-b"}, {"us-east4-b"}),
+        ({"region": f"{HERE}/regions/us-east4"}, {"us-east4"}),
+        ({}, {""}),
+    ],
+)
+def test_an_operation_that_ended_without_an_error_of_its_own_is_told_by_its_status(document, places):
+    operation = compute_v1.Operation.from_json(json.dumps(document))
+    raised = theirs.from_http_status(503, "SERVICE UNAVAILABLE", response=operation)
+    (answer,) = read_answers(raised)
+    assert (answer.surface, answer.status, {answer.place}) == (Surface.OPERATION, 503, places)
+    assert answer.message == "SERVICE UNAVAILABLE"
+
+
+@pytest.mark.parametrize("size", [LARGEST, LARGEST + 1])
+def test_a_refusal_is_read_as_json_up_to_a_mebibyte_and_beyond_it_as_a_text(size):
+    body = b'{"error": {"code": 404, "message": "gone"}}'
+    reply = Reply(status_code=404, reason="Not Found", url="", headers={}, content=body.ljust(size))
+    told = answer_of_response(reply).message
+    assert LARGEST == 1024 * 1024
+    assert told == ("gone" if size == LARGEST else f"HTTP 404 Not Found: {body.decode().ljust(200)}")
+
+
+def test_a_certificate_that_is_not_trusted_is_found_however_deep_it_lies():
+    def wrapped(depth):
+        error = ssl.SSLCertVerificationError("self-signed")
+        for number in range(depth):
+            error = requests.ConnectionError("x", error) if number % 2 else OSError("y", error)
+        return requests.ConnectionError(error)
+
+    for depth in range(9):
+        with pytest.raises(RequestError, match="cannot be trusted"), translated("look"):
+            raise wrapped(depth)
+    with pytest.raises(UnclearError), translated("look"):
+        raise requests.ConnectionError(OSError("y"))
 
 
 UNCAUGHT = """

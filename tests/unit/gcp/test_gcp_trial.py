@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import gputrain_emulator
-from gputrain.gcp.endpoints import reach
+from gputrain.errors import SpecError
+from gputrain.gcp import Endpoints
+from gputrain.gcp.endpoints import GOOGLE, asked_for, is_channel_here, is_googles, leads_here, on_trial, reach
 from gputrain.gcp.trial import fitted
 from gputrain_emulator.accounts import Accounts
 
@@ -71,3 +73,70 @@ def test_the_address_is_called_as_the_person_calls_it_and_the_token_is_not_shown
     assert reach(f"{URL}/_emulator/as/s3cret")["endpoints"].trial == f"{URL}/_emulator/as/TOKEN"
     monkeypatch.setenv("GPUTRAIN_ENDPOINT", f"{URL}/_emulator/as/s3cret")
     assert reach(f"{URL}/_emulator/as/s3cret")["endpoints"].trial == "$GPUTRAIN_ENDPOINT"
+
+
+def test_the_variable_counts_where_no_endpoints_are_given_and_credentials_of_googles_stay_behind(monkeypatch):
+    monkeypatch.setenv("GPUTRAIN_ENDPOINT", f"{URL}/_emulator/as/s3cret")
+    found = asked_for(None, "mine")
+    assert found["endpoints"].storage == URL
+    assert found["endpoints"].aiplatform_grpc == ""
+    assert found["credentials"].token == "s3cret"
+    assert asked_for(GOOGLE, "mine") == {"endpoints": GOOGLE, "credentials": "mine"}
+    monkeypatch.setenv("GPUTRAIN_ENDPOINT", "")
+    assert asked_for(None, "mine") == {"endpoints": None, "credentials": "mine"}
+    assert not hasattr(reach(URL)["credentials"], "refresh_token")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1/_emulator/as/",
+        "http://127.0.0.1:1/_emulator/as/a/b",
+        "http://127.0.0.1:1/_emulator",
+    ],
+)
+def test_an_address_with_half_a_token_is_refused(url):
+    with pytest.raises(SpecError, match="endpoint"):
+        reach(url)
+
+
+@pytest.mark.parametrize(
+    ("address", "here", "googles"),
+    [
+        ("http://127.0.0.1:1", True, False),
+        ("HTTP://LOCALHOST:1/", True, False),
+        ("https://127.0.0.1:1", False, False),
+        ("http://127.0.0.1:1/compute", False, False),
+        ("https://storage.googleapis.com/x", False, True),
+        ("us-east4-aiplatform.googleapis.com:443", False, True),
+        ("https://googleapis.com.evil.example", False, False),
+        ("https://evil.example/x.googleapis.com", False, False),
+    ],
+)
+def test_where_an_address_leads_is_told_by_its_host(address, here, googles):
+    assert (leads_here(address), is_googles(address)) == (here, googles)
+    assert on_trial(address if here else "") == (f" (a trial: {address})" if here else "")
+
+
+def test_a_channel_is_here_by_its_host_in_whatever_letters():
+    assert [is_channel_here(one) for one in ("LOCALHOST:1", "[::1]:1", "localhost", "10.0.0.9:1")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "address", "shown", "allowed"),
+    [
+        ("storage", "ftp://x", "'ftp://x'", "https://host"),
+        ("storage", "https://me:hush@x", "***", "https://host"),
+        ("aiplatform_grpc", "https://x", "'https://x'", "host:port"),
+    ],
+)
+def test_an_address_that_is_refused_is_shown_without_its_login_and_with_the_form_that_is_taken(
+    field, address, shown, allowed
+):
+    with pytest.raises(SpecError, match=f"endpoints.{field}") as caught:
+        Endpoints(**{field: address})
+    (fault,) = caught.value.faults
+    assert fault.value == shown
+    assert fault.allowed.startswith(allowed)

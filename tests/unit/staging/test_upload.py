@@ -8,6 +8,7 @@ from gputrain.gcp import Access, Endpoints, Objects
 from gputrain.gcp.buckets import BucketPrefix, check_bucket
 from gputrain.gcp.uploads import AT_ONCE_BYTES, upload
 from gputrain_emulator import faults
+from gputrain_emulator.errors import ApiError
 from gputrain_emulator.storage.state import Storage
 from tests.unit.gcp.answering import Server, Token
 
@@ -103,8 +104,9 @@ def test_unchanged_code_is_not_sent_again(cloud, access):
     assert sent(cloud, before) == ["storage.objects.get"]
 
 
-def test_something_else_under_the_codes_name_is_refused(access):
-    upload(access, BUCKET, NAME, b"hostile")
+@pytest.mark.parametrize("other", [b"hostile", b"x", b"cod3", b"cod2"])
+def test_something_else_under_the_codes_name_is_refused(access, other):
+    upload(access, BUCKET, NAME, other)
     with pytest.raises(ProviderError, match="holds something else"):
         upload(access, BUCKET, NAME, b"code")
 
@@ -133,7 +135,22 @@ def test_a_large_archive_goes_in_chunks_and_shows_its_progress(access):
     seen = []
     upload(access, BUCKET, NAME, data, progress=lambda done, total: seen.append((done, total)))
     assert Objects(access, BUCKET.name).read(NAME).content == data
-    assert [done for done, _ in seen] == [0, AT_ONCE_BYTES, 2 * AT_ONCE_BYTES, len(data)]
+    mib = 1024 * 1024
+    assert seen == [(done, len(data)) for done in (0, 8 * mib, 16 * mib, len(data))]
+
+
+def test_a_small_archive_goes_at_once_and_shows_its_progress(cloud, access):
+    seen = []
+    upload(access, BUCKET, NAME, b"code", progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 4), (4, 4)]
+    assert sent(cloud) == ["storage.objects.get", "storage.objects.insert"]
+
+
+@pytest.mark.parametrize("size", [4, AT_ONCE_BYTES + 1])
+def test_what_another_client_put_there_meanwhile_is_as_good_as_ours(cloud, access, size):
+    theirs = upload(access, BUCKET, NAME, bytes(size))
+    cloud.fail("storage.objects.get", faults.Refuse(error=ApiError(404, "not there yet")))
+    assert upload(access, BUCKET, NAME, bytes(size)) == theirs
 
 
 def test_a_broken_chunk_goes_on_where_the_server_stopped(cloud, access):
@@ -176,13 +193,14 @@ def test_the_chunks_of_an_upload_go_to_nobody_but_cloud_storage(host):
         if request.command == "GET":
             return 404, b"{}", {}
         where = host.replace("%s", server.url.rpartition(":")[2])
-        return 200, b"{}", {"Location": f"{where}/upload?id=1"}
+        return 200, b"{}", {"Location": f"{where}/upload?id={'1' * 100}"}
 
     server = Server(answer)
     try:
         access = Access(project="p", credentials=Token(), endpoints=Endpoints(storage=server.url))
-        with pytest.raises(ProviderError, match="sent to another host"):
+        with pytest.raises(ProviderError, match="sent to another host") as caught:
             upload(access, BUCKET, NAME, bytes(AT_ONCE_BYTES + 1))
+        assert len(caught.value.why) == len("Location: ") + 100
     finally:
         server.close()
     assert asked == ["GET", "POST"]
