@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from gputrain import UnknownGpuError
-from gputrain.backends.local import Local
+from gputrain.backends.local import Local, devices, offers
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
@@ -105,6 +105,39 @@ def test_an_answer_that_is_none_gives_no_gpus(machine, text):
 def test_a_driver_that_fails_gives_no_gpus(machine):
     machine(script="#!/bin/sh\necho '0, GPU-1, NVIDIA L4, 24564'\nexit 9\n")
     assert shapes(Local()) == [("CPU", 16)]
+
+
+def test_of_each_card_all_is_read_and_what_cannot_be_read_is_left_out(machine):
+    rows = ["3, GPU-a, NVIDIA L4, 23034", "0, GPU-b, NVIDIA L4, [N/A]", "1, , NVIDIA L4, 1", "2, GPU-c, L4"]
+    machine(script="#!/bin/sh\nprintf '" + "\\n".join([*rows, "4, GPU-d, NVIDIA L4, 1, 2"]) + "\\n'\n")
+    assert offers.find_gpus() == (
+        offers.LocalGpu(index=3, uuid="GPU-a", kind="L4", memory_mib=23034),
+        offers.LocalGpu(index=0, uuid="GPU-b", kind="L4", memory_mib=0),
+    )
+
+
+def test_gpus_are_allotted_to_all_nodes_or_to_none(tmp_path):
+    locks, uuids = str(tmp_path / "locks"), ["GPU-a", "GPU-b", "GPU-c", "../GPU/d", "GPU-e"]
+    first = devices.allot(uuids, 2, 2, locks)
+    assert first.nodes == (("GPU-a", "GPU-b"), ("GPU-c", "../GPU/d"))
+    assert sorted(os.listdir(locks)) == ["GPU-a", "GPU-b", "GPU-c", "___GPU_d"]
+    assert os.stat(locks).st_mode & 0o7777 == 0o1777
+    assert devices.allot(uuids, 1, 2, locks) is None
+    second = devices.allot(uuids, 1, 1, locks)  # the one that was free is free again
+    assert second.nodes == (("GPU-e",),)
+    first.close()
+    third = devices.allot(uuids, 1, 3, locks)
+    assert third.nodes == (("GPU-a", "GPU-b", "GPU-c"),)
+    for one in (first, second, third):
+        one.close()
+
+
+def test_a_lock_that_is_a_link_is_followed_nowhere(tmp_path):
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "GPU-a").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        devices.allot(["GPU-a"], 1, 1, str(tmp_path / "locks"))
+    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize(
