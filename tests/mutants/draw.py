@@ -99,3 +99,23 @@ def scopes(source: str, line: int) -> list[str]:
 
     look(ast.parse(source), "")
     return found
+
+
+def defined(source: str, line: int) -> str:
+    """The name of what a line defines as it is imported: a value, or whose decorator or default it is."""
+    found = ""
+    stack: list[ast.stmt] = list(ast.parse(source).body)
+    while stack:
+        node = stack.pop()
+        heads = [one.lineno for one in getattr(node, "decorator_list", ())]
+        if not min([node.lineno, *heads]) <= line <= (node.end_lineno or 0):
+            continue
+        if isinstance(node, ast.FunctionDef):
+            return node.name if line < node.body[0].lineno else ""
+        if isinstance(node, ast.ClassDef):
+            found = node.name
+            stack.extend(node.body)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            return next((one.id for one in targets if isinstance(one, ast.Name)), found)
+    return found
