@@ -45,9 +45,9 @@ class Place:
     turn_s = 20.0
     repeats = False
 
-    def __init__(self, name, board=None, places=("east-a", "west-b")):
+    def __init__(self, name, board=None, places=("east-a", "west-b"), **more):
         self.name, self.board = name, board
-        self.supply = Supply(backend=name, offers=(_offer(places),))
+        self.supply = Supply(backend=name, offers=(_offer(places),), **more)
         self.choices = {}
         self.answers = []
         """Of the next creates: an error to raise, or what happens before it is made."""
