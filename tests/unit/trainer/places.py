@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 from gputrain import Trainer
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
-from gputrain.catalog import ProvisioningModel
+from gputrain.catalog import Price, ProvisioningModel
 from gputrain.errors import JobLostError
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Offer, Supply
@@ -45,9 +45,9 @@ class Place:
     turn_s = 20.0
     repeats = False
 
-    def __init__(self, name, board=None, places=("east-a", "west-b"), **more):
+    def __init__(self, name, board=None, places=("east-a", "west-b"), price_usd_h=None, **more):
         self.name, self.board = name, board
-        self.supply = Supply(backend=name, offers=(_offer(places),), **more)
+        self.supply = Supply(backend=name, offers=(_offer(places, price_usd_h),), **more)
         self.choices = {}
         self.answers = []
         """Of the next creates: an error to raise, or what happens before it is made."""
@@ -125,8 +125,10 @@ class Place:
         return JobRef(backend=self.name, project="p", place=place, name=name)
 
 
-def _offer(places):
+def _offer(places, price_usd_h):
+    price = None if price_usd_h is None else Price(usd_h=price_usd_h, source="a list", date="2026-11-23")
     return Offer(
         gpu="L4", gpu_count=1, machine_type="g2-standard-4", places=places,
         provisioning_models=(ProvisioningModel.STANDARD,), region_of=lambda place: place[:-2],
+        price_of=lambda _place, _model: price,
     )  # fmt: skip

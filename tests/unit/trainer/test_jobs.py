@@ -1,6 +1,7 @@
 """Which jobs a list holds."""
 
 import contextlib
+import threading
 import time
 from datetime import timedelta
 
@@ -15,14 +16,18 @@ from gputrain import (
     ProviderError,
     RequestError,
     SpecError,
+    State,
     Trainer,
     TransientError,
 )
+from gputrain.backends.base import Orphan
 from gputrain.backends.local.backend import RECORDS, FolderRecorder
+from gputrain.lifecycle import Failure, Observation
 from gputrain.records.folder import FolderBoard
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from tests.unit.trainer.conftest import L4
+from tests.unit.trainer.places import Place, World
 
 
 def test_a_list_holds_the_jobs_of_all_its_labels_and_from_its_time_on(cloud, trainer, script, now):
@@ -180,3 +185,112 @@ def test_a_list_reads_no_record_unless_it_is_asked_for_what_is_in_them(script, m
     assert Patchy.reads == 0
     assert len(here.jobs(labels={"team": "a"})) == 0
     assert Patchy.reads > 0
+
+
+def test_a_list_tells_of_each_job_where_it_is_and_what_it_costs(script):
+    world = World()
+    place = Place("compute", world.board(), price_usd_h=2.0)
+    trainer = world.trainer(place)
+    job = trainer.submit(script, name="bert", gpu="L4:1", max_run_duration="3h")
+    began = world.now()
+    place.seen = Observation(state=State.SUCCEEDED, started_at=began, ended_at=began + timedelta(minutes=90))
+    (row,) = trainer.jobs().table.rows
+    assert row == (
+        job.id, "succeeded", "compute east-a", "1 x L4", f"{began:%Y-%m-%d %H:%M}", "1:30:00", "3.00",
+    )  # fmt: skip
+    place.seen = Observation(state=State.QUEUED)
+    listed = Place("compute")  # it keeps no records
+    listed.asked, listed.made, listed.seen = place.asked, place.made, place.seen
+    (row,) = world.trainer(listed).jobs().table.rows
+    assert row == (job.id, "queued", "compute east-a", "", "", "", "")
+
+
+def test_a_list_holds_those_states_that_are_asked_for_and_those_made_since(script):
+    world = World()
+    place = Place("compute", world.board())
+    trainer = world.trainer(place)
+    first = trainer.submit(script, gpu="L4:1", max_run_duration="1h")
+    world.seconds += 3600
+    second = trainer.submit(script, gpu="L4:1", max_run_duration="1h")
+    states = {first.id: State.RUNNING, second.id: State.FAILED}
+    place.observe = lambda ref: Observation(state=states[ref.name])
+
+    def ids(**asked):
+        return {job.id for job in trainer.jobs(**asked)}
+
+    assert ids() == ids(state=["running", State.FAILED]) == {first.id, second.id}
+    assert ids(state="running") == ids(state=[State.RUNNING]) == ids(state=[None, "running"]) == {first.id}
+    assert ids(state="queued") == set()
+    assert ids(since="1h") == {first.id, second.id}
+    assert ids(since="59m") == ids(since=world.now()) == {second.id}
+    for wrong, field in (
+        ({"state": "dead"}, "state"),
+        ({"labels": ["team"]}, "labels"),
+        ({"since": 7}, "since"),
+    ):
+        with pytest.raises(SpecError) as caught:
+            trainer.jobs(**wrong)
+        assert [fault.field for fault in caught.value.faults] == [field]
+
+
+def test_a_service_starts_what_was_interrupted_and_says_of_what_it_could_not(script, caplog):
+    world = World()
+    place = Place("compute", world.board())
+    trainer = world.trainer(place)
+    jobs = [trainer.submit(script, gpu="L4:1", max_run_duration="1h", max_restarts=1) for _ in range(2)]
+    place.seen = Observation(
+        state=State.INTERRUPTED, failure=Failure(kind="preempted"), started_at=world.now()
+    )
+    refused = []
+
+    def tidy(ref, seen):
+        refused.append(ref.name)
+        if len(refused) == 1:
+            raise TransientError("later")
+
+    place.tidy = tidy
+    (started,) = trainer.supervise()
+    assert {started.id, refused[0]} == {job.id for job in jobs}
+    assert f"{refused[0]} could not be looked after: later" in caplog.text
+
+
+def test_orphans_of_all_backends_are_listed_and_those_that_a_person_has_seen_removed():
+    class Tidy(Place):
+        def orphans(self):
+            return (self.orphan,)
+
+        def clean_up(self, only=None):
+            return tuple(one for one in self.orphans() if only is None or one in only)
+
+    world, found = World(), []
+    for name in ("compute", "vertex"):
+        place = Tidy(name)
+        place.orphan = Orphan(name=name, place="east-a", job_id="j", status="running", price=None)
+        found.append(place)
+    trainer = world.trainer(Place("slurm"), *found)
+    both = tuple(one.orphan for one in found)
+    assert trainer.orphans() == trainer.clean_up() == trainer.clean_up(both) == both
+    assert (trainer.clean_up(both[:1]), trainer.clean_up([])) == (both[:1], ())
+
+
+def test_a_listener_is_told_of_a_job_from_its_submit_on_and_a_roll_until_it_is_closed(script):
+    world = World()
+    place = Place("compute", world.board())
+    trainer, told = world.trainer(place), {"job": threading.Event(), "roll": threading.Event()}
+    ids = []
+    roll = trainer.watch(lambda event: (ids.append(event.id), told["roll"].set()))
+    job = trainer.submit(
+        script, gpu="L4:1", max_run_duration="1h", on_change=lambda _event: told["job"].set()
+    )
+    try:
+        assert all(one.wait(30) for one in told.values())
+        assert set(ids) == {job.id}
+        roll.close()
+        assert not trainer._rolls
+        after = trainer.submit(script, gpu="L4:1", max_run_duration="1h")
+        roll.refresh()
+        assert after.id not in ids
+    finally:
+        roll.close()
+        place.seen = Observation(state=State.SUCCEEDED)
+        job.wait(timeout=30)
