@@ -172,7 +172,8 @@ class Roll:
         self._listener = listener
         self._lock = threading.Lock()
         self._known: set[str] = set()
-        self._watchings: list[Watching] = []
+        self._watchings: dict[str, Watching] = {}
+        """Of those that live, by their ids."""
         self._unlisted: set[str] | None = None
         """The backends that were never listed; None before the first list."""
         self._is_closed = False
@@ -201,6 +202,9 @@ class Roll:
         """Tell of this job from now on, once."""
 
         def tell(event: JobEvent) -> None:
+            if event.state.is_terminal:
+                with self._lock:
+                    self._watchings.pop(job.id, None)
             if not (only_living and event.kind == "seen" and event.state.is_terminal):
                 self._listener(event)
 
@@ -208,7 +212,7 @@ class Roll:
             if self._is_closed or job.id in self._known:
                 return
             self._known.add(job.id)
-            self._watchings.append(Watching.of(job, Changes(job, job.now), tell))
+            self._watchings[job.id] = Watching.of(job, Changes(job, job.now), tell)
 
     def close(self) -> None:
         """Tell nothing more."""
@@ -216,6 +220,6 @@ class Roll:
         self._drop()
         with self._lock:
             self._is_closed = True
-            watchings, self._watchings = self._watchings, []
-        for one in watchings:
+            watchings, self._watchings = self._watchings, {}
+        for one in watchings.values():
             one.close()

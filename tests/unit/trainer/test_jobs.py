@@ -1,6 +1,7 @@
 """Which jobs a list holds."""
 
 import contextlib
+import gc
 import threading
 import time
 from datetime import timedelta
@@ -22,6 +23,7 @@ from gputrain import (
 )
 from gputrain.backends.base import Orphan
 from gputrain.backends.local.backend import RECORDS, FolderRecorder
+from gputrain.job.watcher import Watching
 from gputrain.lifecycle import Failure, Observation
 from gputrain.records.folder import FolderBoard
 from gputrain_emulator import faults
@@ -95,6 +97,24 @@ def test_a_roll_tells_of_what_it_can_list_and_of_no_old_end_once_it_can_list_all
     finally:
         roll.close()
     assert old.id not in told
+
+
+def test_a_roll_keeps_nothing_of_jobs_that_have_ended(cloud, trainer, script):
+    def kept():
+        return sum(isinstance(one, Watching) for one in gc.get_objects())
+
+    ends, before = threading.Semaphore(0), kept()
+    roll = trainer("vertex").watch(lambda event: event.state.is_terminal and ends.release())
+    try:
+        for _ in range(3):
+            trainer("vertex").submit(script, **L4)
+            while kept() == before:  # until it is met
+                roll.refresh()
+            cloud.clock.advance(3600)
+            assert ends.acquire(timeout=30)
+        assert kept() == before
+    finally:
+        roll.close()
 
 
 class Refusing(Local):
