@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
-# ruff: noqa: S606, PERF203  # exec is the purpose, a loop of tries
-"""The startup script of every VM of a gputrain job: the same text for all of them.
+# ruff: noqa: S606  # exec is the purpose
+"""The startup script of every VM of a gputrain job, behind the text of `cloud`: the same for all of them.
 
 It brings the keeper from the VM's own metadata, the same text for all as well, hands it over to systemd as a
 unit of its own, and ends. What runs inside Google's script runner hears of no power button, and a line of
@@ -9,17 +8,16 @@ unit of its own, and ends. What runs inside Google's script runner hears of no p
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import subprocess
 import sys
 import time
-import urllib.request
+
+from .cloud import metadata
 
 ROOT = "/var/lib/gputrain"
 KEY = "gputrain-keeper"
-PAUSES_S = (1, 2, 4, 8, 0)
 UNIT = "gputrain"
 PROPERTIES = (
     "Description=gputrain",
@@ -36,24 +34,8 @@ PROPERTIES = (
 )
 
 
-def attribute(name: str) -> str:
-    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-    url = f"http://{host}/computeMetadata/v1/instance/attributes/{name}"
-    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for pause_s in PAUSES_S:
-        try:
-            with direct.open(request, timeout=60) as reply:
-                return str(reply.read().decode())
-        except (OSError, http.client.HTTPException):
-            if not pause_s:
-                raise
-            time.sleep(pause_s)
-    return ""
-
-
 def bring() -> None:
-    for path, text in json.loads(attribute(KEY)).items():
+    for path, text in json.loads(metadata("attributes/" + KEY)).items():
         full = os.path.join(ROOT, path)
         os.makedirs(os.path.dirname(full), mode=0o700, exist_ok=True)
         with open(full, "w", encoding="utf-8") as file:

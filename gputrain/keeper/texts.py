@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 from gputrain.entrypoint.contract import ASIDE
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_BESIDE = "\nfrom .cloud import Bucket, CallFailed, order\n"
 
 _VM = (
     "__init__.py",
@@ -45,8 +45,12 @@ _VM = (
 
 
 def startup() -> str:
-    """A VM's startup script, the same for every job: nothing is written into it."""
-    return _read("keeper/startup.py")
+    """A VM's startup script, the same for every job: nothing is written into it.
+
+    >>> compile(startup(), "startup", "exec") is not None
+    True
+    """
+    return "#!/usr/bin/env python3\n" + _with_client("startup")
 
 
 def vm() -> str:
@@ -59,15 +63,17 @@ def loader() -> str:
 
     It stands in the image's own folder, which may hold anything.
 
-
     >>> compile(loader(), "loader", "exec") is not None
     True
     """
-    future = "from __future__ import annotations\n"
-    client, head_and_rest = (
-        _read(f"keeper/{name}.py").replace(future, "", 1) for name in ("cloud", "loader")
-    )
-    return future + ASIDE.rstrip() + "\n" + client + head_and_rest.replace(_BESIDE, "\n", 1)
+    return _with_client("loader", ASIDE.rstrip() + "\n")
+
+
+def _with_client(name: str, head: str = "") -> str:
+    """A program in one text: the client to Google, and what needs it."""
+    text = _read("keeper/cloud.py") + _read(f"keeper/{name}.py")
+    text = re.sub(r"^(?:#!|from __future__ |from \.cloud ).*\n", "", text, flags=re.MULTILINE)
+    return f"from __future__ import annotations\n{head}{text}"
 
 
 def _read(path: str) -> str:
