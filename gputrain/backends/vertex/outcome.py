@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,10 @@ REASON_COMES_WITHIN_S = 90.0
 
 ENDS = 2000
 """Ends that are kept at most, 2 KB each: one that is forgotten is worked out again."""
+
+
+_LOCK = re.compile(rf"([0-9]{{1,30}}|{CANCELLED})(?:$| (?:([0-9]{{1,9}})$)?)")
+"""Which job has it, and how often that was started again; whatever runs in the job may write other things."""
 
 
 @attrs.define
@@ -222,10 +227,9 @@ class Locks:
             found = Objects(self._jobs.access, place[0].name).read(place[1])
         except PermissionDeniedError:  # somebody who may watch jobs, but not read the bucket
             return Lock()
-        number, _, restarts = ("" if found is None else found.content.decode("utf-8", "replace")).partition(
-            " "
-        )
-        return Lock(number=number, restarts=int(restarts) if restarts.isdecimal() else 0)
+        text = "" if found is None else found.content[:100].decode("utf-8", "replace")
+        told = _LOCK.match(text)
+        return Lock() if told is None else Lock(number=told[1], restarts=int(told[2] or 0))
 
     def holder(self, seen: SeenJob) -> str:
         """The number of the job that has the lock of a job's id; empty where none does."""

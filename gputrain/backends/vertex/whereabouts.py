@@ -75,10 +75,20 @@ class Whereabouts:
         return known is not None and known[1]
 
     def follow(self, ref: JobRef, seen: SeenJob, number: str) -> None:
-        """Note the job of that number, which ran instead of one that was seen: in whichever region it is."""
-        beside = f"{seen.resource.rpartition('/')[0]}/{number}"
-        found = (one.resource for one in self.all(ref) if one.number == number)
-        self.note(ref.name, next(found, beside))
+        """Note the job of that number, which ran instead of one that was seen: in whichever region it is.
+
+        None of another id or home: containers wrote the number, and whoever cancels ends what was noted.
+
+        Raises:
+            JobLostError: it is gone.
+        """
+        found = next((one for one in self.all(ref) if one.number == number), None)
+        try:
+            found = found or self.jobs.get(f"{seen.resource.rpartition('/')[0]}/{number}")
+        except MissingError as error:
+            raise lost(ref) from error
+        if found.job_id == ref.name and self._is_ours(found):
+            self.note(ref.name, found.resource)
 
     def forget(self, name: str) -> None:
         """What was noted is no more: the job may have been made anew."""

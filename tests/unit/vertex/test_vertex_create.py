@@ -188,6 +188,21 @@ def test_a_job_that_did_nothing_leads_to_the_one_that_ran_in_another_region(make
     assert second.refresh().raw["name"].endswith(f"{regions[0]}/customJobs/{ran}")
 
 
+@pytest.mark.parametrize("written", ["{}", "{} 7", "../customJobs/{}", "no number", "{}" + "0" * 5000])
+def test_a_lock_that_names_somebody_elses_job_leads_nobody_to_it(make, cloud, vertex, code, written):
+    mine = submit(make(), code)
+    cloud.clock.advance(1000)
+    other = Trainer(make()).submit("train.py", source_dir=code, gpu="L4:2", name="other")
+    (theirs,) = (number for number, one in vertex.jobs.items() if one.life.state.value == "JOB_STATE_PENDING")
+    put_object(cloud, "my-bucket", f"jobs/{mine.ref.name}/lock", written.format(theirs).encode())
+    job = Trainer(make()).attach(mine.uri)
+    assert job.state is State.SUCCEEDED
+    assert not job.refresh().raw["name"].endswith(theirs)
+    job.cancel()
+    assert vertex.jobs[theirs].life.state.value == "JOB_STATE_PENDING"
+    assert other.refresh().state is State.PROVISIONING
+
+
 def test_a_job_that_was_deleted_by_hand_keeps_no_other_of_its_key_from_its_end(make, cloud, vertex, code):
     first, other = submit(make(), code), make()
     forget(cloud, first)
