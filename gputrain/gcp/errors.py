@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gputrain.errors import RequestError, TransientError
+from gputrain.errors import ProviderError, RequestError, TransientError
 
 
 class MissingError(RequestError):
@@ -29,6 +29,10 @@ class UndoneError(TransientError):
     """A write has failed in passing, and nothing is left of it: the next one is another."""
 
     kind = "undone"
+
+
+class TooLargeError(ProviderError):
+    """An answer is larger than what is kept in such a place, and was not read."""
 
 
 def unlike_google(what: str, why: str, raw: Any = None) -> UnclearError:

@@ -107,7 +107,7 @@ class Objects:
         """An object's content; None where there is none.
 
         Raises:
-            ProviderError: it is larger than ``most_bytes``.
+            TooLargeError: it is larger than ``most_bytes``.
             AccessError, TransientError: as Cloud Storage answers.
         """
         try:

@@ -20,7 +20,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from gputrain.errors import ProviderError
+from gputrain.gcp.errors import TooLargeError
 
 CHUNK_BYTES = 1_000_000
 CONNECTIONS = 64
@@ -59,7 +59,7 @@ def exchange(
         most_bytes: of the answer, all of which is taken into memory.
 
     Raises:
-        ProviderError: the answer is larger.
+        TooLargeError: the answer is larger.
         requests.RequestException, google.auth's errors: none came.
     """
     with session.request(method, url, timeout=timeout_s, stream=True, **request) as response:
@@ -68,7 +68,7 @@ def exchange(
         for chunk in response.iter_content(CHUNK_BYTES):
             left -= len(chunk)
             if left < 0:
-                raise ProviderError(
+                raise TooLargeError(
                     f"an answer of more than {most_bytes} bytes was not read",
                     why=f"{method} {url.partition('?')[0]} was due to be smaller",
                     fix="look at what is there: it is not what gputrain keeps in such a place",

@@ -24,7 +24,7 @@ from gputrain.gcp.objects import Objects
 SETTLES_S = 1.0
 """How long a line may be under way from its stamp to the serial port, in which it is seen."""
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1_000_000
 """How much of a node's log one page reads: a page stays small, however much a rank writes."""
 
 _MARK = re.compile(r"gputrain:(\d{1,18}):(.*?)\r?\n")

@@ -25,6 +25,7 @@ from gputrain.backends.compute.queue import Queue
 from gputrain.backends.compute.queued import Queued, deleted, queued
 from gputrain.backends.status import losses
 from gputrain.gcp.buckets import BucketPrefix
+from gputrain.gcp.errors import TooLargeError
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Shared
@@ -48,7 +49,8 @@ PAGE_COSTS_S = 3.0
 """500 VMs on a page, and a page in each 3 s is 20 calls a minute and zone: with what jobs of a region ask for
 themselves, at most a call a second, watching stays below 150 a minute."""
 
-LARGEST_STATUS = 1 << 20
+LARGEST_STATUS = 1_000_000
+"""Bytes of what one guest writes of itself; its result is of some thousand."""
 PREPARING = frozenset({"PENDING", "PROVISIONING", "STAGING"})
 _Listed = tuple[Mapping[str, Json], bool]
 
@@ -145,10 +147,10 @@ class Looks:
 
     def _document(self, name: str) -> Mapping[str, Any] | None:
         """What a guest wrote; whatever is no JSON object, or of a size no guest writes, is not its word."""
-        stored = self._stored.read(name, most_bytes=LARGEST_STATUS)
         try:
+            stored = self._stored.read(name, most_bytes=LARGEST_STATUS)
             document = json.loads(stored.content) if stored else None
-        except (ValueError, RecursionError):
+        except (TooLargeError, ValueError, RecursionError):
             return None
         return document if isinstance(document, dict) else None
 

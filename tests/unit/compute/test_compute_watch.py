@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 import pytest
 
 from gputrain.backends.compute.cache import FEW
+from gputrain.gcp import Objects
 from gputrain.gcp.shared import AT_ONCE
 from gputrain.job.events import Changes
 from gputrain.keeper.status import SCHEMA
@@ -131,6 +132,20 @@ def test_one_job_among_few_is_seen_to_run_at_the_next_look(cloud, road, make, co
     say(cloud, road.backend, ref, phase="running", running_at=zulu_time(cloud.clock.now()))
     cloud.clock.advance(5)
     assert job.refresh().state is State.RUNNING
+
+
+WORD = b'{"schema": 2, "phase": "running"}'
+NONE = (WORD.ljust(1_000_001), b"[" * 100_000, b'"running"', b"\xff")
+
+
+def test_what_no_guest_writes_is_not_its_word(cloud, road, make, code):
+    ref = road.submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"), job_id="bert-1")
+    cloud.clock.advance(120)
+    written, told = Objects(make()._access, "my-bucket"), []
+    for words in (WORD.ljust(1_000_000), *NONE):
+        written.write("jobs/bert-1/attempt-0/status-0.json", words, if_generation=None)
+        told.append(make().observe(ref).state)
+    assert told == [State.RUNNING, *[State.PROVISIONING] * len(NONE)]
 
 
 @pytest.mark.parametrize("off_s", [-86400, 0, 86400], ids=["behind", "right", "ahead"])
