@@ -7,17 +7,20 @@ import attrs
 import pytest
 
 from gputrain import catalog
-from gputrain.backends.compute import images
+from gputrain.backends.base import Bundle, Start
+from gputrain.backends.compute import ComputeEngine, images
 from gputrain.backends.compute.calls import EVERY_S, LONGEST_S
-from gputrain.backends.compute.look import FEW, FRESH_S, _fresh_s
-from gputrain.errors import TransientError
+from gputrain.backends.compute.look import _fresh_s
+from gputrain.errors import SpecError, TransientError
+from gputrain.planning import candidates
+from gputrain.spec import TrainingSpec
 from tests.road import Road
 from tests.unit.compute.test_compute_create import BULK, spec
 
 
 @pytest.mark.parametrize(
     ("vms", "fresh_s"),
-    [(0, FRESH_S), (FEW, FRESH_S), (FEW + 1, 3), (500, 3), (501, 6), (1000, 6), (10_000, 60)],
+    [(0, 0.5), (4, 0.5), (5, 3), (500, 3), (501, 6), (1000, 6), (10_000, 60)],
 )
 def test_a_list_of_vms_is_read_the_more_seldom_the_more_pages_it_has(vms, fresh_s):
     assert _fresh_s(({str(one): {} for one in range(vms)}, True)) == fresh_s
@@ -65,3 +68,84 @@ def test_a_script_without_a_container_needs_a_boot_image_with_torch():
     )
     assert not images._suits(bare, shape, native=True)
     assert images._suits(bare, shape, native=False)
+
+
+def backend_of(**settings):
+    given = {"project": "my-project", "regions": ["us-central1"], "bucket": "gs://my-bucket"}
+    return ComputeEngine(**{**given, **settings})
+
+
+@pytest.mark.parametrize(
+    ("field", "taken", "refused"),
+    [
+        ("disk_gib", (50, 64_000), (49, 64_001)),
+        ("driver_wait_s", (0, 3600), (-1, 3601)),
+        ("poll_s", (0.1, 3599.5), (0, -1, 3600.5)),
+        ("network", ("n" * 63, "n"), ("n" * 64, "", "1n")),
+    ],
+)
+def test_a_number_of_the_settings_goes_from_its_least_to_its_most(field, taken, refused):
+    for value in taken:
+        backend_of(**{field: value})
+    for value in refused:
+        with pytest.raises(SpecError, match=field):
+            backend_of(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("project", "account"),
+    [
+        ("my-project", "gputrain@my-project.iam.gserviceaccount.com"),
+        ("example.com:my-project", "gputrain@my-project.example.com.iam.gserviceaccount.com"),
+    ],
+)
+def test_vms_run_as_an_account_of_the_project_unless_one_is_named(project, account):
+    assert backend_of(project=project)._settings.service_account == account
+    mine = backend_of(project=project, service_account="a@b.iam.gserviceaccount.com")
+    assert mine._settings.service_account == "a@b.iam.gserviceaccount.com"
+
+
+def test_an_image_and_a_family_are_not_both_named():
+    image, family = {"boot_image": "projects/p/global/images/i"}, {"image_family": "p/f"}
+    assert images.path_of(backend_of(**image)._settings) == "projects/p/global/images/i"
+    assert images.path_of(backend_of(**family)._settings) == "projects/p/global/images/family/f"
+    assert images.path_of(backend_of()._settings) == ""
+    with pytest.raises(SpecError, match="an image or a family"):
+        backend_of(**image, **family)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_taken"),
+    [
+        ({"num_nodes": 1000}, True),
+        ({"provisioning_model": "flex-start", "max_run_duration": "7d"}, True),
+        ({"provisioning_model": "flex-start", "max_run_duration": "604801s"}, False),
+        ({"provisioning_model": "spot", "max_run_duration": "8d"}, True),
+    ],
+)
+def test_a_job_is_taken_up_to_what_compute_engine_sells(fields, is_taken):
+    wanted = candidates(TrainingSpec(script="train.py", gpu="L4:1", **fields), [backend_of().supply])
+    assert bool(wanted.candidates) is is_taken
+
+
+@pytest.mark.parametrize(
+    ("fields", "queue_s", "limit_s"),
+    [
+        (
+            {"provisioning_model": "flex-start", "max_wait_duration": "90m", "max_run_duration": "5m"},
+            5400,
+            300,
+        ),
+        ({"provisioning_model": "flex-start", "max_wait_duration": "9h"}, 7200, None),
+        ({"provisioning_model": "spot", "max_wait_duration": "9h"}, 0, None),
+    ],
+)
+def test_one_vm_waits_in_googles_queue_as_long_as_its_job_may_and_google_lets_it(fields, queue_s, limit_s):
+    backend, spec = backend_of(), TrainingSpec(script="train.py", gpu="L4:1", **fields)
+    one = candidates(spec, [backend.supply]).candidates[0]
+    bundle = Bundle(location="gs://my-bucket/a", argv=("train.py",), sha256="a")
+    body = backend.render(Start(spec=spec, candidate=one, job_id="bert-1", bundle=bundle, nonce="cafe")).body
+    assert body["queue_s"] == queue_s
+    scheduling = body["properties"]["scheduling"]
+    assert limit_s is None or scheduling["maxRunDuration"] == {"seconds": str(limit_s)}
+    assert ("preemptionNoticeDuration" in scheduling) is (fields["provisioning_model"] == "spot")
