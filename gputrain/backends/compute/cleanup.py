@@ -92,7 +92,7 @@ def _needed(board: Board, looks: Looks, job_id: str) -> VmNames | None:
         record = board.read(job_id)
     except MissingError:  # its home is gone, and nobody can say any more that the VM is needed
         return None
-    if record is None or record.last is None or record.over or not record.is_open or record.backend != NAME:
+    if record is None or record.over or not record.is_open or record.backend != NAME:
         return None
     seen = looks.observe(record)
     return None if seen.state is not None and seen.state.is_terminal else VmNames.of(record)

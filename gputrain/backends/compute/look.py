@@ -70,7 +70,7 @@ class Looks:
 
     def observe(self, record: Record) -> Observation:
         """The job as it is now, by its present record."""
-        if record.last is None or not record.is_open:
+        if not record.is_open:
             return _unplaced(record)
         gang = VmNames.of(record)
         vms, is_whole = self._vms(record, gang)
@@ -94,7 +94,7 @@ class Looks:
 
     def statuses(self, record: Record) -> tuple[str, ...]:
         """Of the VMs of a record's latest ask, as one list tells of all in the zone; none where none is."""
-        if record.last is None or not record.is_open:
+        if not record.is_open:
             return ()
         gang = VmNames.of(record)
         listed, _ = self._list(gang.zone)
@@ -168,12 +168,11 @@ class Looks:
         gang = VmNames.of(record)
         if not gang.names:
             return nodes
-        asked_at = record.last.at if record.last else 0.0
         stem = gang.names[0].rpartition("-")[0]
         listing = self._calls.operations(gang.zone, f'targetLink eq ".*/instances/{stem}-[0-9]+"')
         by_name: dict[str, list[Json]] = {}
         for operation in listing.whole(f"tell what became of {record.job_id}"):
-            if seconds_of(operation.get("insertTime")) > asked_at - BEFORE_S:
+            if seconds_of(operation.get("insertTime")) > record.latest.at - BEFORE_S:
                 name = str(operation.get("targetLink", "")).rpartition("/")[2]
                 by_name.setdefault(name, []).append(operation)
         found = [by_name.get(name, []) for name in gang.names]

@@ -26,8 +26,8 @@ def ran(record: Record, nodes: tuple[VmReport, ...]) -> int:
     and Google's own word on its end with all the notice that it may have had.
     """
     starts = [moment.timestamp() for moment in moments(record, nodes, WAITING)]
-    asked = record.last
-    if asked is None or (not starts and asked.way.model == "flex-start"):
+    asked = record.latest
+    if not starts and asked.way.model == "flex-start":
         return 0  # what it waited in Google's queue was free
     ends = [moment.timestamp() for moment in moments(record, nodes, ENDED)]
     for node in nodes:
@@ -43,10 +43,9 @@ def moments(record: Record, nodes: tuple[VmReport, ...], phase: str) -> list[dat
     Money is counted by it, and a guest's clock may be a day off: one that has it begin before the ask, or
     after the look, is moved to begin at the ask, so its spans stay as it measured them.
     """
-    first = record.last.at if record.last else 0.0
     found = []
     for node in nodes:
-        told = node.told.at(phase)
+        first, told = record.latest.at, node.told.at(phase)
         began = node.told.at(WAITING)
         if told is not None:
             off_s = (began or told).timestamp() - first

@@ -45,8 +45,7 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
     def clear(self, record: Record) -> bool:
         """Remove the VMs of the latest ask, and wait until each was seen to be gone."""
         gang = VmNames.of(record)
-        is_unmade = record.last is not None and record.last.answer != MADE
-        self.gangs.clear(gang, and_traces=is_unmade)
+        self.gangs.clear(gang, and_traces=record.latest.answer != MADE)
         if record.over == WITHDRAWN:  # whoever began it may have died between the VMs and what they wrote
             self.gangs.remove_traces(gang)
         return True
