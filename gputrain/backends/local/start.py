@@ -282,12 +282,13 @@ def _start_supervisor(path: str, lock: int) -> None:
             _refuse_start(path, f"it was not up within {_PATIENCE_S:g} s")
         if started.returncode:
             out.seek(0)
-            _refuse_start(path, out.read().decode(errors="replace").strip())
+            said = out.read().decode(errors="replace").strip()
+            _refuse_start(path, said, started.returncode)
 
 
-def _refuse_start(path: str, said: str) -> NoReturn:
+def _refuse_start(path: str, said: str, status: int = 0) -> NoReturn:
     last = said.splitlines()[-1] if said else "it said nothing"
-    if f"[Errno {errno.ENOSPC}]" in last or f"[Errno {errno.EDQUOT}]" in last:
+    if status in (errno.ENOSPC, errno.EDQUOT):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     raise ProviderError(
         "the job's supervisor did not start",

@@ -5,6 +5,7 @@ Standard library only, so that it starts in milliseconds and stays small.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -124,13 +125,19 @@ def _free_port(address: str) -> int:
 def main() -> NoReturn:
     """Look after the job in ``sys.argv[1]``, whose lock is the open file ``sys.argv[2]``.
 
-    The process that was started returns at once; a child of it, which nobody waits for, does the work.
+    The process that was started returns at once; a child of it, which nobody waits for, does the work. Where
+    the folder takes no state, there is none, and the status is the number of the system's error.
     """
     path, lock = sys.argv[1], int(sys.argv[2])
     os.set_inheritable(lock, False)
     board = StatusFolder(path)
     keeper = Keeper(board, ThisMachine(board))
-    board.write(keeper.document)  # or it does not start: nobody could see how it ends
+    try:
+        board.write(keeper.document)
+    except OSError as error:  # it does not start: nobody could see how it ends
+        with contextlib.suppress(OSError):  # the same full disk, which takes no words: the status must do
+            sys.stderr.write(f"{error}\n")
+        os._exit(error.errno or 1)
     if os.fork():
         os._exit(0)
     processes.adopt_orphans()

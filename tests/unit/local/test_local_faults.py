@@ -368,20 +368,68 @@ for number in range(200):
 """A rank that goes on writing to a log on a disk that is full."""
 
 
-def test_a_full_disk_refuses_a_new_job_and_ends_a_running_one_in_plain_sight(tmp_path, script):
+NEARLY_FULL = """
+import os, shutil, sys
+from pathlib import Path
+from gputrain.backends.local import Local
+from gputrain.errors import CapacityError
+from gputrain.trainer import Trainer
+
+root = Path(sys.argv[1])
+for left_kib in range(0, 49, 4):
+    ballast = root.parent / "ballast"
+    with open(ballast, "wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+        os.truncate(ballast, file.tell() - (left_kib << 10))
+    try:
+        job = Trainer(Local(gpus=0, root=root)).submit(["/bin/true"], idempotency_key="k")
+    except CapacityError:
+        print("full", end=" ")
+    else:
+        print(job.wait(timeout=60, progress="none").value, end=" ")
+    shutil.rmtree(root, ignore_errors=True)
+    ballast.unlink()
+"""
+"""Submits to a disk that has ever more room left, from none to enough."""
+
+
+@pytest.fixture
+def on_a_small_disk(tmp_path):
+    """What a program prints that has a disk of 256 KiB, whose folder of jobs is its first word."""
     if shutil.which("unshare") is None:
         pytest.skip("no unshare here: no small disk can be made")
-    disk, flag = tmp_path / "disk", tmp_path / "flag"
+    disk = tmp_path / "disk"
     disk.mkdir()
+
+    def run(program, *words):
+        mount = 'mount -t tmpfs -o size=256k none "$0" && exec "$@"'
+        inner = [sys.executable, "-c", program, str(disk / "jobs"), *words]
+        words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(disk), *inner]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        if "mount" in done.stderr or "unshare" in done.stderr:
+            pytest.skip(f"no small disk can be made here: {done.stderr.strip()}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_wherever_a_disk_becomes_full_in_a_submit_that_is_what_is_told(on_a_small_disk):
+    told = on_a_small_disk(NEARLY_FULL).split()
+    assert set(told) == {"full", "succeeded"}
+    assert told == sorted(told)
+
+
+def test_a_full_disk_refuses_a_new_job_and_ends_a_running_one_in_plain_sight(
+    tmp_path, script, on_a_small_disk
+):
+    flag = tmp_path / "flag"
     path = script(WRITE.replace("sys.argv[1]", repr(str(flag))))
-    mount = 'mount -t tmpfs -o size=256k none "$0" && exec "$@"'
-    inner = [sys.executable, "-c", FULL, str(disk / "jobs"), path, str(flag)]
-    words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(disk), *inner]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
-    if "mount" in done.stderr or "unshare" in done.stderr:
-        pytest.skip(f"no small disk can be made here: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    refused, submitted, ended, detail = done.stdout.splitlines()
+    refused, submitted, ended, detail = on_a_small_disk(FULL, path, str(flag)).splitlines()
     assert refused.startswith("refused: no room for the job in")
     assert submitted.startswith("submit: make room there")
     assert ended == "ended: succeeded"
