@@ -14,6 +14,7 @@ from gputrain.backends.base import Backend, Bundle, JobRef
 from gputrain.backends.results import MOST_BYTES, AsksForStacks, node_of, read_standings
 from gputrain.catalog import ANY_RESERVATION, Service, Shape
 from gputrain.entrypoint import contract
+from gputrain.errors import AccessError, GputrainError, RequestError, TransientError
 from gputrain.fields import Field, matching, refused
 from gputrain.gcp import Access, Api, Objects, reservations
 from gputrain.gcp.buckets import BucketPrefix, check_bucket, home_of
@@ -25,7 +26,7 @@ from gputrain.planning import Candidate, Fact
 from gputrain.quota import Quotas
 from gputrain.quota.book import Book, in_short
 from gputrain.quota.reader import Reader
-from gputrain.records import Ask, BucketBoard, Code, RecordError
+from gputrain.records import CANCELLED, Ask, BucketBoard, Code, Record, RecordError, ended
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.staging import parcels, resolve
 
@@ -186,6 +187,18 @@ class BucketRecorder(Generic[S]):
             return None
         location = self.settings.code_bucket.uri("code", f"{code.sha256}.tar.gz")
         return Bundle(location=location, argv=code.argv, sha256=code.sha256)
+
+    def end(self, job_id: str) -> tuple[Record | None, GputrainError | None]:
+        """Have nobody start a job again: its record as it then is, None where there is none or it was
+        refused; and what was refused, which keeps nothing from ending what runs."""
+        try:
+            return self._end(job_id), None
+        except (AccessError, RequestError, TransientError) as error:
+            error.what = f"what runs of {job_id} ends, but a watcher may start it again: {error.what}"
+            return None, error
+
+    def _end(self, job_id: str) -> Record | None:
+        return ended(self.board, job_id, CANCELLED)
 
 
 def addressed(ask: Ask) -> Ask:

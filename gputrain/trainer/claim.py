@@ -207,11 +207,15 @@ class Claim:
         by_date = (self._now() - self._wrote_at[0]).total_seconds()
         return max(abs(by_date), self._monotonic() - self._wrote_at[1]) < SURE_S
 
-    def end(self, why: str) -> None:
-        """Write down that nobody starts the job again."""
-        if self.read() is not None:
-            self.record = ended(self._home, self._job_id, why)
-            self._copy()
+    def end(self, why: str) -> GputrainError | None:
+        """Write down that nobody starts the job again; what refused it, which keeps nothing from ending."""
+        try:
+            if self.read() is not None:
+                self.record = ended(self._home, self._job_id, why)
+                self._copy()
+        except GputrainError as error:
+            return error
+        return None
 
     def drop(self) -> None:
         """Remove the record of a job that never came to be."""

@@ -18,7 +18,7 @@ import attrs
 from gputrain import causes
 from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend, JobRef, Tidies
-from gputrain.errors import CapacityError, JobLostError, RequestError, Scope
+from gputrain.errors import CapacityError, GputrainError, JobLostError, RequestError, Scope
 from gputrain.job.record import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
@@ -116,13 +116,16 @@ class Restart:
     def cancel(self, ref: JobRef, backend: Backend) -> None:
         """Have nobody start it again, and end it. Errors as of `Backend.cancel`."""
         record, own = self._read(), self._around.boards.of(backend.name)
+        refused: GputrainError | None = None
         if record is not None and own is not None and record.home != own.name:
             state = backend.observe(ref).state
             if state is None or not state.is_terminal:
-                self._claim.end(CANCELLED)
+                refused = self._claim.end(CANCELLED)
         if record is not None:  # it may have gone on since this name was told
             ref, backend = self._taker(record, backend) or (ref, backend)
         backend.cancel(ref)
+        if refused is not None:
+            raise refused
 
     def record(self) -> Record | None:
         """What was asked for the job, as it is written now."""

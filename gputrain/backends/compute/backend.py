@@ -35,7 +35,7 @@ from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
 from gputrain.quota.book import Book
-from gputrain.records import CANCELLED, WITHDRAWN, BucketBoard, Record, ended
+from gputrain.records import WITHDRAWN, BucketBoard, Record
 from gputrain.spec import TrainingSpec
 
 
@@ -246,19 +246,19 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         """End the job: its ranks may save, then its VMs go; nobody starts it again. Raises as `observe`.
 
         Raises:
-            PermissionDeniedError, TransientError: VMs could not be deleted; their guests see the cancel.
+            AccessError, RequestError, TransientError: VMs could not be deleted, or its end not written down.
         """
         record = self._recorder.known(ref)
         seen = self._looks.observe(record)
         is_over = seen.state is not None and seen.state.is_terminal and record.over != WITHDRAWN
         if is_over and self._recorder.there(record) is not None:
             return  # else whoever has its key asks for it once more
-        over = ended(self._board, ref.name, CANCELLED) or record
-        cancel = JobObjects(bucket=self._settings.bucket, job_id=ref.name).cancel
-        self._stored.write(cancel, b"cancelled", if_generation=None)
-        self._remains.let_save(over, self._looks.observe, self._access.sleep)
+        over, refused = self._recorder.end(ref.name)
+        self._remains.let_save(over or record, self._looks.observe, self._access.sleep)
         self._glances.forget(ref.name)
-        self._gangs.end(VmNames.of(over))
+        self._gangs.end(VmNames.of(over or record))
+        if refused is not None:
+            raise refused
 
     def orphans(self) -> tuple[Orphan, ...]:
         """VMs that bear our label and have no living job, with what each costs an hour.

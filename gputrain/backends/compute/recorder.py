@@ -8,10 +8,10 @@ import attrs
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute.gang import Gangs
-from gputrain.backends.compute.names import NAME, JobPlace, VmNames, ref_of
+from gputrain.backends.compute.names import NAME, JobObjects, JobPlace, VmNames, ref_of
 from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import BucketRecorder
-from gputrain.errors import JobLostError
+from gputrain.errors import AccessError, GputrainError, JobLostError, RequestError, TransientError
 from gputrain.gcp import MissingError
 from gputrain.records import MADE, WITHDRAWN, Record
 
@@ -49,6 +49,16 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         if record.over == WITHDRAWN:  # whoever began it may have died between the VMs and what they wrote
             self.gangs.remove_traces(gang)
         return True
+
+    def end(self, job_id: str) -> tuple[Record | None, GputrainError | None]:
+        """The guests are told as well, whose ranks may save."""
+        record, refused = super().end(job_id)
+        try:
+            cancel = JobObjects(bucket=self.settings.bucket, job_id=job_id).cancel
+            self.gangs.stored.write(cancel, b"cancelled", if_generation=None)
+        except (AccessError, RequestError, TransientError) as error:
+            refused = refused or error
+        return record, refused
 
     def ref(self, zone: str, job_id: str) -> JobRef:
         """The name of a job that is placed in a zone."""

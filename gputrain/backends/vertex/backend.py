@@ -259,7 +259,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         recorder = self._recorder
         if recorder is None and ends and (full := next(filter(found_no_room, found), None)) and not live:
             recorder = lent(self._whereabouts, self._locks, self._settings, full)
-        refused = recorder.end(ref.name) if recorder is not None and (live or ends) else None
+        refused = recorder.end(ref.name)[1] if recorder is not None and (live or ends) else None
         for seen in live:
             identity.end(self._jobs, seen)
         if refused is not None:

@@ -17,16 +17,14 @@ from gputrain.backends.vertex.whereabouts import Whereabouts
 from gputrain.errors import (
     AccessError,
     CapacityError,
-    GputrainError,
     JobLostError,
     RequestError,
     Scope,
-    TransientError,
 )
 from gputrain.gcp import Access
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.lifecycle import Observation, State
-from gputrain.records import CANCELLED, BucketBoard, Record, RecordError, ended
+from gputrain.records import CANCELLED, BucketBoard, Record, RecordError
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -102,17 +100,12 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         self.locks.release(seen)
         return True
 
-    def end(self, job_id: str) -> GputrainError | None:
-        """Write down that nobody starts the job again, and take its lock, so that one that comes late does
-        nothing; what refused it, if something did."""
-        try:
-            record = ended(self.board, job_id, CANCELLED)
-            if record is None or record.over == CANCELLED:  # else it had ended, and its key is free
-                self.locks.take(job_id)
-        except (AccessError, RequestError, TransientError) as error:
-            error.what = f"what runs of {job_id} ends, but a watcher may start it again: {error.what}"
-            return error
-        return None
+    def _end(self, job_id: str) -> Record | None:
+        """The lock is taken as well, so that one that comes late does nothing."""
+        record = super()._end(job_id)
+        if record is None or record.over == CANCELLED:  # else it had ended, and its key is free
+            self.locks.take(job_id)
+        return record
 
     def _of_ask(self, record: Record) -> SeenJob | None:
         last = addressed(record.latest)

@@ -8,7 +8,14 @@ import pytest
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.left_behind import LeftBehindError
-from gputrain.errors import CapacityError, GputrainError, JobLostError, PermissionDeniedError, TransientError
+from gputrain.errors import (
+    CapacityError,
+    GputrainError,
+    JobLostError,
+    PermissionDeniedError,
+    RequestError,
+    TransientError,
+)
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State
 from gputrain.records import MADE
@@ -176,6 +183,29 @@ def test_a_gang_on_its_way_out_whose_ranks_never_ran_is_not_running(cloud, make,
         lifecycle.delete(cloud.compute, vm, lambda: None, grace_s=90.0)
     assert {vm.status for vm in cloud.compute.vms.values()} == {"STOPPING"}
     assert make().observe(ref).state is State.PROVISIONING
+
+
+@pytest.mark.parametrize("reason", ["retentionPolicyNotMet", "forbidden"])
+def test_a_cancel_that_cannot_be_written_down_ends_the_vms_and_says_so(cloud, make, code, reason):
+    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    cloud.clock.advance(120)
+    refusal = faults.Refuse(error=ApiError(403, "not this object", reason=reason))
+    cloud.fail("storage.objects.insert", refusal, times=None)
+    with pytest.raises(GputrainError, match="a watcher may start it again"):
+        make().cancel(ref)
+    cloud.clock.advance(120)
+    assert vms(cloud) == []
+
+
+def test_guests_are_told_of_a_cancel_whose_record_cannot_be_written(cloud, make, code):
+    ref = Road(make()).submit(spec(code), job_id="bert-1")
+    cloud.clock.advance(120)
+    backend = make()
+    refusal = faults.Refuse(error=ApiError(403, "not this object", reason="retentionPolicyNotMet"))
+    cloud.fail("storage.objects.insert", refusal)
+    with pytest.raises(RequestError, match="a watcher may start it again"):
+        backend.cancel(ref)
+    assert Objects(backend._access, "my-bucket").read("jobs/bert-1/cancel") is not None
 
 
 def test_a_cancel_that_may_not_delete_names_the_permission(cloud, make, code):

@@ -6,10 +6,10 @@ import attrs
 import pytest
 
 from gputrain import JobLostError, State, TrainingSpec, causes
-from gputrain.errors import CapacityError
+from gputrain.errors import CapacityError, PermissionDeniedError
 from gputrain.lifecycle import Failure, Observation
 from gputrain.planning.ladder import FIRST_REST
-from gputrain.records import CANCELLED, MADE, WITHDRAWN
+from gputrain.records import CANCELLED, MADE, WITHDRAWN, MemoryBoard
 from gputrain.spec.entry import make_job_id
 from gputrain.trainer.claim import FULL_FOR_S, TURN_S
 from tests.unit.trainer.places import Place, World
@@ -326,6 +326,29 @@ def test_a_cancel_is_written_where_the_job_is_kept_unless_it_has_ended(world, bo
     job.cancel()
     assert board.read(JOB).over == other.read(JOB).over == over
     assert second.cleared == [JOB]
+
+
+def test_a_cancel_that_cannot_be_written_where_the_job_is_kept_ends_it_and_says_so(world, submit):
+    board, other = ReadOnlyBoard(lambda: world.seconds), world.board()
+    first, second = Place("vertex", board), Place("compute", other)
+    job = submit(first, second)
+    first.seen, first.answers = NO_ROOM, [FULL]
+    assert looked_after(job)
+    board.refusal = PermissionDeniedError("the bucket keeps what it has", permission="storage.objects.delete")
+    with pytest.raises(PermissionDeniedError, match="keeps what it has"):
+        job.cancel()
+    assert second.cleared == [JOB]
+
+
+class ReadOnlyBoard(MemoryBoard):
+    """A board that takes nothing more from some moment on."""
+
+    refusal = None
+
+    def write(self, record):
+        if self.refusal is not None:
+            raise self.refusal
+        return super().write(record)
 
 
 def test_fewer_nodes_are_told_of_in_the_ledger(world, board, submit):
