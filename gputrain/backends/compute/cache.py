@@ -30,7 +30,7 @@ MOST = 10_000
 _COMING = frozenset({*PREPARING, "RUNNING"})
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Last:
     """What was seen of a job, by which record, and the statuses that the zone's list gave its VMs."""
 
