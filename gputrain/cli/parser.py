@@ -7,6 +7,8 @@ and what strangers need is said by `hints` in either case.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
 from gputrain import __version__
 from gputrain.cli.hints import Slip, check_command, check_words, in_plain_words, normal
@@ -140,18 +142,52 @@ COMMANDS: Mapping[str, tuple[str, str, tuple[Row, ...]]] = {
     "completion": ("what a shell needs to complete our words", "shell", ()),
 }  # fmt: skip
 """Command -> what it does, the word that it takes without a flag, and its own options."""
+_COMPLETED = 'bash, zsh or fish: eval "$(gputrain completion bash)"'
 _WORDS: Mapping[str, Mapping[str, Any]] = {
     "gpu": {"nargs": "?", "metavar": "KIND[:COUNT]", "help": "any name of a GPU"},
     "script": {"nargs": "?", "help": "a Python file; its arguments follow --"},
     "job": {"metavar": "JOB", "help": "the job's uri, or its name"},
     "dockerfile": {"nargs": "?", "metavar": "DOCKERFILE", "help": "of the image; or name a --base"},
-    "shell": {"choices": (*SHELLS, "words"), "help": 'eval "$(gputrain completion bash)"'},
+    "shell": {"choices": (*SHELLS, "words"), "metavar": "SHELL", "help": _COMPLETED},
 }
+_USAGES: Mapping[str, str] = {
+    "script": "[SCRIPT | -m MODULE] [-- WORDS]", "gpu": "[KIND[:COUNT]]", "job": "JOB",
+    "dockerfile": "[DOCKERFILE]", "shell": "SHELL",
+}  # fmt: skip
+"""How the same words stand in a command's first line of help."""
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "quotas": {"num_nodes": 1}, "jobs": {"name": ""}, "stacks": {"timeout": "60s"},
     "build": {"builder": "cloud-build"},
 }  # fmt: skip
 """What an option is that is not given, where that is not None."""
+
+
+class _Layout(argparse.HelpFormatter):
+    """Help as wide as the terminal; shutil, which argparse asks for it, loads all kinds of archives."""
+
+    def __init__(self, prog: str, **how: object) -> None:
+        super().__init__(prog, width=_columns() - 2, **how)  # type: ignore[arg-type]  # handed on as they come
+
+    def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        """As argparse has it; one that is written out is wrapped, too."""
+        if usage:
+            import textwrap
+
+            margin, width = " " * len("usage: "), max(self._width, 11)
+            usage = textwrap.fill(margin + usage, width, subsequent_indent=margin, break_on_hyphens=False)
+            usage = usage.lstrip()
+        super().add_usage(usage, actions, groups, prefix)
+
+
+def _columns() -> int:
+    """As `shutil.get_terminal_size` has it."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or 80
+    except (ValueError, OSError):  # stdout is closed, or no terminal
+        return 80
 
 
 class Parser(argparse.ArgumentParser):
@@ -161,7 +197,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **how: object) -> None:
-        super().__init__(allow_abbrev=False, **how)  # type: ignore[arg-type]  # handed on as they come
+        super().__init__(allow_abbrev=False, formatter_class=_Layout, **how)  # type: ignore[arg-type]  # handed on as they come
 
     def error(self, message: str) -> NoReturn:
         """Raise it, with the command whose help tells more."""
@@ -206,10 +242,13 @@ def parsers(only: str = "") -> tuple[Parser, Mapping[str, Parser]]:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (text, word, _) in COMMANDS.items():
         takes_script = word == "script"
-        usage = f"gputrain {name} [options] [SCRIPT | -m MODULE] [-- WORDS]" if takes_script else None
-        made: Parser = commands.add_parser(name, help=text, description=text, epilog=_EXITS, usage=usage)
+        usage = f"gputrain {name} [options] {_USAGES.get(word, '')}".rstrip()
+        is_asked = only in ("", name)
+        made: Parser = commands.add_parser(
+            name, help=text, description=text, epilog=_EXITS, usage=usage, add_help=is_asked
+        )
         made.set_defaults(takes_script=takes_script, takes_rest=takes_script or name == "completion")
-        if only in ("", name):
+        if is_asked:
             _fill(made, name)
     return parser, commands.choices
 

@@ -17,7 +17,7 @@ import attrs
 import pytest
 
 from gputrain.cli import main
-from gputrain.cli.parser import SPEC_FLAGS
+from gputrain.cli.parser import COMMANDS, SPEC_FLAGS
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id
 from gputrain_emulator import faults
@@ -30,6 +30,24 @@ SPEC = ("train.py", "--gpu", "L4:2")
 def program(*words, env=None, **options):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
     return subprocess.Popen([sys.executable, "-m", "gputrain", *words], env=environment, text=True, **options)
+
+
+def said(*words, env):
+    """What a command writes where nobody sits."""
+    shown = program(*words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=env)
+    return shown.communicate(timeout=60)[0]
+
+
+def read_all(terminal):
+    """What is written into a pseudo-terminal until all who write have closed it."""
+    text = b""
+    try:
+        while data := os.read(terminal, 65536):
+            text += data
+    except OSError:  # how Linux says that the last of them did
+        pass
+    os.close(terminal)
+    return text.decode()
 
 
 def test_every_field_of_a_spec_can_be_said():
@@ -263,21 +281,49 @@ def test_a_reader_that_leaves_early_gets_no_traceback():
 def test_help_comes_without_loading_anything(words):
     code = f"""
 import sys
+before = set(sys.modules)
 from gputrain.cli import main
 try:
     main({list(words)!r})
 except SystemExit as end:
     assert end.code == 0
-print(*sorted(sys.modules), sep="\\n", file=sys.stderr)
+print(*sorted(set(sys.modules) - before), sep="\\n", file=sys.stderr)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
     )
     loaded = set(done.stderr.split())
     assert not loaded & {"attr", "rich", "google.auth", "requests", "tenacity", "torch", "gputrain.trainer"}
+    assert not loaded & {"shutil", "bz2", "lzma"}  # a tenth of the whole time, to learn a terminal's width
     assert {name for name in loaded if name.startswith("gputrain")} <= {
         "gputrain", "gputrain.cli", "gputrain.cli.parser", "gputrain.cli.streams", "gputrain.cli.hints",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [("--help",), ("submit", "--help")])
+@pytest.mark.parametrize("columns", [40, 80, 132])
+def test_help_is_as_wide_as_the_terminal(words, columns):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    shown = program(*words, stdout=theirs, env={"COLUMNS": ""})
+    os.close(theirs)
+    text = read_all(ours)
+    assert shown.wait(60) == 0
+    assert columns - 12 < max(map(len, text.splitlines())) < columns
+    assert text.replace("\r\n", "\n") == said(*words, env={"COLUMNS": str(columns)})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_holds_at_forty_columns(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if len(line) > 38] == []
+
+
+def test_help_that_goes_to_no_terminal_is_eighty_wide():
+    assert said("--help", env={"COLUMNS": ""}) == said("--help", env={"COLUMNS": "80"})
 
 
 @pytest.mark.parametrize(("term", "is_rich"), [("xterm-256color", True), ("dumb", False)])
