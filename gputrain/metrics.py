@@ -48,7 +48,7 @@ class Metrics(Shown):
     ((1, 2.0), (2, 1.0))
     """
 
-    rows: tuple[Report, ...] = ()
+    rows: tuple[Report, ...] = attrs.field(default=(), repr=False)
     """All of them; of more than some thousands, a choice with every name's extremes and newest value."""
     count: int = attrs.field()
     """How many reports were made."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -44,14 +45,19 @@ def _as_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def _as_rows(rows: Iterable[Iterable[object]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(map(_as_cell, row)) for row in rows)
+    return tuple(tuple(map(as_cell, row)) for row in rows)
 
 
-def _as_cell(value: object) -> str:
+def as_cell(value: object) -> str:
+    """A value as a table tells it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ", ".join(map(_as_cell, value))
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(as_cell, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={as_cell(one)}" for name, one in value.items())
+    if isinstance(value, enum.Enum):
+        return safe(str(value.value))
     return "" if value is None else safe(str(value))
 
 
@@ -98,16 +104,15 @@ class Table:
     def _lines(self) -> Iterator[str]:
         if self.title:
             yield self.title
-        cells = [list(self.columns), *(list(row) for row in self.rows)]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
-        for number, row in enumerate(cells):
-            yield self._line(row, widths)
-            if number == 0:
-                yield "  ".join("-" * width for width in widths)
+        widths = self._widths
+        if self._has_head:
+            yield self._line(self.columns, widths)
+            yield "  ".join("-" * width for width in widths)
+        yield from (self._line(row, widths) for row in self.rows)
         if self.caption:
             yield self.caption
 
-    def _line(self, row: list[str], widths: list[int]) -> str:
+    def _line(self, row: Sequence[str], widths: list[int]) -> str:
         aligned = (
             cell.rjust(width) if name in self.right else cell.ljust(width)
             for name, cell, width in zip(self.columns, row, widths)
@@ -115,12 +120,12 @@ class Table:
         return "  ".join(aligned).rstrip()
 
     def _repr_html_(self) -> str:
-        head = self._html_row("th", self.columns)
+        head = f"<thead><tr>{self._html_row('th', self.columns)}</tr></thead>" if self._has_head else ""
         body = "".join(f"<tr>{self._html_row('td', row)}</tr>" for row in self.rows)
         title = f"<caption>{safe_html(self.title)}</caption>" if self.title else ""
         lines = "<br>".join(map(safe_html, self.caption.splitlines()))
         note = f"<p><small>{lines}</small></p>" if lines else ""
-        return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+        return f"<table>{title}{head}<tbody>{body}</tbody></table>{note}"
 
     def _html_row(self, tag: str, row: Sequence[str]) -> str:
         cells = []
@@ -153,6 +158,10 @@ class Table:
             yield table._grid(widths)
         for said in table.caption.splitlines():
             yield from (Text(line, style="dim", **how) for line in _wrapped(said, width, ""))
+
+    @property
+    def _has_head(self) -> bool:
+        return any(map(str.strip, self.columns))
 
     @property
     def _widths(self) -> list[int]:
@@ -199,7 +208,7 @@ class Table:
 
         table = RichTable(
             box=box.SIMPLE_HEAD,
-            show_header=any(map(str.strip, self.columns)),
+            show_header=self._has_head,
             show_edge=False,
             pad_edge=False,
             padding=(0, 1, 0, 0),
@@ -214,12 +223,8 @@ class Table:
 
     def _fields(self, width: int) -> Iterator[str]:
         """Each row as lines of a name and a value; a value that is too wide has lines of its own."""
-        if self.columns in (("", " "), ("field", "value")):  # these are names and values already
-            groups = [self.rows]
-        else:
-            groups = [
-                tuple((name, cell) for name, cell in zip(self.columns, row) if cell) for row in self.rows
-            ]
+        rows = [tuple((name, cell) for name, cell in zip(self.columns, row) if cell) for row in self.rows]
+        groups = [self.rows] if self.columns in (("", " "), ("field", "value")) else rows  # pairs already
         for number, group in enumerate(groups):
             if number:
                 yield ""
@@ -275,10 +280,19 @@ class Shown:
         yield from self._parts()
 
 
+class Told:
+    """A value that shows itself as text whose lines stay as they are: by ``print``, and in a notebook."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": safe(str(self))}
+
+
 def _of_fields(value: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
     for name in attrs.fields_dict(type(value)):
         field, inner = f"{prefix}{name.replace('_', ' ')}", getattr(value, name)
         if isinstance(inner, Shown) and attrs.has(type(inner)):
             yield from _of_fields(inner, f"{field}: ")
-        elif inner not in ("", None, ()):
+        elif inner not in ("", None, (), {}):
             yield field, f"{inner:g}" if isinstance(inner, float) else inner

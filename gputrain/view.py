@@ -253,7 +253,7 @@ class Notebook(View):
         """Keep the last of them."""
         shown = without_marks(lines)
         self._count += len(shown)
-        self._tail.extend(f"[{prefix(line)}] {safe(line.message)}" for line in shown)
+        self._tail.extend(str(line) for line in shown)
 
     def status(self, snapshot: Snapshot) -> None:
         """Renew the cell."""

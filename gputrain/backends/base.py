@@ -15,15 +15,16 @@ from urllib.parse import quote, unquote
 
 import attrs
 
-from gputrain.catalog import ProvisioningModel
+from gputrain.catalog import Price, ProvisioningModel
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import shown
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
 from gputrain.spec import GpuRequest, TrainingSpec
+from gputrain.tables import Shown, Told
+from gputrain.terminal import safe
 
 if TYPE_CHECKING:
-    from gputrain.catalog import Price
     from gputrain.preflight import Checks
     from gputrain.quota import Quotas
 
@@ -49,8 +50,7 @@ class JobRef:
     @property
     def uri(self) -> str:
         """The name as one string that any process can attach to."""
-        where = (self.project, self.place) if self.place else ()
-        parts = (self.backend, *where, self.name)
+        parts = (self.backend, *((self.project, self.place) if self.place else ()), self.name)
         return _SCHEME + "/".join(quote(part, safe="") for part in parts)
 
     @classmethod
@@ -114,7 +114,7 @@ class Request:
 
 
 @attrs.frozen(kw_only=True)
-class LogLine:
+class LogLine(Told):
     """One line that a rank (or a node's agent, where ``rank`` is None) wrote."""
 
     message: str
@@ -122,6 +122,9 @@ class LogLine:
     node_rank: int | None = None
     severity: str = "INFO"
     time: datetime | None = None
+
+    def __str__(self) -> str:
+        return f"[{'agent' if self.rank is None else self.rank}] {safe(self.message)}"
 
 
 @attrs.frozen(kw_only=True)
@@ -137,7 +140,7 @@ class LogPage:
 
 
 @attrs.frozen(kw_only=True)
-class Orphan:
+class Orphan(Shown):
     """Something of ours that is there, and billed, and belongs to no living job."""
 
     name: str
@@ -269,10 +272,8 @@ class TellsQuotas(Protocol):
     """Reads how jobs stand with the platform's quotas."""
 
     @abstractmethod
-    def quotas(
-        self, gpus: Sequence[GpuRequest] = (), *, num_nodes: int = 1,
-        models: Sequence[ProvisioningModel] = (), regions: Sequence[str] = (),
-    ) -> Quotas:  # fmt: skip
+    def quotas(self, gpus: Sequence[GpuRequest] = (), *, num_nodes: int = 1,
+               models: Sequence[ProvisioningModel] = (), regions: Sequence[str] = ()) -> Quotas:  # fmt: skip
         """A row for each kind, model and region; where none is named, for all there are."""
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
 from typing import Any
+
+import attrs
 
 from gputrain.backends.base import JobRef
 from gputrain.cli import completion, documents, ending, settings
@@ -18,7 +19,6 @@ from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.spec import Image
 from gputrain.spec.gpu import parse_gpu
-from gputrain.tables import Table
 from gputrain.terminal import safe
 from gputrain.trainer import Trainer, attach
 from gputrain.view import PlainLines, ProgressWord
@@ -204,23 +204,14 @@ def _clean_up(options: argparse.Namespace) -> Exit:
     found, looked = trainer.orphans(), settings.read(options)
     remark(looked.scope, options)
     if not options.yes and not options.json:
-        show(_orphans(found, "Would be removed"))
+        show(attrs.evolve(found.table, title="Would be removed"))
         if not found or not confirmed(f"Remove {len(found)}?", "gputrain clean-up --yes"):
             return Exit.OK
     removes = options.yes or not options.json
     gone = trainer.clean_up(found) if removes else found
-    _show(options, _orphans(gone, "Removed"), documents.of_orphans(gone, looked.backends, removed=removes))
+    told = documents.of_orphans(gone, looked.backends, removed=removes)
+    _show(options, attrs.evolve(gone.table, title="Removed"), told)
     return Exit.OK
-
-
-def _orphans(found: Iterable[Any], title: str) -> Table:
-    rows = [
-        (one.name, one.place, one.job_id, one.status, f"{one.price.usd_h:,.2f}" if one.price else "unknown")
-        for one in found
-    ]
-    columns = ("name", "place", "job", "status", "$/h")
-    caption = "" if rows else "nothing: every VM of ours that was looked at has a living job"
-    return Table(title=title, columns=columns, rows=rows, right=("$/h",), caption=caption)
 
 
 def _show(options: argparse.Namespace, value: object, told: documents.Json) -> None:

@@ -27,6 +27,7 @@ from gputrain.images.home import ImageHome
 from gputrain.images.recipe import DOCKERFILE, Recipe, recipe
 from gputrain.retry import LOOK
 from gputrain.spec.image import Builder, Image
+from gputrain.tables import Shown
 
 log = logging.getLogger("gputrain")
 
@@ -35,7 +36,7 @@ Told = Callable[[str], None]
 
 
 @attrs.frozen(kw_only=True)
-class BuiltImage:
+class BuiltImage(Shown):
     """An image of a recipe: its name by content, and its digest once it is built."""
 
     title: str
@@ -55,8 +56,7 @@ class BuiltImage:
         """The image as JSON types."""
         return {"name": self.name, "digest": self.digest, "reference": self.reference}
 
-    @property
-    def text(self) -> str:
+    def __str__(self) -> str:
         """One sentence of it."""
         if self.digest:
             return f"{self.title} is built: {self.name}"

@@ -16,11 +16,11 @@ from gputrain.lifecycle import Failure, Observation, State
 from gputrain.metrics import Metrics
 from gputrain.planning import Candidate
 from gputrain.spec import format_duration
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 
 
 @attrs.define(kw_only=True, unsafe_hash=True)
-class Result:
+class Result(Shown):
     """How a job ended well; what its ranks reported is read when it is first wanted."""
 
     uri: str
@@ -52,6 +52,15 @@ class Result:
         if self._told is None:
             self._told = self.read()
         return self._told
+
+    @property
+    def table(self) -> Table:
+        """How it ended, how long it took and what it cost; what was reported shows itself: `metrics`."""
+        took = "unknown" if self.duration is None else format_duration(self.duration)
+        cost = "unknown" if self.cost_usd is None else f"{self.cost_usd:,.2f}"
+        rows = [("state", self.state), ("uri", self.uri), ("took", took), ("cost $", cost)]
+        rows += [("restarts", str(self.attempt))] if self.attempt else []
+        return Table(title="Result", columns=("", " "), rows=rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {one.name: getattr(self, one.name) for one in attrs.fields(Result) if one.eq}

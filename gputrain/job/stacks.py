@@ -14,7 +14,7 @@ from gputrain.backends.base import Backend, JobRef
 from gputrain.backends.results import AsksForStacks
 from gputrain.entrypoint import hang
 from gputrain.errors import JobTimeoutError, RequestError
-from gputrain.tables import Shown, Table
+from gputrain.tables import Shown, Table, Told
 
 _FOLDER = re.compile(r'"[^"\n]*/')
 EVERY_S = 1.0
@@ -22,7 +22,7 @@ EVERY_S = 1.0
 
 
 @attrs.frozen(kw_only=True)
-class Stack:
+class Stack(Told):
     """Where one rank stands."""
 
     rank: int
@@ -38,6 +38,13 @@ class Stack:
     """Why it has no stack: how it could not be asked, or that it had ended; empty where it has one."""
     recorded: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     """Of each group of processes, what torch's flight recorder has counted: ``begun``, ``done``, ``name``."""
+
+    def __str__(self) -> str:
+        where = f"rank {self.rank} on node {self.node_rank}"
+        if self.absent:
+            return f"{where}: {self.absent}"
+        waits = f"waits in {self.collective}, at " if self.collective else ""
+        return f"{where}: {waits}{self.place}\n{self.trace}".rstrip()
 
 
 @attrs.frozen(kw_only=True)

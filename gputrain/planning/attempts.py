@@ -17,7 +17,7 @@ from gputrain.errors import (
     TransientError,
 )
 from gputrain.planning.candidates import Candidate
-from gputrain.quota import Reading, deciding, explained
+from gputrain.quota import deciding, explained
 from gputrain.tables import Shown, Table
 
 PROJECT_WIDE = frozenset({"GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS"})
@@ -50,7 +50,7 @@ class Outcome(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Attempt:
+class Attempt(Shown):
     """One candidate that was tried: when, and what was answered."""
 
     candidate: Candidate
@@ -74,6 +74,9 @@ class Attempt:
     @first_at.default
     def _(self) -> datetime:
         return self.at
+
+    def __str__(self) -> str:
+        return " ".join(_row(self))
 
     @property
     def is_final(self) -> bool:
@@ -121,7 +124,7 @@ def moved(
 def passed_over(candidate: Candidate, at: datetime) -> Attempt:
     """The note that a candidate was not tried, with the quota that is too small for it."""
     reading = deciding(candidate.fact.readings)
-    why = "its quota is too small" if reading is None else figures(reading)
+    why = "its quota is too small" if reading is None else str(reading)
     return Attempt(candidate=candidate, at=at, outcome=Outcome.PASSED_OVER, answer=f"not tried: {why}")
 
 
@@ -258,18 +261,3 @@ def few_places(candidates: Sequence[Candidate]) -> str:
         before = region
     more = len(found) - SHOWN_PLACES
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-
-
-def figures(reading: Reading) -> str:
-    """Its limit, what is in use, what the job needs, and who told it when.
-
-    >>> figures(Reading(metric="NVIDIA_L4_GPUS", where="us-central1", need=4, limit=8, usage=5))
-    'NVIDIA_L4_GPUS in us-central1 is 8 with 5 in use, the job needs 4'
-    """
-    limit = "unknown" if reading.limit is None else f"{reading.limit:g}"
-    used = "" if reading.usage is None else f" with {reading.usage:g} in use"
-    told = [reading.source.value] if reading.source else []
-    told += [f"{reading.read_at:%H:%M} UTC"] if reading.read_at else []
-    by = f" ({', '.join(told)})" if told else ""
-    metric = reading.metric.rpartition("/")[2]
-    return f"{metric} in {reading.where} is {limit}{used}, the job needs {reading.need:g}{by}"

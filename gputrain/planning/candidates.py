@@ -26,6 +26,7 @@ from gputrain.planning.offers import (
     unmet,
 )
 from gputrain.spec import TrainingSpec
+from gputrain.tables import Shown
 from gputrain.times import picked
 
 SHORTEST_RUN = timedelta(minutes=1)
@@ -33,7 +34,7 @@ _RESERVED = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
 
 
 @attrs.frozen(kw_only=True, cache_hash=True)
-class Candidate:
+class Candidate(Shown):
     """One way the spec could run: machine x provisioning model x place."""
 
     backend: str

@@ -8,7 +8,6 @@ from typing import Any
 
 from gputrain import catalog
 from gputrain.catalog import Stage
-from gputrain.planning.attempts import figures
 from gputrain.planning.candidates import Candidate
 from gputrain.planning.ladder import is_open
 from gputrain.planning.offers import Network, Refusal
@@ -72,9 +71,9 @@ def _quota_sentences(one: Candidate) -> Iterator[str]:
     elif one.fact.verdict is Verdict.UNKNOWN:
         yield f"Whether the quota is enough is unknown: nobody told {reading.metric} in {reading.where}."
     else:
-        yield f"The quota is enough: {figures(reading)}."
+        yield f"The quota is enough: {reading}."
     for group in contradictions(one.fact.readings):
-        yield f"Two APIs differ, and the stricter is obeyed: {'; '.join(map(figures, group))}."
+        yield f"Two APIs differ, and the stricter is obeyed: {'; '.join(map(str, group))}."
 
 
 def _short_sentence(one: Candidate) -> str:
@@ -83,7 +82,7 @@ def _short_sentence(one: Candidate) -> str:
     what = f"Not tried: {one.gpus}{sold} in {one.place} by {one.backend}"
     if reading is None:
         return f"{what}: its quota is too small."
-    return f"{what}: {figures(reading)}. What would work: a higher quota, or fewer GPUs."
+    return f"{what}: {reading}. What would work: a higher quota, or fewer GPUs."
 
 
 def _place_sentences(one: Candidate) -> Iterator[str]:

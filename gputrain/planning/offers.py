@@ -13,10 +13,11 @@ from gputrain.catalog.names import kind_of
 from gputrain.errors import UnknownGpuError
 from gputrain.quota import Reading, Verdict
 from gputrain.spec import GpuRequest, TrainingSpec
+from gputrain.tables import Shown
 
 
 @attrs.frozen(kw_only=True)
-class Network:
+class Network(Shown):
     """How the GPUs of several machines talk."""
 
     name: str
@@ -93,7 +94,7 @@ class Supply:
 
 
 @attrs.frozen(kw_only=True)
-class Fact:
+class Fact(Shown):
     """What was read about one candidate's place: its quotas, whether it has the machine, and advice."""
 
     verdict: Verdict = Verdict.UNKNOWN
@@ -113,7 +114,7 @@ Model = ProvisioningModel | None
 
 
 @attrs.frozen
-class Refusal:
+class Refusal(Shown):
     """One way the spec cannot run: what was refused, why, and what would work."""
 
     backend: str
@@ -122,6 +123,10 @@ class Refusal:
     fix: str = ""
     asked_for: bool = True
     """False for shapes that the spec never asked for; displays leave those out."""
+
+    def __str__(self) -> str:
+        remedy = f"; what would work: {self.fix}" if self.fix else ""
+        return f"{self.backend}: {self.subject}: {self.why}{remedy}"
 
 
 def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from gputrain.planning.ladder import is_open
 from gputrain.planning.offers import Fact, Refusal
 from gputrain.quota import Verdict
 from gputrain.spec import Image, TrainingSpec, format_duration
-from gputrain.tables import Shown, Table
+from gputrain.tables import Shown, Table, Told
 from gputrain.times import picked
 
 _MOST_SUBJECTS = 3
@@ -24,13 +25,19 @@ _MOST_SUBJECTS = 3
 
 
 @attrs.frozen(kw_only=True)
-class GcloudJob:
-    """A file and a command that together make the job that ``plan.submit()`` would make."""
+class GcloudJob(Told):
+    """A file and a command that together make the job that ``plan.submit()`` would make.
+
+    By ``print``, and in a notebook, it shows itself as what a shell takes to write the one and run the other.
+    """
 
     config: str
     """Content of the file ``config.yaml``."""
     command: tuple[str, ...]
     """The words of the command, run beside that file; ``shlex.join`` makes a line of them."""
+
+    def __str__(self) -> str:
+        return f"cat > config.yaml <<'END'\n{self.config}END\n{shlex.join(self.command)}"
 
 
 STALE_AFTER = timedelta(minutes=10)
@@ -39,7 +46,7 @@ LONGEST_FIX = 100
 """Characters of a remedy that still fits a cell."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Plan(Shown):
     """Every way the spec could run, best first, and why each other one was refused: data, and nothing else.
 
@@ -158,6 +165,12 @@ class Plan(Shown):
             **picked(self, "faults warnings travels"),
             "builds": None if self.builds is None else self.builds.to_dict(),
         }
+
+    def __repr__(self) -> str:
+        best = self.candidates[:1] and self.best
+        first = f", best {best.place} {best.machine_type} by {best.backend}" if best else ""
+        ways = "1 way" if len(self.candidates) == 1 else f"{len(self.candidates)} ways"
+        return f"<Plan for {self.spec.title}: {ways}{first}>"
 
     def _parts(self) -> Sequence[Table]:
         warned = Table(title="Warnings", columns=("what to know",), rows=[(one,) for one in self.warnings])

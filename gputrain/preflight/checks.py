@@ -25,7 +25,7 @@ from gputrain.errors import (
 from gputrain.gcp import MissingError
 from gputrain.gcp.endpoints import leads_here
 from gputrain.spec import TrainingSpec
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 from gputrain.terminal import safe, safe_html
 
 _PROGRAMS = ("gcloud ", "docker ", "curl ", "CLOUDSDK_", "/")
@@ -48,7 +48,7 @@ class Finding(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Check:
+class Check(Shown):
     """One thing that was looked at."""
 
     subject: str
@@ -94,7 +94,7 @@ def _sorted(checks: Iterable[Check]) -> tuple[Check, ...]:
     return tuple(sorted(checks, key=lambda one: order.index(one.finding)))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Checks:
     """What a preflight found: faults first, then what could not be looked at, then what is well.
 
@@ -154,6 +154,9 @@ class Checks:
 
     def __len__(self) -> int:
         return len(self.checks)
+
+    def __repr__(self) -> str:
+        return f"<Checks: {self.summary}>"
 
     def __str__(self) -> str:
         return "\n".join([str(self.table), *self._remedies()])

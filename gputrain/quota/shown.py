@@ -32,7 +32,7 @@ _COLUMNS = (
 )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Quotas(Shown):
     """How jobs of some sizes stand with the quotas of one project, one `Standing` each.
 
@@ -48,6 +48,9 @@ class Quotas(Shown):
 
     def __len__(self) -> int:
         return len(self.standings)
+
+    def __repr__(self) -> str:
+        return f"<Quotas: {len(self)} rows, {len(self.unread)} not read>"
 
     def __add__(self, other: Quotas) -> Quotas:
         unread = tuple(dict.fromkeys([*self.unread, *other.unread]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gputrain.catalog import ProvisioningModel, Service
+from gputrain.tables import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ class LimitSource(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Reading:
+class Reading(Shown):
     """What one API told of one quota at one place, and what the job needs of it.
 
     >>> Reading(metric="NVIDIA_L4_GPUS", where="us-central1", need=4, limit=8, usage=5).verdict.value
@@ -72,6 +73,20 @@ class Reading:
     note: str = ""
     """Why it is unknown, or what else to know."""
 
+    def __str__(self) -> str:
+        """Its limit, what is in use, what the job needs, and who told it when.
+
+        >>> print(Reading(metric="NVIDIA_L4_GPUS", where="us-central1", need=4, limit=8, usage=5))
+        NVIDIA_L4_GPUS in us-central1 is 8 with 5 in use, the job needs 4
+        """
+        limit = "unknown" if self.limit is None else f"{self.limit:g}"
+        used = "" if self.usage is None else f" with {self.usage:g} in use"
+        told = [self.source.value] if self.source else []
+        told += [f"{self.read_at:%H:%M} UTC"] if self.read_at else []
+        by = f" ({', '.join(told)})" if told else ""
+        metric = self.metric.rpartition("/")[2]
+        return f"{metric} in {self.where} is {limit}{used}, the job needs {self.need:g}{by}"
+
     @property
     def verdict(self) -> Verdict:
         """Whether this quota, by these figures alone, carries the job. Usage that is not told counts as 0."""
@@ -81,7 +96,7 @@ class Reading:
 
 
 @attrs.frozen(kw_only=True, slots=False)
-class Standing:
+class Standing(Shown):
     """How a job of one size stands with the quotas of one place: the verdict, and every reading behind it."""
 
     service: Service

@@ -14,7 +14,7 @@ import attrs
 from gputrain import catalog
 from gputrain.catalog import Stage
 from gputrain.gcp import Listing
-from gputrain.tables import Table
+from gputrain.tables import Shown, Table
 from gputrain.times import plain
 
 Json = Mapping[str, Any]
@@ -171,7 +171,7 @@ class ChangeKind(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Change:
+class Change(Shown):
     """One difference. ``before`` and ``now`` are as in the tables; prices in US dollars an hour."""
 
     kind: ChangeKind

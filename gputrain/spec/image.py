@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from gputrain.fields import FaultCollector, Field, named, one_of, path, read, texts, words
+from gputrain.tables import Shown
 
 if TYPE_CHECKING:
     from gputrain.spec.typed import FilePath
@@ -60,7 +61,7 @@ _ROWS = {
 
 
 @attrs.frozen(kw_only=True, init=False)
-class Image:
+class Image(Shown):
     """A container image, by what it is made of: it is built once, pushed, and run by its digest.
 
     What goes in names it, so that nothing is built or sent while nothing has changed: a base and packages on

@@ -20,6 +20,7 @@ from gputrain.spec.durations import format_duration
 from gputrain.spec.gpu import GpuRequest
 from gputrain.spec.image import Image
 from gputrain.spec.typed import DEFAULTS, NAMES, EntryKind, Launcher, SpecFields
+from gputrain.tables import Shown, Table, as_cell
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -30,7 +31,7 @@ def _redacted(value: object) -> str:
 
 
 @attrs.frozen(kw_only=True, init=False)
-class TrainingSpec:
+class TrainingSpec(Shown):
     """A training job: what to run, on what, and within which limits.
 
     Exactly one of ``script``, ``module``, ``command`` and ``function`` is given.
@@ -205,6 +206,15 @@ class TrainingSpec:
             named = ", ".join(sorted(read.settings))
             warnings.warn(f"{named}: not of the spec; VertexAI.from_gcloud(...) reads them", stacklevel=2)
         return cls(**read.fields)
+
+    @property
+    def table(self) -> Table:
+        """What was given, and what was filled in; what looks secret is hidden."""
+        said = {**self._fields(), "env": without_secrets(self.env)}
+        said |= {"function": self.function and self.title, "image": self.image_name}
+        rows = [(name, _plain(value)) for name, value in said.items() if value not in (None, False, (), {})]
+        told = [(name, redact(as_cell(value))) for name, value in rows]
+        return Table(title=f"Spec of {self.title}", columns=("field", "value"), rows=told)
 
     def _fields(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}

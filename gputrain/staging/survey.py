@@ -21,7 +21,7 @@ _MISSED = re.compile(r"FileNotFoundError: \[Errno 2\][^\n]*?: ['\"]([^'\"\n]{1,5
 
 
 @attrs.frozen(kw_only=True)
-class Travelling:
+class Travelling(Shown):
     """One file that travels."""
 
     path: str
@@ -34,7 +34,7 @@ class Travelling:
 
 
 @attrs.frozen(kw_only=True)
-class Behind:
+class Behind(Shown):
     """One file or folder that stays behind."""
 
     path: str

@@ -42,7 +42,7 @@ def named(backends: Mapping[str, Backend], spec: TrainingSpec) -> tuple[Training
     except GputrainError as error:
         return spec, f"{spec.image.title} could not be looked for: {error}", spec.image
     there = spec.replace(image=found.reference)
-    return (there, "", None) if found.digest else (there, found.text, spec.image)
+    return (there, "", None) if found.digest else (there, str(found), spec.image)
 
 
 def built(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gputrain.errors import CapacityError, GputrainError, NoPlacementError, QuotaExceededError, Scope
 from gputrain.planning import Candidate, Ladder, Outcome, Plan
-from gputrain.planning.attempts import few_places, figures
+from gputrain.planning.attempts import few_places
 from gputrain.planning.ladder import StopReason, is_open
 from gputrain.quota import deciding
 
@@ -55,7 +55,7 @@ def _why_not(one: Candidate) -> str:
     reading = deciding(one.fact.readings)
     if reading is None:
         return one.fact.absent_why or "its quota is too small"
-    return figures(reading)
+    return str(reading)
 
 
 def _fixes(plan: Plan, ladder: Ladder) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _every_quota_short(plan: Plan, candidates: Sequence[Candidate]) -> GputrainE
     first = readings[0]
     return QuotaExceededError(
         f"every quota is too small for {plan.spec.title}; nothing was tried",
-        why="\n       ".join(dict.fromkeys(map(figures, readings))),
+        why="\n       ".join(dict.fromkeys(map(str, readings))),
         fix=f"ask for more of {first.metric} at {_CONSOLE}, or {_MORE_PLACES}",
         metric=first.metric,
         limit=first.limit,

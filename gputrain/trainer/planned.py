@@ -127,7 +127,7 @@ class PlannedJob(Shown):
         return _data, (self._plan,)
 
     def __repr__(self) -> str:
-        return f"PlannedJob({self._plan!r}, job_id={self._job_id!r})"
+        return f"<PlannedJob {self._job_id} {self._plan!r}>"
 
     def _parts(self) -> Sequence[Table]:
         return self.plan._parts()

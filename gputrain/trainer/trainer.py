@@ -24,6 +24,7 @@ from gputrain.trainer.doctor import read as read_quotas
 from gputrain.trainer.images import built, named
 from gputrain.trainer.jobs import JobList, Roll, looked_at, wanted
 from gputrain.trainer.maps import Maps
+from gputrain.trainer.orphans import Orphans
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.road import Road
 
@@ -275,17 +276,17 @@ class Trainer(Maps):
                 log.warning("%s could not be looked after: %s", job.uri, error)
         return JobList(started)
 
-    def orphans(self) -> tuple[Orphan, ...]:
+    def orphans(self) -> Orphans:
         """What bears our label and has no living job, with what it costs; nothing is removed."""
-        return tuple(one for backend in self._tidy for one in backend.orphans())
+        return Orphans(one for backend in self._tidy for one in backend.orphans())
 
-    def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:
+    def clean_up(self, only: Sequence[Orphan] | None = None) -> Orphans:
         """Remove the `orphans`; what was removed.
 
         Args:
             only: of what a person has seen; what has become an orphan since is left. All unless given.
         """
-        return tuple(one for backend in self._tidy for one in backend.clean_up(only))
+        return Orphans(one for backend in self._tidy for one in backend.clean_up(only))
 
     @property
     def _tidy(self) -> list[CleansUp]:

@@ -25,6 +25,12 @@ def test_text_is_aligned_and_figures_are_flush_right():
     ]
 
 
+def test_names_and_values_have_no_empty_head():
+    said = Table(title="Job", columns=("", " "), rows=[("state", "running")])
+    assert str(said).splitlines() == ["Job", "state  running"]
+    assert "<thead" not in said._repr_html_()
+
+
 def test_html_is_escaped():
     assert "H100 &lt;80&gt;" in PRICES._repr_mimebundle_()["text/html"]
 

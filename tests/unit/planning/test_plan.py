@@ -107,6 +107,19 @@ def test_a_plan_shows_candidates_and_refusals_in_text_and_html():
     assert "sold only as &#x27;spot&#x27;" in shown._repr_mimebundle_()["text/html"]
 
 
+def test_what_holds_much_has_a_short_repr_and_a_value_reads_as_text():
+    whole = plan(gpu="L4:2")
+    ways, best = len(whole.candidates), "us-east4-a g2-standard-24 by compute"
+    assert repr(whole) == f"<Plan for train.py: {ways} ways, best {best}>"
+    assert repr(attrs.evolve(whole, candidates=())) == "<Plan for train.py: 0 ways>"
+    refusal = plan(gpu="H100:3").asked_for[0]
+    assert (
+        str(refusal) == f"{refusal.backend}: {refusal.subject}: {refusal.why}; what would work: {refusal.fix}"
+    )
+    assert "machine type" in str(whole.best)
+    assert "fact: verdict" in str(whole.best)
+
+
 def test_a_plan_goes_stale():
     one = plan(gpu="L4:2")
     assert not one.is_stale(NOW + timedelta(minutes=5))

@@ -143,6 +143,23 @@ def test_a_secret_in_env_is_warned_of_and_not_shown():
         spec = TrainingSpec(script="t.py", env={"WANDB_API_KEY": "hunter2", "LR": "1"})
     assert "hunter2" not in repr(spec)
     assert "'LR': '1'" in repr(spec)
+    assert "WANDB_API_KEY=***, LR=1" in str(spec)
+    assert "hunter2" not in str(spec) + str(spec._repr_mimebundle_())
+
+
+def test_a_spec_shows_what_was_given_in_the_words_of_its_fields():
+    spec = TrainingSpec(script="t.py", gpu="H100:2", args=["--lr", "3"], max_run_duration="90m")
+    assert str(spec).splitlines() == [
+        "Spec of t.py",
+        "field             value",
+        "----------------  ------------",
+        "script            t.py",
+        "args              --lr, 3",
+        "gpu               H100:2",
+        "num_nodes         1",
+        "max_run_duration  1h30m",
+        "launcher          torchrun-env",
+    ]
 
 
 def test_reservation_bound_needs_a_reservation():

@@ -53,6 +53,18 @@ def test_the_file_holds_the_job_word_for_word(make, cloud, vertex, code):
     ]
 
 
+def test_what_is_printed_of_it_is_what_a_shell_takes(make, cloud, code, tmp_path):
+    made = plan_of(make(), code, args=["a: b", "two\nlines", "END", "$HOME `id`"]).to_gcloud()
+    asked = tmp_path / "gcloud"
+    asked.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > asked\n')
+    asked.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-c", str(made)], cwd=tmp_path, env=env, check=True, timeout=60)
+    assert (tmp_path / "config.yaml").read_text() == made.config
+    assert (tmp_path / "asked").read_text().splitlines() == list(made.command[1:])
+    assert made._repr_mimebundle_() == {"text/plain": str(made)}
+
+
 @pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed here")
 def test_gcloud_makes_the_job_that_we_make(make, cloud, vertex, code, tmp_path):
     plan = plan_of(make(), code, num_nodes=2, provisioning_model="spot", max_restarts=2)
