@@ -13,7 +13,7 @@ test: lint types  ## what a person waits for: minutes
 	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and $(ORDINARY)" tests
 
 check: $(VENV)/installed  ## all else that has to be green before a change lands
-	$(PYTHON) -m pytest -m "slow and $(ORDINARY)"
+	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow and $(ORDINARY)"
 
 lint: $(VENV)/installed
 	$(VENV)/bin/ruff check .
