@@ -142,6 +142,7 @@ def test_what_is_gone_is_not_still_there_and_what_is_the_same_is(claim, clocks, 
     read = mine.read()
     clocks.pass_by(10)
     assert mine.is_still(read)
+    assert not mine.is_still(attrs.evolve(read, generation=read.generation + 1))
     home.remove(read)
     assert not mine.is_still(read)
 

@@ -81,6 +81,14 @@ def test_a_backend_that_cannot_run_a_job_is_a_fault_where_no_other_can_and_is_as
     assert checks.is_ok is not is_alone
 
 
+def test_a_plan_says_which_of_its_clouds_are_emulated(world, script):
+    real, emulated, local = Place("compute"), Place("vertex"), Place("slurm")
+    real.trial, emulated.trial = "", "http://127.0.0.1:1"
+    assert world.trainer(real, local).plan(script, **L4).plan.notes == ()
+    (note,) = world.trainer(real, emulated, local).plan(script, **L4).plan.notes
+    assert note.startswith("this is a trial: http://127.0.0.1:1 is an emulator on this machine")
+
+
 def test_quotas_of_all_backends_that_have_some_are_one_table(world):
     first, second = Looking("compute"), Looking("vertex")
     found = world.trainer(first, Place("slurm"), second).quotas()

@@ -351,12 +351,13 @@ class ReadOnlyBoard(MemoryBoard):
         return super().write(record)
 
 
-def test_fewer_nodes_are_told_of_in_the_ledger(world, board, submit):
+def test_fewer_and_fewer_nodes_are_asked_for_and_told_of_in_the_ledger(world, board, submit):
     place = Place("compute", board, ["east-a"])
-    job = submit(place, num_nodes=4, min_nodes=2, max_restarts=1)
-    place.seen, place.answers = interrupted(world), [FULL, FULL]
+    job = submit(place, num_nodes=8, min_nodes=3, max_restarts=1)
+    place.seen, place.answers = interrupted(world), [FULL] * 4
     assert looked_after(job)
-    told = [one.answer for one in job.attempts]
-    assert told[1] == "interrupted there, and it starts again there, with 2 of 4 nodes"
-    assert job.candidate.num_nodes == 2
+    told = [(one.candidate.num_nodes, one.answer) for one in job.attempts]
+    assert [nodes for nodes, _ in told] == [8, 8, 8, 7, 6, 4, 3]
+    assert told[1][1] == "interrupted there, and it starts again there, with 3 of 8 nodes"
+    assert job.candidate.num_nodes == 3
     assert job.candidate.max_run_duration == timedelta(seconds=3000)

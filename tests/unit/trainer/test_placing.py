@@ -209,6 +209,18 @@ def test_an_ask_that_is_no_second_one_is_repeated_as_it_was_once_its_turn_is_ove
     assert (told(board).latest.nonce, place.cleared, job.ref.place) == (nonce, [], "east-a")
 
 
+@pytest.mark.parametrize("names", [("aa-0",), ("zz-0",)])
+def test_an_ask_that_would_make_something_else_now_is_not_repeated(world, board, submit, names):
+    place = Place("compute", board)
+    place.repeats = True
+    died(place, submit)
+    record = told(board)
+    board.write(attrs.evolve(record, asks=(attrs.evolve(record.latest, names=names),)))
+    submit(place)
+    assert sum(world.slept) >= TURN_S
+    assert place.cleared == [JOB]
+
+
 def test_an_ask_that_came_to_a_job_is_taken_up_at_once(world, board, submit):
     place = Place("compute", board)
     first = submit(place)
@@ -235,15 +247,17 @@ def test_a_job_that_was_cancelled_is_taken_up_as_it_is(board, submit):
     assert len(place.asked) == 1
 
 
+@pytest.mark.parametrize("is_restart", [False, True])
 @pytest.mark.parametrize(
     ("clears", "waited_s"), [([True], 0), ([False, False, True], 2 * LOOK_EVERY_S), ([False] * 9, 20)]
 )
 def test_what_a_ctrl_c_was_taking_back_is_gone_or_old_before_it_is_asked_again(
-    world, board, submit, clears, waited_s
+    world, board, submit, clears, waited_s, is_restart
 ):
     place = Place("compute", board)
     died(place, submit)
-    board.write(attrs.evolve(told(board), over=WITHDRAWN))
+    record = told(board)
+    board.write(record.answered(WITHDRAWN) if is_restart else attrs.evolve(record, over=WITHDRAWN))
     place.clears = list(clears)
     job = submit(place)
     assert (job.ref.place, sum(world.slept)) == ("east-a", waited_s)
