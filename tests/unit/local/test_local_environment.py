@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from gputrain.backends.local import render
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from tests.unit.local.conftest import SEEING, processes_of
@@ -59,11 +60,14 @@ def test_ranks_run_in_the_folder_of_their_script(road, dump):
     assert read()["argv"] == ["train.py"]
 
 
-def test_a_source_dir_is_where_ranks_run(road, dump):
+def test_a_source_dir_is_where_the_ranks_of_all_nodes_run_and_they_meet_at_the_first(road, dump):
     path, read = dump
     folder = os.path.dirname(os.path.dirname(path))
-    road.end(road.submit(TrainingSpec(script="code/train.py", source_dir=folder)))
-    assert (read()["cwd"], read()["argv"]) == (folder, ["code/train.py"])
+    ref = road.submit(TrainingSpec(script="code/train.py", source_dir=folder, num_nodes=2))
+    road.end(ref)
+    for rank in range(2):
+        assert (read(rank)["cwd"], read(rank)["argv"]) == (folder, ["code/train.py"])
+        assert read(rank)["env"]["MASTER_ADDR"] == render.address(ref.name, 0)
 
 
 def test_folders_are_made_and_given_as_whole_paths(road, dump, tmp_path, monkeypatch):

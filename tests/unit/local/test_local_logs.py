@@ -170,3 +170,14 @@ def test_what_is_read_from_near_the_end_are_the_last_lines_of_all_nodes(tmp_path
     whole, cursor = messages(path), states.near_end(path, count)
     found = [one.message for one in states.read_logs(path, cursor, is_over=True).lines]
     assert found == whole[len(whole) - len(found) :]
+
+
+def test_near_the_end_a_node_that_has_written_nothing_yet_is_read_from_its_beginning(tmp_path):
+    path = job(tmp_path, [], [line(n, "x" * 1000) for n in range(100)])
+    os.unlink(tmp_path / "node-0.log")
+    first, second = states.near_end(path, 2).split(",")
+    assert (first, int(second) > 50_000) == ("0", True)
+    append(tmp_path, 0, [line(200, "first")])
+    found = [one.message for one in states.read_logs(path, f"{first},{second}", is_over=True).lines]
+    assert found[-1] == "first"
+    assert 2 <= len(found) <= 20

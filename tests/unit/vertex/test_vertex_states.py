@@ -6,7 +6,16 @@ from datetime import datetime, timedelta, timezone
 import attrs
 import pytest
 
-from gputrain.backends.vertex.states import ENDED, STATES, SeenJob, failure_of, is_capacity, state_of
+from gputrain.backends.vertex import jobs
+from gputrain.backends.vertex.states import (
+    ENDED,
+    LABEL_REGION,
+    STATES,
+    SeenJob,
+    failure_of,
+    is_capacity,
+    state_of,
+)
 from gputrain.lifecycle import State
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -25,6 +34,29 @@ def test_a_state_of_tomorrow_moves_nothing_and_ends_nothing():
     seen = attrs.evolve(SEEN, state="JOB_STATE_TELEPORTED")
     assert state_of(seen) is None
     assert not seen.has_ended
+
+
+def test_a_job_is_read_field_by_field_and_a_state_of_tomorrow_is_no_word():
+    from google.cloud.aiplatform_v1.types import CustomJob
+
+    job = CustomJob(name=SEEN.resource)
+    raw = CustomJob.pb(job)
+    empty = jobs._seen(job)
+    assert empty == SeenJob(
+        resource=SEEN.resource, job_id="", state="JOB_STATE_UNSPECIFIED", may_restart=True
+    )
+    raw.state = 4711
+    raw.labels.update({"gputrain-job": "a-1", "gputrain-gang": "n"})
+    raw.labels.update({f"{LABEL_REGION}{n}": f"r-{n}" for n in (0, 2, 10, 1)})
+    raw.job_spec.scheduling.disable_retries = True
+    raw.job_spec.scheduling.timeout.seconds = 60
+    raw.create_time.seconds = 5
+    raw.web_access_uris.update({"workerpool1-0": "b", "workerpool0-0": "a"})
+    assert jobs._seen(job) == SeenJob(
+        resource=SEEN.resource, job_id="a-1", state="", nonce="n", regions=("r-0", "r-1", "r-2", "r-10"),
+        timeout=timedelta(minutes=1), created_at=datetime.fromtimestamp(5, timezone.utc),
+        terminals=(("workerpool0-0", "a"), ("workerpool1-0", "b")),
+    )  # fmt: skip
 
 
 def test_what_googles_own_client_waits_for_in_vain_is_terminal():
