@@ -6,10 +6,11 @@ import attrs
 import pytest
 
 from gputrain.backends.base import JobRef
-from gputrain.backends.vertex import identity
-from gputrain.backends.vertex.identity import ENDS_S, LOOK_EVERY_S, SETTLE_S, Whereabouts
+from gputrain.backends.vertex import VertexAI, identity
+from gputrain.backends.vertex.identity import ENDS_S, LOOK_EVERY_S, SETTLE_S
 from gputrain.backends.vertex.states import SeenJob, state_of
 from gputrain.backends.vertex.watch import FORGET_S, RegionWatch
+from gputrain.backends.vertex.whereabouts import Whereabouts
 from gputrain.errors import AccessError, JobLostError, RequestError, TransientError
 from gputrain.gcp import MissingError, UnclearError
 from gputrain.gcp.listing import listing_of
@@ -62,6 +63,7 @@ class Service:
     def list(self, region, wanted, fields="all"):
         self.calls.append("list" if fields == "all" else "changes")
         live = [one for one in self.jobs.values() if one.region == region and self.shows]
+        live = [one for one in live if "=" not in wanted or "!=" in wanted or f'"{one.job_id}"' in wanted]
         return listing_of([one for one in live if "state!=" not in wanted or not one.has_ended])
 
     def create(self, region, body):
@@ -235,9 +237,13 @@ def refusing(error):
     return refuse
 
 
+def settings(bucket=None):
+    return VertexAI("my-project", regions=["us-central1", "europe-west4"], bucket=bucket)._settings
+
+
 @pytest.fixture
 def whereabouts(service):
-    return Whereabouts(service, ["us-central1", "europe-west4"], lambda _: "")
+    return Whereabouts(service, settings(), lambda _: "")
 
 
 def test_a_job_is_looked_for_once_and_then_known_until_it_is_forgotten(service, whereabouts):
@@ -285,13 +291,36 @@ def test_jobs_are_looked_for_where_their_labels_say_and_where_they_were_noted(se
     assert whereabouts.all(REF) == ()
 
 
-def test_who_ran_instead_is_followed_into_its_region_or_beside(service, whereabouts):
+def test_who_ran_instead_is_followed_into_its_region_or_beside_unless_it_is_another_job(service, whereabouts):
     one = service.add("1")
+    with pytest.raises(JobLostError):
+        whereabouts.follow(REF, one, "2")
+    service.add("2", job_id="gpt-1")
     whereabouts.follow(REF, one, "2")
-    assert whereabouts.of(REF) == one.resource.replace("customJobs/1", "customJobs/2")
+    assert whereabouts.of(REF) == one.resource
     other = service.add("2", "europe-west4")
     whereabouts.follow(REF, one, "2")
     assert whereabouts.of(REF) == other.resource
+    service.shows, beside = False, service.add("3")
+    whereabouts.follow(REF, one, "3")
+    assert whereabouts.of(REF) == beside.resource
+
+
+def test_jobs_of_another_bucket_are_no_jobs_of_ours_and_are_told_apart_by_none(service):
+    mine, theirs = settings("gs://mine"), settings("gs://theirs")
+    one, older = service.add("1", home=mine.home_label), service.add("2")  # of a release that wrote no home
+    service.add("3", home=theirs.home_label)
+    assert Whereabouts(service, mine, lambda _: "").all(REF) == (one, older)
+    assert [seen.number for seen in Whereabouts(service, mine, lambda _: "").find("bert")] == ["1", "2"]
+    with pytest.raises(RequestError, match="of 2 buckets"):
+        Whereabouts(service, settings(), lambda _: "").all(REF)
+    service.change(service.jobs["projects/1/locations/us-central1/customJobs/3"], home=mine.home_label)
+    assert len(Whereabouts(service, settings(), lambda _: "").all(REF)) == 3
+    service.add("4", home=theirs.home_label)
+    whereabouts = Whereabouts(service, mine, lambda _: "")
+    whereabouts.note("bert-1", one.resource)
+    whereabouts.follow(REF, one, "4")
+    assert whereabouts.of(REF) == one.resource
 
 
 def test_a_list_of_many_notes_those_that_are_the_only_one_of_their_id(service, whereabouts):
