@@ -182,11 +182,11 @@ class _Travel:
 
     def script(self, name: str, given: str) -> str:
         """The whole script; what is given stands between the brackets of the call."""
-        parts = [f"# Made from {self._origin}.\n"]
+        head = f"# Made from {self._origin}.\n"
         if self._has_future:
-            parts[0] += "from __future__ import annotations\n"
+            head += "from __future__ import annotations\n"
         # The script may lie elsewhere than the source folder, which is where it runs.
-        parts[0] += "import os\nimport sys\n\nsys.path.insert(0, os.getcwd())\n"
+        parts = [head + "import os\nimport sys\n\nsys.path.insert(0, os.getcwd())\n"]
         parts.append("".join(f"{statement}\n" for statement in self._imports))
         parts.append("".join(f"{constant} = {text}\n" for constant, text in self._constants.items()))
         parts += self._definitions.values()

@@ -1,15 +1,20 @@
 """What Compute Engine tells of places before anything is made there."""
 
+import json
 import threading
 
 import pytest
 
 from gputrain import Trainer
+from gputrain.backends.compute import ComputeEngine
+from gputrain.backends.compute.offers import questions
 from gputrain.errors import QuotaExceededError
+from gputrain.gcp import Access, Endpoints
 from gputrain.planning import candidates
 from gputrain.quota import Verdict
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.faults import Delay, Reshape, server_error
+from tests.unit.gcp.answering import Server, Token
 
 ZONE = "us-central1-a"
 H100 = {"gpu": "H100:8", "machine_type": "a3-highgpu-8g"}
@@ -215,6 +220,41 @@ def test_advice_is_asked_for_a_few_places_only_and_never_where_it_is_switched_of
     assert ADVICE not in methods(cloud)
     facts(make(), code, **many)
     assert methods(cloud).count(ADVICE) == 6
+
+
+@pytest.mark.parametrize(
+    ("told", "chance"),
+    [
+        ([0.25], 0.25),
+        ([0, 0.5, 0.3], 0.5),
+        ([1], 1.0),
+        ([0], 0.0),
+        ([1.01, -0.01], None),
+        (["0.5", None], None),
+        ([], None),
+    ],
+)
+def test_a_chance_is_a_number_from_0_to_1_and_the_best_counts(code, told, chance):
+    asked = []
+
+    def answer(request):
+        asked.append(json.loads(request.body))
+        scores = [{"scores": {"obtainability": one}} for one in told]
+        return 200, json.dumps({"recommendations": [*scores, 7, {"scores": 7}]}).encode(), {}
+
+    server = Server(answer)
+    access = Access(project="p", credentials=Token(), endpoints=Endpoints(compute=server.url))
+    wanted = spec(code, gpu="T4:2", num_nodes=3, provisioning_model="spot")
+    supply = ComputeEngine("my-project", regions=["us-central1"], bucket="gs://my-bucket").supply
+    one = candidates(wanted, [supply]).candidates[0]
+    (ask,) = (ask for key, ask in questions(access, [one], has_advice=True).items() if "advice" in key)
+    assert ask() == chance
+    server.close()
+    gpus = {"acceleratorType": f"zones/{one.place}/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 2}
+    selection = {"machineTypes": [one.machine_type], "guestAccelerators": [gpus]}
+    assert asked[0]["size"] == 3
+    assert asked[0]["instanceFlexibilityPolicy"]["instanceSelections"]["wanted"] == selection
+    assert not [key for key in questions(access, [one], has_advice=False) if "advice" in key]
 
 
 def test_advice_that_is_refused_is_unknown(cloud, backend, code):

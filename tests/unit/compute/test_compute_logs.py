@@ -56,6 +56,23 @@ def test_lines_of_all_nodes_come_in_order_and_none_twice(cloud, road, job):
     assert said == [f"line {number}" for number in range(20)]
 
 
+def test_a_cursor_of_another_form_is_the_beginning(cloud, road, job):
+    ref, guests = job
+    for number in range(4):
+        guests[number % 2].say(f"line {number}")
+    cloud.clock.advance(5)
+    whole = road.backend.logs(ref)
+    assert sorted(line.message for line in whole.lines) == [f"line {number}" for number in range(4)]
+    for cursor in ("x", "0", "0/1.2", "0/1.2,3.4,5.6", "0/1.2;3.4", "1.2,3.4"):
+        assert road.backend.logs(ref, cursor) == whole
+    assert road.backend.logs(ref, whole.cursor).lines == ()
+    (attempt, _, pairs) = whole.cursor.partition("/")
+    assert (attempt, [pair.partition(".")[2] for pair in pairs.split(",")]) == (
+        "0",
+        [str(len(one.log)) for one in guests],
+    )
+
+
 def test_what_the_kernel_writes_to_the_port_is_no_line_of_the_job(cloud, road, job):
     ref, guests = job
     cloud.serial("bert-1-0-0", "[    0.000000] Linux version 6.8.0\r\n")

@@ -15,7 +15,7 @@ from gputrain.errors import SpecError
 from gputrain.staging.archive import is_program, pack
 from gputrain.staging.fitness import MAX_BYTES, check_size
 from gputrain.staging.ignore import IgnoreRules, read_rules
-from gputrain.staging.survey import Behind, Survey, Travelling, size_text, survey
+from gputrain.staging.survey import Behind, Survey, Travelling, missed, size_text, survey
 
 
 def write(folder, files):
@@ -297,3 +297,34 @@ def test_where_files_have_no_modes_a_program_is_what_begins_like_one():
     told = [is_program(content, 0o666, has_modes=False) for content in (b"#!/bin/sh\n", b"print()\n", b"")]
     assert told == [True, False, False]
     assert is_program(b"", 0o755, has_modes=True)
+
+
+@pytest.mark.parametrize(
+    ("behind", "path", "holds"),
+    [
+        ("data/", "data", True),
+        ("data/", "data/big.bin", True),
+        ("data/", "database", False),
+        ("data/", "my/data", False),
+        ("notes.txt", "notes.txt", True),
+        ("notes.txt", "notes.txt/more", False),
+        ("notes.txt", "notes", False),
+    ],
+)
+def test_what_stayed_behind_is_a_file_or_a_folder_with_all_that_is_in_it(behind, path, holds):
+    assert Behind(path=behind, told_by=".gitignore: x").holds(path) is holds
+
+
+def test_a_rank_that_missed_what_stayed_behind_is_told_which_line_held_it_back(tmp_path):
+    folder = write(tmp_path, {**FILES, ".gitignore": "data/\n"})
+
+    def told(path, folder=folder):
+        return missed(folder, f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'\n")
+
+    assert told("./data/big.bin") == (
+        "data/ stayed behind (.gitignore: data/): put !/data/ into .gputrainignore, or data into a bucket"
+    )
+    for path in ("train.py", "other.bin", f"{folder}/data/big.bin"):
+        assert told(path) == ""
+    assert told("data/big.bin", f"{folder}/gone") == ""
+    assert missed(folder, "ValueError: data/big.bin") == ""

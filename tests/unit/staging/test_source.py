@@ -9,6 +9,7 @@ import pytest
 from gputrain.errors import SpecError
 from gputrain.spec import TrainingSpec
 from gputrain.staging import resolve
+from gputrain.staging.code import source_of
 from gputrain.staging.source import below
 
 
@@ -119,9 +120,9 @@ def test_what_is_not_there_or_not_inside_is_refused_by_its_field(code, fields, f
     assert fault(**fields).field == field
 
 
-def greet():
+def greet(times=1):
     """Says hello."""
-    print("hello")
+    print("hello" * times)
 
 
 @pytest.mark.parametrize(
@@ -144,11 +145,33 @@ def test_a_function_of_no_file_runs_in_the_current_folder(code):
     assert found(function=cell["train"])[0] == str(code.parent)
 
 
-def test_a_function_becomes_a_file_that_has_to_be_written(code):
-    source = resolve(TrainingSpec(function=greet, args=["a"]), installed=True)
+def test_a_class_of_a_cell_is_the_one_that_was_defined_last():
+    cell = {"__name__": "__main__"}
+    text = "import attrs\n\nclass Bare:\n    word = 'old'\n\n@attrs.frozen\nclass Bare:\n    word = 'new'\n"
+    for name, told in (("<classes>", text), ("<broken>", "class Bare:"), ("<nul>", "\0")):
+        linecache.cache[name] = (len(told), None, told.splitlines(True), name)
+    exec(compile(text, "<classes>", "exec"), cell)
+    assert source_of(cell["Bare"]) == "@attrs.frozen\nclass Bare:\n    word = 'new'\n"
+    with pytest.raises(OSError, match="kept nowhere"):
+        source_of(type("Made", (), {"__module__": "__main__"}))
+
+
+@pytest.mark.parametrize(
+    ("args", "call"),
+    [
+        ([], "greet()"),
+        (["a"], "greet()"),
+        (["a", "{}"], "greet()"),
+        (["--arguments", '{"times": 2}'], "greet(**__import__('json').loads(__import__('sys').argv[2]))"),
+        (["--arguments", '{"times": 2}', "more"], "greet()"),
+    ],
+)
+def test_a_function_becomes_a_file_that_has_to_be_written_and_calls_it_with_what_is_given(code, args, call):
+    source = resolve(TrainingSpec(function=greet, args=args), installed=True)
     (name,) = source.made_files
-    assert source.argv == (name, "a")
-    assert 'print("hello")' in source.made_files[name]
+    assert source.argv == (name, *args)
+    assert 'print("hello" * times)' in source.made_files[name]
+    assert source.made_files[name].endswith(f"    {call}\n")
 
 
 @pytest.mark.parametrize(
