@@ -11,6 +11,7 @@ from gputrain.backends.base import Bundle, Start
 from gputrain.backends.compute import ComputeEngine, images
 from gputrain.backends.compute.calls import EVERY_S, LONGEST_S
 from gputrain.backends.compute.look import _fresh_s
+from gputrain.backends.compute.settings import ROWS
 from gputrain.errors import SpecError, TransientError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
@@ -149,3 +150,25 @@ def test_one_vm_waits_in_googles_queue_as_long_as_its_job_may_and_google_lets_it
     scheduling = body["properties"]["scheduling"]
     assert limit_s is None or scheduling["maxRunDuration"] == {"seconds": str(limit_s)}
     assert ("preemptionNoticeDuration" in scheduling) is (fields["provisioning_model"] == "spot")
+
+
+NEEDED = (
+    "regions", "bucket", "network", "gpu_subnetworks", "gpu_networking", "disk_gib", "driver_wait_s",
+    "external_ip", "check_network", "secure_boot", "os_login", "network_tags", "capacity_advice", "poll_s",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("field", sorted(set(ROWS) - {"project"}))
+def test_none_stands_for_what_may_be_left_out_and_for_nothing_else(field):
+    if field in NEEDED:
+        with pytest.raises(SpecError, match=field):
+            backend_of(**{field: None})
+    else:
+        backend_of(**{field: None})
+
+
+def test_what_is_less_safe_or_costs_more_is_off_unless_it_is_asked_for():
+    usual = backend_of()._settings
+    assert (usual.external_ip, usual.secure_boot, usual.network_tags) == (False, False, ())
+    assert (usual.check_network, usual.os_login, usual.capacity_advice) == (True, True, True)
+    assert (usual.poll_s, usual.disk_gib, usual.driver_wait_s, usual.network) == (5.0, 200, 600, "default")

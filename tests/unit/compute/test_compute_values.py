@@ -11,6 +11,7 @@ from gputrain import causes
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.causes import VmReport, is_half, of_ask
 from gputrain.backends.compute.cleanup import Remains
+from gputrain.backends.compute.left_behind import LeftBehindError, left_behind, looking
 from gputrain.backends.compute.moments import moments, ran
 from gputrain.backends.compute.names import (
     JobPlace,
@@ -23,7 +24,15 @@ from gputrain.backends.compute.names import (
 from gputrain.backends.compute.networks import NoWayOutError, needs_internet as needed, ways_out
 from gputrain.backends.compute.operations import errors_of, gravest_of
 from gputrain.backends.compute.queued import queued
-from gputrain.errors import CapacityError, QuotaExceededError, SpecError, TransientError
+from gputrain.errors import (
+    AccessError,
+    CapacityError,
+    ProviderError,
+    QuotaExceededError,
+    RequestError,
+    SpecError,
+    TransientError,
+)
 from gputrain.gcp.buckets import BucketPrefix, home_of
 from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import Observation, State
@@ -89,6 +98,7 @@ def test_a_place_is_a_zone_and_a_bucket(text):
 
 
 GANG = VmNames(job_id="bert-1", attempt=0, zone="z", names=NAMES, nonce="cafe", most=2)
+DELETE = f"gcloud compute instances delete {NAMES[0]} {NAMES[1]} --zone z"
 OURS = {"gputrain-gang": "cafe", "gputrain-job": "bert-1"}
 
 
@@ -191,6 +201,43 @@ def made(number, user="me", at_s=10, kind="insert"):
 def test_operations_on_another_vm_of_the_name_do_not_count(number, is_queued, operations, kept):
     node = VmReport(rank=0, document={"vm_id": number} if number else None)
     assert [one["targetId"] for one in of_ask(node, operations, is_queued=is_queued)] == kept
+
+
+# what may be left behind
+
+
+@pytest.mark.parametrize(
+    ("queue", "refused", "why", "fix"),
+    [
+        ("", None, "they are on their way out and do not go", f"{DELETE}; or trainer.clean_up()"),
+        ("", RequestError("no", fix="ask"), "no", f"ask; then {DELETE}; or trainer.clean_up()"),
+        ("", RequestError("no"), "no", f"{DELETE}; or trainer.clean_up()"),
+        (
+            "bert-q",
+            None,
+            "they are on their way out",
+            "gcloud compute instance-groups managed delete bert-q --zone z;",
+        ),
+    ],
+)
+def test_who_leaves_vms_behind_says_which_why_and_how_they_go(queue, refused, why, fix):
+    error = left_behind(attrs.evolve(GANG, queue=queue), {name: {} for name in NAMES[::-1]}, refused)
+    assert isinstance(error, LeftBehindError)
+    assert error.what == f"2 of 2 VMs of bert-1 in z could not be deleted: {NAMES[0]} {NAMES[1]}"
+    assert error.why.startswith(why)
+    assert error.fix.startswith(fix)
+
+
+@pytest.mark.parametrize("kind", [AccessError, ProviderError, RequestError])
+def test_who_cannot_look_knows_of_nothing_that_it_is_gone(kind):
+    with (
+        pytest.raises(LeftBehindError, match="nobody can tell whether VMs of bert-1 are in z") as caught,
+        looking(GANG),
+    ):
+        raise kind("no", why="because", fix="ask")
+    assert (caught.value.why, caught.value.fix) == ("no: because", "ask")
+    with pytest.raises(CapacityError), looking(GANG):
+        raise CapacityError("full")
 
 
 # moments
