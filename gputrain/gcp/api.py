@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from gputrain.errors import AuthError
-from gputrain.gcp.endpoints import GOOGLE, OURS, Api, Endpoints, check_address, is_googles
+from gputrain.gcp.endpoints import GOOGLE, OURS, Api, Endpoints, check_address, check_region, is_googles
 from gputrain.gcp.errors import UnclearError
 from gputrain.gcp.forms import Json, as_document
 from gputrain.gcp.listing import Listing, Page, page_of, read_all
@@ -92,10 +92,11 @@ class Access:
         """The address of an API, without a slash at its end; empty where these endpoints have none.
 
         Raises:
-            SpecError: no token may go to the address that the endpoints tell.
+            SpecError: no token may go to the address that the endpoints tell, or the region is none.
         """
         address = str(getattr(self.endpoints, api.value, ""))
         check_address(api.value, address)  # of anybody's object, which may say something else each time
+        check_region(region)  # of a job's name, which anybody may have written: evil.example/
         return address.replace("{region}", region).rstrip("/")
 
     def locked_credentials(self) -> Any:

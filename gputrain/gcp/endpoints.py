@@ -21,6 +21,7 @@ OURS = "googleapis.com"
 """Google's own universe; partners of Google's run others."""
 _HOLDS_TOKEN = "/_emulator/as/"  # noqa: S105  # what stands before it in an emulator's address
 _TOKEN = re.compile(r"[\w-]+", re.ASCII)
+_REGION = re.compile(r"[a-z0-9-]{1,63}")
 _CHANNEL = re.compile(r"(?ai)(?P<host>\[[0-9a-f:.]+\]|[a-z0-9.-]+):\d{1,5}")
 
 
@@ -98,6 +99,16 @@ def check_address(name: str, address: str) -> None:
     allowed = "host:port" if is_channel else "https://host, or http://127.0.0.1:port"
     fix = f"write {allowed}, and no login: tokens are sent there"
     raise refused(f"endpoints.{name}", address, allowed, fix)
+
+
+def check_region(region: str) -> None:
+    """Refuse what is no region, as an address begins with it: a token would go to whatever it names.
+
+    Raises:
+        SpecError: it is none; empty stands for no region.
+    """
+    if region and not _REGION.fullmatch(region):
+        raise refused("region", region, "a region's name", "copy job.uri as it was told")
 
 
 @lru_cache  # asked before each call, of the few addresses that there are

@@ -1,6 +1,7 @@
 """A token, and code, go to the address that its owner named, in no other form and to no other host."""
 
 import json
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -10,6 +11,8 @@ from google.oauth2.credentials import Credentials
 from hypothesis import given, settings, strategies as st
 from urllib3.util import parse_url
 
+from gputrain import Trainer, VertexAI
+from gputrain.backends.base import JobRef
 from gputrain.errors import AuthError, SpecError
 from gputrain.gcp import Access, Api, Endpoints
 from gputrain.gcp.endpoints import Address, is_channel_here, reach
@@ -49,6 +52,21 @@ class Anything:
 def test_an_object_of_anybodys_is_looked_at_too():
     with pytest.raises(SpecError, match="storage"):
         Access(project="p", credentials=AnonymousCredentials(), endpoints=Anything()).url(Api.STORAGE)
+
+
+PLACES = ("evil.example/", "evil.example#", "u@evil.example?", "evil.example:443/", "..", "a.b", "x\n", "é")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+def test_a_jobs_name_leads_no_token_to_another_host(place, transport, monkeypatch):
+    asked = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: asked.append(host) or [])
+    ref = JobRef(backend="vertex", project="my-project", place=place, name="job-1")
+    own = VertexAI("my-project", "us-central1", credentials=AnonymousCredentials(), transport=transport)
+    with pytest.raises(SpecError, match="region"):
+        Trainer(own).attach(ref.uri)
+    assert asked == []
 
 
 def test_what_is_named_in_code_and_closed_is_taken():
