@@ -117,7 +117,7 @@ def _noted() -> set[str]:
 
 
 class First:
-    """Writes down the first test that fails."""
+    """Writes down the first test that fails, or the file that cannot be read."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -125,6 +125,8 @@ class First:
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self._path.exists():
             self._path.write_text(_function(report.nodeid))
+
+    pytest_collectreport = pytest_runtest_logreport
 
 
 def _function(nodeid: str) -> str:

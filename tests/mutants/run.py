@@ -128,9 +128,10 @@ class Judge:
                     found = self._fails(left, 60 + 10 * sum(tests[name] for name in left))
                 if not found:
                     break
-                if found not in tests or not self._fails([found], 60 + 10 * tests[found]):
+                suspects = [name for name in left if f"{name}::".startswith(f"{found}::")] or left[:1]
+                if found == "time" or not self._fails(suspects[:1], 60 + 10 * tests[suspects[0]]):
                     return found
-                left = [name for name in left if name != found]
+                left = [name for name in left if name not in suspects]
         return ""
 
     def close(self) -> None:
