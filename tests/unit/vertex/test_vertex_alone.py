@@ -353,6 +353,9 @@ def test_a_job_that_was_asked_for_a_moment_ago_is_waited_for_and_no_other(servic
     board.write(board.read("bert-1").answered("no room"))
     with pytest.raises(JobLostError):
         whereabouts.settled(REF, board)
+    board.read = refusing(MissingError("the bucket is gone"))
+    with pytest.raises(JobLostError):
+        whereabouts.settled(REF, board)
 
 
 @pytest.fixture
