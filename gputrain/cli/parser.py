@@ -65,7 +65,7 @@ FLAGS: Mapping[str, str] = {
     "base": "--base", "dockerfile": "", "context": "--context", "builder": "--builder",
     "idempotency_key": "--idempotency-key", "script": "", "job": "", "module": "-m",
     "command": "--", "args": "--",
-    "grid": "--grid", "over": "--grid", "max_parallel": "--max-parallel",
+    "grid": "--grid", "over": "--grid", "max_parallel": "--max-parallel", "state": "--state",
     "grep": "--grep", "rank": "--rank", "tail": "--tail", "since": "--since", "timeout": "--timeout",
 }  # fmt: skip
 """How a command line says what Python calls so; a script is a word without a flag."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -127,8 +128,8 @@ def wanted(
     known = [one.value for one in State]
     strange = [one for one in states if one not in known]
     if strange:
-        what = f"there is no state {strange[0]!r}"
-        raise refused("state", strange[0], f"one of {', '.join(known)}", "state='running'", what=what)
+        near = difflib.get_close_matches(str(strange[0]), known, n=1) or ["running"]
+        raise refused("state", strange[0], f"one of {', '.join(known)}", f"state='{near[0]}'")
     if not isinstance(labels or {}, Mapping):
         raise refused("labels", labels, "names and their values", "labels={'team': 'vision'}")
     at = None if since is None else moment_asked(since, now)

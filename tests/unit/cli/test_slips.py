@@ -58,6 +58,8 @@ ROOT = Path(__file__).parents[3]
         ("plan train.py --num-nodes two", "--num-nodes is a number, and not 'two'"),
         ("plan train.py --gpu", "--gpu wants a value"),
         ("completion tcsh", "and not 'tcsh'"),
+        ("jobs --state runing", "error: --state runing: one of queued, "),
+        ("jobs --state runing", "Fix: --state running\n"),
         ("logs x -n 3", "-n: did you mean --tail?"),
         ("help submit", "fix: gputrain submit --help"),
         ("version", "fix: gputrain --version"),
