@@ -327,11 +327,8 @@ def test_pages_are_read_to_the_last(serve):
     assert listing.whole("list") == ({"a": 1}, {"a": 2}, {"a": 3})
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"items": {}}', b'{"items": [3]}', b'{"items": null}', b'{"nextPageToken": 3}']
-)
-def test_a_list_that_cannot_be_read_is_not_whole(serve, body):
-    server = serve(lambda _: (200, body, {}))
+def test_a_list_that_cannot_be_read_is_not_whole(serve):
+    server = serve(lambda _: (200, b'{"items": [3]}', {}))
     assert not Access(project="p", credentials=Token()).pages(server.url, action="list").is_whole
 
 

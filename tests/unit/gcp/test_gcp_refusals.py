@@ -213,13 +213,6 @@ def test_a_limit_per_minute_refills_with_the_minute(reason):
     assert to_error(answer, "look", now=130.0).refills_in_s == 50.0
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"), [(401, AuthError), (403, PermissionDeniedError), (404, MissingError)]
-)
-def test_an_answer_of_which_only_the_status_is_known_is_told_by_it(status, kind):
-    assert type(to_error(Answer(status=status, message="x"), "look")) is kind
-
-
 ALIKE = {
     400: "request", 405: "request", 411: "request", 413: "request", 409: "name_taken",
     "INVALID_ARGUMENT": "request", "FAILED_PRECONDITION": "request", "OUT_OF_RANGE": "request",
@@ -318,12 +311,6 @@ def test_a_lost_answer_is_unclear():
     assert isinstance(error, UnclearError)
     assert error.why == "Google said nothing and gave no reason"
     assert to_error(answer_of_operation({}), "create the job").why == "status 0"
-
-
-@pytest.mark.parametrize("status", range(400, 600))
-def test_only_a_status_that_leaves_open_what_was_done_is_unclear(status):
-    is_unclear = isinstance(to_error(Answer(status=status, message="x"), "create the job"), UnclearError)
-    assert is_unclear is (status in (408, 499, 500, 502, 503, 504))
 
 
 def test_a_wrong_clock_is_named():
@@ -430,9 +417,3 @@ def test_only_what_a_place_will_never_have_is_lasting():
         if isinstance(error := to_error(told.example, "create the job"), CapacityError) and error.is_lasting
     }
     assert lasting == {"not_in_zone", "not_in_region", "network_elsewhere"}
-
-
-@pytest.mark.parametrize(("surface", "kind"), [(Surface.STORAGE, "changed"), (Surface.COMPUTE, "changed")])
-def test_a_precondition_is_known_by_its_status_where_it_is_answered_at_once(surface, kind):
-    assert to_error(Answer(surface=surface, status=412, message="x"), "write").kind == kind
-    assert to_error(Answer(surface=Surface.OPERATION, status=412, message="x"), "write").kind != kind
