@@ -255,6 +255,6 @@ def plain(answer: Any) -> Json:
     return found
 
 
-def ours(job_id: str = "") -> str:
-    """The list filter that takes our VMs, or those of one job."""
-    return f"labels.{LABEL_JOB}={job_id}" if job_id else f"labels.{LABEL_JOB}:*"
+def ours() -> str:
+    """The list filter that takes our VMs."""
+    return f"labels.{LABEL_JOB}:*"
