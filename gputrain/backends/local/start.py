@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from gputrain.backends.base import Bundle
 from gputrain.backends.local import render, states
+from gputrain.backends.local.held import HELD
 from gputrain.backends.local.offers import unmet
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, PermissionDeniedError, ProviderError, SpecError
@@ -90,7 +91,7 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
                 shutil.rmtree(path, ignore_errors=True)
             raise
         finally:
-            os.close(lock)
+            HELD.close(lock)
 
 
 def await_start(path: str) -> None:
@@ -232,12 +233,12 @@ def _make(root: str, path: str, order: Mapping[str, Any]) -> int | None:
         folder.write_json(os.path.join(fresh, folder.ORDER), order)
         folder.write_whole(os.path.join(fresh, folder.TOKEN), secrets.token_hex(32).encode())
         folder.write_whole(os.path.join(fresh, folder.RESERVE), b" " * folder.RESERVE_BYTES)
-        lock = folder.take(fresh)
+        lock = HELD.take(fresh)
         assert lock is not None, "nobody else knows of this folder yet"
         try:
             os.rename(fresh, path)
         except OSError as error:
-            os.close(lock)
+            HELD.close(lock)
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return None
             raise
@@ -250,9 +251,9 @@ def _abandoned(path: str) -> int | None:
     """The lock of a job whose creator died before it could start it; None for every other job."""
     if not states.is_abandoned(path):
         return None
-    lock = folder.take(path)
+    lock = HELD.take(path)
     if lock is not None and os.path.lexists(os.path.join(path, folder.STATE)):  # started meanwhile, and over
-        os.close(lock)
+        HELD.close(lock)
         return None
     if lock is not None:  # its time to wait for GPUs begins now, not when a creator died
         order = os.path.join(path, folder.ORDER)

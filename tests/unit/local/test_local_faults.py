@@ -253,6 +253,38 @@ def test_a_client_whose_streams_are_closed_starts_a_job_like_any_other(tmp_path,
     assert (states[-1], last, failure) == ("succeeded", "succeeded", "None")
 
 
+FORKS = """
+import os, sys, time
+from gputrain import Local, Trainer
+forked = []
+
+def fork(event, words):
+    if event == "subprocess.Popen" and "gputrain.backends.local.supervisor" in " ".join(words[1]):
+        forked.append(os.fork())
+        if not forked[-1]:
+            os.close(1), os.close(2)
+            time.sleep(120)
+            os._exit(0)
+
+sys.addaudithook(fork)
+job = Trainer(Local(gpus=0, root=sys.argv[1])).submit(sys.argv[2], idempotency_key="k")
+print(*forked)
+"""
+"""A client of which another thread forks, as a pool of processes does, while it starts a job."""
+
+
+def test_a_process_that_was_forked_during_a_submit_keeps_no_job_that_has_ended(road, script):
+    words = [sys.executable, "-c", FORKS, str(road.backend._root), script(WAIT)]
+    forked = int(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    try:
+        (ref,) = road.backend.find()
+        road.until_said(ref, "waiting")
+        os.kill(one_of(ref, "gputrain.backends.local.supervisor"), signal.SIGKILL)
+        assert road.end(ref).state is State.FAILED
+    finally:
+        os.kill(forked, signal.SIGKILL)
+
+
 def test_a_job_whose_client_died_before_it_started_is_started_by_the_next(road, script):
     path = script("print('once')")
     words = [sys.executable, "-c", CREATE, str(road.backend._root), path]
