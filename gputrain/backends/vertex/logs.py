@@ -152,7 +152,7 @@ def _line(entry: Mapping[str, Any]) -> LogLine:
         message = json.dumps(payload, sort_keys=True)
     rank = payload.get("rank")
     task = _TASK.fullmatch(_task(entry))
-    node_rank = int(task[2]) + (1 if task[1] == "1" else 0) if task else None
+    node_rank = int(task[1]) + int(task[2]) if task else None
     return LogLine(
         message=str(message).rstrip("\n"),
         rank=whole(int(rank) if isinstance(rank, float) and rank.is_integer() else rank),

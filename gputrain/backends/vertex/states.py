@@ -182,11 +182,10 @@ def failure_of(error: str) -> Failure:
     if cause is None:
         return Failure(kind=causes.UNKNOWN.kind, message=error or "Vertex AI gave no reason", exit_code=None)
     pool, index, status = groups.get("pool"), groups.get("index"), groups.get("code")
-    node_rank = None if pool is None else int(index or 0) + (1 if pool == "1" else 0)
     head = re.split(r"\s*To find out more", error)[0]
     return Failure(
         kind=cause.kind,
         message=head,
-        node_rank=node_rank if pool in (None, "0", "1") else None,
+        node_rank=int(pool) + int(index or 0) if pool in ("0", "1") else None,
         exit_code=int(status) if status else (137 if cause is causes.OUT_OF_MEMORY else None),
     )
