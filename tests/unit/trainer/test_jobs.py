@@ -253,6 +253,24 @@ def test_a_list_holds_those_states_that_are_asked_for_and_those_made_since(scrip
         assert [fault.field for fault in caught.value.faults] == [field]
 
 
+def test_what_one_backend_refuses_to_list_hides_nothing_where_somebody_asks_for_it(script):
+    world = World()
+    here, there = Place("compute", world.board()), Place("vertex")
+    job = world.trainer(here).submit(script, gpu="L4:1", max_run_duration="1h")
+    refusal = PermissionDeniedError("you may not")
+
+    def refuse(**_):
+        raise refusal
+
+    there.find, refused = refuse, {}
+    road = world.trainer(here, there)._road
+    assert ([one.id for one in road.listed("", refused)], refused) == ([job.id], {"vertex": refusal})
+    assert [one.id for one in road.listed(job.id, {})] == [job.id]
+    for alone, asked in ((road, None), (world.trainer(there)._road, {})):
+        with pytest.raises(PermissionDeniedError, match="you may not"):
+            list(alone.listed("", asked))
+
+
 def test_a_service_starts_what_was_interrupted_and_says_of_what_it_could_not(script, caplog):
     world = World()
     place = Place("compute", world.board())
