@@ -62,7 +62,7 @@ class Cloud:
         self.cloud, self.trainer, self.kind = cloud, trainer, kind
         cloud.add_project("attacker-project")
         cloud.add_bucket("attacker-bucket", location="us-central1", project="attacker-project")
-        self.victim = trainer("compute").submit(script, **L4, name="victim")
+        self.victim = trainer("compute").submit(script, **{**L4, "max_run_duration": "7d"}, name="victim")
         self.uri = self._job(script)
         self.objects = Objects(trainer("compute")._backends["compute"]._access, "my-bucket")
         self.name = f"records/{self.uri.rpartition('/')[2]}.json"
@@ -76,7 +76,7 @@ class Cloud:
         cloud = self.cloud
         if self.kind == "vertex":
             cloud.vertex.set_stock(MACHINE, 0, region="us-central1")
-            job = self.trainer("vertex", "compute").submit(script, **L4, name="bert", max_wait_duration="6h")
+            job = self.trainer("vertex", "compute").submit(script, **L4, name="bert", max_wait_duration="7d")
             cloud.clock.advance(1000)
             return job.uri
         spot = {"provisioning_model": "spot", "max_restarts": 3}
