@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import queue
 import time
 from collections.abc import Callable, Mapping
 from http.client import HTTPResponse
@@ -17,6 +18,7 @@ from typing import Any
 
 import attrs
 from requests.adapters import HTTPAdapter
+from requests.cookies import RequestsCookieJar
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
@@ -110,6 +112,7 @@ def guard(session: Any, *, beside: Any = None) -> None:
         beside: a session that this one shares its connections with.
     """
     session.auth = _as_it_is  # none at all would make requests look into .netrc, and replace our token
+    session.cookies = _NoCookies()
     session.max_redirects = 0  # the first one raises, with its answer
     adapter = _Adapter(pool_maxsize=CONNECTIONS) if beside is None else beside.get_adapter("https://")
     session.mount("https://", adapter)
@@ -166,12 +169,43 @@ class _SecureConnection(HTTPSConnection):
     response_class = _TimedResponse
 
 
+class _Resting(queue.LifoQueue[Any]):
+    """The connections of a pool that nobody uses: a queue that takes no lock, as lists need none.
+
+    That of Python's queues stays shut for good where a Ctrl-C falls into its first step, and the request that
+    it interrupts wants it once more.
+    """
+
+    def put(self, item: Any, *_: Any, **__: Any) -> None:
+        if self._qsize() >= self.maxsize:
+            raise queue.Full
+        self._put(item)
+
+    def get(self, *_: Any, **__: Any) -> Any:
+        try:
+            return self._get()
+        except IndexError:
+            raise queue.Empty from None
+
+    def qsize(self) -> int:
+        return self._qsize()
+
+
+class _NoCookies(RequestsCookieJar):
+    """Google's services need none, and the lock of a jar stays shut as that of a queue does."""
+
+    def extract_cookies(self, *_: Any) -> None:
+        """Keep nothing."""
+
+
 class _Pool(HTTPConnectionPool):
     ConnectionCls = _Connection
+    QueueCls = _Resting
 
 
 class _SecurePool(HTTPSConnectionPool):
     ConnectionCls = _SecureConnection
+    QueueCls = _Resting
 
 
 class _Adapter(HTTPAdapter):

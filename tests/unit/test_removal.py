@@ -43,7 +43,12 @@ def without(request, tmp_path):
     shutil.rmtree(tmp_path / "gputrain" / "backends" / request.param)
 
     def run(*words, code=PYTEST):
-        env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(tmp_path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTEST_ADDOPTS": "",
+        }
         return subprocess.run(
             [sys.executable, "-c", code, *words], cwd=tmp_path, env=env, capture_output=True, text=True
         )
@@ -75,5 +80,6 @@ def test_the_tests_of_the_others_are_collected_and_pass(without):
 def test_the_whole_of_the_others_passes(without):
     name, run = without
     others = [f"tests/unit/{one}" for one in present.CLASSES if one != name]
-    done = run(*others, "tests/unit/trainer", "tests/unit/preflight", "tests/contract")
+    shared = ("tests/unit/trainer", "tests/unit/preflight", "tests/contract")
+    done = run(*others, *shared, "--timeout=3600", "--show-capture=no")
     assert done.returncode == 0, done.stdout[-3000:]

@@ -1,0 +1,77 @@
+"""A Ctrl-C within a request: whatever it falls between, that request ends and those after it find their way.
+
+Python raises it between any two calls, in the midst of libraries too: within `queue.Queue`, say, it leaves a
+lock shut for good, and whoever is to withdraw what was being made waits for ever.
+"""
+
+import contextlib
+import http.cookiejar
+import queue
+import sys
+import threading
+
+import pytest
+
+from gputrain.gcp import Access
+from gputrain.retry import ONCE
+from tests.unit.gcp.answering import Token, well
+
+LONGEST_S = 60
+"""For an answer of this machine's, however busy it is."""
+LOOKS = ("call", "c_return")
+"""When Python looks for signals: as a function begins, and after one of C's. Source: its ceval.c, 3.11."""
+LOCKED = {one.__file__ for one in (threading, queue, http.cookiejar)}
+"""What takes locks in words of Python, and gives them back so."""
+
+
+class Struck:
+    """A Ctrl-C at the n-th step of what it is around; it notes in which file each of them is."""
+
+    def __init__(self, at=float("inf")):
+        self.files, self._at = [], at
+
+    def __enter__(self):
+        sys.setprofile(self._step)
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+
+    def _step(self, frame, event, _argument):
+        if event in LOOKS:
+            self.files.append(frame.f_code.co_filename)
+            if len(self.files) == self._at:
+                raise KeyboardInterrupt
+
+
+def ends(act):
+    one = threading.Thread(target=act, daemon=True)
+    one.start()
+    one.join(LONGEST_S)
+    return not one.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a finalizer was struck
+@pytest.mark.parametrize("every", [99, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_ctrl_c_at_any_step_of_a_request_bars_neither_it_nor_a_later_one(serve, every):
+    server = serve(well)
+    access = Access(project="p", credentials=Token("ours"))
+
+    def ask():
+        assert access.get(server.url, action="look", policy=ONCE) == {}
+
+    def ask_struck():
+        with contextlib.suppress(KeyboardInterrupt), Struck(step):
+            ask()
+
+    for _ in range(2):  # the first one loads what all need
+        with Struck() as whole:
+            ask()
+    files = dict(enumerate(whole.files, 1))
+    barred = []
+    for step in [one for one, file in files.items() if file in LOCKED or one % every == 0]:
+        if not (ends(ask_struck) and ends(ask)):
+            barred.append(step)
+            access = Access(project="p", credentials=Token("ours"))
+    assert len(files) > 500
+    assert barred == []
