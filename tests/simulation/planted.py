@@ -60,9 +60,9 @@ PLANTS = (
     ),
     Plant(
         name="a cancel that lets others start it again",
-        module="gputrain.backends.compute.backend",
-        text="        over = ended(self._board, ref.name, CANCELLED) or record\n",
-        instead="        over = record\n",
+        module="gputrain.backends.google",
+        text="        return ended(self.board, job_id, CANCELLED)\n",
+        instead="        return self.board.read(job_id)\n",
     ),
     Plant(
         name="a cancel that ends no job beside the first",

@@ -101,7 +101,7 @@ def test_a_roll_tells_of_what_it_can_list_and_of_no_old_end_once_it_can_list_all
 
 def test_a_roll_keeps_nothing_of_jobs_that_have_ended(cloud, trainer, script):
     def kept():
-        return sum(isinstance(one, Watching) for one in gc.get_objects())
+        return sum(type(one) is Watching for one in gc.get_objects())
 
     ends, before = threading.Semaphore(0), kept()
     roll = trainer("vertex").watch(lambda event: event.state.is_terminal and ends.release())
