@@ -351,6 +351,15 @@ def test_a_checkpoint_dir_that_cannot_be_made_is_a_fault_of_the_spec(road, tmp_p
     assert road.backend.find() == ()
 
 
+FILL = """
+def fill(ballast):
+    with open(ballast, "wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 512):
+                pass
+        except OSError:
+            return file.tell()
+"""
 FULL = """
 import os, sys
 from pathlib import Path
@@ -362,15 +371,7 @@ from tests.road import Road
 road = Road(Local(gpus=0, root=sys.argv[1]))
 ballast = Path(sys.argv[1]).parent / "ballast"
 
-def fill():
-    with open(ballast, "wb", buffering=0) as file:
-        try:
-            while file.write(b"x" * 512):
-                pass
-        except OSError:
-            pass
-
-fill()
+fill(ballast)
 try:
     road.submit(TrainingSpec(script=sys.argv[2]))
 except CapacityError as error:
@@ -383,7 +384,7 @@ assert road.backend.find() == ()
 ballast.unlink()
 ref = road.submit(TrainingSpec(script=sys.argv[2]))
 road.until_said(ref, "filling")
-fill()
+fill(ballast)
 open(sys.argv[3], "w").close()
 seen = road.end(ref)
 print("ended:", seen.state.value)
@@ -410,13 +411,7 @@ from gputrain.trainer import Trainer
 root = Path(sys.argv[1])
 for left_kib in range(0, 49, 4):
     ballast = root.parent / "ballast"
-    with open(ballast, "wb", buffering=0) as file:
-        try:
-            while file.write(b"x" * 4096):
-                pass
-        except OSError:
-            pass
-        os.truncate(ballast, file.tell() - (left_kib << 10))
+    os.truncate(ballast, fill(ballast) - (left_kib << 10))
     try:
         job = Trainer(Local(gpus=0, root=root)).submit(["/bin/true"], idempotency_key="k")
     except CapacityError:
@@ -439,7 +434,7 @@ def on_a_small_disk(tmp_path):
 
     def run(program, *words):
         mount = 'mount -t tmpfs -o size=256k none "$0" && exec "$@"'
-        inner = [sys.executable, "-c", program, str(disk / "jobs"), *words]
+        inner = [sys.executable, "-c", FILL + program, str(disk / "jobs"), *words]
         words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(disk), *inner]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
         if "mount" in done.stderr or "unshare" in done.stderr:

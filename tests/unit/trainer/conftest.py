@@ -7,6 +7,7 @@ import pytest
 import gputrain_emulator
 from gputrain import Trainer
 from tests import present
+from tests.unit.trainer.places import World
 
 L4 = {"gpu": "L4:2", "max_run_duration": "1h"}
 MACHINE = "g2-standard-24"
@@ -63,6 +64,29 @@ def trainer(backend, cloud, now):
 def script(tmp_path):
     (tmp_path / "train.py").write_text("print('hello')\n")
     return str(tmp_path / "train.py")
+
+
+@pytest.fixture
+def world():
+    """Places in memory, and one clock for them."""
+    return World()
+
+
+@pytest.fixture
+def board(world):
+    """Where places of that world keep their records."""
+    return world.board()
+
+
+@pytest.fixture
+def submit(world, script):
+    """Submits under a key to some places."""
+
+    def build(*backends, **fields):
+        fields = {"gpu": "L4:1", "max_run_duration": "1h", "idempotency_key": "k", **fields}
+        return world.trainer(*backends).submit(script, **fields)
+
+    return build
 
 
 def creates(cloud):

@@ -2,15 +2,19 @@
 
 from datetime import datetime, timezone
 
-from gputrain import Trainer
+from gputrain import Trainer, TrainingSpec
 from gputrain.backends.base import Bundle, JobRef, LogPage, Request
 from gputrain.catalog import Price, ProvisioningModel
-from gputrain.errors import JobLostError
+from gputrain.errors import CapacityError, JobLostError
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Offer, Supply
 from gputrain.records import MemoryBoard
+from gputrain.spec.entry import make_job_id
 
 BEGAN = 1_000_000.0
+FULL = CapacityError("it is full")
+JOB = make_job_id(TrainingSpec(script="train.py"), "k")
+"""What `submit` makes, in a world of places."""
 
 
 class World:

@@ -5,36 +5,13 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from gputrain import JobLostError, State, TrainingSpec, causes
-from gputrain.errors import CapacityError, PermissionDeniedError
+from gputrain import JobLostError, State, causes
+from gputrain.errors import PermissionDeniedError
 from gputrain.lifecycle import Failure, Observation
 from gputrain.planning.ladder import FIRST_REST
 from gputrain.records import CANCELLED, MADE, WITHDRAWN, MemoryBoard
-from gputrain.spec.entry import make_job_id
 from gputrain.trainer.claim import FULL_FOR_S, TURN_S
-from tests.unit.trainer.places import Place, World
-
-FULL = CapacityError("it is full")
-JOB = make_job_id(TrainingSpec(script="train.py"), "k")
-
-
-@pytest.fixture
-def world():
-    return World()
-
-
-@pytest.fixture
-def board(world):
-    return world.board()
-
-
-@pytest.fixture
-def submit(world, script):
-    def build(*backends, **fields):
-        fields = {"gpu": "L4:1", "max_run_duration": "1h", "idempotency_key": "k", **fields}
-        return world.trainer(*backends).submit(script, **fields)
-
-    return build
+from tests.unit.trainer.places import FULL, JOB, Place, World
 
 
 def of(cause, *, state=State.FAILED, **more):

@@ -3,42 +3,17 @@
 import attrs
 import pytest
 
-from gputrain import RequestError, StoppedError, TrainingSpec, TransientError
+from gputrain import RequestError, StoppedError, TransientError
 from gputrain.backends.base import JobRef
-from gputrain.errors import CapacityError
 from gputrain.gcp import UnclearError
 from gputrain.records import CANCELLED, WITHDRAWN
 from gputrain.retry import QUEUE
-from gputrain.spec.entry import make_job_id
 from gputrain.trainer.claim import TURN_S
 from gputrain.trainer.climb import LATE_EVERY_S, LATE_S
 from gputrain.trainer.placing import LOOK_EVERY_S
-from tests.unit.trainer.places import Place, World
+from tests.unit.trainer.places import FULL, JOB, Place
 
-FULL = CapacityError("it is full")
 STOP = KeyboardInterrupt()
-JOB = make_job_id(TrainingSpec(script="train.py"), "k")
-
-
-@pytest.fixture
-def world():
-    return World()
-
-
-@pytest.fixture
-def board(world):
-    return world.board()
-
-
-@pytest.fixture
-def submit(world, script):
-    """Submits under a key to some backends."""
-
-    def build(*backends, **fields):
-        fields = {"gpu": "L4:1", "max_run_duration": "1h", "idempotency_key": "k", **fields}
-        return world.trainer(*backends).submit(script, **fields)
-
-    return build
 
 
 def stop():
