@@ -195,13 +195,11 @@ class Calls:
         """The zone's VMs that a filter takes."""
         return self._list(f"zones/{zone}/instances", wanted, f"items({fields}),nextPageToken,warning")
 
-    def instance(self, zone: str, name: str) -> Json | None:
+    def instance(self, zone: str, name: str, *, fields: str = INSTANCE_FIELDS) -> Json | None:
         """One VM as it is now, whatever lists say yet; None where there is none."""
         url = self.url(f"zones/{zone}/instances/{name}")
         try:
-            return self.access.get(
-                url, action=f"look at {name}", policy=LOOK, params={"fields": INSTANCE_FIELDS}
-            )
+            return self.access.get(url, action=f"look at {name}", policy=LOOK, params={"fields": fields})
         except MissingError:
             return None
 

@@ -25,9 +25,10 @@ from gputrain.backends.compute.left_behind import left_behind, looking
 from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.operations import errors_of, errors_of_members, raise_first
 from gputrain.backends.compute.queue import FADES_S, LEAVES_S, STATUS, Queue
+from gputrain.backends.compute.taken import is_strangers, whose
 from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UndoneError
-from gputrain.gcp.buckets import BucketPrefix
+from gputrain.gcp.buckets import BucketPrefix, home_of
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
 from gputrain.gcp.shared import Kept
@@ -268,22 +269,18 @@ class Gangs:
 
     def _taken(self, gang: VmNames, method: str, body: Json, error: PreconditionError) -> None:
         """A name is taken: by VMs of this ask, which are taken up; by a failed try; or by a stranger."""
-        waited_s = 0.0
+        home, waited_s = home_of(self.calls.access.project, self.bucket), 0.0
         while True:
             with looking(gang):
                 found, first = self.look(gang), self.calls.instance(gang.zone, gang.names[0])
             if found:
                 self._arrived(gang)
                 return
-            is_strangers = first is not None and not gang.is_of_its_job(first)  # else it goes
-            if is_strangers or waited_s > HELD_S:
+            if (first is not None and is_strangers(first, gang.job_id, home)) or waited_s > HELD_S:
+                why, fix = whose(self.calls, gang.zone, gang.names[0], home)  # else it goes
                 names = ", ".join(gang.names)
-                raise RequestError(
-                    f"{names} in {gang.zone}: the name is taken by a VM that is not of this job",
-                    why=error.why,
-                    fix="submit under another name, or delete that VM",
-                    raw=error.raw,
-                ) from error
+                what = f"{names} in {gang.zone}: the name is taken by a VM that is not of this job"
+                raise RequestError(what, why=why, fix=fix, raw=error.raw) from error
             self.calls.access.sleep(SETTLE_EVERY_S)
             waited_s += SETTLE_EVERY_S
             with contextlib.suppress(PreconditionError):

@@ -9,9 +9,10 @@ from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.names import NAME, vm_names
 from gputrain.backends.compute.networks import commands, read_ways_out
 from gputrain.backends.compute.settings import ComputeSettings
+from gputrain.backends.compute.taken import is_strangers, whose
 from gputrain.backends.google import shape_of
 from gputrain.catalog import GpuNetworking, ProvisioningModel, Service, Shape, region_of
-from gputrain.gcp import LABEL_JOB, Access, label_value
+from gputrain.gcp import Access
 from gputrain.planning import Candidate
 from gputrain.preflight.checks import Check, Checks, Question, fault, fine
 from gputrain.preflight.google import NEEDS as OF_GOOGLE, QUOTAS, find, image, look, network, there
@@ -109,7 +110,7 @@ def preflight(
         *fabric_checks.questions(access, settings, candidates),
         *_boot_images(access, settings, spec, candidates),
         *_container(access, spec, candidates),
-        *_names(calls, candidates, job_id),
+        *_names(calls, settings, candidates, job_id),
     )
     return look(
         NAME, access, of=_APIS, needs=_needs(settings, candidates), home=settings.bucket,
@@ -224,12 +225,13 @@ def _container(
     return image(access, spec.image_name, _shapes(candidates))
 
 
-def _names(calls: Calls, candidates: Sequence[Candidate], job_id: str) -> tuple[Question, ...]:
+def _names(
+    calls: Calls, settings: ComputeSettings, candidates: Sequence[Candidate], job_id: str
+) -> tuple[Question, ...]:
     """Whether the VMs' names are free, or taken by this very job."""
     if not job_id or not candidates:
         return ()
-    name = vm_names(job_id, 0, candidates[0].num_nodes)[0]
-    subject = f"name {name}"
+    name, home = vm_names(job_id, 0, candidates[0].num_nodes)[0], settings.home_label
 
     def ask() -> Iterator[Check]:
         zones = {one.place for one in candidates}
@@ -237,17 +239,16 @@ def _names(calls: Calls, candidates: Sequence[Candidate], job_id: str) -> tuple[
         found = [vm for vm in listing.seen if _zone(vm) in zones]
         if not found:
             listing.whole(f"tell whether {name} is free")
-        strangers = [vm for vm in found if vm.get("labels", {}).get(LABEL_JOB) != label_value(job_id)]
+        strangers = [vm for vm in found if is_strangers(vm, job_id, home)]
         if strangers:
             zone = _zone(strangers[0])
-            fix = f"submit under another name, or gcloud compute instances delete {name} --zone {zone}"
-            why = f"a VM in {zone} that is not of this job bears it"
-            yield fault(why, fix)
+            why, fix = whose(calls, zone, name, home)
+            yield fault(f"a VM in {zone} that is not of this job bears it: {why}", fix)
         else:
             why = "the job is there already: submitting takes it up" if found else "free"
             yield fine(why)
 
-    return (Question(subject=subject, ask=ask),)
+    return (Question(subject=f"name {name}", ask=ask),)
 
 
 def _zone(vm: dict[str, object]) -> str:

@@ -1,6 +1,7 @@
 """The one write: a gang is there once and whole, or nothing is left and the error says what to do."""
 
 import json
+import re
 import threading
 import uuid
 
@@ -21,6 +22,7 @@ from gputrain.errors import (
 from gputrain.lifecycle import State
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
+from gputrain.trainer import Trainer
 from gputrain_emulator import failures
 from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Stale
 from gputrain_emulator.storage import Storage
@@ -250,6 +252,33 @@ def test_a_name_that_somebody_elses_vm_has_is_not_taken_up(cloud, make, code):
     cloud.world.part(Storage).objects.delete("my-bucket", "records/bert-1.json")
     with pytest.raises(RequestError, match="not of this job"):
         Road(make()).submit(spec(code, num_nodes=1), job_id="bert-1")
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_another_buckets_living_job_of_the_key_is_named_and_not_to_be_deleted(cloud, make, code, nodes):
+    asked = {"entry": code, "gpu": "L4:1", "num_nodes": nodes}
+    alice, bob = (Trainer(make(bucket=f"gs://my-bucket/{who}")) for who in ("alice", "bob"))
+    job = alice.submit(**asked, idempotency_key="k", labels={"team": "vision"})
+    with pytest.raises(RequestError, match="not of this job") as caught:
+        bob.submit(**asked, idempotency_key="k")
+    (fault,) = bob.doctor(**asked, idempotency_key="k").faults
+    for why, fix in ((caught.value.why, caught.value.fix), (fault.why, fault.fix)):
+        assert f"{job.id} of gs://my-bucket/alice/" in why
+        assert "team=vision" in why
+        assert "idempotency_key" in fix
+        assert not re.search("delete|clean_up", fix)
+    assert len(vms(cloud)) == nodes
+
+
+def test_what_bears_our_own_home_and_keeps_a_name_is_cleaned_up_by_us(cloud, make, code):
+    Road(make()).submit(spec(code), job_id="bert-1")
+    for vm in cloud.compute.vms.values():
+        vm.resource["labels"]["gputrain-gang"] = "00000000beef"
+    cloud.world.part(Storage).objects.delete("my-bucket", "records/bert-1.json")
+    with pytest.raises(RequestError, match="not of this job") as caught:
+        Road(make()).submit(spec(code), job_id="bert-1")
+    assert "trainer.clean_up()" in caught.value.fix
+    assert len(Trainer(make()).clean_up()) == 2
 
 
 def test_a_name_that_a_failed_try_still_holds_is_waited_for(cloud, road, code):
