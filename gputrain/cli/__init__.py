@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace) -> int:
     except GputrainError as error:
         if options.debug:
             raise
-        tell_error(error, as_json=options.json)
+        tell_error(error, as_json=options.json, command=options.command)
         return Exit.of(error)
     except FileNotFoundError:
         if _is_anywhere():

@@ -117,11 +117,11 @@ def _write(document: Mapping[str, Any], indent: int | None = None) -> None:
     sys.stdout.write(f"{safe_json(json.dumps(document, indent=indent, ensure_ascii=not is_utf))}\n")
 
 
-def tell_error(error: GputrainError, *, as_json: bool) -> None:
+def tell_error(error: GputrainError, *, as_json: bool, command: str = "submit") -> None:
     """What happened, why, and what to do: on stderr for people, as a document on stdout for programs."""
     from gputrain.cli.wording import spoken
 
-    told = spoken(error)
+    told = spoken(error, command)
     if as_json:
         from gputrain.cli.documents import of_error
 

@@ -46,6 +46,8 @@ _PHRASES = (
     (r"\bsubmit\(\)", "gputrain submit"),
 )  # fmt: skip
 """What has another form at a terminal, as patterns; the first ones first."""
+_SCRIPT = "script='train.py'"
+"""The remedy of a command without a script, which is to be a whole command."""
 _SPOKEN = ("why", "fix", "allowed")
 """Keys of a document that hold sentences of ours."""
 _VALUE = r"""(?:f?'[^'\n]*'|"[^"\n]*"|\[[^][\n]*\]|\{[^{}\n]*\}|\([^()\n]*\)|-?[\w./:@+-]*[\w/])"""
@@ -60,15 +62,19 @@ _EITHER = re.compile(f"{_GIVEN}|{_IN_FILE}")
 _LEFT_OUT = re.compile(rf"\b(leave|drop) ({_NAMES}) out\b")
 
 
-def spoken(error: GputrainError) -> GputrainError:
+def spoken(error: GputrainError, command: str = "submit") -> GputrainError:
     """The same error, as one reads it who typed a command; what a script or Google said stays as it is."""
+
+    def said(text: str) -> str:
+        return words(text.replace(_SCRIPT, f"gputrain {command} train.py"))
+
     told = copy.copy(error)
     told.fix = words(error.fix)
     if isinstance(error, RequestError) and error.raw is None:  # what is wrong with what was typed
-        told.what = words(error.what)
+        told.what = said(error.what)
     if isinstance(told, SpecError):
         told.faults = tuple(
-            attrs.evolve(one, allowed=words(one.allowed), fix=words(one.fix)) for one in told.faults
+            attrs.evolve(one, allowed=words(one.allowed), fix=said(one.fix)) for one in told.faults
         )
     return told
 
