@@ -83,7 +83,7 @@ def told(
     if candidate is not None:
         rows += [("runs on", candidate.gpus), ("machine", candidate.machine_type)]
     if duration is not None:
-        rows.append(("running for", str(duration).split(".")[0]))
+        rows.append(("ran for" if state.is_terminal else "running for", str(duration).split(".")[0]))
     if detail:
         rows.append(("detail", detail))
     return Table(title=f"Job {ref.name}", columns=("", " "), rows=rows)

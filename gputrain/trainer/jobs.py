@@ -25,7 +25,7 @@ from gputrain.trainer.road import by_name
 
 READERS = 8
 """Records that are read side by side."""
-_COLUMNS = ("name", "state", "place", "runs on", "started", "running for", "cost $")
+_COLUMNS = ("name", "state", "place", "runs on", "started", "duration", "cost $")
 
 
 log = logging.getLogger("gputrain")

@@ -1,5 +1,6 @@
 import os
 import pickle
+import re
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -92,6 +93,14 @@ def test_a_platform_without_machines_of_its_own_has_no_shell_to_them(waiting):
 def test_a_job_shows_itself(waiting):
     assert waiting.uri in repr(waiting)
     assert "runs on" in waiting._repr_mimebundle_()["text/html"]
+    assert "running for" in str(waiting.table)
+
+
+def test_a_job_that_has_ended_says_how_long_it_ran(waiting):
+    waiting.cancel()
+    waiting.wait(timeout=30)
+    assert re.search(r"^ran for +0:0", str(waiting.table), re.MULTILINE)
+    assert "running for" not in str(waiting.table)
 
 
 def test_log_lines_are_read_once_by_each_reader(waiting):
