@@ -14,6 +14,9 @@ from gputrain.gcp.endpoints import Api
 from gputrain.gcp.errors import MissingError
 from gputrain.retry import READ, Policy
 
+BUCKETS = "/storage/v1/b"
+"""Where Cloud Storage tells of buckets, below its address."""
+
 _URI = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(.*))?", re.DOTALL)
 
 
@@ -91,7 +94,7 @@ def check_owner(access: Access, bucket: BucketPrefix) -> None:
 def _location(access: Access, name: str, region: str, policy: Policy) -> str:
     """Where a bucket of our project lies. Only the list of our own buckets proves whose it is."""
     action = f"look for gs://{name} among the buckets of {access.project}"
-    url = access.url(Api.STORAGE) + "/storage/v1/b"
+    url = access.url(Api.STORAGE) + BUCKETS
     params = {"project": access.project, "prefix": name, "fields": "items(name,location),nextPageToken"}
     listing = access.pages(url, action=action, params=params, policy=policy)
     found = listing.find(lambda one: one.get("name") == name)
@@ -102,7 +105,7 @@ def _location(access: Access, name: str, region: str, policy: Policy) -> str:
 
 
 def _not_ours(access: Access, name: str, region: str, policy: Policy) -> RequestError | PermissionDeniedError:
-    url = f"{access.url(Api.STORAGE)}/storage/v1/b/{name}"
+    url = f"{access.url(Api.STORAGE)}{BUCKETS}/{name}"
     try:
         access.get(url, action=f"look at gs://{name}", params={"fields": "name"}, policy=policy)
     except MissingError as missing:

@@ -10,6 +10,7 @@ import attrs
 
 from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.gcp import Access, Api, MissingError
+from gputrain.gcp.buckets import BUCKETS
 from gputrain.gcp.forms import Json, mappings, texts
 from gputrain.preflight.checks import Check, Question, fault, fine, unknown
 from gputrain.retry import PATIENT
@@ -191,7 +192,7 @@ def _held(access: Access, on: On, name: str, wanted: Sequence[str]) -> frozenset
         case On.ACCOUNT:
             path = f"/v1/projects/{owner_of(name, access.project)}/serviceAccounts/{name}:testIamPermissions"
             return held_permissions(access, Api.IAM, path, wanted, action=action)
-    path = f"/storage/v1/b/{name}/iam/testPermissions"
+    path = f"{BUCKETS}/{name}/iam/testPermissions"
     body = read(access, Api.STORAGE, path, action=action, params={"permissions": list(wanted)})
     return frozenset(texts(body.get("permissions")))
 
