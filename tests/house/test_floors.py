@@ -21,6 +21,7 @@ FLOORS = (
     ("planning", "staging"),
     ("preflight", "refresh", "images"),
     ("records",),
+    ("backends.values",),
     ("backends.base",),
     ("backends.results",),
     ("backends.google", "backends.limits", "backends.status", "backends.tails", "backends.abilities"),

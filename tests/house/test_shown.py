@@ -16,7 +16,7 @@ from tests import present
 FACES = (gputrain, catalog, quota, refresh)
 APART = ("gputrain.backends.", "gputrain.gcp.", "gputrain.records.", "gputrain.images.home")
 """What no person is handed: a backend's own, and what they are made of; the seam's values are in between."""
-SEAM = "gputrain.backends.base"
+SEAM = "gputrain.backends.values"
 OF_BACKENDS = {"Bundle", "Fact", "Limit", "LogPage", "Observation", "Offer", "Request", "Start", "Supply"}
 """Values that backends and planning tell each other."""
 GONE = {present.CLASSES[name] for name in present.ABSENT}
