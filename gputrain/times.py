@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import math
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
@@ -51,17 +50,6 @@ def moment_of_header(text: object) -> datetime | None:
     except (ValueError, TypeError, OverflowError):
         return None
     return found if found is None or found.tzinfo is None else found.astimezone(timezone.utc)
-
-
-def awaited(event: threading.Event, seconds: float | None = None) -> bool:
-    """Wait for an event, as its own ``wait`` does, but that a Ctrl-C in the midst of it stays a Ctrl-C.
-
-    One that comes while ``wait`` takes its lock back makes a RuntimeError of giving up a lock it has not.
-    """
-    try:
-        return event.wait(seconds)
-    except RuntimeError as error:
-        raise error.__context__ or error from None
 
 
 class Since:

@@ -46,23 +46,23 @@ def not_in_silence(whom: Callable[[], str]) -> Iterator[None]:
     Args:
         whom: asked then; empty where there is nothing to tell.
     """
-    import threading
+    from gputrain.threads import Bell, aside
 
-    streams = (sys.stdout, sys.stderr)
+    streams, over = (sys.stdout, sys.stderr), Bell()
 
     def tell() -> None:
+        if over.wait(_SILENT_S):
+            return
         if not any(getattr(one, "is_used", False) for one in streams) and (text := whom()):
             sys.stderr.write(f"waiting for {text}\n")
             sys.stderr.flush()
 
-    timer = threading.Timer(_SILENT_S, tell)
-    timer.daemon = True
     if sys.stderr.isatty():
-        timer.start()
+        aside(tell, "gputrain tells for what it waits")
     try:
         yield
     finally:
-        timer.cancel()
+        over.ring()
 
 
 def given_up(error: Unwritten) -> Exit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 from gputrain.errors import GputrainError, RequestError
@@ -16,10 +15,9 @@ from gputrain.lifecycle import State
 from gputrain.metrics import Metrics, figure
 from gputrain.progress import Report, is_numeric
 from gputrain.tables import Shown, Table
+from gputrain.threads import side_by_side
 from gputrain.times import plain
 
-READERS = 8
-"""Logs that are read side by side."""
 SHOWN_METRICS = 5
 LONGEST_WHY = 200
 
@@ -112,8 +110,7 @@ class Comparison(Shown):
         jobs = self.jobs
         if not jobs:
             return {}
-        with ThreadPoolExecutor(max_workers=READERS) as pool:
-            return dict(zip(jobs, pool.map(_metrics, jobs)))
+        return dict(zip(jobs, side_by_side(_metrics, jobs)))
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """A mapping a point, of JSON types: what it is, how its job stands, and its last metrics.

@@ -22,8 +22,9 @@ from gputrain.errors import (
 )
 from gputrain.experiments.book import is_cancelled
 from gputrain.job import Job
-from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER
+from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER, StopEvent
 from gputrain.records import Board
+from gputrain.threads import Bell, aside
 
 log = logging.getLogger("gputrain")
 
@@ -36,10 +37,23 @@ DOUBT_S, APART_S = 5.0, 1.0
 """How often it is looked for what came of a point that another process asked for, which may have died; and
 seconds between two such looks, however many points there are."""
 
-Submit = Callable[[int, threading.Event], Job]
+Submit = Callable[[int, StopEvent], Job]
 """Submits the point of that number."""
 Room = Callable[[int], int]
 """How many jobs at a time, where so many live already."""
+
+
+class _Stop:
+    """Whether the submitting is to end: an event that nobody waits for, and that needs no lock."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
 
 
 @attrs.define(eq=False)
@@ -75,11 +89,12 @@ class Driver:
     ) -> None:
         self.jobs = dict(there)
         self.errors: dict[int, GputrainError] = {}
-        self.stop = threading.Event()
+        self.stop = _Stop()
         self._submit = submit
         self._most = most
         self._ended = ended
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = Bell()
         self._pending = deque(pending)
         self._doubtful: deque[tuple[float, int]] = deque()
         """Points in doubt, each with when it is looked at again."""
@@ -99,20 +114,19 @@ class Driver:
         self._start()
 
     def _start(self) -> None:
-        with self._changed:
+        with self._lock:
             if self._has_more and self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="gputrain submits points", daemon=True)
-                self._thread.start()
+                self._thread = aside(self._run, "gputrain submits points")
 
     def again(self, numbers: Sequence[int]) -> None:
         """Submit these points anew, after all that are pending."""
-        with self._changed:
+        with self._lock:
             for number in numbers:
                 self.jobs.pop(number, None)
                 self.errors.pop(number, None)
                 self._living.pop(number, None)  # its end may be known, and not told yet
             self._pending.extend(numbers)
-            self._changed.notify_all()
+        self._changed.ring()
         self._start()
 
     @property
@@ -127,10 +141,10 @@ class Driver:
     def close(self) -> None:
         """Submit nothing more, and stop watching; the jobs go on."""
         self.stop.set()
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             living = list(self._living.values())
-            self._changed.notify_all()
+        self._changed.ring()
         for one in living:
             one.drop()
 
@@ -143,22 +157,24 @@ class Driver:
     def drop_pending(self, why: GputrainError) -> None:
         """Give up the points that are not submitted."""
         self.stop.set()
-        with self._changed:
+        with self._lock:
             left, self._pending, self._doubtful = self.pending, deque(), deque()
-            self._changed.notify_all()
+        self._changed.ring()
         for number in left:
             self._fail(number, why)
 
     def _run(self) -> None:
         while not self.stop.is_set():
-            with self._changed:
-                while (pause_s := self._pause_s()) != 0:
-                    self._changed.wait(pause_s)
+            with self._lock:
                 if not self._has_more or self.stop.is_set():
                     self._thread = None
                     return
-                number = self._next()
-                self._tried_at = time.monotonic()
+                if (pause_s := self._pause_s()) == 0:
+                    number = self._next()
+                    self._tried_at = time.monotonic()
+            if pause_s != 0:
+                self._changed.wait(pause_s)
+                continue
             try:
                 job = self._submit(number, self.stop)
             except StoppedError as error:
@@ -177,9 +193,7 @@ class Driver:
                 self._watch(number, job)
 
     def _pause_s(self) -> float | None:
-        """Seconds until there is something to do; None: until something changes."""
-        if self.stop.is_set() or not self._has_more:
-            return 0
+        """Seconds until a point can be tried; None: until something changes."""
         if len(self._living) >= self._most:
             return None
         return 0 if self._pending else max(0.0, self._doubtful[0][0] - time.monotonic())
@@ -190,7 +204,7 @@ class Driver:
         return self._pending.popleft()
 
     def _put_off(self, number: int) -> bool:
-        with self._changed:
+        with self._lock:
             if self.stop.is_set():  # all were given up: what is put back now, nobody would tell the end of
                 return False
             last = self._doubtful[-1][0] if self._doubtful else 0.0
@@ -198,7 +212,7 @@ class Driver:
             return True
 
     def _wait_for_room(self, number: int, error: GputrainError) -> bool:
-        with self._changed:
+        with self._lock:
             alive, now = len(self._living), time.monotonic()
             is_passing = isinstance(error, TransientError)  # the job may be there, and nobody could see it
             self._failing_since = min(self._failing_since, now) if is_passing else math.inf
@@ -207,13 +221,15 @@ class Driver:
                 return False
             self._pending.appendleft(number)
             self._is_full = True
-            log.info("no room for another point: %s", error.what)
-            self._changed.wait_for(lambda: len(self._living) < alive or self.stop.is_set(), AGAIN_S)
-            return True
+        log.info("no room for another point: %s", error.what)
+        until = now + AGAIN_S
+        while len(self._living) >= alive and not self.stop.is_set() and time.monotonic() < until:
+            self._changed.wait(until - time.monotonic())
+        return True
 
     def _watch(self, number: int, job: Job) -> None:
         one = _Living(job)
-        with self._changed:
+        with self._lock:
             self._living[number] = one
         if job.state.is_terminal:
             self._over(number, one)
@@ -229,12 +245,12 @@ class Driver:
             one.blind = None if error is None else (time.monotonic(), error)
 
     def _over(self, number: int, one: _Living) -> None:
-        with self._changed:
+        with self._lock:
             if self._living.get(number) is not one:  # of a job that is submitted once more since
                 return
             del self._living[number]
             self._is_full = False
-            self._changed.notify_all()
+        self._changed.ring()
         self._ended(number, one.job)
 
     def check_sight(self, since: float) -> None:
@@ -242,7 +258,7 @@ class Driver:
 
         Not while another point has just been tried, and may have a job soon that is seen.
         """
-        with self._changed:
+        with self._lock:
             told = [one.blind for one in self._living.values()]
             may_come = self._thread is not None and len(told) < self._most and not self._is_full
             is_soon = time.monotonic() - self._tried_at < AGAIN_S

@@ -6,14 +6,13 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
 from gputrain.experiments.book import ExperimentRecord, Retried, again, cancel, is_cancelled, only, opened
 from gputrain.experiments.cell import Watched, watched, whole
-from gputrain.experiments.comparison import READERS, Comparison
+from gputrain.experiments.comparison import Comparison
 from gputrain.experiments.driver import Driver, Room, end_if_cancelled
 from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits, fault_of, never_began
 from gputrain.experiments.points import Point, canonical
@@ -25,6 +24,7 @@ from gputrain.records import Board
 from gputrain.spec import TrainingSpec
 from gputrain.spec.durations import seconds_of
 from gputrain.spec.entry import make_job_id
+from gputrain.threads import side_by_side
 from gputrain.view import ProgressWord
 
 _CANCELLED = "it was not submitted: the experiment was cancelled"
@@ -54,7 +54,7 @@ class Experiment(Comparison):
         goes through them loses none. `_over`: the points that have ended for now."""
         self._over: set[int] = set()
         self._is_closed = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._book, self._base = book, base
         self._asks = book.asks(base)
         ids = [make_job_id(spec, key) for spec, key in self._asks]
@@ -70,7 +70,7 @@ class Experiment(Comparison):
         if is_cancelled(board, book.name):
             self._give_up()
 
-    def _submitted(self, number: int, stop: threading.Event) -> Job:
+    def _submitted(self, number: int, stop: StopEvent) -> Job:
         if is_cancelled(self._board, self.name):
             raise RequestError(_CANCELLED, fix=_ANEW)  # as `_give_up` says it, whichever comes first
         spec, key = self._asks[number]
@@ -80,10 +80,9 @@ class Experiment(Comparison):
         return job
 
     def _ended(self, number: int, job: Job | None) -> None:
-        with self._changed:
+        with self._lock:
             self._ends.append((number, job))
             self._over.add(number)
-            self._changed.notify_all()
 
     @property
     def rows(self) -> Sequence[tuple[Point, Job | None]]:
@@ -126,14 +125,15 @@ class Experiment(Comparison):
     ) -> Iterator[Job | None]:
         began = time.monotonic()
         until = None if timeout is None else began + seconds_of(timeout)
-        with self._changed:
+        with self._lock:
             told = len(self._ends)
             standing = {number: job for number, job in self._ends if number in self._over}  # their latest
         yield from standing.values()
         while True:
             try:
-                with self._changed:
-                    self._changed.wait_for(lambda: len(self._ends) > told or self.is_over, STOP_WITHIN_S)  # noqa: B023
+                if len(self._ends) == told and not self.is_over:
+                    time.sleep(STOP_WITHIN_S)
+                with self._lock:
                     news = [job for _, job in self._ends[told:]]
                     left = len(self.points) - len(self._over)
                 if live is not None:
@@ -215,7 +215,7 @@ class Experiment(Comparison):
         self._book = only(again(self._board, self.name, failed), self.points)
         self._asks = self._book.asks(self._base)
         anew = sorted({*bad, *self._driver.errors})
-        with self._changed:
+        with self._lock:
             self._over.difference_update(anew)
         self._driver.again(anew)
         return self
@@ -263,8 +263,7 @@ class Experiment(Comparison):
         except GputrainError as error:  # those that are known here end all the same
             errors.append(error)
         living = [job for job in found.values() if not job.state.is_terminal]
-        with ThreadPoolExecutor(max_workers=READERS) as pool:
-            errors += pool.map(lambda job: fault_of(job.cancel), living)
+        errors += side_by_side(lambda job: fault_of(job.cancel), living)
         for one in filter(None, errors):
             raise one
 
@@ -278,8 +277,6 @@ class Experiment(Comparison):
         """
         self._is_closed = True
         self._driver.close()
-        with self._changed:
-            self._changed.notify_all()
 
     @property
     def errors(self) -> Sequence[GputrainError]:

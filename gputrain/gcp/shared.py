@@ -24,13 +24,16 @@ import attrs
 
 from gputrain.errors import GputrainError
 from gputrain.gcp.errors import UnclearError
-from gputrain.times import awaited
+from gputrain.threads import aside
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 AT_ONCE = 10
 """Calls that may come at the same moment, however many streams wait for their turn."""
+
+LOOKED_FOR_S = 0.01
+"""How often an answer that another thread fetches is looked for."""
 
 LONGEST_S = 60.0
 """How long anything that the cloud says is believed, at the very most."""
@@ -106,29 +109,48 @@ class Kept(Generic[K, V]):
 
 
 class _Flight:
-    """One question on its way; every thread that asks it meanwhile waits for the same answer."""
+    """One question on its way: whoever holds its lock asks, and whoever gets it next finds the answer.
+
+    The lock is one of C's, held in a ``with``: no Ctrl-C falls between its taking and its giving back. Who is
+    interrupted leaves no answer, and the next one asks.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.left_at = time.monotonic()
-        self.landed = threading.Event()
         self.answer: Found | None = None
-        self.mistake: BaseException | None = None
+        self.mistake: Exception | None = None
         self._now = now
+        self._asking = threading.Lock()
+
+    @property
+    def has_landed(self) -> bool:
+        return self.answer is not None or self.mistake is not None
+
+    @property
+    def is_out(self) -> bool:
+        """Whether somebody asks just now."""
+        return self._asking.locked()
 
     def fly(self, fetch: Callable[[], Any]) -> None:
-        try:
-            value = fetch()
-            self.answer = Found(value=value, read_at=_moment(self._now()))
-        except GputrainError as error:
-            self.answer = Found(error=error, read_at=_moment(self._now()))
-        except BaseException as error:  # noqa: BLE001  # a mistake of ours: raised where the answer is wanted
-            self.mistake = error
-        finally:
-            self.landed.set()
+        with self._asking:
+            if self.has_landed:
+                return
+            try:
+                self.answer = Found(value=fetch(), read_at=_moment(self._now()))
+            except GputrainError as error:
+                self.answer = Found(error=error, read_at=_moment(self._now()))
+            except Exception as error:  # noqa: BLE001  # a mistake of ours: raised where the answer is wanted
+                self.mistake = error
+
+    def fly_aside(self, fetch: Callable[[], Any], name: str) -> None:
+        """In a thread of its own."""
+        self.left_at = time.monotonic()
+        aside(lambda: self.fly(fetch), name)
 
     def found(self, wait_s: float) -> Found:
         """The answer as far as it has come ``wait_s`` seconds after it was asked for."""
-        awaited(self.landed, self.left_at + wait_s - time.monotonic())
+        while not self.has_landed and time.monotonic() - self.left_at < wait_s:
+            time.sleep(LOOKED_FOR_S)
         if self.mistake is not None:
             raise self.mistake
         if self.answer is not None:
@@ -171,19 +193,14 @@ class Shared(Generic[K, V]):
         Raises:
             Whatever ``fetch`` raises.
         """
-        while True:
-            flight, is_ours = self._flight(key)
-            if is_ours:
-                flight.fly(fetch)
-            awaited(flight.landed)
-            if flight.mistake is not None and not is_ours and not isinstance(flight.mistake, Exception):
-                continue  # whoever asked was interrupted; that was not meant for us
-            if flight.answer is None:
-                raise flight.mistake or RuntimeError("a question landed without an answer")
-            if flight.answer.error is not None:
-                raise flight.answer.error
-            found: V = flight.answer.value
-            return found
+        flight = self._flight(key)
+        flight.fly(fetch)
+        if flight.answer is None:
+            raise flight.mistake or RuntimeError("a question landed without an answer")
+        if flight.answer.error is not None:
+            raise flight.answer.error
+        found: V = flight.answer.value
+        return found
 
     def ask(self, questions: Mapping[K, Callable[[], V]]) -> dict[K, Found]:
         """The answer to every question, by its key; those that nobody has asked lately are asked now.
@@ -199,38 +216,32 @@ class Shared(Generic[K, V]):
             self._flights.clear()
 
     def _flights_of(self, questions: Mapping[K, Callable[[], V]]) -> dict[K, _Flight]:
-        flights = {}
-        for key, fetch in questions.items():
-            flights[key], is_ours = self._flight(key)
-            if is_ours:
-                # A daemon: a server that never answers must not keep this process from its end.
-                name = f"gputrain asks {key}"
-                threading.Thread(target=flights[key].fly, args=(fetch,), name=name, daemon=True).start()
+        flights = {key: self._flight(key) for key in questions}
+        for key, flight in flights.items():
+            if not (flight.has_landed or flight.is_out):
+                flight.fly_aside(questions[key], f"gputrain asks {key}")
         return flights
 
-    def _flight(self, key: K) -> tuple[_Flight, bool]:
-        """The flight that answers a question, and whether it is the caller's to fly."""
+    def _flight(self, key: K) -> _Flight:
+        """The flight that answers a question, or will."""
         with self._lock:
             flight = self._flights.get(key)
-            if flight is not None and self._is_good(flight):
-                return flight, False
-            self._evict()
-            flight = self._flights[key] = _Flight(self._now)
-            return flight, True
+            if flight is None or not self._is_good(flight):
+                self._evict()
+                flight = self._flights[key] = _Flight(self._now)
+            return flight
 
     def _evict(self) -> None:
         """Let go of what is good for nothing any more, and of the oldest where that is not enough."""
         self._flights = {key: one for key, one in self._flights.items() if self._is_good(one)}
-        landed = [key for key, one in self._flights.items() if one.landed.is_set()]
-        for key in landed[: max(0, len(self._flights) - self._most + 1)]:
+        idle = [key for key, one in self._flights.items() if not one.is_out]
+        for key in idle[: max(0, len(self._flights) - self._most + 1)]:
             del self._flights[key]
 
     def _is_good(self, flight: _Flight) -> bool:
-        """Whether a caller may use it: it is on its way, or its answer is fresh."""
-        if not flight.landed.is_set():
-            return True
+        """Whether a caller may use it: it has not landed yet, or its answer is fresh."""
         if flight.answer is None:
-            return False
+            return flight.mistake is None
         # an age below 0: the clock went back, and nothing is kept
         good_s = self._failure_s if flight.answer.error is not None else self._good_s(flight.answer.value)
         return 0 <= self._now() - flight.answer.read_at.timestamp() < min(good_s, LONGEST_S)

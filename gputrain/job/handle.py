@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -34,7 +33,7 @@ from gputrain.spec.durations import seconds_of
 from gputrain.staging import folder_of
 from gputrain.staging.checks import lacked
 from gputrain.staging.survey import missed
-from gputrain.times import awaited
+from gputrain.threads import Bell
 
 log = logging.getLogger("gputrain")
 
@@ -129,30 +128,29 @@ class Job(LogReading):
 
     def _aside(self, stop: StopEvent, limit_s: float | None, looked: Callable[[], None]) -> State:
         """As `_to_the_end` in silence, with the looks in the thread that all share."""
-        started, over = time.monotonic(), threading.Event()
-        errors: list[Exception] = []
+        started, told = time.monotonic(), Bell()
+        ends: list[Exception | None] = []
 
         def tell(error: Exception | None) -> None:
             try:
-                if error is not None:
-                    errors.append(error)
-                else:
+                if error is None:
                     looked()
             finally:  # whatever a listener raises
                 if error is not None or self.state.is_terminal:
-                    over.set()
+                    ends.append(error)
+                    told.ring()
 
         drop = WATCHER.watch(self, tell)
         try:
-            while not awaited(over, STOP_WITHIN_S):
+            while not told.wait(STOP_WITHIN_S):
                 if stop.is_set():
                     pausing(stop)(0.0)
                 if limit_s is not None and time.monotonic() - started > limit_s:
                     raise self._too_long(limit_s)
         finally:
             drop()
-        if errors:
-            raise errors[0]
+        if ends[0] is not None:
+            raise ends[0]
         return self.state
 
     def _too_long(self, limit_s: float) -> JobTimeoutError:

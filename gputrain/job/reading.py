@@ -24,7 +24,7 @@ from gputrain.job.facts import Facts
 from gputrain.job.lines import LineFilter, LogLines
 from gputrain.job.record import Going
 from gputrain.job.result import silent_for
-from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, StopEvent
+from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, StopEvent, is_stopped
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec.durations import Moment, moment_asked
@@ -143,7 +143,10 @@ class LogReading(Facts):
                 pause = max(pause, error.retry_after_s or 0.0)
             if stop is not None and stop.is_set():
                 return
-            (self._sleep if stop is None else stop.wait)(pause)
+            if stop is None:
+                self._sleep(pause)
+            else:
+                is_stopped(stop, pause)
 
     def metrics(self, of: MetricsWord = "script") -> Metrics:
         """What the script reported so far with ``session.report``; a long course is kept thin.

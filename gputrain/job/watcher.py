@@ -22,6 +22,7 @@ import attrs
 from gputrain.errors import ApiDisabledError, AuthError, JobLostError, StoppedError, TransientError
 from gputrain.job.events import Changes, Listener
 from gputrain.lifecycle import State
+from gputrain.threads import Bell, aside
 
 BLIND_FOR_AT_MOST_S = 300.0
 """How long every look may fail, one after the other, before `Job.wait` gives up."""
@@ -66,14 +67,22 @@ class StopEvent(Protocol):
 
     def is_set(self) -> bool: ...
 
-    def wait(self, timeout: float | None = None) -> bool: ...
+
+def is_stopped(stop: StopEvent, seconds: float) -> bool:
+    """Wait so long, or until the event is set; whether it is. Its own ``wait`` does not outlive a Ctrl-C."""
+    until = time.monotonic() + seconds
+    while not stop.is_set():
+        if (left := until - time.monotonic()) <= 0:
+            return False
+        time.sleep(min(left, STOP_WITHIN_S))
+    return True
 
 
 def pausing(stop: StopEvent) -> Callable[[float], None]:
     """A sleep that ends, with StoppedError, as soon as the event is set."""
 
     def pause(seconds: float) -> None:
-        if stop.wait(seconds):
+        if is_stopped(stop, seconds):
             raise StoppedError("the waiting was stopped", fix="wait again whenever you like")
 
     return pause
@@ -129,7 +138,8 @@ class Watcher:
             os.register_at_fork(after_in_child=self._clear)  # the thread stays behind, and so do its watches
 
     def _clear(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = Bell()
         self._mending = threading.Lock()
         self._watches: dict[int, _Watch] = {}
         self._thread: threading.Thread | None = None
@@ -139,34 +149,34 @@ class Watcher:
     def watch(self, job: Watchable, tell: Tell) -> Callable[[], None]:
         """Look at a job until it has ended; what is returned ends the watching earlier."""
         now = time.monotonic()
-        with self._changed:
+        with self._lock:
             number = next(self._numbers)
             # Among many it is looked at a little later: by then it is in the list that all of them share.
             due = now + job.poll_s * len(self._watches) / MANY
             self._watches[number] = _Watch(job, tell, since=now, seen_at=now, due=due)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="gputrain watches jobs", daemon=True)
-                self._thread.start()
-            self._changed.notify()
+                self._thread = aside(self._run, "gputrain watches jobs")
+        self._changed.ring()
         return lambda: self._drop(number)
 
     def _drop(self, number: int) -> None:
-        with self._changed:
+        with self._lock:
             self._watches.pop(number, None)
-            self._changed.notify()
+        self._changed.ring()
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._watches:
                     self._thread = None
                     self._warned.clear()
                     return
                 now = time.monotonic()
                 due = [(number, one) for number, one in self._watches.items() if one.due <= now]
-                if not due:
-                    self._changed.wait(max(0.001, min(one.due for one in self._watches.values()) - now))
-                    continue
+                next_due = min(one.due for one in self._watches.values())
+            if not due:
+                self._changed.wait(max(0.001, next_due - now))
+                continue
             # What fails blinds its platform for a while: who was seen, or has waited longest, comes first.
             due.sort(key=lambda row: row[1].failed_at)
             turn = next((one for _, one in due if one.is_blind), None)
@@ -228,7 +238,7 @@ class Watcher:
             one.job.supervise()
             return
         one.is_mending = True
-        threading.Thread(target=self._mend, args=(one,), name="gputrain restarts a job", daemon=True).start()
+        aside(lambda: self._mend(one), "gputrain restarts a job")
 
     def _mend(self, one: _Watch) -> None:
         with self._mending:
@@ -247,7 +257,7 @@ class Watcher:
         _tell(one, error)
 
     def _end(self, number: int, one: _Watch, error: JobLostError | None) -> None:
-        with self._changed:
+        with self._lock:
             is_wanted = self._watches.pop(number, None) is not None
         if is_wanted:
             _tell(one, error)

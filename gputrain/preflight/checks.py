@@ -6,7 +6,6 @@ import enum
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -27,12 +26,13 @@ from gputrain.gcp.endpoints import leads_here
 from gputrain.spec import TrainingSpec
 from gputrain.tables import Shown, Table
 from gputrain.terminal import safe, safe_html
+from gputrain.threads import side_by_side
 
 _PROGRAMS = ("gcloud ", "docker ", "curl ", "CLOUDSDK_", "/")
 """What a fix begins with that is a command as it stands."""
 
 
-SIDE_BY_SIDE = 16
+AT_ONCE = 16
 _NAMED = 2
 """Subjects of checks that say the same, which are named."""
 
@@ -224,11 +224,10 @@ def examine(backend: str, *stages: Sequence[Question]) -> Checks:
         stages: questions; what a later stage asks makes no sense with a fault in an earlier one.
     """
     found: list[Check] = []
-    with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE, thread_name_prefix="gputrain-preflight") as pool:
-        for questions in stages:
-            faults = [one for one in found if one.finding is Finding.FAULT]
-            for checks in pool.map(partial(_answers, faults=faults), questions):
-                found += checks
+    for questions in stages:
+        faults = [one for one in found if one.finding is Finding.FAULT]
+        for checks in side_by_side(partial(_answers, faults=faults), questions, AT_ONCE):
+            found += checks
     return Checks(checks=[attrs.evolve(one, backend=backend) for one in found])
 
 

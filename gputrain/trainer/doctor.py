@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from gputrain.quota import Quotas
 from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
 from gputrain.spec.image import Builder
+from gputrain.threads import side_by_side
 
 if TYPE_CHECKING:
     from gputrain.images import Works
@@ -94,8 +94,7 @@ def _repository(works: Works) -> Iterator[Check]:
 
 
 def _all(asks: Sequence[Callable[[], Iterable[Check]]]) -> Checks:
-    with ThreadPoolExecutor(max_workers=max(1, len(asks))) as pool:
-        return Checks(checks=[check for found in pool.map(lambda ask: ask(), asks) for check in found])
+    return Checks(checks=[check for found in side_by_side(lambda ask: ask(), asks) for check in found])
 
 
 def _fits(spec: TrainingSpec, backend: str, wanted: Wanted) -> Iterator[Check]:
@@ -151,8 +150,7 @@ def read(
         )
         for one in asked
     ]  # fmt: skip
-    with ThreadPoolExecutor(max_workers=max(1, len(asks))) as pool:
-        return sum(pool.map(lambda ask: ask(), asks), Quotas(standings=()))
+    return sum(side_by_side(lambda ask: ask(), asks), Quotas(standings=()))
 
 
 def _check_known(gpus: Sequence[GpuRequest], supplies: Sequence[Supply], faults: FaultCollector) -> None:

@@ -6,7 +6,6 @@ import difflib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -21,10 +20,9 @@ from gputrain.job.watcher import WATCHER, Watching
 from gputrain.lifecycle import State
 from gputrain.spec.durations import Moment, moment_asked
 from gputrain.tables import Shown, Table
+from gputrain.threads import side_by_side
 from gputrain.trainer.road import by_name
 
-READERS = 8
-"""Records that are read side by side."""
 _COLUMNS = ("name", "state", "place", "runs on", "started", "duration", "cost $")
 
 
@@ -138,8 +136,7 @@ def wanted(
 
 def _read(jobs: JobList) -> None:
     """Read the jobs' records, several at a time; each is kept by its handle."""
-    with ThreadPoolExecutor(max_workers=READERS) as pool:
-        list(pool.map(lambda job: job.spec, jobs))
+    side_by_side(lambda job: job.spec, jobs)
 
 
 def _row(job: Job) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import Any
 
@@ -22,6 +21,7 @@ from gputrain.records import Board
 from gputrain.spans import span
 from gputrain.spec import TrainingSpec
 from gputrain.staging.checks import examine
+from gputrain.threads import side_by_side
 from gputrain.trainer import images
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.context import Memory, Surroundings, whole
@@ -171,11 +171,7 @@ class Road:
             for name, backend in self._backends.items()
             if (mine := [one for one in ones if one.backend == name])
         ]
-        if len(asks) < 2:
-            found = [backend.availability(mine) for backend, mine in asks]
-        else:
-            with ThreadPoolExecutor(max_workers=len(asks)) as pool:
-                found = list(pool.map(lambda ask: ask[0].availability(ask[1]), asks))
+        found = side_by_side(lambda ask: ask[0].availability(ask[1]), asks)
         return {candidate: fact for facts in found for candidate, fact in facts.items()}
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gputrain.times import Since, awaited
+from gputrain.times import Since
 
 
 class Clocks:
@@ -29,26 +29,3 @@ def test_the_time_that_a_machine_slept_counts():
     made = since(clocks)
     clocks.date += 600.0
     assert made.seconds == 600.0
-
-
-@pytest.mark.parametrize("at", range(2, 40))
-def test_a_ctrl_c_at_any_step_of_a_wait_is_a_ctrl_c(at):
-    left, event = [at], threading.Event()
-
-    def strike(*_):
-        left[0] -= 1
-        if not left[0]:
-            sys.setprofile(None)
-            raise KeyboardInterrupt
-
-    caught = None
-    gc.disable()  # what is called as it collects swallows what is raised there
-    try:
-        sys.setprofile(strike)
-        awaited(event, 0.001)
-    except BaseException as error:  # noqa: BLE001  # whatever comes is judged
-        caught = error
-    left[0] = 0
-    sys.setprofile(None)
-    gc.enable()
-    assert caught is None or isinstance(caught, KeyboardInterrupt)

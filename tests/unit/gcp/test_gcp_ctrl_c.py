@@ -7,48 +7,17 @@ lock shut for good, and whoever is to withdraw what was being made waits for eve
 import contextlib
 import http.cookiejar
 import queue
-import sys
 import threading
 
 import pytest
 
 from gputrain.gcp import Access
 from gputrain.retry import ONCE
+from tests.struck import Struck, ends
 from tests.unit.gcp.answering import Token, well
 
-LONGEST_S = 60
-"""For an answer of this machine's, however busy it is."""
-LOOKS = ("call", "c_return")
-"""When Python looks for signals: as a function begins, and after one of C's. Source: its ceval.c, 3.11."""
 LOCKED = {one.__file__ for one in (threading, queue, http.cookiejar)}
 """What takes locks in words of Python, and gives them back so."""
-
-
-class Struck:
-    """A Ctrl-C at the n-th step of what it is around; it notes in which file each of them is."""
-
-    def __init__(self, at=float("inf")):
-        self.files, self._at = [], at
-
-    def __enter__(self):
-        sys.setprofile(self._step)
-        return self
-
-    def __exit__(self, *_):
-        sys.setprofile(None)
-
-    def _step(self, frame, event, _argument):
-        if event in LOOKS:
-            self.files.append(frame.f_code.co_filename)
-            if len(self.files) == self._at:
-                raise KeyboardInterrupt
-
-
-def ends(act):
-    one = threading.Thread(target=act, daemon=True)
-    one.start()
-    one.join(LONGEST_S)
-    return not one.is_alive()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a finalizer was struck

@@ -1,0 +1,89 @@
+"""Threads beside the main one, which a Ctrl-C may interrupt between any two steps.
+
+::
+
+    side_by_side(read, jobs)      eight at a time; what each returns, in their order
+    bell.wait(30.0)               in one thread; any other: bell.ring()
+
+Python's own pools, events and conditions take their locks in words of Python: a Ctrl-C that falls into one
+leaves it shut, and all who want it later wait for ever. What is here takes only locks of C's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+AT_ONCE = 8
+"""Calls that are out at the same moment, unless said."""
+
+
+class Bell:
+    """Wakes the one thread that waits for it; what rings before that is not lost."""
+
+    def __init__(self) -> None:
+        self._silence = threading.Lock()
+        self._silence.acquire()
+
+    def ring(self) -> None:
+        """End the waiting, or the next one."""
+        with contextlib.suppress(RuntimeError):  # it rings already
+            self._silence.release()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it rings, or so long; whether it rang."""
+        return self._silence.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
+
+
+def aside(act: Callable[[], object], name: str) -> threading.Thread:
+    """Start a thread: a daemon, as what never ends must not keep a process from its end."""
+    thread = threading.Thread(target=act, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:  # a Ctrl-C that fell into its event's wait is told so
+        raise error.__context__ or error from None
+    return thread
+
+
+def side_by_side(act: Callable[[K], T], asked: Iterable[K], at_once: int = AT_ONCE) -> list[T]:
+    """What a function returns for each, in their order.
+
+    A Ctrl-C is raised at once: no other call begins, and those that are out are left to end by themselves.
+
+    >>> side_by_side(str.upper, "ab")
+    ['A', 'B']
+
+    Raises:
+        Whatever the first of them in their order raises, once all have ended.
+    """
+    todo = deque(enumerate(asked))
+    if len(todo) == 1:
+        return [act(todo[0][1])]
+    returned: dict[int, T] = {}
+    raised: dict[int, BaseException] = {}
+
+    def work() -> None:
+        while todo:
+            try:
+                number, one = todo.popleft()
+            except IndexError:  # another was quicker
+                return
+            try:
+                returned[number] = act(one)
+            except BaseException as error:  # noqa: BLE001  # raised where the answers are wanted
+                raised[number] = error
+
+    try:
+        for one in [aside(work, "gputrain side by side") for _ in range(min(at_once, len(todo)))]:
+            one.join()
+    finally:
+        todo.clear()
+    for number in sorted(raised):
+        raise raised[number]
+    return [returned[number] for number in sorted(returned)]

@@ -1,0 +1,20 @@
+"""What a person's process runs waits by no lock that Python itself takes: a Ctrl-C within would leave it shut."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "gputrain"
+THERE = ("keeper", "entrypoint", "ddp")
+"""What runs where nobody presses anything."""
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in THERE]
+IN_PYTHON = {"Barrier", "Condition", "Event", "ProcessPoolExecutor", "Semaphore", "ThreadPoolExecutor", "Timer"}
+"""Instead of them there is `gputrain.threads`."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_waits_by_a_lock_in_words_of_python(path):
+    made = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    names = {one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in made}
+    assert not names & IN_PYTHON
