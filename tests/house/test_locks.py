@@ -1,4 +1,4 @@
-"""What a person's process runs waits by no lock that Python itself takes: a Ctrl-C within would leave it shut."""
+"""What runs before a person waits by no lock that Python itself takes: a Ctrl-C within leaves it shut."""
 
 import ast
 from pathlib import Path
@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "gputrain"
 THERE = ("keeper", "entrypoint", "ddp")
 """What runs where nobody presses anything."""
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in THERE]
-IN_PYTHON = {"Barrier", "Condition", "Event", "ProcessPoolExecutor", "Semaphore", "ThreadPoolExecutor", "Timer"}
+IN_PYTHON = {"Barrier", "Condition", "Event", "Semaphore", "ThreadPoolExecutor", "Timer"}
 """Instead of them there is `gputrain.threads`."""
 
 

@@ -1,10 +1,4 @@
-"""How long ago something was, whatever somebody does to the date; and waits that a Ctrl-C cuts short."""
-
-import gc
-import sys
-import threading
-
-import pytest
+"""How long ago something was, whatever somebody does to the date."""
 
 from gputrain.times import Since
 

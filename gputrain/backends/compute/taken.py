@@ -50,7 +50,7 @@ def whose(calls: Calls, zone: str, name: str, home: str) -> tuple[str, str]:
 
 
 def _bucket(vm: Json, project: str, home: Any) -> str:
-    """Where the records of a VM's job lie, as its document tells; empty where its label does not bear it out."""
+    """Where the records of a VM's job lie, by its document; empty where its label does not bear it out."""
     items = mappings(mapping(vm.get("metadata")).get("items"))
     text = next((one.get("value") for one in items if one.get("key") == JOB_KEY), "")
     with suppress(ValueError, TypeError, RecursionError):

@@ -20,8 +20,7 @@ ROOT = Path(__file__).parents[3]
     ("words", "said"),
     [
         ("plan train.py --num-nodes 0", "--num-nodes 0: a whole number from 1 to 1000. Fix: --num-nodes 2"),
-        ("plan", "nothing to run: say one of SCRIPT, -m MODULE, or a command after --. "
-         "Fix: gputrain plan train.py"),
+        ("plan", "say one of SCRIPT, -m MODULE, or a command after --. Fix: gputrain plan train.py"),
         ("submit --gpu L4:1", "Fix: gputrain submit train.py"),
         ("plan train.py --max-run-duration soon", "write '90m', '12h', '1d', '1h30m'\n"),
         ("plan train.py --provisioning-model x", "--provisioning-model spot --provisioning-model flex-start"),
