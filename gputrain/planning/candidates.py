@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from fractions import Fraction
@@ -11,7 +12,7 @@ import attrs
 
 from gputrain.catalog import Price, ProvisioningModel
 from gputrain.errors import UnknownGpuError
-from gputrain.fields import FaultCollector
+from gputrain.fields import FaultCollector, refused
 from gputrain.planning.offers import (
     Fact,
     Network,
@@ -30,7 +31,16 @@ from gputrain.tables import Shown
 from gputrain.times import picked
 
 SHORTEST_RUN = timedelta(minutes=1)
+NAME = re.compile(r"[^\x00-\x1f\x7f]{1,1024}")
+"""Of a backend, a place, or what is asked for, as records keep it: each backend has a grammar of its own."""
 _RESERVED = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
+
+
+def _is_kept(one: Candidate, field: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        allowed = "1 to 1024 characters, none of them a control character"
+        what = f"a place of the backend {one.backend!r} is none"
+        raise refused(field.name, value, allowed, "tell whoever wrote it", what=what)
 
 
 @attrs.frozen(kw_only=True, cache_hash=True)
@@ -41,8 +51,8 @@ class Candidate(Shown):
     gpu: str | None
     gpu_count: int | Fraction
     machine_type: str
-    place: str
-    region: str = attrs.field()
+    place: str = attrs.field(validator=_is_kept)
+    region: str = attrs.field(validator=_is_kept)
     """What a refusal of a whole region rules out with this place; its own where there is nothing wider."""
     provisioning_model: ProvisioningModel | None
     """None on a machine of one's own, where nothing is sold."""

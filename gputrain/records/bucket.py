@@ -15,8 +15,8 @@ from gputrain.gcp.buckets import BucketPrefix, check_owner
 from gputrain.gcp.objects import Generation
 from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.records.board import Entry, Note, dated, overtaken
-from gputrain.records.reader import read_record
-from gputrain.records.record import LARGEST_BYTES, Code, Record, checked, written
+from gputrain.records.form import read_record, written
+from gputrain.records.record import LARGEST_BYTES, Code, Record, checked
 
 FOLDER = "records"
 NOTES = "notes"

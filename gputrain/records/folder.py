@@ -16,8 +16,8 @@ import attrs
 from gputrain.errors import CapacityError, PermissionDeniedError
 from gputrain.keeper import folder
 from gputrain.records.board import Entry, Note, dated, overtaken
-from gputrain.records.reader import RecordError, read_record
-from gputrain.records.record import Record, checked, written
+from gputrain.records.form import RecordError, read_record, written
+from gputrain.records.record import Record, checked
 
 NOTES = "notes"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")

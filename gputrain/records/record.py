@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import PurePath
@@ -15,7 +14,6 @@ from gputrain.errors import RequestError
 from gputrain.fields import shown
 from gputrain.spec import TrainingSpec
 
-SCHEMA = 1
 CANCELLED = "cancelled"
 """In `Record.over`: somebody ended it, so nobody starts it again."""
 
@@ -235,13 +233,6 @@ def spec_of(spec: TrainingSpec, argv: Sequence[str]) -> dict[str, Any]:
     return spec.to_dict()
 
 
-def written(record: Record) -> bytes:
-    """The record as it lies on its board. Raises RequestError as `checked`."""
-    kept = attrs.filters.exclude("generation", "written_at", "age_s")
-    fields = attrs.asdict(record, filter=kept, value_serializer=_plain)
-    return checked(record.job_id, json.dumps({"schema": SCHEMA, **fields}, sort_keys=True).encode())
-
-
 def checked(name: str, content: bytes) -> bytes:
     """What is to be kept under a name. Raises RequestError where it is more than anybody would read again."""
     if len(content) > LARGEST_BYTES:
@@ -251,10 +242,6 @@ def checked(name: str, content: bytes) -> bytes:
             fix="put long texts into a file beside the script, and give its path",
         )
     return content
-
-
-def _plain(_instance: object, _field: object, value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 class ConflictError(RequestError):

@@ -10,6 +10,8 @@ from gputrain.backends import registry
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
 from gputrain.errors import Fault, SpecError
+from gputrain.fields import refused
+from gputrain.planning import Supply
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_spec
 from gputrain.staging.checks import examine
@@ -37,6 +39,19 @@ def chosen(backends: object) -> dict[str, Backend]:
         fault = Fault(field="backends", value=names, allowed="one or more, each kind once", fix="Trainer()")
         raise SpecError(f"a trainer takes one or more backends, each kind once; got {names}", faults=(fault,))
     return named
+
+
+def supply_of(backend: Backend) -> Supply:
+    """What a backend has on offer, under the name by which it is found again.
+
+    Raises:
+        SpecError: its supply bears another name.
+    """
+    supply = backend.supply
+    if supply.backend != backend.name:
+        allowed, what = f"its own name, {backend.name!r}", f"nothing can be planned on {backend.name}"
+        raise refused("supply.backend", supply.backend, allowed, f"tell whoever wrote it: {_PAGE}", what=what)
+    return supply
 
 
 def _listed(value: object) -> tuple[Any, ...]:

@@ -26,6 +26,7 @@ from gputrain.spec import GpuRequest, Image, TrainingSpec
 from gputrain.spec.gpu import parse_gpus
 from gputrain.spec.image import Builder
 from gputrain.threads import side_by_side
+from gputrain.trainer.choice import supply_of
 
 if TYPE_CHECKING:
     from gputrain.images import Works
@@ -49,7 +50,7 @@ def examined(
     listed = tuple(backends)
     if spec is None:
         return _all([partial(_preflight, backend, None, (), "") for backend in listed])
-    wanted = candidates(spec, [backend.supply for backend in listed])
+    wanted = candidates(spec, [supply_of(backend) for backend in listed])
     asks: list[Callable[[], Iterable[Check]]] = []
     for backend in listed:
         places = [one for one in wanted.candidates if one.backend == backend.name]

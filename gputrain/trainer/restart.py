@@ -24,6 +24,7 @@ from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
 from gputrain.planning.ladder import Try
 from gputrain.records import CANCELLED, MADE, WITHDRAWN, OvertakenError, Record, RecordError
+from gputrain.trainer.choice import supply_of
 from gputrain.trainer.claim import FULL_FOR_S, TURN_S, Claim, candidate_of, lately_refused, ways_on
 from gputrain.trainer.climb import Climb
 from gputrain.trainer.context import Placed, Staged, Surroundings, again
@@ -245,8 +246,8 @@ class Restart:
         spec = record.left
         if spec is None:
             return ()
-        able = [one.supply for one in self._around.backends.values() if self._is_set_alike(one, record)]
-        return ways_on(record, spec, able)
+        alike = [one for one in self._around.backends.values() if self._is_set_alike(one, record)]
+        return ways_on(record, spec, [supply_of(one) for one in alike])
 
     def _ladder(self, following: Next, found: tuple[Candidate, ...]) -> Ladder:
         # Only a job that never ran passes its refusals on; one that was interrupted may go where it was.

@@ -24,6 +24,7 @@ from gputrain.staging.checks import examine
 from gputrain.threads import side_by_side
 from gputrain.trainer import images
 from gputrain.trainer.boards import Boards
+from gputrain.trainer.choice import supply_of
 from gputrain.trainer.context import Memory, Surroundings, whole
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
@@ -89,7 +90,7 @@ class Road:
     def plan(self, spec: TrainingSpec) -> Plan:
         """Every way the spec could run, with the facts of now."""
         spec, note, builds = images.named(self._backends, spec)
-        wanted = candidates(spec, [backend.supply for backend in self._backends.values()])
+        wanted = candidates(spec, [supply_of(backend) for backend in self._backends.values()])
         wanted = weigh(wanted, self._facts(wanted.candidates))
         code = examine(spec, is_sent=any(one.provisioning_model for one in wanted.candidates))
         return Plan(

@@ -9,7 +9,8 @@ from gputrain.backends.compute.names import VmNames
 from gputrain.backends.google import addressed
 from gputrain.job.record import AskedFor
 from gputrain.records import MADE, Ask, Code, Record, RecordError, Way, read_record
-from gputrain.records.record import KEPT_ASKS, spec_of, written
+from gputrain.records.form import written
+from gputrain.records.record import KEPT_ASKS, spec_of
 from gputrain.spec import TrainingSpec
 
 SPEC = TrainingSpec(script="train.py", gpu="L4:1", max_run_duration="2h", max_cost=10.0, max_restarts=3)

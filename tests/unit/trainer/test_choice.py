@@ -1,7 +1,10 @@
+import attrs
 import pytest
 
-from gputrain import SpecError, Trainer
+from gputrain import RequestError, SpecError, Trainer
+from gputrain.records import FolderBoard
 from tests import present
+from tests.unit.trainer.places import Place
 
 
 class Nothing:
@@ -68,3 +71,52 @@ def test_choosing_asks_a_backend_nothing():
             raise AssertionError("nobody planned yet")
 
     Trainer(Dear())
+
+
+ASKED = {"gpu": "L4:1", "max_run_duration": "1h"}
+
+
+@pytest.mark.parametrize("call", ["plan", "doctor", "submit"])
+def test_a_supply_that_bears_another_name_is_refused_before_anything_is_asked(world, script, call):
+    place = Place("acme")
+    place.supply = attrs.evolve(place.supply, backend="acme-cluster")
+    with pytest.raises(SpecError, match="nothing can be planned on acme: supply") as told:
+        getattr(world.trainer(place), call)(script, **ASKED)
+    assert [fault.value for fault in told.value.faults] == ["'acme-cluster'"]
+    assert place.asked == []
+
+
+@pytest.mark.parametrize(
+    ("place", "region"),
+    [("", "east"), ("a\nb", "east"), ("\x7f", "east"), ("x" * 1025, "east"), (None, "east"), ("east-a", "")],
+)
+def test_a_place_that_no_record_can_hold_is_refused_by_the_plan(world, script, place, region):
+    acme = Place("acme")
+    offer = attrs.evolve(acme.supply.offers[0], places=(place,), region_of=lambda _place: region)
+    acme.supply = attrs.evolve(acme.supply, offers=(offer,))
+    with pytest.raises(SpecError, match="a place of the backend 'acme' is none: ") as told:
+        world.trainer(acme).plan(script, **ASKED)
+    assert [fault.field for fault in told.value.faults] == ["place" if region else "region"]
+
+
+@pytest.mark.parametrize(
+    ("names", "sha256", "choices"),
+    [(("a\nb",), "", {}), (("",), "", {}), (("a",), "of it", {}), (("a",), "", {"pool": 7})],
+)
+def test_what_could_not_be_read_again_is_neither_written_nor_asked(
+    world, script, tmp_path, names, sha256, choices
+):
+    class Acme(Place):
+        def stage(self, spec, job_id):
+            return attrs.evolve(super().stage(spec, job_id), sha256=sha256)
+
+        def render(self, start):
+            return attrs.evolve(super().render(start), names=names)
+
+    acme = Acme("acme", FolderBoard(tmp_path / "records"), places=("east-a",))
+    acme.choices = choices
+    with pytest.raises(RequestError, match="could not be read again") as told:
+        world.trainer(acme).submit(script, **ASKED)
+    assert "tell whoever wrote the backend acme" in told.value.fix
+    assert acme.asked == []
+    assert list((tmp_path / "records").glob("*.json")) == []

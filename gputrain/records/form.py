@@ -1,4 +1,4 @@
-"""Reads a record that somebody else wrote: whatever has another form is no record, and says so."""
+"""The form of a record on its board, as it is written and read: whatever has another is none, and says so."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from gputrain.errors import ProviderError
-from gputrain.records.record import LARGEST_BYTES, SCHEMA, Ask, Code, Record, Way
+import attrs
+
+from gputrain.errors import ProviderError, RequestError
+from gputrain.planning.candidates import NAME
+from gputrain.records.record import LARGEST_BYTES, Ask, Code, Record, Way, checked
 
 T = TypeVar("T")
 
+SCHEMA = 1
 MOST_WAYS = 20_000
 MOST_NAMES = 2_000
 _NONCE = re.compile(r"[0-9a-f]{8,32}")
-_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,1024}")
-"""Of a backend, a place, or what was asked for: each backend has a grammar of its own, and checks it."""
 _WORD = re.compile(r"[a-z0-9_ -]{0,64}")
 
 
@@ -25,6 +27,26 @@ class RecordError(ProviderError):
     """What lies where a record should be is none."""
 
     kind = "no_record"
+
+
+def written(record: Record) -> bytes:
+    """The record as it lies on its board: nobody writes what nobody could read.
+
+    Raises:
+        RequestError: it is too large, or a backend put into it what is no name.
+    """
+    kept = attrs.filters.exclude("generation", "written_at", "age_s")
+    fields = attrs.asdict(record, filter=kept, value_serializer=_plain)
+    content = checked(record.job_id, json.dumps({"schema": SCHEMA, **fields}, sort_keys=True).encode())
+    try:
+        read_record(record.job_id, content)
+    except RecordError as error:
+        raise RequestError(
+            f"what is to be kept of {record.job_id} could not be read again, and nothing was asked for",
+            why=error.why,
+            fix=f"tell whoever wrote the backend {record.backend}, whose names or settings these are",
+        ) from error
+    return content
 
 
 def read_record(job_id: str, content: bytes) -> Record:
@@ -75,10 +97,14 @@ def _record(job_id: str, content: bytes) -> Record:
     )
 
 
+def _plain(_instance: object, _field: object, value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
 def _way(value: object) -> Way:
     fields = _mapping(value)
     return Way(
-        **{name: _matching(_NAME)(fields[name]) for name in ("backend", "place", "region")},
+        **{name: _matching(NAME)(fields[name]) for name in ("backend", "place", "region")},
         **{name: _text(fields[name]) for name in ("gpu", "gpu_count", "machine_type", "model")},
         missing_nodes=_whole(fields.get("missing_nodes", 0)),
     )
@@ -90,7 +116,7 @@ def _ask(value: object) -> Ask:
     return Ask(
         way=_way(fields["way"]),
         attempt=_whole(fields["attempt"]),
-        names=_all(fields["names"], _matching(_NAME), MOST_NAMES),
+        names=_all(fields["names"], _matching(NAME), MOST_NAMES),
         nonce=_matching(_NONCE)(fields["nonce"]),
         price_usd_h=None if price is None else _number(price),
         at=_number(fields["at"]),
