@@ -48,10 +48,15 @@ def supply_of(backend: Backend) -> Supply:
         SpecError: its supply bears another name.
     """
     supply = backend.supply
-    if supply.backend != backend.name:
-        allowed, what = f"its own name, {backend.name!r}", f"nothing can be planned on {backend.name}"
-        raise refused("supply.backend", supply.backend, allowed, f"tell whoever wrote it: {_PAGE}", what=what)
+    check_own(backend, "supply.backend", supply.backend)
     return supply
+
+
+def check_own(backend: Backend, field: str, name: str) -> None:
+    """Refuse what a backend says of itself under another name. Raises SpecError."""
+    if name != backend.name:
+        allowed, what = f"its own name, {backend.name!r}", f"nothing can run on {backend.name}"
+        raise refused(field, name, allowed, f"tell whoever wrote it: {_PAGE}", what=what)
 
 
 def _listed(value: object) -> tuple[Any, ...]:

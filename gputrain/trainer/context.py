@@ -17,6 +17,7 @@ from gputrain.records import Record
 from gputrain.spec import TrainingSpec
 from gputrain.times import Since
 from gputrain.trainer.boards import Boards
+from gputrain.trainer.choice import check_own
 from gputrain.trainer.claim import candidate_of
 
 
@@ -80,8 +81,13 @@ class Surroundings:
 
 
 def whole(backend: Backend, start: Start) -> Request:
-    """The request as it is sent: the backend's draft, completed where it completes. Nothing is changed."""
+    """The request as it is sent: the backend's draft, completed where it completes. Nothing is changed.
+
+    Raises:
+        SpecError: it would make a job by whose name another backend is looked for.
+    """
     draft = backend.render(start)
+    check_own(backend, "request.ref.backend", draft.ref.backend)
     return backend.complete(draft) if isinstance(backend, Completes) else draft
 
 

@@ -80,7 +80,7 @@ ASKED = {"gpu": "L4:1", "max_run_duration": "1h"}
 def test_a_supply_that_bears_another_name_is_refused_before_anything_is_asked(world, script, call):
     place = Place("acme")
     place.supply = attrs.evolve(place.supply, backend="acme-cluster")
-    with pytest.raises(SpecError, match="nothing can be planned on acme: supply") as told:
+    with pytest.raises(SpecError, match="nothing can run on acme: supply") as told:
         getattr(world.trainer(place), call)(script, **ASKED)
     assert [fault.value for fault in told.value.faults] == ["'acme-cluster'"]
     assert place.asked == []
@@ -120,3 +120,17 @@ def test_what_could_not_be_read_again_is_neither_written_nor_asked(
     assert "tell whoever wrote the backend acme" in told.value.fix
     assert acme.asked == []
     assert list((tmp_path / "records").glob("*.json")) == []
+
+
+@pytest.mark.parametrize("call", ["requests", "submit"])
+def test_a_request_for_a_job_of_another_backend_is_never_sent(world, script, call):
+    class Acme(Place):
+        def render(self, start):
+            draft = super().render(start)
+            return attrs.evolve(draft, ref=attrs.evolve(draft.ref, backend="acme-cluster"))
+
+    acme = Acme("acme", places=("east-a",))
+    plan = world.trainer(acme).plan(script, **ASKED)
+    with pytest.raises(SpecError, match="nothing can run on acme: request"):
+        plan.submit() if call == "submit" else plan.requests
+    assert acme.asked == []
