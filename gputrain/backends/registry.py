@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -62,20 +62,30 @@ def of_ref(ref: JobRef, **arguments: Any) -> Backend:
     """
     kind = find(ref.backend)
     if not issubclass(kind, Attaches):
-        made = f"gputrain.attach(uri, backend={kind.__name__}(...))"
-        raise _refused(ref.backend, "it cannot be made from a job's name alone", made)
+        by_hand = f"gputrain.attach(uri, backend={kind.__name__}(...))"
+        raise _refused(ref.backend, "it cannot be made from a job's name alone", by_hand)
+    given = {key: arguments[key] for key in arguments if key in takes(kind)}
     mend = f"gputrain.attach(uri, backend={kind.__name__}(...)), and tell whoever wrote it"
+    return made(ref.backend, lambda: kind.for_ref(ref, **given), "a job's name", mend)
+
+
+def made(name: str, make: Callable[[], Backend], source: str, mend: str) -> Backend:
+    """What is made of a source (its settings, a job's name), seen to be the backend of that name.
+
+    Raises:
+        SpecError: as its maker says, or it is none, or another.
+    """
     try:
-        backend = kind.for_ref(ref, **{key: arguments[key] for key in arguments if key in takes(kind)})
+        backend = make()
         missing = ", ".join(lacks(backend))
         said = f"it has no {missing}" if missing else f"it calls itself {backend.name!r}"
-        is_it = not missing and backend.name == ref.backend
+        is_it = not missing and backend.name == name
     except GputrainError:
         raise
     except Exception as error:  # of somebody else's code: whatever it is, it says which backend
-        raise _refused(ref.backend, f"from a job's name came {_said(error)}", mend) from error
+        raise _refused(name, f"from {source} came {_said(error)}", mend) from error
     if not is_it:
-        raise _refused(ref.backend, f"what is made from a job's name is another: {said}", mend)
+        raise _refused(name, f"what is made from {source} is another: {said}", mend)
     return backend
 
 

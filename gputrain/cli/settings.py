@@ -104,11 +104,16 @@ class CliSettings:
         for key, one in takes.items():
             faults.check(one.default is not one.empty or key in given, key, None, "needed", _said(name, key))
         faults.raise_if_any()
-        try:
-            return kind(**given)
-        except SpecError as error:
-            error.fix = "; ".join(_said(name, fault.field) for fault in error.faults)
-            raise
+        mend = f"mend what is said of it under [{name}] in {FILE}, or tell whoever wrote it"
+
+        def make() -> Backend:
+            try:
+                return kind(**given)
+            except SpecError as error:
+                error.fix = "; ".join(_said(name, fault.field) for fault in error.faults)
+                raise
+
+        return registry.made(name, make, "its settings", mend)
 
 
 def read(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> CliSettings:

@@ -9,6 +9,8 @@ import gputrain
 from gputrain import Local, SpecError, Trainer
 from gputrain.backends import registry
 from gputrain.backends.base import JobRef
+from gputrain.cli import main
+from gputrain.cli.screen import Exit
 from tests import present
 
 OURS = sorted(set(present.CLASSES) - present.ABSENT)
@@ -116,6 +118,25 @@ def test_what_goes_wrong_in_making_a_backend_from_a_name_is_told_of_it(installed
     installed(["acme = acme_backend:Acme"], text)
     sys.modules.pop("acme_backend", None)
     assert said in refused(lambda: gputrain.attach("gputrain://acme/p/x/n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("    def __init__(self, *, root=None): int('many')", "from its settings came ValueError: invalid"),
+        ("    name = 'other'", "what is made from its settings is another: it calls itself 'other'"),
+    ],
+)
+def test_what_goes_wrong_in_making_a_backend_from_its_settings_is_told_of_it(
+    installed, tmp_path, monkeypatch, capsys, text, said
+):
+    installed(["acme = acme_backend:Acme"], f"from gputrain import Local\nclass Acme(Local):\n{text}")
+    sys.modules.pop("acme_backend", None)
+    monkeypatch.chdir(tmp_path)
+    assert main(["jobs", "--backend", "acme"]) == Exit.REQUEST
+    told = capsys.readouterr().err
+    assert f"the backend 'acme' cannot be used: {said}" in told
+    assert "under [acme] in gputrain.toml" in told
 
 
 @pytest.mark.parametrize("uri", [None, 5, b"gputrain://local/n", ["gputrain://local/n"]])
