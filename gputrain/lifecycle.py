@@ -13,6 +13,8 @@ from typing import Any
 
 import attrs
 
+from gputrain.fields import refused
+
 
 class State(str, enum.Enum):
     """Where a job stands; each is also its own text: ``job.state == "succeeded"``.
@@ -61,6 +63,13 @@ class Failure:
     last_lines: tuple[str, ...] = ()
 
 
+def is_moment(one: object, field: attrs.Attribute[Any], value: datetime | None) -> None:
+    """Have a value hold no time without a zone, which no other is earlier or later than. Raises SpecError."""
+    if value is not None and value.utcoffset() is None:
+        fix = "datetime.fromtimestamp(seconds, timezone.utc)"
+        raise refused(field.name, value, "a moment with its time zone", fix, what=type(one).__name__)
+
+
 @attrs.frozen(kw_only=True)
 class Observation:
     """What one look at a job saw; ``state`` is None where nothing could be seen."""
@@ -69,9 +78,9 @@ class Observation:
     detail: str = ""
     """A few words for a person: what the platform says, in its own terms."""
     failure: Failure | None = None
-    started_at: datetime | None = None
+    started_at: datetime | None = attrs.field(default=None, validator=is_moment)
     """When ranks first ran; timezone-aware."""
-    ended_at: datetime | None = None
+    ended_at: datetime | None = attrs.field(default=None, validator=is_moment)
     attempt: int = 0
     """0 for the first start, one more with each restart."""
     ran_before_s: float = 0.0

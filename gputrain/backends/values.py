@@ -15,6 +15,7 @@ import attrs
 from gputrain.catalog import Price
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import shown
+from gputrain.lifecycle import is_moment
 from gputrain.planning import Candidate
 from gputrain.spec import TrainingSpec
 from gputrain.tables import Shown, Told
@@ -33,6 +34,7 @@ class JobRef:
 
     backend: str
     project: str
+    """Whose it is, where a platform has such a thing: empty where it has none."""
     place: str
     """A zone or region; for `Local`, the folder that holds its jobs, or nothing for the usual one."""
     name: str
@@ -55,7 +57,7 @@ class JobRef:
         """
         is_name = isinstance(uri, str) and uri.startswith(_SCHEME)
         parts = [unquote(part) for part in uri.removeprefix(_SCHEME).split("/")] if is_name else []
-        if len(parts) not in (2, 4) or not all(parts):
+        if len(parts) not in (2, 4) or not all((parts[0], *parts[2:], parts[-1])):
             form, fix = "gputrain://backend/project/place/name", "trainer.jobs() lists those there are"
             fault = Fault(field="uri", value=shown(uri), allowed=form, fix=fix)
             raise SpecError(f"{fault.value} names no job", why=f"it must be {form}", fix=fix, faults=(fault,))
@@ -113,7 +115,8 @@ class LogLine(Told):
     rank: int | None = None
     node_rank: int | None = None
     severity: str = "INFO"
-    time: datetime | None = None
+    time: datetime | None = attrs.field(default=None, validator=is_moment)
+    """When it was written; timezone-aware."""
 
     def __str__(self) -> str:
         return f"[{'agent' if self.rank is None else self.rank}] {safe(self.message)}"

@@ -108,8 +108,9 @@ def test_log_lines_are_read_once_by_each_reader(waiting):
     assert once == [line.message for line in waiting.logs(rank=1)] == ["ready"]
 
 
-def test_a_name_survives_every_character():
-    ref = JobRef(backend="local", project="a/b", place="/tmp/ü %2F", name="x-1")
+@pytest.mark.parametrize("project", ["a/b", ""])
+def test_a_name_survives_every_character(project):
+    ref = JobRef(backend="local", project=project, place="/tmp/ü %2F", name="x-1")
     assert JobRef.parse(ref.uri) == ref
     assert pickle.loads(pickle.dumps(ref)) == ref
 

@@ -1,8 +1,11 @@
 import itertools
+from datetime import datetime, timezone
 
 import pytest
 
-from gputrain.lifecycle import State, advance
+from gputrain import SpecError
+from gputrain.backends.base import LogLine
+from gputrain.lifecycle import Observation, State, advance
 
 ENDS = [state for state in State if state.is_terminal]
 PAIRS = list(itertools.product(State, [*State, None]))
@@ -34,3 +37,13 @@ def test_a_stop_is_not_forgotten_because_a_late_look_sees_ranks():
     assert advance(State.STOPPING, State.RUNNING) is State.STOPPING
     assert advance(State.STOPPING, State.CANCELLED) is State.CANCELLED
     assert advance(State.STOPPING, State.SUCCEEDED) is State.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "field"),
+    [(Observation, {}, "started_at"), (Observation, {}, "ended_at"), (LogLine, {"message": "hello"}, "time")],
+)
+def test_a_moment_without_its_time_zone_is_refused_where_it_is_told(kind, given, field):
+    assert kind(**given, **{field: datetime(2026, 11, 23, tzinfo=timezone.utc)})
+    with pytest.raises(SpecError, match=f"{kind.__name__}: {field}=.*a moment with its time zone"):
+        kind(**given, **{field: datetime(2026, 11, 23)})

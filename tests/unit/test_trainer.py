@@ -105,8 +105,12 @@ def test_two_entries_at_once_are_refused(trainer):
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "bert", "gputrain://local//x", "gputrain://azure/p/z/n", "http://a/b/c/d"]
-)
+    "uri",
+    [
+        "", "bert", "gputrain://local//x", "gputrain://azure/p/z/n", "http://a/b/c/d", "gputrain:///n",
+        "gputrain://local/", "gputrain://local/p//n", "gputrain://local/p/z/", "gputrain:///p/z/n",
+    ],
+)  # fmt: skip
 def test_a_name_that_is_none_is_refused(uri):
     with pytest.raises(SpecError):
         gputrain.attach(uri)
