@@ -62,6 +62,19 @@ def test_its_jobs_are_planned_submitted_and_listed(slurm, script):
     assert [one.uri for one in trainer.jobs()] == [job.uri]
 
 
+def greets():
+    print("hello from a function")
+
+
+def test_a_plan_of_a_function_writes_nothing_and_its_job_runs_it(slurm, tmp_path):
+    plan = Trainer(slurm(partitions=["cpu"])).plan(greets)
+    assert plan.requests
+    assert not (tmp_path / "cluster").exists()
+    job = plan.submit()
+    assert job.wait(timeout=PATIENCE_S) is State.SUCCEEDED
+    assert "hello from a function" in [line.message for line in job.logs()]
+
+
 def test_its_partitions_are_places_and_a_drained_one_sends_a_job_on(slurm, script, tmp_path):
     trainer = Trainer(slurm(partitions=["gpu-long", "gpu-short"]))
     (tmp_path / "cluster" / "drained").mkdir(parents=True)

@@ -81,15 +81,22 @@ class Slurm(Backend):
         }
 
     def stage(self, spec: TrainingSpec, job_id: str) -> Bundle:  # noqa: ARG002  # code is named by its content
-        """The code stays where it lies, for all nodes see it; a function is written down beside the jobs."""
+        """The code stays where it lies, for all nodes see it; only a function is to be written down."""
         source = staging.resolve(spec, installed=True)
-        argv = source.argv
-        for name, text in source.made_files.items():
-            folder = self._root / ".code" / hashlib.sha256(text.encode()).hexdigest()[:16]
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text)
-            argv = (str(folder / name), *argv[1:])
-        return Bundle(location=source.folder, argv=argv)
+        if not source.made_files:
+            return Bundle(location=source.folder, argv=source.argv)
+        (content,) = (text.encode() for text in source.made_files.values())
+        sha256 = hashlib.sha256(content).hexdigest()
+        path = self._root / ".code" / sha256 / source.argv[0]
+        argv = (str(path), *source.argv[1:])
+        return Bundle(location=source.folder, argv=argv, sha256=sha256, content=content)
+
+    def send(self, bundle: Bundle) -> None:
+        """Write down the function that was staged."""
+        if bundle.content:
+            path = Path(bundle.argv[0])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(bundle.content)
 
     def render(self, start: Start) -> Request:
         """The order that the batch process would get. Pure."""
