@@ -220,8 +220,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     def tidy(self, ref: JobRef, seen: Observation) -> None:
         """End what is left of a gang that cannot go on, as a look saw it."""
         self._remains.leave_queue(self._board, ref.name, seen)
-        unneeded = [] if seen.state is State.RUNNING else self._remains.of(ref.name, seen)
-        if unneeded:
+        if unneeded := self._remains.of(ref.name, seen):
             self._remains.end(VmNames.of(self._recorder.known(ref)), unneeded)
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:

@@ -12,6 +12,7 @@ from gputrain.backends.compute.causes import BY_PEOPLE, OPERATIONS, VmReport, ju
 from gputrain.backends.compute.moments import moments
 from gputrain.entrypoint import contract
 from gputrain.errors import TransientError
+from gputrain.gcp import Objects
 from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State
 from gputrain.records import Ask, Code, Record, Way
@@ -377,6 +378,25 @@ def test_the_rest_of_a_half_dead_gang_goes_within_a_minute_and_the_whole_starts_
     assert watcher.observe(ref).raw["cause"] == "preempted"
     assert supervised(watcher, ref)
     assert sorted(vm.name for vm in cloud.compute.vms.values()) == ["bert-1-1-0", "bert-1-1-1"]
+
+
+def test_the_rest_of_a_gang_whose_ranks_ran_goes_once_they_had_their_time_to_save(cloud, make, code):
+    """Its agents end by themselves when a peer is lost, but for a guest that hangs."""
+    road = Road(make())
+    ref = submitted(road, code)
+    cloud.clock.advance(120)
+    word = json.dumps({"schema": SCHEMA, "phase": "running"}).encode()
+    for rank in range(2):
+        name = f"jobs/bert-1/attempt-0/status-{rank}.json"
+        Objects(road.backend._access, "my-bucket").write(name, word, if_generation=None)
+    assert road.backend.observe(ref).state is State.RUNNING
+    cloud.host_error("bert-1-0-1")
+    cloud.clock.advance(60)
+    watcher = Road(make())
+    for wait_s, status in ((0, "RUNNING"), (170, "RUNNING"), (20, "STOPPING")):
+        cloud.clock.advance(wait_s)
+        watcher.supervise(ref)
+        assert cloud.compute.find_vm("bert-1-0-0").status == status
 
 
 def test_one_who_may_only_look_ends_nothing_and_still_sees(cloud, make, code):
