@@ -181,7 +181,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         draft = request.body
         networks.check_ways_out(self._access, self._settings, draft)
         # Each image is asked for anew: its tag or family may have moved since the last submit.
-        disk, container = draft["properties"]["disks"][0], draft["job"]["image"]
+        (disk,), container = draft["properties"]["disks"], draft["job"]["image"]
         source = images.newest(self._calls, disk["initializeParams"]["sourceImage"])
         disks = [{**disk, "initializeParams": {**disk["initializeParams"], "sourceImage": source}}]
         job = {**draft["job"], "image": container and pinned(self._access, container)}

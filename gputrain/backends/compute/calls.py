@@ -179,7 +179,7 @@ class Calls:
     def _awaited(self, zone: str) -> dict[str, Json]:
         wanted = self._waiting.names(zone)
         if len(wanted) == 1:
-            return {wanted[0]: self.operation(zone, wanted[0])}
+            return {name: self.operation(zone, name) for name in wanted}
         found: dict[str, Json] = {}
         for first in range(0, len(wanted), NAMES_A_LIST):
             names = "|".join(wanted[first : first + NAMES_A_LIST])

@@ -79,7 +79,7 @@ def orphans(calls: Calls, queue: Queue, board: Board, looks: Looks, home: str) -
             log.warning("%s could not be looked at: %s", job_id, error.what)
             continue
         vms = by_job.get(job_id, ())
-        unneeded = (vm for vm in vms if needed is None or _zone(vm) != needed.zone or not needed.owns(vm))
+        unneeded = (vm for vm in vms if needed is None or not needed.owns(vm))
         # One that is going down is going already; where it only halts, the next look finds it.
         found += [_orphan(job_id, vm) for vm in unneeded if vm["status"] != "STOPPING"]
         found += [one.orphan for one in queued.get(job_id, ()) if needed is None or one.name != needed.queue]
@@ -111,7 +111,7 @@ def _price(vm: Mapping[str, Any], zone: str) -> Price | None:
     """Of one VM for an hour."""
     machine = str(vm.get("machineType", "")).rpartition("/")[2]
     model = _MODELS.get(vm.get("scheduling", {}).get("provisioningModel", ""))
-    shapes = catalog.shapes(machine_type=machine) if machine else ()
+    shapes = catalog.shapes(machine_type=machine)
     if model is None or len(shapes) != 1:
         return None
     return catalog.price(shapes[0], catalog.region_of(zone), model)

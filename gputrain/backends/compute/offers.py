@@ -40,14 +40,14 @@ LONGEST_FLEX_START = timedelta(seconds=FLEX_START_LONGEST_RUN_S)
 MOST_NODES = 1000
 """VMs in one bulkInsert. Source: compute v1 documentation, read 2026-11-20."""
 
-MOST_METADATA = 256 << 10
+MOST_METADATA = 262_144
 """Bytes of one value; the job is one, its keeper another, and all together are less than 512 KB.
 
 Source: compute v1, ``Metadata``, read 2026-11-23.
 """
-_OURS, _A_NAME = 32 << 10, 70
+_OURS, _A_NAME = 32_768, 70
 """Bytes that are left to what else stands there, and to each VM's name."""
-_HOLDER = f"VMs read their job from their metadata, where {MOST_METADATA >> 10} KiB are allowed"
+_HOLDER = "VMs read their job from their metadata, where 256 KiB are allowed"
 
 _MACHINES, _ACCELERATORS = "machineTypes", "acceleratorTypes"
 MOST_ADVICE = 6
