@@ -65,6 +65,14 @@ def test_what_no_order_holds_is_refused_by_the_largest_of_it(backend, field, fie
     assert one.fix
 
 
+@pytest.mark.parametrize(
+    ("num_nodes", "taken", "too_many"), [(1, 220_000, 235_000), (1000, 150_000, 165_000)]
+)
+def test_what_a_vm_holds_beside_the_names_of_its_gang_is_the_jobs(num_nodes, taken, too_many):
+    assert refused(compute, args=words("x", taken), num_nodes=num_nodes) == []
+    assert refused(compute, args=words("x", too_many), num_nodes=num_nodes)
+
+
 def test_variables_count_on_a_vm_and_lie_beside_the_order_of_a_container():
     env = {f"V{n}": "x" * 60_000 for n in range(5)}
     assert [one.subject for one in refused(compute, env=env)] == ["env"]

@@ -11,6 +11,7 @@ from gputrain.backends.base import Bundle, Start
 from gputrain.backends.compute import ComputeEngine, images
 from gputrain.backends.compute.calls import EVERY_S, LONGEST_S
 from gputrain.backends.compute.look import _fresh_s
+from gputrain.backends.compute.preflight import _needs
 from gputrain.backends.compute.settings import ROWS
 from gputrain.errors import SpecError, TransientError
 from gputrain.planning import candidates
@@ -116,16 +117,21 @@ def test_an_image_and_a_family_are_not_both_named():
 
 
 @pytest.mark.parametrize(
-    ("fields", "is_taken"),
+    ("settings", "fields", "is_taken"),
     [
-        ({"num_nodes": 1000}, True),
-        ({"provisioning_model": "flex-start", "max_run_duration": "7d"}, True),
-        ({"provisioning_model": "flex-start", "max_run_duration": "604801s"}, False),
-        ({"provisioning_model": "spot", "max_run_duration": "8d"}, True),
+        ({}, {"num_nodes": 1000}, True),
+        ({}, {"provisioning_model": "flex-start", "max_run_duration": "7d"}, True),
+        ({}, {"provisioning_model": "flex-start", "max_run_duration": "604801s"}, False),
+        ({}, {"provisioning_model": "spot", "max_run_duration": "8d"}, True),
+        ({}, {"provisioning_model": "flex-start", "num_nodes": 2}, True),
+        ({"placement_policy": "together"}, {"provisioning_model": "flex-start"}, True),
+        ({"placement_policy": "together"}, {"provisioning_model": "flex-start", "num_nodes": 2}, False),
+        ({"placement_policy": "together"}, {"provisioning_model": "spot", "num_nodes": 2}, True),
     ],
 )
-def test_a_job_is_taken_up_to_what_compute_engine_sells(fields, is_taken):
-    wanted = candidates(TrainingSpec(script="train.py", gpu="L4:1", **fields), [backend_of().supply])
+def test_a_job_is_taken_up_to_what_compute_engine_sells(settings, fields, is_taken):
+    supplies = [backend_of(**settings).supply]
+    wanted = candidates(TrainingSpec(script="train.py", gpu="L4:1", **fields), supplies)
     assert bool(wanted.candidates) is is_taken
 
 
@@ -139,6 +145,18 @@ def test_a_job_is_taken_up_to_what_compute_engine_sells(fields, is_taken):
         ),
         ({"provisioning_model": "flex-start", "max_wait_duration": "9h"}, 7200, None),
         ({"provisioning_model": "spot", "max_wait_duration": "9h"}, 0, None),
+        (
+            {
+                "provisioning_model": "flex-start",
+                "num_nodes": 2,
+                "max_wait_duration": "9h",
+                "max_run_duration": "5m",
+            },
+            7200,
+            600,
+        ),
+        ({"provisioning_model": "spot", "num_nodes": 2, "max_run_duration": "5m"}, 0, 300),
+        ({"provisioning_model": "spot", "max_run_duration": "7s"}, 0, 30),
     ],
 )
 def test_one_vm_waits_in_googles_queue_as_long_as_its_job_may_and_google_lets_it(fields, queue_s, limit_s):
@@ -150,6 +168,21 @@ def test_one_vm_waits_in_googles_queue_as_long_as_its_job_may_and_google_lets_it
     scheduling = body["properties"]["scheduling"]
     assert limit_s is None or scheduling["maxRunDuration"] == {"seconds": str(limit_s)}
     assert ("preemptionNoticeDuration" in scheduling) is (fields["provisioning_model"] == "spot")
+
+
+@pytest.mark.parametrize(
+    ("fields", "queues"),
+    [
+        ({"provisioning_model": "flex-start", "num_nodes": 2}, True),
+        ({"provisioning_model": ["spot", "flex-start"], "num_nodes": 2}, True),
+        ({"provisioning_model": "flex-start"}, False),
+        ({"provisioning_model": "spot", "num_nodes": 2}, False),
+    ],
+)
+def test_who_queues_no_gang_needs_no_permission_for_it(fields, queues):
+    backend, spec = backend_of(), TrainingSpec(script="train.py", gpu="L4:1", **fields)
+    needs = _needs(backend._settings, candidates(spec, [backend.supply]).candidates)
+    assert ("compute.instanceGroupManagers.create" in {one.permission for one in needs}) is queues
 
 
 NEEDED = (

@@ -26,7 +26,10 @@ _ID = "11111111-1111-4111-8111-111111111111"
 ACCOUNT = "gputrain@my-project.iam.gserviceaccount.com"
 
 
-def result(state, code, *, cause=None, stop=None, at="2026-11-20T12:00:10.500000Z", node_rank=0):
+FAILED_AT, ENDED_AT = "2026-11-20T12:00:10.500000Z", "2026-11-20T12:00:11Z"
+
+
+def result(state, code, *, cause=None, stop=None, at=FAILED_AT, node_rank=0):
     return {
         contract.R_STATE: state,
         contract.R_EXIT_CODE: code,
@@ -45,7 +48,7 @@ def ended(rank=0, why="", code=0, told=None, message=""):
         "why": why,
         "exit_code": code,
         "result": told,
-        "ended_at": "2026-11-20T12:00:11Z",
+        "ended_at": ENDED_AT,
         "message": message,
     }
 
@@ -63,9 +66,15 @@ DONE = ended(told=result("done", 0))
 FAILED = ended(code=1, told=result("failed", 1, cause=rank_failure()))
 LOST_PEER = ended(code=69, told=result("failed", 69, cause={"kind": "node_lost", "node_rank": 1}))
 STOPPED = ended(code=75, told=result("stopped", 75, stop={"reason": "SIGTERM", "node_rank": 1}))
-NOTICED = ended(
-    code=75, rank=1, told=result("stopped", 75, stop={"reason": "preempted", "node_rank": 1}, node_rank=1)
-)
+
+
+def told_of(reason, *, by, rank=1):
+    """What a node wrote at its end of a notice that one of them had."""
+    stop = {"reason": reason, "node_rank": by}
+    return ended(code=75, rank=rank, told=result("stopped", 75, stop=stop, node_rank=rank))
+
+
+NOTICED = told_of("preempted", by=1)
 SELF_DELETE = operation("delete", user=ACCOUNT, at="2026-11-20T04:00:12.000-08:00")
 NEVER_BOOTED = ended(why="absent", code=75, message="bert-1-0-1 never booted")
 
@@ -80,6 +89,7 @@ ENDS = {
             (FAILED, []),
             (FAILED, [operation("compute.instances.preempted", at="2026-11-20T04:00:12.000-08:00")]),
         ),
+        ((FAILED, []), (None, [operation("compute.instances.preempted", at=FAILED_AT)])),
     ],
     causes.PREEMPTED: [
         ((LOST_PEER, []), (None, [operation("compute.instances.preempted")])),
@@ -102,7 +112,8 @@ ENDS = {
         ((NEVER_BOOTED, [SELF_DELETE]), (None, [operation("compute.instances.hostError"), SELF_DELETE])),
     ],
     causes.MAINTENANCE: [
-        ((STOPPED, []), (STOPPED, [operation("compute.instances.terminateOnHostMaintenance")]))
+        ((STOPPED, []), (STOPPED, [operation("compute.instances.terminateOnHostMaintenance")])),
+        ((STOPPED, []), (told_of("maintenance:TERMINATE_ON_HOST_MAINTENANCE", by=1), [])),
     ],
     causes.TIME_LIMIT: [
         ((STOPPED, [operation("compute.instances.deferredDelete")]), (STOPPED, [])),
@@ -146,6 +157,7 @@ ENDS = {
     ],
     causes.STOPPED: [
         ((STOPPED, [SELF_DELETE]), (STOPPED, [SELF_DELETE])),
+        ((STOPPED, [operation("stop", user="alice@example.com", at=ENDED_AT)]), (STOPPED, [])),
         ((ended(why="peer", code=None), []), (ended(rank=1, why="halted", code=None), [SELF_DELETE])),
     ],
     causes.UNSAVED: [
@@ -220,8 +232,43 @@ def test_a_vm_that_could_not_write_to_the_bucket_is_told_from_one_that_google_to
     assert "could not write to the bucket" in verdict.detail
 
 
+@pytest.mark.parametrize(
+    ("nodes", "rank"),
+    [
+        ((told_of("preempted", by=0, rank=0), told_of("preempted", by=0)), 0),
+        ((told_of("preempted", by=1, rank=0), told_of("preempted", by=1)), 1),
+        ((LOST_PEER, LOST_PEER), 0),
+        ((LOST_PEER, None), 1),
+    ],
+)
+def test_the_node_that_it_began_on_is_told_in_whatever_order_they_ended(nodes, rank):
+    for first_s, second_s in ((0, 1), (1, 0)):
+        found = judge(
+            [
+                VmReport(rank=number, document=one and {**one, "ended_at": f"2026-11-20T12:00:1{later_s}Z"})
+                for number, (one, later_s) in enumerate(zip(nodes, (first_s, second_s)))
+            ],
+            account=ACCOUNT,
+            is_cancelled=False,
+        )
+        assert found.node_rank == rank
+
+
+def test_nobody_is_said_to_have_removed_itself_without_a_word_who_left_one():
+    nodes = [VmReport(rank=rank, document=LOST_PEER, operations=(SELF_DELETE,)) for rank in range(2)]
+    gone = [VmReport(rank=0), VmReport(rank=1)]
+    for one in (nodes, gone):
+        verdict = judge(one, account=ACCOUNT, is_cancelled=False)
+        assert (verdict.cause, verdict.detail) == (causes.VANISHED, "")
+
+
 def test_a_person_is_named():
-    assert judged(causes.STOPPED_BY_PERSON, 0).detail == "by alice@example.com"
+    stopped = (operation("stop", user="alice@example.com"), operation("delete", user="bob@example.com"))
+    for verdict in (
+        judged(causes.STOPPED_BY_PERSON, 0),
+        judge([VmReport(rank=0, operations=stopped)], account=ACCOUNT, is_cancelled=False),
+    ):
+        assert verdict.detail == "by alice@example.com"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import attrs
 import pytest
 
+from gputrain import catalog
 from gputrain.backends.base import JobRef
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.left_behind import LeftBehindError
@@ -18,7 +19,7 @@ from gputrain.errors import (
 )
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State
-from gputrain.records import MADE
+from gputrain.records import CANCELLED, MADE, WITHDRAWN
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator import faults
@@ -63,21 +64,83 @@ def test_a_vm_whose_bucket_is_gone_is_an_orphan(cloud, make, code):
     remove_bucket(cloud, make()._access)
     with pytest.raises(JobLostError, match="clean_up"):
         attach(ref.uri, backend=make()).cancel()
-    assert [one.name for one in Trainer(make()).clean_up()] == ["bert-1-0-0"]
+    machine = cloud.compute.find_vm("bert-1-0-0").resource["machineType"].rpartition("/")[2]
+    (gone,) = Trainer(make()).clean_up()
+    assert (gone.name, gone.price) == ("bert-1-0-0", catalog.price(machine, "us-central1"))
     cloud.clock.advance(300)
     assert vms(cloud) == []
 
 
-def test_a_vm_of_a_job_that_has_gone_on_to_another_backend_is_an_orphan(cloud, make, code):
+@pytest.mark.parametrize("other", ["vertex", "a-cloud"])
+def test_a_vm_of_a_job_that_has_gone_on_to_another_backend_is_an_orphan(cloud, make, code, other):
     backend = make()
     Road(backend).submit(spec(code, num_nodes=1), job_id="bert-1")
     board = backend.recorder().board
     record = board.read("bert-1")
-    way = attrs.evolve(record.latest.way, backend="vertex", place="us-central1")
+    way = attrs.evolve(record.latest.way, backend=other, place="us-central1")
     board.write(
         record.answered(MADE).asked(attrs.evolve(record.latest, way=way, nonce="0123456789ab", at=0.0))
     )
     assert [one.name for one in Trainer(make()).orphans()] == ["bert-1-0-0"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "over", "has_vms", "left"),
+    [
+        ("", "", True, 0),
+        ("no-room", "", True, 0),
+        (MADE, "", True, 1),
+        ("", "", False, 1),
+        (MADE, CANCELLED, False, 1),
+        (MADE, WITHDRAWN, False, 0),
+    ],
+)
+def test_what_vms_wrote_goes_with_them_but_for_an_attempt_that_was_made(
+    cloud, make, code, answer, over, has_vms, left
+):
+    backend = make()
+    Road(backend).submit(spec(code, num_nodes=2), job_id="bert-1")
+    stored = Objects(backend._access, "my-bucket")
+    stored.write("jobs/bert-1/attempt-0/lock", b"0", if_generation=None)
+    if not has_vms:
+        cloud.compute.vms.clear()
+    record = backend.recorder().board.read("bert-1")
+    asked = attrs.evolve(record, over=over, asks=(attrs.evolve(record.latest, answer=answer),))
+    assert backend.recorder().clear(asked)
+    assert vms(cloud) == []
+    assert len(stored.list("jobs/bert-1/attempt-0/").whole("look at what is left")) == left
+
+
+COMING = [
+    (("RUNNING", "RUNNING"), False, True),
+    (("RUNNING", "PENDING"), False, True),
+    (("RUNNING", "STAGING"), True, False),
+    (("STAGING", "STAGING"), True, False),
+    (("STAGING", "STAGING"), False, False),
+    (("STOPPING", "STOPPING"), True, True),
+    (("STOPPING", "STOPPING"), False, False),
+    (("RUNNING",), True, True),
+    (("RUNNING",), False, False),
+    ((), True, True),
+    ((), False, False),
+]
+
+
+def test_a_gang_is_there_once_all_of_it_has_come_or_its_first_vm_took_the_lock(cloud, make, code):
+    backend = make()
+    ref = Road(backend).submit(spec(code, num_nodes=2), job_id="bert-1")
+    stored, recorder = Objects(backend._access, "my-bucket"), backend.recorder()
+    record, lock = recorder.board.read("bert-1"), "jobs/bert-1/attempt-0/lock"
+    for statuses, has_lock, is_there in COMING:
+        while len(cloud.compute.vms) > len(statuses):
+            cloud.compute.vms.popitem()
+        for vm, status in zip(cloud.compute.vms.values(), statuses):
+            vm.resource["status"] = status
+        if has_lock:
+            stored.write(lock, b"0", if_generation=None)
+        else:
+            stored.remove(lock)
+        assert recorder.there(record) == (ref if is_there else None), (statuses, has_lock)
 
 
 def remove_bucket(cloud, access):

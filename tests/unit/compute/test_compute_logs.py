@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from gputrain.backends.compute.names import VmNames
+from gputrain.gcp import Objects
 from gputrain.keeper.mirror import is_plain
 from gputrain.spec import TrainingSpec
 from gputrain_emulator.clock import zulu_time
@@ -168,6 +170,22 @@ def test_the_last_lines_are_found_without_the_first(cloud, road, job, is_over):
     found = [int(line.split()[0]) for page in pages(road, ref, cursor) for line in page]
     assert found[0] > 300
     assert found == list(range(found[0], 900))
+
+
+def test_the_log_of_a_job_that_was_started_again_goes_on_with_the_next_attempt(backend):
+    written = Objects(backend._access, "my-bucket")
+    for attempt, rank in ((0, 0), (0, 1), (2, 0), (2, 1)):  # the one between them wrote nothing
+        at = f"2026-11-20T12:0{attempt}:0{rank}Z"
+        line = json.dumps({"severity": "INFO", "message": f"{attempt} {rank}", "rank": rank, "time": at})
+        name = f"jobs/bert-1/attempt-{attempt}/node-{rank}.log"
+        written.write(name, line.encode() + b"\n", if_generation=None)
+    names = ("bert-1-2-0", "bert-1-2-1")
+    gang = VmNames(job_id="bert-1", attempt=2, zone="us-central1-a", names=names, nonce="cafe", most=2)
+    said, cursor = [], ""
+    while (page := backend._logs.read(gang, cursor, is_over=True)).lines:
+        said.append([line.message for line in page.lines])
+        cursor = page.cursor
+    assert said == [["0 0", "0 1"], ["2 0", "2 1"]]
 
 
 @pytest.mark.parametrize("name", ["../up", "a/../../b", "", "a//b", "./a", "a/.", "x.part", "nul\0"])

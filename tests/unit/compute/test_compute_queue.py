@@ -176,6 +176,17 @@ def test_nobody_waits_longer_than_the_spec_allows(cloud, road, spec):
     assert cloud.cost_usd == 0
 
 
+def test_a_wait_that_is_too_long_is_not_ended_while_google_serves_it(cloud, road, spec):
+    full(cloud)
+    ref = road.submit(spec(max_wait_duration="2h"), job_id="bert-1")
+    cloud.clock.advance(7300)
+    served = faults.Refuse(error=ApiError(400, "The request is in state CREATING.", reason="invalid"))
+    cloud.fail(f"{REQUEST}.cancel", served, times=None)
+    road.supervise(ref)
+    assert road.backend.observe(ref).state is State.QUEUED
+    assert len(things(cloud)) == 3
+
+
 def test_who_submits_it_once_more_after_the_wait_asks_anew(cloud, make, spec):
     full(cloud)
     trainer = Trainer(make())

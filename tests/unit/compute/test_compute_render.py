@@ -353,6 +353,21 @@ def test_gpus_of_a_g4_write_into_each_other_unless_the_user_says_otherwise(gpu, 
     assert rendered({}, own)["job"]["env"]["NCCL_P2P_LEVEL"] == "LOC"
 
 
+@pytest.mark.parametrize(
+    ("case", "kept"),
+    [
+        ("one-node", None),
+        ("two-nodes-spot", ["together"]),
+        ("hyperdisk-rdma", None),
+        ("fast-socket", ["together"]),
+    ],
+)
+def test_a_policy_keeps_a_gang_together_where_its_family_takes_one(case, kept):
+    settings, fields = CASES[case]
+    properties = rendered({**settings, "placement_policy": "together"}, fields)["properties"]
+    assert properties.get("resourcePolicies") == kept
+
+
 def test_an_nvlink_domain_needs_a_policy_that_keeps_it_together():
     with pytest.raises(SpecError, match="--gpu-topology"):
         rendered(

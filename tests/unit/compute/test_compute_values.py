@@ -11,6 +11,7 @@ from gputrain import causes
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.causes import VmReport, is_half, of_ask
 from gputrain.backends.compute.cleanup import Remains
+from gputrain.backends.compute.fabric_checks import _lets_in as lets_in_of
 from gputrain.backends.compute.left_behind import LeftBehindError, left_behind, looking
 from gputrain.backends.compute.moments import moments, ran
 from gputrain.backends.compute.names import (
@@ -82,7 +83,7 @@ def test_a_note_is_read_back_and_no_other_text_is_one():
     told = {"job": "bert", "home": "0a1b", "zone": "us-central1-a"}
     assert read_note(note_of(**told)) == told
     assert read_note("gputrain job= bare x=y=z") == {"x": "y=z"}
-    for text in ("other job=bert", "job=bert", "", None, 7):
+    for text in ("other job=bert", "a job=bert", "job=bert", "", None, 7):
         assert read_note(text) == {}
 
 
@@ -108,7 +109,9 @@ OURS = {"gputrain-gang": "cafe", "gputrain-job": "bert-1"}
         (NAMES[0], OURS, True, True),
         ("bert-1-1-0", OURS, False, True),
         (NAMES[0], {**OURS, "gputrain-gang": "babe"}, False, True),
+        (NAMES[0], {**OURS, "gputrain-gang": "face"}, False, True),
         (NAMES[0], {**OURS, "gputrain-job": "gpt-1"}, False, False),
+        (NAMES[0], {**OURS, "gputrain-job": "bert"}, False, False),
         (NAMES[0], {}, False, False),
         (NAMES[0], None, False, False),
     ],
@@ -128,6 +131,7 @@ def test_a_vm_is_a_gangs_by_its_name_its_job_and_the_nonce_all_three(name, label
         (None, "7", False),
         ({"gputrain-gang": "babe"}, "7", True),
         ({"gputrain-gang": "babe"}, None, True),
+        ({"gputrain-gang": "face"}, None, True),
     ],
 )
 def test_a_vm_of_the_name_alone_is_anothers_and_lost_labels_say_nothing(labels, number, is_anothers):
@@ -381,6 +385,45 @@ def test_a_region_without_a_way_out_sends_a_job_to_the_next():
     ).to_google
 
 
+INSIDE = {
+    "network": "https://www.googleapis.com/compute/v1/global/networks/n",
+    "sourceRanges": ["10.0.0.0/8"],
+}
+
+
+def rule(*protocols, ports=None, **more):
+    each = {} if ports is None else {"ports": ports}
+    return {**INSIDE, "allowed": [{"IPProtocol": one, **each} for one in protocols], **more}
+
+
+@pytest.mark.parametrize(
+    ("rules", "ranges", "lets_in"),
+    [
+        ([rule("all")], "10.1.0.0/16", True),
+        ([rule("all")], "10.0.0.0/8", True),
+        ([rule("tcp", "udp")], "10.1.0.0/16", True),
+        ([rule("tcp"), rule("udp", "icmp")], "10.1.0.0/16", True),
+        ([rule("tcp", "udp", ports=["0-65535"])], "10.1.0.0/16", True),
+        ([rule("tcp", "udp", ports=["22"])], "10.1.0.0/16", False),
+        ([rule("tcp", "icmp")], "10.1.0.0/16", False),
+        ([rule("udp")], "10.1.0.0/16", False),
+        ([], "10.1.0.0/16", False),
+        ([rule("all", network="https://www.googleapis.com/global/networks/o")], "10.1.0.0/16", False),
+        ([rule("all", direction="INGRESS", disabled=False)], "10.1.0.0/16", True),
+        ([rule("all", direction="EGRESS")], "10.1.0.0/16", False),
+        ([rule("all", direction="OTHER")], "10.1.0.0/16", False),
+        ([rule("all", disabled=True)], "10.1.0.0/16", False),
+        ([rule("all", sourceRanges=["192.168.0.0/16", "10.1.0.0/16"])], "10.1.0.0/16", True),
+        ([rule("all", sourceRanges=["10.1.0.0/24"])], "10.1.0.0/16", False),
+        ([rule("all", sourceRanges=["::/0"])], "10.1.0.0/16", False),
+        ([{**rule("all"), "sourceRanges": []}], "10.1.0.0/16", False),
+        ([rule("all")], "", False),
+    ],
+)  # fmt: skip
+def test_vms_reach_each_other_by_rules_for_every_port_of_tcp_and_udp_between_them(rules, ranges, lets_in):
+    assert lets_in_of(rules, "global/networks/n", ranges) is lets_in
+
+
 # what is left of a gang
 
 
@@ -406,8 +449,8 @@ def test_the_rest_of_a_half_gang_has_its_time_from_the_first_look_on(started, pa
         assert left(half, remains) == ranks
     assert left(attrs.evolve(half, ask="babe"), remains) == []
     assert left(seen_of(State.RUNNING, "RUNNING", "RUNNING"), remains) == []
-    going = seen_of(State.RUNNING, "STOPPING", "", "RUNNING")
-    assert left(going, remains) == [2]
+    going = seen_of(State.RUNNING, "STOPPING", "", "RUNNING", "SUSPENDING")
+    assert left(going, remains) == [2, 3]
 
 
 @pytest.mark.parametrize(

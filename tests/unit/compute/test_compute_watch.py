@@ -124,6 +124,34 @@ def test_many_jobs_that_are_being_cancelled_cost_few_calls_and_are_seen_to_end(c
     assert {job.state for job in watchers} == {State.CANCELLED}
 
 
+@pytest.mark.parametrize(
+    ("status", "phase", "asked"), [("STAGING", "", 0), ("RUNNING", "", 1), ("RUNNING", "running", 0)]
+)
+def test_a_look_costs_no_call_of_the_jobs_own_unless_its_guest_boots(
+    cloud, road, make, code, status, phase, asked
+):
+    ref = road.submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"), job_id="bert-1")
+    show(cloud, status)
+    if phase:
+        say(cloud, road.backend, ref, phase=phase)
+    watcher = make()
+    seen = watcher.observe(ref)
+    cloud.clock.advance(5)
+    before = len(cloud.requests)
+    assert watcher.observe(ref) == seen
+    own = [one.method for one in cloud.requests[before:] if one.method != "compute.instances.list"]
+    assert own == ["storage.objects.get"] * asked
+
+
+def test_a_change_of_its_vms_is_seen_at_the_next_look(cloud, road, make, code):
+    ref = road.submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"), job_id="bert-1")
+    watcher = make()
+    for status in ("PROVISIONING", "STAGING", "RUNNING", "STOPPING", "RUNNING"):
+        show(cloud, status)
+        cloud.clock.advance(5)
+        assert watcher.observe(ref).detail == f"VMs {status.lower()}"
+
+
 def test_one_job_among_few_is_seen_to_run_at_the_next_look(cloud, road, make, code):
     ref = road.submit(TrainingSpec(script=code, gpu="L4:1", max_run_duration="1h"), job_id="bert-1")
     job = Trainer(make()).attach(ref.uri)

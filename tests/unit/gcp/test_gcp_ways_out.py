@@ -30,7 +30,9 @@ OURS = {"subnetworks": [{"name": SUBNETWORK.replace("www.googleapis.com/compute"
         (False, [router(**OURS)], True, True),
         (False, [router(subnetworks=[{"name": f"{HOST}/regions/r/subnetworks/other"}])], False, False),
         (False, [router(**ALL, type="PRIVATE")], False, False),
+        (False, [router(**ALL, type="SOME_OTHER")], False, False),
         (False, [router(network=f"{HOST}/global/networks/other", **ALL)], False, False),
+        (False, [router(network=f"{HOST}/global/networks/a", **ALL)], False, False),
         (True, [{"network": NETWORK}, router(**ALL)], True, True),
     ],
 )
