@@ -69,7 +69,7 @@ def _open(path: str, folder: str) -> int:
     if not os.path.isdir(folder):
         os.makedirs(folder, exist_ok=True)
         os.chmod(folder, _FOLDER_MODE)
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_RDONLY | os.O_NOFOLLOW
     while True:
         try:
             return os.open(path, flags)

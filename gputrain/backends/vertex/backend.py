@@ -257,7 +257,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         live = [seen for seen in found if not seen.has_ended]
         ends = all(found_no_room(seen) or seen.was_cancelled for seen in found)  # its key is free else
         recorder = self._recorder
-        if recorder is None and ends and (full := next(filter(found_no_room, found), None)) and not live:
+        if recorder is None and ends and (full := next(filter(found_no_room, found), None)):
             recorder = lent(self._whereabouts, self._locks, self._settings, full)
         refused = recorder.end(ref.name)[1] if recorder is not None and (live or ends) else None
         for seen in live:

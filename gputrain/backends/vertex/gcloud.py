@@ -48,8 +48,8 @@ def _entry(head: str, one: Any, indent: str) -> list[str]:
 
 
 def _scalar(one: Any) -> str:
-    """JSON's way, but for letters beyond 16 bits: YAML does not put JSON's two halves together again."""
+    """JSON's way, but for letters beyond ASCII: YAML puts JSON's two halves of one together no more."""
     if not isinstance(one, str):
         return json.dumps(one)
-    letters = (json.dumps(each)[1:-1] if ord(each) < 0x10000 else f"\\U{ord(each):08x}" for each in one)
+    letters = (json.dumps(each)[1:-1] if each.isascii() else f"\\U{ord(each):08x}" for each in one)
     return '"' + "".join(letters) + '"'

@@ -74,12 +74,11 @@ def extras(found: Sequence[SeenJob], kept: SeenJob) -> tuple[SeenJob, ...]:
     return tuple(seen for seen in found if seen.number != kept.number and not seen.has_ended)
 
 
-def cancel_extras(jobs: JobService, found: Sequence[SeenJob], kept: SeenJob | None, holder: Holder) -> None:
+def cancel_extras(jobs: JobService, found: Sequence[SeenJob], kept: SeenJob, holder: Holder) -> None:
     """End the jobs of the same id that do nothing, once the lock says which one does."""
-    others = () if kept is None else extras(found, kept)
-    if not others or kept is None or holder(kept) != kept.number:
+    if holder(kept) != kept.number:
         return
-    for seen in others:
+    for seen in extras(found, kept):
         log.warning("job %s of %s does nothing beside %s: cancelled", seen.number, kept.job_id, kept.number)
         try:
             jobs.cancel(seen.resource)

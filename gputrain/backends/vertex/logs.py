@@ -164,11 +164,8 @@ def _line(entry: Mapping[str, Any]) -> LogLine:
 
 def _task(entry: Mapping[str, Any]) -> str:
     """``workerpool1-0``: which replica wrote it. Source: what ``gcloud ai custom-jobs stream-logs`` shows."""
-    for labels in (entry.get("labels") or {}, (entry.get("resource") or {}).get("labels") or {}):
-        for key in ("ml.googleapis.com/task_name", "task_name"):
-            if labels.get(key):
-                return str(labels[key])
-    return ""
+    labels, of_resource = entry.get("labels") or {}, (entry.get("resource") or {}).get("labels") or {}
+    return str(labels.get("ml.googleapis.com/task_name") or of_resource.get("task_name") or "")
 
 
 def _mark(entry: Mapping[str, Any]) -> str:

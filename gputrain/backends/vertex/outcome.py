@@ -41,7 +41,6 @@ _LOCK = re.compile(rf"([0-9]{{1,30}}|{CANCELLED})(?:$| (?:([0-9]{{1,9}})$)?)")
 class _Known:
     """What is remembered of a job until its end is."""
 
-    last: tuple[SeenJob, Observation] | None = None
     winner: str | None = None
     """What its lock said when it had ended well."""
     ended_since: float | None = None
@@ -62,7 +61,7 @@ class JobEnds:
 
     def superseded_by(self, seen: SeenJob) -> str:
         """The number of the job that ran instead, where this one ended well by doing nothing; else empty."""
-        if state_of(seen) is not State.SUCCEEDED or not seen.job_id or self._ends.get(seen.resource):
+        if state_of(seen) is not State.SUCCEEDED or self._ends.get(seen.resource):
             return ""
         known = self._known(seen)
         if known.winner is None:
@@ -75,8 +74,6 @@ class JobEnds:
         if end is not None:
             return end
         known = self._known(seen)
-        if known.last is not None and known.last[0] is seen:
-            return known.last[1]
         state = state_of(seen)
         if state is State.SUCCEEDED and known.winner == CANCELLED:
             state = State.CANCELLED  # it came after the cancel, and did nothing
@@ -94,7 +91,6 @@ class JobEnds:
         if state is State.FAILED:
             return self._failed(seen, plain, known)
         if not seen.has_ended:
-            known.last = seen, plain
             return plain
         documents = [] if state is State.SUCCEEDED else self._documents(seen)[0]
         if state is State.EXPIRED:

@@ -203,9 +203,7 @@ def _mounted(place: str) -> str:
 
 def _base_output(candidate: Candidate, job_id: str, settings: VertexSettings) -> str:
     """Only for a job in the bucket's own region: Vertex AI refuses any other."""
-    if settings.bucket is None or candidate.place != settings.home:
-        return ""
-    return folder_of(settings.bucket, job_id)
+    return folder_of(settings.code_bucket, job_id) if candidate.place == settings.home else ""
 
 
 def _scheduling(spec: TrainingSpec, candidate: Candidate) -> dict[str, Any]:

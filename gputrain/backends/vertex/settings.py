@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -73,11 +72,7 @@ class VertexSettings(GoogleSettings):
 
 def _mount(value: Any) -> NfsMount:
     """One as it is, or as a file says it."""
-    if isinstance(value, NfsMount):
-        return value
-    if not isinstance(value, Mapping) or set(value) != {"server", "path", "mount_point"}:
-        raise ValueError
-    return NfsMount(**value)
+    return value if isinstance(value, NfsMount) else NfsMount(**value)
 
 
 _REGIONS = Field(
