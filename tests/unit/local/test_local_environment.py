@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from gputrain.backends.local import render
+from gputrain.entrypoint import host
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from tests.unit.local.conftest import SEEING, processes_of
@@ -68,6 +69,7 @@ def test_a_source_dir_is_where_the_ranks_of_all_nodes_run_and_they_meet_at_the_f
     for rank in range(2):
         assert (read(rank)["cwd"], read(rank)["argv"]) == (folder, ["code/train.py"])
         assert read(rank)["env"]["MASTER_ADDR"] in (render.address(ref.name, 0), "127.0.0.1")
+        assert read(rank)["env"]["OMP_NUM_THREADS"] == str(max(1, host.cpu_count() // 2))
 
 
 def test_folders_are_made_and_given_as_whole_paths(road, dump, tmp_path, monkeypatch):

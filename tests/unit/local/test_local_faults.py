@@ -224,9 +224,12 @@ print(road.submit(TrainingSpec(script=sys.argv[2]), job_id="once-1").uri)
 
 def test_a_job_goes_on_without_its_client(road, script):
     words = [sys.executable, "-c", CREATE, str(road.backend._root), script(WAIT)]
-    subprocess.run(words, check=True, capture_output=True)
+    with subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE) as client:
+        client.communicate()
     (ref,) = road.backend.find()
     road.until_said(ref, "waiting")
+    with pytest.raises(ProcessLookupError):  # a Ctrl-C at its terminal reaches nobody
+        os.killpg(client.pid, signal.SIGINT)
     road.backend.cancel(ref)
     assert road.end(ref).state is State.CANCELLED
 

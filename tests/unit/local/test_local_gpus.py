@@ -60,8 +60,8 @@ def visible_to(road, ref):
 
 
 def test_cards_that_google_sells_go_by_the_catalogs_name(machine):
-    machine("NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3")
-    assert shapes(Local()) == [("2 x H100", 1), ("1 x H100", 2), ("CPU", 16)]
+    machine(*["NVIDIA H100 80GB HBM3"] * 3)
+    assert shapes(Local()) == [("3 x H100", 1), ("2 x H100", 1), ("1 x H100", 3), ("CPU", 16)]
 
 
 def test_cards_that_google_does_not_sell_are_asked_for_by_any_of_their_names(machine):
@@ -122,6 +122,7 @@ def test_gpus_are_allotted_to_all_nodes_or_to_none(tmp_path):
     assert first.nodes == (("GPU-a", "GPU-b"), ("GPU-c", "../GPU/d"))
     assert sorted(os.listdir(locks)) == ["GPU-a", "GPU-b", "GPU-c", "___GPU_d"]
     assert os.stat(locks).st_mode & 0o7777 == 0o1777
+    assert {os.stat(os.path.join(locks, one)).st_mode & 0o7777 for one in os.listdir(locks)} == {0o644}
     assert devices.allot(uuids, 1, 2, locks) is None
     second = devices.allot(uuids, 1, 1, locks)  # the one that was free is free again
     assert second.nodes == (("GPU-e",),)
@@ -151,6 +152,7 @@ def test_a_lock_that_is_a_link_is_followed_nowhere(tmp_path):
         ("0,0", [0]),
         ("none", []),
         (" 2 , 1", [2, 1]),
+        ("1,GPU-", [1]),  # the beginning of more than one
     ],
 )
 def test_cuda_visible_devices_of_the_caller_is_honoured(machine, monkeypatch, value, indices):

@@ -81,9 +81,10 @@ def test_the_last_line_needs_no_end_when_the_job_is_over(tmp_path):
     assert messages(path) == ["whole", "killed in the mid"]
 
 
-def test_a_line_of_this_moment_waits_for_lines_that_may_come_before_it(tmp_path):
-    path = job(tmp_path, [line(time.time() + 0.5, "now")])
-    assert messages(path, is_over=False) == []
+@pytest.mark.parametrize(("ahead_s", "is_shown"), [(-0.5, True), (0.9, False)])
+def test_a_line_of_this_moment_waits_for_lines_that_may_come_before_it(tmp_path, ahead_s, is_shown):
+    path = job(tmp_path, [line(time.time() + ahead_s, "now")])
+    assert messages(path, is_over=False) == ["now"] * is_shown
     assert messages(path) == ["now"]
 
 

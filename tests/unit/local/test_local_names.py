@@ -1,7 +1,9 @@
 """Which jobs a folder holds, and by which names they are told and found: no process is started."""
 
 import os
+import shutil
 import sys
+import threading
 
 import attrs
 import pytest
@@ -10,9 +12,11 @@ from gputrain.backends.base import JobRef
 from gputrain.backends.local import Local, backend, render, start
 from gputrain.backends.local.backend import FolderRecorder
 from gputrain.entrypoint import contract
-from gputrain.errors import JobLostError, SpecError, TransientError
+from gputrain.errors import JobLostError, ProviderError, SpecError, TransientError
 from gputrain.keeper import folder
 from gputrain.records import WITHDRAWN
+from gputrain.spec import TrainingSpec
+from tests.road import Road
 from tests.unit.local.conftest import record_of
 from tests.unit.records.test_record import ASK
 
@@ -84,6 +88,7 @@ def test_a_job_that_is_not_here_says_where_it_was_started(root, keep, monkeypatc
         ({"creator": "another", "ask": ASK.nonce}, WITHDRAWN, True),
         ({"creator": "another", "ask": ASK.nonce}, "", False),
         ({"creator": "another", "ask": "another"}, WITHDRAWN, False),
+        ({"creator": "another", "ask": "0"}, WITHDRAWN, False),
     ],
 )
 def test_what_was_made_for_a_withdrawn_ask_or_by_this_process_goes_and_nothing_else(
@@ -106,6 +111,25 @@ def test_a_job_whose_processes_have_not_ended_is_not_said_to_be_gone(root, keep,
             recorder.clear(attrs.evolve(record_of("bert-1"), asks=(ASK,)))
     finally:
         os.close(held)
+
+
+def test_a_job_that_is_being_started_is_waited_for_as_its_maker_may_die(root, keep):
+    keep("bert-1")
+    held = folder.take(str(root / "bert-1"))
+    threading.Timer(0.3, os.close, [held]).start()
+    recorder = FolderRecorder(root, JobRef(backend="local", project="", place="", name="job"))
+    assert recorder.there(record_of("bert-1")) is None
+
+
+def test_a_job_whose_maker_died_is_still_there_when_it_cannot_be_started(root, keep, monkeypatch, tmp_path):
+    local = Local(gpus=0, root=root)
+    request = Road(local).request(TrainingSpec(command=["true"]), "bert-1")
+    keep("bert-1", **request.body)
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(ProviderError, match="supervisor did not start") as caught:
+        local.create(request)
+    assert caught.value.why == "it said nothing"
+    assert [ref.name for ref in local.find()] == ["bert-1"]
 
 
 def test_where_there_is_no_fork_it_is_refused_by_the_name_of_the_system(monkeypatch):
@@ -164,7 +188,8 @@ def test_an_order_is_completed_with_what_only_this_machine_knows(root, tmp_path)
         "checkpoint_dir": str(tmp_path / "ckpt"), "output_dir": None, "requirements": [],
         "location": str(tmp_path), "nodes": [node(A="1"), node("203.0.113.7", A="2")],
     }  # fmt: skip
-    whole = start._complete(str(root), body)
+    for _ in range(2):  # the folder is made, and used again by the job that goes on
+        whole = start._complete(str(root), body)
     assert (tmp_path / "ckpt").is_dir()
     for one, a in zip(whole["nodes"], "12"):
         assert (one["env"]["A"], one["env"][contract.CHECKPOINT_DIR]) == (a, str(tmp_path / "ckpt"))

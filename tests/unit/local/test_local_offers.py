@@ -2,6 +2,7 @@
 
 import pytest
 
+from gputrain.backends import local
 from gputrain.backends.local import Local
 from gputrain.backends.local.offers import unmet
 from gputrain.planning import candidates
@@ -19,6 +20,7 @@ ASKED = [
     ("checkpoint_dir", {"checkpoint_dir": "gs://bucket/checkpoints"}),
     ("output_dir", {"output_dir": "gs://bucket/output"}),
     ("source_dir", {"source_dir": "gs://bucket/source"}),
+    ("keep_outputs", {"keep_outputs": True}),
 ]
 
 
@@ -36,8 +38,17 @@ def test_what_it_cannot_honour_is_refused_by_name_with_a_fix(field, asked):
     assert limit.fix
 
 
-def test_requirements_are_honoured():
-    assert wanted(requirements=["attrs>=1", "nowhere-to-be-found==1.0"]).candidates
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"requirements": ["attrs>=1", "nowhere-to-be-found==1.0"]},
+        {"keep_outputs": True, "output_dir": "out"},
+        {"num_nodes": 2, "min_nodes": 2, "max_restarts": 1},
+        {"machine_type": "this-machine"},
+    ],
+)
+def test_what_it_can_honour_is_taken(asked):
+    assert wanted(**asked).candidates
 
 
 def test_a_spec_that_asks_for_nothing_special_gets_cpu_ranks():
@@ -59,7 +70,12 @@ def test_a_gpu_that_is_not_here_is_refused_with_what_to_do():
     assert any(one.subject == "H100:2" and "leave gpu= out" in one.fix for one in refusals)
 
 
-@pytest.mark.parametrize("gpus", [-1, 1.5, "2", True])
+@pytest.mark.parametrize("name", ["Loca", "Locale"])
+def test_a_slip_in_the_name_of_the_backend_is_no_backend(name):
+    assert not hasattr(local, name)
+
+
+@pytest.mark.parametrize("gpus", [-1, 1.5, "2", True, 65])
 def test_a_count_of_gpus_that_is_none_is_refused(gpus):
     from gputrain.errors import SpecError
 

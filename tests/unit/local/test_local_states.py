@@ -199,6 +199,8 @@ def test_a_job_that_nobody_looks_after_ended_when_somebody_of_it_last_wrote(job,
 def test_a_verdict_is_that_of_node_0_alone(job):
     path = job({"phase": "running"}, document(0, None, "failed"), document(1, None, "done"))
     assert states.observe(path).failure.kind == "lost"
+    os.unlink(os.path.join(path, "attempt-0", contract.RESULT_FILE.format(node_rank=0)))
+    assert states.observe(path).failure.kind == "lost"
 
 
 @pytest.mark.parametrize(
@@ -243,6 +245,10 @@ def test_a_job_whose_creator_died_may_begin_for_half_a_minute(job, age_s, state)
     assert states.observe(job(created_at=folder.now() - age_s)).state is state
 
 
+def test_a_job_that_does_not_say_when_it_was_made_may_not_begin_any_more(job):
+    assert states.observe(job(created_at="x")).state is State.EXPIRED
+
+
 @pytest.mark.parametrize(
     ("is_held", "words", "is_starting", "is_abandoned"),
     [
@@ -271,6 +277,10 @@ def test_what_ranks_stand_at_is_asked_and_told_in_the_folder_of_the_attempt(job,
     states.ask_for_stacks(path, "n1")
     assert (tmp_path / "attempt-3" / contract.STACKS_ASK).read_text() == "n1"
     assert states.read_stacks(path, "n1") == {}
+    (tmp_path / "attempt-3" / "stacks-n1-1.json").write_text('{"ranks": [{"rank": 2}]}')
+    ((node, (standing,)),) = states.read_stacks(path, "n1").items()
+    assert (node, standing["node_rank"], standing["rank"]) == (1, 1, 2)
+    (tmp_path / "attempt-3" / "stacks-n1-1.json").unlink()
     (tmp_path / "attempt-3" / contract.STACKS_ASK).unlink()
     (tmp_path / "attempt-3").rmdir()
     with pytest.raises(RequestError, match="no ranks of it run"):

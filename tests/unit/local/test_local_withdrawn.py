@@ -102,10 +102,16 @@ def test_what_was_half_made_is_cleared_after_a_minute_and_not_before(road, scrip
     for path in (old, new):
         path.mkdir(parents=True, mode=0o700)
         (path / "token").write_text("x")
-    os.utime(old, (time.time() - 100,) * 2)
+    others = [root / ".new-held", root / "bert-1"]
+    for path in others:
+        path.mkdir(mode=0o700)
+    held = folder.take(str(others[0]))
+    for path in (old, *others):
+        os.utime(path, (time.time() - 100,) * 2)
     road.end(road.submit(TrainingSpec(script=script("pass"))))
+    os.close(held)
     assert not old.exists()
-    assert new.exists()
+    assert all(path.exists() for path in (new, *others))
 
 
 def test_a_job_whose_folder_is_removed_ends_and_the_folder_stays_gone(road, script):

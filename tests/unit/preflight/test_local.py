@@ -43,7 +43,15 @@ def test_a_machine_with_all_it_needs_is_well(tmp_path, torch):
     checks = preflight(tmp_path / "jobs", [gpu(0)], None)
     assert checks.is_ok
     assert check_of(checks, "torch").why == "2.10.0, built for CUDA 12.8"
+    assert check_of(checks, "GPUs").why == "L4"
     assert not (tmp_path / "jobs").exists()
+
+
+def test_a_machine_whose_gpus_nvidia_smi_does_not_find_runs_cpu_ranks(tmp_path, torch):
+    checks = preflight(tmp_path, [], TrainingSpec(command=["true"]))
+    assert checks.is_ok
+    assert check_of(checks, "GPUs").why.startswith("none: ranks run on the CPU")
+    assert check_of(checks, "requirements").why == "all there"
 
 
 def test_a_torch_that_sees_fewer_gpus_than_there_are_is_a_fault(tmp_path, torch):
@@ -93,7 +101,12 @@ def test_code_that_is_not_there_is_a_fault_of_a_trainers_report(tmp_path, torch)
 
 @pytest.mark.parametrize(
     ("free", "finding", "why"),
-    [(50 << 20, Finding.FAULT, "50 MiB are free"), (50 << 30, Finding.OK, "50 GiB are free")],
+    [
+        (50 << 20, Finding.FAULT, "50 MiB are free"),
+        ((1 << 30) - 1, Finding.FAULT, "1024 MiB are free"),
+        (1 << 30, Finding.OK, "1 GiB are free"),
+        (55 << 29, Finding.OK, "28 GiB are free"),
+    ],
 )
 def test_a_disk_tells_what_is_free(tmp_path, torch, monkeypatch, free, finding, why):
     monkeypatch.setattr(

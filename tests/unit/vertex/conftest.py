@@ -1,5 +1,6 @@
 """A cloud of one's own: project, bucket, quota, and a backend that waits by moving the emulator's clock."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -73,11 +74,14 @@ def there(cloud, vertex):
 
     def put(
         state=Theirs.RUNNING, error="", *, region=REGION, job_id="bert-1", nonce=ASK.nonce, home="",
-        regions=(), has_begun=False, **scheduling,
+        regions=(), has_begun=False, order=None, **scheduling,
     ):  # fmt: skip
         labels = {LABEL_JOB: job_id, LABEL_GANG: nonce, **({LABEL_HOME: home} if home else {})}
         labels |= {f"gputrain-region-{number}": place for number, place in enumerate(regions)}
-        spec = {"scheduling": {"disableRetries": True, **scheduling}}
+        if order is None:
+            order = json.dumps({"bucket": "my-bucket", "lock": f"jobs/{job_id}/lock"})
+        pools = [{"containerSpec": {"args": [order]}}, {"containerSpec": {"imageUri": "reduction-server"}}]
+        spec = {"workerPoolSpecs": pools, "scheduling": {"disableRetries": True, **scheduling}}
         with cloud.world.lock:
             job = vertex.create(
                 cloud.world.projects[cloud.project], region,

@@ -242,7 +242,7 @@ def test_a_job_is_looked_for_once_and_then_known_until_it_is_gone(make, there, c
     for words in (["list", "list", job.id], []):  # one list of each region, and a look is shared for a second
         assert observed(backend) == job.id
         assert asked() == words
-    cloud.clock.advance(2)
+    cloud.clock.advance(1)
     backend.observe(REF)
     vertex.jobs.clear()
     cloud.clock.advance(2)
@@ -260,6 +260,19 @@ def test_where_no_job_counts_the_newest_tells(make, there, cloud, places):
         newest = there(Theirs.FAILED, FULL, region=region)
         cloud.clock.advance(60)
     assert observed(make(regions=TWO)) == newest.id
+
+
+def test_that_a_job_without_machines_was_made_nowhere_else_is_believed_for_five_seconds(
+    make, there, cloud, asked
+):
+    there(Theirs.FAILED, FULL)
+    backend = make()
+    backend.observe(REF)
+    asked()
+    for passes_s, calls in ((4, []), (1, ["list"])):
+        cloud.clock.advance(passes_s)
+        backend.observe(REF)
+        assert asked() == calls
 
 
 def test_a_cancel_goes_to_where_labels_say_and_to_where_the_job_was_noted(make, there, cloud, vertex, asked):
@@ -285,6 +298,7 @@ def test_a_cancel_goes_to_where_labels_say_and_to_where_the_job_was_noted(make, 
         ({}, "always"),
         ({"region": "europe-west4"}, "listed"),
         ({"job_id": "gpt-1"}, "never"),
+        ({"job_id": "a-1"}, "never"),
         ({"home": "another"}, "never"),
         (None, "lost"),
     ],
@@ -397,7 +411,10 @@ def test_two_jobs_are_looked_at_singly_and_three_share_a_list(make, there, cloud
     cloud.clock.advance(2)
     for job in jobs:
         vertex.put(job, Theirs.PENDING)
+    told = {"code": 9, "message": "said"}
+    cloud.fail(LIST, faults.set_field("customJobs.0.error", told))  # of the newest
     assert [backend.observe(ref).state for ref in refs] == [State.PROVISIONING] * 3
+    assert backend.observe(refs[2]).raw["error"] == told
     assert asked() == ["changes"]  # all are known by now, and the rest of them stays so
     assert {backend.observe(ref).ask for ref in refs} == {ASK.nonce}
 
@@ -461,15 +478,18 @@ def test_an_end_is_looked_at_again_until_its_reason_is_told(
         cloud.clock.advance(60)
 
 
-def test_a_job_that_nobody_looks_at_for_two_minutes_counts_no_more(make, there, cloud, asked):
+@pytest.mark.parametrize(("passes_s", "is_single"), [(120, False), (121, True)])
+def test_a_job_that_nobody_looks_at_for_two_minutes_counts_no_more(
+    make, there, cloud, asked, passes_s, is_single
+):
     jobs, refs = many(there, 3)
     backend = known(make, asked, refs)
     for ref in refs:
         backend.observe(ref)
-    cloud.clock.advance(121)
+    cloud.clock.advance(passes_s)
     asked()
     backend.observe(refs[0])
-    assert asked() == [jobs[0].id]
+    assert asked() == ([jobs[0].id] if is_single else ["changes"])
 
 
 HOUR = {"timeout": timedelta(hours=1), "started_at": NOON, "ended_at": NOON + timedelta(hours=1)}

@@ -86,6 +86,7 @@ def test_a_reservation_with_room_counts_against_no_quota(cloud, backend, code):
         ({"count": 1}, "1 of the 2 machines needed are free"),
         ({"machine": "g2-standard-8"}, "it holds g2-standard-8"),
         ({"zone": "us-east4-a"}, "is in us-east4-a"),
+        ({"zone": "europe-west4-a"}, "is in europe-west4-a"),
     ],
 )
 def test_a_reservation_that_does_not_carry_the_job_rules_the_region_out(cloud, backend, code, kept, why):

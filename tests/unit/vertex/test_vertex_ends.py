@@ -42,21 +42,24 @@ def read(cloud):
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "kind", "message"),
+    ("said", "error", "has_begun", "kind", "message"),
     [
-        ([result(**RAISED)], "", "exception", "nan"),
-        ([result(**RAISED)], "Internal error occurred", "exception", "nan"),
-        (["hello"], "Internal error occurred", "internal", "Internal error occurred"),
-        ([], "Internal error occurred", "internal", f"Internal error occurred ({NO_LOGS})"),
-        ([result(state=contract.STATE_STOPPED)], "x", "stopped", SAVED),
-        ([result(**RAISED), "later"], "x", "exception", "nan"),
-        ([f"{result(**RAISED)} broken"], "x", "unknown", "x"),
+        ([result(**RAISED)], "", True, "exception", "nan"),
+        ([result(**RAISED)], "", False, "exception", "nan"),  # it ended before it was said to run
+        ([result(**RAISED)], "Internal error occurred", True, "exception", "nan"),
+        (["hello"], "Internal error occurred", True, "internal", "Internal error occurred"),
+        ([], "Internal error occurred", True, "internal", f"Internal error occurred ({NO_LOGS})"),
+        ([], "Internal error occurred", False, "internal", "Internal error occurred"),
+        ([result(state=contract.STATE_STOPPED)], "x", True, "stopped", SAVED),
+        ([result(state="failed")], "x", True, "unknown", "x"),
+        ([result(**RAISED), "later"], "x", True, "exception", "nan"),
+        ([f"{result(**RAISED)} broken"], "x", True, "unknown", "x"),
     ],
 )
 def test_a_failure_is_told_by_the_ranks_before_the_service(
-    make, there, vertex, read, said, error, kind, message
+    make, there, vertex, read, said, error, has_begun, kind, message
 ):
-    job, backend = there(Theirs.FAILED, error, has_begun=True), make()
+    job, backend = there(Theirs.FAILED, error, has_begun=has_begun), make()
     for one in said:
         vertex.write_log(job, "workerpool0-0", one)
     told = backend.observe(REF)
@@ -146,19 +149,22 @@ def test_a_job_that_ended_well_is_asked_about_once_whether_another_ran(
 
 
 @pytest.mark.parametrize(
-    ("looks", "restarts", "counts", "reads"),
+    ("looks", "lock", "counts", "reads"),
     [
-        ([PENDS, RUNS, RUNS, PENDS, RUNS, PENDS, PENDS, RUNS], 0, [0, 0, 0, 0, 1, 1, 1, 2], 0),
-        ([RUNS, RUNS, PENDS, RUNS], 3, [3, 3, 3, 4], 1),  # it comes late, and others have seen more
-        ([RUNS, PENDS, RUNS, DONE], 0, [0, 0, 1, 1], 3),  # once more for whether another ran
-        ([RUNS, DONE], 2, [2, 2], 3),
+        ([PENDS, RUNS, RUNS, PENDS, RUNS, PENDS, PENDS, RUNS], "{} 0", [0, 0, 0, 0, 1, 1, 1, 2], 0),
+        ([RUNS, RUNS, PENDS, RUNS], "{} 3", [3, 3, 3, 4], 1),  # it comes late, and others have seen more
+        ([RUNS, PENDS, RUNS, DONE], "{} 0", [0, 0, 1, 1], 3),  # once more for whether another ran
+        ([RUNS, DONE], "{} 2", [2, 2], 3),
+        ([RUNS], "{}", [0], 1),
+        ([RUNS], "", [0], 1),
     ],
 )
 def test_how_often_a_job_began_again_is_counted_by_looks_and_by_its_lock(
-    make, there, vertex, write_lock, cloud, read, looks, restarts, counts, reads
+    make, there, vertex, write_lock, cloud, read, looks, lock, counts, reads
 ):
     job, backend, found = there(PENDS, disableRetries=False), make(), []
-    write_lock(f"{job.id} {restarts}")
+    if lock:
+        write_lock(lock.format(job.id))
     for state in looks:
         vertex.put(job, state)
         found.append((backend.observe(REF).attempt, backend.observe(REF).attempt))

@@ -41,10 +41,12 @@ def test_a_contract_without_a_fee_says_so(make):
     assert best(make(management_fee=0)).price.usd_h == pytest.approx(ON_DEMAND)
 
 
-def test_what_is_attached_to_n1_has_no_whole_price_all_the_same(make):
-    plan = Trainer(make(management_fee=0.2)).plan(SPEC, gpu="T4:1", max_cost=5)
-    with pytest.raises(NoFitError, match="the N1 machine itself"):
+@pytest.mark.parametrize("fee", [None, 0.2])
+def test_what_is_attached_to_n1_has_no_whole_price_all_the_same(make, fee):
+    plan = Trainer(make(management_fee=fee)).plan(SPEC, gpu="T4:1", max_cost=5)
+    with pytest.raises(NoFitError, match="the N1 machine itself") as caught:
         plan.best  # noqa: B018
+    assert "management_fee=" not in str(caught.value)  # no fee that is said would mend it
 
 
 @pytest.mark.parametrize("said", ["20%", -0.1, True, float("nan"), 20])

@@ -42,7 +42,7 @@ def plan_of(backend, code, **fields):
 
 
 def test_the_file_holds_the_job_word_for_word(make, cloud, vertex, code):
-    plan = plan_of(make(), code, args=["--x", "a: b", "# no", "two\nlines", "ünï", "'\"", "- x", "yes"])
+    plan = plan_of(make(), code, args=["--x", "a: b", "# no", "two\nlines", "ünï🜁", "'\"", "- x", "\x7f"])
     config = yaml.safe_load(plan.to_gcloud().config)
     assert not vertex.jobs, "no job is made"
     plan.submit()

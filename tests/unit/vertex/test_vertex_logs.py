@@ -3,6 +3,7 @@
 
 import json
 
+import attrs
 import pytest
 
 from gputrain.backends.vertex import logs
@@ -11,6 +12,7 @@ from gputrain.job.reading import LogReader
 from gputrain.trainer import Trainer
 from gputrain_emulator import faults
 from gputrain_emulator.logging import Logs
+from tests.unit.vertex.test_vertex_alone import REF
 
 ENTRIES = "logging.entries.list"
 
@@ -52,12 +54,12 @@ def read(job, cloud, cursor=""):
 def test_lines_come_in_order_with_rank_node_and_severity(job, say, cloud):
     say("hello", rank=0)
     cloud.clock.advance(1)
-    say("broken", task="workerpool1-0", severity="ERROR", rank=2)
+    say("broken", task="workerpool1-3", severity="ERROR", rank=2.0)  # as JSON has no other numbers
     cloud.clock.advance(1)
     say("plain")
     lines, _ = read(job, cloud)
     assert [(one.message, one.rank, one.node_rank, one.severity) for one in lines] == [
-        ("hello", 0, 0, "INFO"), ("broken", 2, 1, "ERROR"), ("plain", None, 0, "INFO"),
+        ("hello", 0, 0, "INFO"), ("broken", 2, 4, "ERROR"), ("plain", None, 0, "INFO"),
     ]  # fmt: skip
     assert lines[0].time < lines[1].time
 
@@ -156,8 +158,54 @@ def test_every_reader_may_begin_at_once(job, say, cloud):
 
 def test_structured_lines_without_a_message_are_shown_whole(job, vertex, cloud):
     (only,) = vertex.jobs.values()
-    vertex.write_log(only, "workerpool0-0", "", payload={"loss": 0.5})
-    assert [one.message for one in read(job, cloud)[0]] == ['{"loss": 0.5}']
+    vertex.write_log(only, "workerpool0-0", "", payload={"step": 1, "loss": 0.5})
+    assert [one.message for one in read(job, cloud)[0]] == ['{"loss": 0.5, "step": 1}']
+
+
+def test_a_replica_is_known_by_the_label_of_its_lines_as_well(job, vertex, cloud):
+    (only,) = vertex.jobs.values()
+    cloud.world.part(Logs).write(
+        only.project,
+        "stdout",
+        resource={"type": "ml_job", "labels": {"job_id": only.id}},
+        labels={"ml.googleapis.com/task_name": "workerpool1-0"},
+        text="hello",
+    )
+    assert [(one.message, one.node_rank) for one in read(job, cloud)[0]] == [("hello", 1)]
+
+
+@pytest.mark.parametrize("apart_s", [29, 30, 31])
+def test_a_line_is_read_once_however_long_the_next_one_takes(job, say, cloud, apart_s):
+    say("one", rank=0)
+    cloud.clock.advance(apart_s)
+    say("two", rank=0)
+    lines, cursor = read(job, cloud)
+    assert [one.message for one in lines] == ["one", "two"]
+    assert read(job, cloud, cursor) == ([], cursor)
+
+
+def test_the_last_lines_are_read_from_near_the_end_and_none_before_them(job, say, cloud):
+    for number in range(40):
+        say(f"line {number}", rank=0)
+        cloud.clock.advance(1)
+    backend, every = job._backend, len(job._backend.logs(job.ref).lines)
+    for lines in (1, 5):
+        found, _ = read(job, cloud, backend.cursor_near_end(job.ref, lines))
+        assert [one.message for one in found] == [f"line {number}" for number in range(40 - lines, 40)]
+    told = [backend.cursor_near_end(job.ref, lines) for lines in (-1, 0, every, every + 1, 10**6)]
+    assert [bool(cursor) for cursor in told] == [False, False, True, False, False]
+
+
+def test_however_many_jobs_are_read_along_they_stay_within_sixty_reads_a_minute(make, there, cloud):
+    refs = [attrs.evolve(REF, name=name) for name in ("a-1", "b-1", "c-1")]
+    for ref in refs:
+        there(job_id=ref.name)
+    backend, cursors = make(), {}
+    for _ in range(120):
+        for ref in refs:
+            cursors[ref] = backend.logs(ref, cursors.get(ref, "")).cursor
+        cloud.clock.advance(0.5)
+    assert 40 <= sum(one.method == ENTRIES for one in cloud.requests) <= 60
 
 
 def test_reading_too_often_costs_no_call(job, say, cloud):
@@ -198,7 +246,7 @@ def test_a_cursor_of_somebody_else_is_refused(job, cursor):
 def test_only_a_whole_result_line_is_believed():
     assert logs._document('GPUTRAIN_RESULT {"state": "done"}') == {"state": "done"}
     for words in (
-        "I print GPUTRAIN_RESULT {}",
+        'I print GPUTRAIN_RESULT {"state": "done"}',
         "GPUTRAIN_RESULT {torn",
         "GPUTRAIN_RESULT []",
         json.dumps({}),

@@ -186,13 +186,39 @@ def test_words_of_the_user_stay_words():
 
 
 def test_outside_of_the_buckets_region_no_output_folder_is_named():
-    settings = {"region": None, "regions": ["us-central1", "europe-west4"]}
-    home = rendered(settings, {"gpu": "L4:1"})["customJob"]["jobSpec"]
-    away = rendered(settings, {"gpu": "L4:1"}, region="europe-west4")["customJob"]["jobSpec"]
+    settings = {"region": None, "regions": ["us-central1", "europe-west4", "us-east4"]}
+    home, *others = (
+        rendered(settings, {"gpu": "L4:1"}, region=region)["customJob"]["jobSpec"]
+        for region in settings["regions"]
+    )
     assert home["baseOutputDirectory"]["outputUriPrefix"] == "gs://my-bucket/jobs/train-x1y2/"
-    assert "baseOutputDirectory" not in away
+    assert not [away for away in others if "baseOutputDirectory" in away]
+    away = others[0]
     env = {one["name"]: one["value"] for one in away["workerPoolSpecs"][0]["containerSpec"]["env"]}
     assert env["GPUTRAIN_CHECKPOINT_DIR"] == "/gcs/my-bucket/jobs/train-x1y2/checkpoints/"
+
+
+@pytest.mark.parametrize(("regions", "labels"), [(1, []), (2, ["us-central1", "europe-west4"])])
+def test_a_job_bears_the_regions_that_it_may_be_made_in_where_these_are_several(regions, labels):
+    settings = {"region": None, "regions": ["us-central1", "europe-west4"][:regions]}
+    found = rendered(settings, {"gpu": "L4:1"})["customJob"]["labels"]
+    assert [found[f"gputrain-region-{number}"] for number in range(len(labels))] == labels
+    assert sum(name.startswith("gputrain-region-") for name in found) == len(labels)
+
+
+@pytest.mark.parametrize(
+    ("reservation", "model", "affinity"),
+    [
+        ("any", "standard", "ANY_RESERVATION"),
+        ("any", "spot", None),
+        (RESERVATION, "standard", "SPECIFIC_RESERVATION"),
+        (RESERVATION, "spot", None),
+    ],
+)
+def test_only_what_a_reservation_holds_is_asked_of_it(reservation, model, affinity):
+    fields = {"gpu": "A100-40GB:1", "reservation": reservation, "provisioning_model": model}
+    (pool,) = rendered({}, fields)["customJob"]["jobSpec"]["workerPoolSpecs"]
+    assert pool["machineSpec"].get("reservationAffinity", {}).get("reservationAffinityType") == affinity
 
 
 @pytest.mark.parametrize("gpu", ["B200:8", "RTX-PRO-6000:1"])

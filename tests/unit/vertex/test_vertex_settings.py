@@ -19,9 +19,9 @@ def test_every_fault_is_told_at_once():
             "My Project", "us-central1-a", bucket="my-bucket", service_account="nobody", network="default",
             tensorboard="1", kms_key="k", disk_gib=10, transport="pigeon",
         )  # fmt: skip
-    assert {fault.field for fault in caught.value.faults} == {
-        "project", "region", "bucket", "service_account", "network", "tensorboard", "kms_key", "disk_gib", "transport",
-    }  # fmt: skip
+    assert sorted(fault.field for fault in caught.value.faults) == [
+        "bucket", "disk_gib", "kms_key", "network", "project", "region", "service_account", "tensorboard", "transport",
+    ]  # fmt: skip
 
 
 NETWORK = "projects/1/global/networks/n"
@@ -100,12 +100,14 @@ def test_regions_keep_their_order_in_the_plan():
 ROOM = (128 - 24) << 10
 """Bytes of one argument, less those that are left to what else stands there."""
 
+KEYS = {f"K{n}": "secret://projects/p/secrets/s/versions/1" for n in range(40)}
 REFUSED = [
     ({}, "gpu"),
     ({"gpu": "L4:1", "reservation": "short"}, "reservation"),
     ({"gpu": "L4:1", "provisioning_model": "flex-start", "max_run_duration": "8d"}, "max_run_duration"),
     ({"gpu": "L4:1", "max_restarts": 7}, "max_restarts"),
     ({"gpu": "L4:1", "env": {f"V{n}": "" for n in range(81)}}, "env"),
+    ({"gpu": "L4:1", "env": {f"V{n}": "" for n in range(41)}, "secrets": KEYS}, "env"),
     ({"gpu": "L4:1", "checkpoint_dir": "/tmp/ckpt"}, "checkpoint_dir"),
     ({"gpu": "L4:1", "output_dir": "out"}, "output_dir"),
     ({"gpu": "L4:1", "num_nodes": 3, "min_nodes": 2, "max_restarts": 1}, "min_nodes"),
@@ -118,6 +120,7 @@ TAKEN = [
     {"max_run_duration": "8d"},
     {"max_restarts": 6},
     {"env": {f"V{n}": "" for n in range(80)}},
+    {"env": {f"V{n}": "" for n in range(40)}, "secrets": KEYS},
     {"env": {"V": "$" + "x" * (ROOM - 200)}},
     {"num_nodes": 3, "min_nodes": 3, "max_restarts": 1},
     {"checkpoint_dir": "gs://my-bucket/ckpt", "output_dir": "/gcs/my-bucket/out"},

@@ -59,6 +59,11 @@ def test_a_job_is_read_field_by_field_and_a_state_of_tomorrow_is_no_word():
     )  # fmt: skip
 
 
+def test_of_all_terminals_the_first_is_told():
+    seen = attrs.evolve(SEEN, terminals=(("workerpool0-0", "a"), ("workerpool1-0", "b")))
+    assert seen.links == ("terminal of workerpool0-0: a",)
+
+
 def test_what_googles_own_client_waits_for_in_vain_is_terminal():
     assert {"JOB_STATE_EXPIRED", "JOB_STATE_PARTIALLY_SUCCEEDED"} <= ENDED
     assert "JOB_STATE_PAUSED" not in ENDED
@@ -77,7 +82,8 @@ def test_a_job_stopped_at_its_limit_has_expired_whatever_the_word(word):
 SAID = [
     ("The replica workerpool0-0 exited with a non-zero status of 1. To find out more about why your job exited "
      "please check the logs: https://x", ("exit", 0, 1)),
-    ("The replica workerpool1-2 exited with a non-zero status of 127. ", ("command", 3, 127)),
+    ("The replica workerpool1-3 exited with a non-zero status of 127. ", ("command", 4, 127)),
+    ("The replica workerpool2-0 exited with a non-zero status of 1.", ("exit", None, 1)),  # a reduction server
     ("The replica workerpool0-0 exited with a non-zero status of 64.", ("environment", 0, 64)),
     ("The replica workerpool0-0 exited with a non-zero status of 139.", ("crashed", 0, 139)),
     ("The replica workerpool1-0 exited with a non-zero status of 137.", ("out_of_memory", 1, 137)),

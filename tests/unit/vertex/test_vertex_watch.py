@@ -31,11 +31,11 @@ def submit(make, cloud, vertex, code):
 
 
 def test_one_job_is_looked_at_alone_and_its_end_is_seen_within_two_seconds(submit, cloud, vertex):
-    vertex.set_fate(Fate(run_s=50))
+    vertex.set_fate(Fate(run_s=50.1))
     (job,) = submit(1)
     cloud.clock.advance(100)
     while not job.refresh().state.is_terminal:
-        cloud.clock.advance(1.5)
+        cloud.clock.advance(job._backend.poll_s)
     assert cloud.clock.now() - job.refresh().ended_at.timestamp() <= 2
 
 

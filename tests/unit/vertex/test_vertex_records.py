@@ -1,0 +1,148 @@
+"""What the record of a job decides of a look, a restart and a withdrawal: of both, put there by hand."""
+
+import attrs
+import pytest
+
+from gputrain.errors import JobLostError
+from gputrain.gcp import Objects
+from gputrain.lifecycle import State
+from gputrain_emulator.vertex.states import State as Theirs
+from tests.unit.records.test_record import ASK, SPEC, WAY, record
+from tests.unit.vertex.test_vertex_alone import ASKS, FULL, REF, refusal
+
+HERE = ASKS[0].way
+NEXT = attrs.evolve(HERE, place="europe-west4")
+OTHER = "fedcba9876543210"
+"""The nonce of a later ask."""
+
+
+def ask(way=HERE, **more):
+    return attrs.evolve(ASK, way=way, **more)
+
+
+def on(backend):
+    """A way of another backend, whose name sorts before or behind."""
+    return attrs.evolve(WAY, backend=backend)
+
+
+@pytest.fixture
+def written(make):
+    """Writes the record of the job."""
+
+    def write(**fields):
+        board = make().recorder().board
+        return board.write(record(**{"home": board.name, "ways": (HERE,), "asks": ASKS, **fields}))
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("fields", "age_s", "is_queued"),
+    [
+        ({}, 0, True),
+        ({}, 180, True),
+        ({}, 181, False),
+        ({"over": "cancelled"}, 0, False),
+        ({"asks": (ask(answer="no room"),)}, 0, False),
+        ({"asks": (*ASKS, ask(on("compute")))}, 0, False),
+        ({"asks": (*ASKS, ask(on("zeta")))}, 0, False),
+    ],
+)
+def test_a_job_that_was_asked_for_is_queued_for_as_long_as_no_list_need_show_it(
+    make, written, cloud, fields, age_s, is_queued
+):
+    written(**fields)
+    cloud.clock.advance(age_s)
+    if is_queued:
+        told = make().observe(REF)
+        assert (told.state, told.place, told.ask) == (State.QUEUED, "us-central1", ASK.nonce)
+    else:
+        with pytest.raises(JobLostError):
+            make().observe(REF)
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_who_cannot_read_what_was_asked_for_is_told_that_the_job_is_not_there(make, written, cloud, status):
+    written()
+    cloud.fail("storage.objects.get", refusal(status), times=None)
+    with pytest.raises(JobLostError):
+        make().observe(REF)
+
+
+NO_ROOM = {"state": Theirs.FAILED, "error": FULL}
+WITHDRAWN = {"state": Theirs.CANCELLED}
+ENDED = {"state": Theirs.CANCELLED, "has_begun": True}
+WAITS = SPEC.replace(provisioning_model="flex-start", max_wait_duration="5h").to_dict()
+
+
+@pytest.mark.parametrize(
+    ("job", "fields", "state"),
+    [
+        (NO_ROOM, None, State.FAILED),
+        (NO_ROOM, {}, State.FAILED),
+        (NO_ROOM, {"ways": (HERE, NEXT)}, State.INTERRUPTED),
+        (NO_ROOM, {"ways": (HERE, NEXT), "over": "stockout_region"}, State.FAILED),
+        (NO_ROOM, {"spec": WAITS}, State.INTERRUPTED),
+        (NO_ROOM, {"asks": (ask(answer="no room"),)}, State.INTERRUPTED),
+        (NO_ROOM, {"asks": (*ASKS, ask(NEXT, nonce=OTHER))}, State.INTERRUPTED),
+        (NO_ROOM, {"asks": (*ASKS, ask(on("compute"), nonce=OTHER))}, None),
+        (NO_ROOM, {"asks": (*ASKS, ask(on("zeta"), nonce=OTHER))}, None),
+        (WITHDRAWN, {"ways": (HERE, NEXT)}, State.CANCELLED),
+        (WITHDRAWN, {"asks": (ask(nonce=OTHER),)}, State.INTERRUPTED),
+        (ENDED, {"asks": (ask(nonce=OTHER),)}, State.CANCELLED),
+    ],
+)
+def test_a_process_without_a_bucket_is_told_by_the_record_whether_a_job_at_no_place_goes_on(
+    make, there, written, job, fields, state
+):
+    there(**job)
+    if fields is not None:
+        written(**fields)
+    if state is None:
+        with pytest.raises(JobLostError, match="not on Vertex AI any more"):
+            make(bucket=None).observe(REF)
+    else:
+        told = make(bucket=None).observe(REF)
+        assert (told.state, told.failure is None) == (state, state is State.INTERRUPTED)
+
+
+@pytest.mark.parametrize("hinders", ["permission", "garbage", "order"])
+def test_where_the_record_cannot_be_read_the_job_has_ended_as_vertex_ai_says(
+    make, there, written, cloud, hinders
+):
+    there(**NO_ROOM, order="{}" if hinders == "order" else None)
+    written(ways=(HERE, NEXT))
+    if hinders == "permission":
+        cloud.fail("storage.objects.get", refusal(403), times=None)
+    elif hinders == "garbage":
+        Objects(make()._access, "my-bucket").write("records/bert-1.json", b"{", if_generation=None)
+    assert make(bucket=None).observe(REF).state is State.FAILED
+
+
+@pytest.mark.parametrize("order", ["", "[", "[]", "{}", '{"bucket": "my-bucket"}', "[" * 100_000])
+def test_a_job_that_bears_no_order_of_ours_has_no_lock_that_speaks_against_its_end(make, there, order):
+    there(Theirs.SUCCEEDED, has_begun=True, order=order)
+    assert make(bucket=None).observe(REF).state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("asks", "place"),
+    [
+        ((ask(), ask(NEXT)), "europe-west4"),
+        ((ask(), ask(on("compute")), ask(on("zeta"))), "us-central1"),
+        ((ask(on("compute")),), "unknown"),
+    ],
+)
+def test_a_job_is_named_by_the_region_that_was_asked_last(make, asks, place):
+    assert make().recorder().name_of(record(asks=asks)) == attrs.evolve(REF, place=place)
+
+
+@pytest.mark.parametrize(
+    ("lock", "is_left"), [("{}", False), ("{} 2", False), ("1", True), ("9", True), ("cancelled", True)]
+)
+def test_the_lock_of_what_is_taken_back_goes_with_it_and_that_of_another_stays(
+    make, there, write_lock, lock, is_left
+):
+    write_lock(lock.format(there(Theirs.CANCELLED).id))
+    assert make().recorder().clear(record(asks=ASKS))
+    assert (Objects(make()._access, "my-bucket").read("jobs/bert-1/lock") is not None) is is_left
