@@ -193,7 +193,7 @@ class BucketRecorder(Generic[S]):
         refused; and what was refused, which keeps nothing from ending what runs."""
         try:
             return self._end(job_id), None
-        except (AccessError, RequestError, TransientError) as error:
+        except (AccessError, RequestError, TransientError, RecordError) as error:
             error.what = f"what runs of {job_id} ends, but a watcher may start it again: {error.what}"
             return None, error
 

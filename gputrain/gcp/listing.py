@@ -18,9 +18,10 @@ PARTIAL_WARNINGS = frozenset({"UNREACHABLE", "PARTIAL_SUCCESS", "LIST_OVERHEAD_Q
 
 
 class PartialListError(TransientError):
-    """A list is not whole, so it does not say what is gone."""
+    """A list is not whole, so it does not say what is gone; ``seen`` is what it shows."""
 
     kind = "incomplete_list"
+    seen: tuple[Any, ...] = ()
 
 
 @attrs.frozen
@@ -99,6 +100,7 @@ class PartialListing(Listing[T_co]):
             f"could not {action}: the list is not whole",
             why=f"left out: {', '.join(self.left_out)}",
             fix="try again in a minute: what was not seen is left alone",
+            seen=self._items,
         )
 
 

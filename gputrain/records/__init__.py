@@ -8,7 +8,7 @@ its own. What a record says of accounts, networks and images is there to be comp
 from gputrain.records.board import Board, Entry, MemoryBoard, Note, OvertakenError, ended
 from gputrain.records.bucket import BucketBoard
 from gputrain.records.folder import FolderBoard
-from gputrain.records.form import RecordError, read_record
+from gputrain.records.form import DamagedRecordError, RecordError, read_record
 from gputrain.records.record import (
     CANCELLED,
     MADE,
@@ -31,6 +31,7 @@ __all__ = [
     "BucketBoard",
     "Code",
     "ConflictError",
+    "DamagedRecordError",
     "Entry",
     "FolderBoard",
     "MemoryBoard",

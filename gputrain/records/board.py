@@ -59,7 +59,7 @@ class Board(Protocol):
         """The record as it is now; None where there is none.
 
         Raises:
-            RecordError: what is there is none.
+            RecordError: what is there is none; `DamagedRecordError` where that was proved.
             AccessError, RequestError: it may not be read, or the bucket is not ours.
         """
         ...

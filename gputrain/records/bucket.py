@@ -10,12 +10,13 @@ from collections.abc import Mapping
 import attrs
 
 from gputrain.errors import GputrainError
-from gputrain.gcp import Access, Objects, PreconditionError, StoredInfo
+from gputrain.gcp import Access, Listing, Objects, PreconditionError, StoredInfo
 from gputrain.gcp.buckets import BucketPrefix, check_owner
-from gputrain.gcp.objects import Generation
+from gputrain.gcp.listing import listing_of
+from gputrain.gcp.objects import Generation, Stored, md5_of
 from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.records.board import Entry, Note, dated, overtaken
-from gputrain.records.form import read_record, written
+from gputrain.records.form import DamagedRecordError, RecordError, read_record, written
 from gputrain.records.record import LARGEST_BYTES, Code, Record, checked
 
 FOLDER = "records"
@@ -58,7 +59,18 @@ class BucketBoard:
         stored = self._objects.read(self._name(job_id), most_bytes=LARGEST_BYTES)
         if stored is None:
             return None
-        return _dated(read_record(job_id, stored.content), stored)
+        try:
+            record = read_record(job_id, stored.content)
+        except DamagedRecordError as error:
+            if self._lies_there(job_id, stored):
+                raise
+            raise RecordError(error.what, why=error.why, fix=error.fix) from error
+        return _dated(record, stored)
+
+    def _lies_there(self, job_id: str, seen: Stored) -> bool:
+        """Whether this is what is stored, to the last byte: what came another way damages no record."""
+        info = self._objects.stat(self._name(job_id))
+        return info is not None and info.generation == seen.generation and info.md5 == md5_of(seen.content)
 
     def glimpse(self, job_id: str) -> Record | None:
         """The latest ask alone of a job that somebody asked for lately, from one list of all records.
@@ -98,11 +110,15 @@ class BucketBoard:
         self._objects.remove(self._name(record.job_id), if_generation=record.generation)
 
     def entries(self, name: str = "") -> tuple[Entry, ...]:
-        """As of `Board`."""
+        """As of `Board`. Raises PartialListError where some could not be listed."""
+        return self.listed(name).whole(f"list the jobs of {self.name}")
+
+    def listed(self, name: str = "") -> Listing[Entry]:
+        """The same, as far as they can be listed."""
         self._prove()
-        found = self._objects.list(self._bucket.object_name(FOLDER, name)).seen
-        entries = [_entry(one) for one in found if one.name.endswith(".json")]
-        return tuple(sorted(entries, key=lambda one: one.written_at, reverse=True))
+        found = self._objects.list(self._bucket.object_name(FOLDER, name))
+        entries = [_entry(one) for one in found.seen if one.name.endswith(".json")]
+        return listing_of(sorted(entries, key=lambda one: one.written_at, reverse=True), found.left_out)
 
     def note(self, name: str) -> Note | None:
         """As of `Board`."""

@@ -29,6 +29,14 @@ class RecordError(ProviderError):
     kind = "no_record"
 
 
+class DamagedRecordError(RecordError):
+    """No release reads it: what was asked for the job, nobody can say any more."""
+
+
+class _OtherSchemaError(ValueError):
+    """Another release may read it."""
+
+
 def written(record: Record) -> bytes:
     """The record as it lies on its board: nobody writes what nobody could read.
 
@@ -53,12 +61,14 @@ def read_record(job_id: str, content: bytes) -> Record:
     """The record of a job.
 
     Raises:
-        RecordError: it is no record, or that of another job.
+        DamagedRecordError: it is no record, or that of another job.
+        RecordError: it is that of another release.
     """
     try:
         return _record(job_id, content)
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise RecordError(
+        kind = RecordError if isinstance(error, _OtherSchemaError) else DamagedRecordError
+        raise kind(
             f"what is kept of {job_id} is no record",
             why=f"{type(error).__name__}: {str(error)[:200]}",
             fix="find out who can write to the bucket; a release of gputrain that is newer may read it",
@@ -69,8 +79,8 @@ def _record(job_id: str, content: bytes) -> Record:
     if len(content) > LARGEST_BYTES:
         _refuse("it is too large")
     fields = _mapping(json.loads(content.decode()))
-    if fields.get("schema") != SCHEMA:
-        _refuse(f"its schema is {str(fields.get('schema'))[:20]}")
+    if fields["schema"] != SCHEMA:
+        raise _OtherSchemaError(f"its schema is {str(fields['schema'])[:20]}")
     if fields["job_id"] != job_id:
         _refuse("it is that of another job")
     code = _mapping(fields["code"])

@@ -73,9 +73,9 @@ PLANTS = (
     Plant(
         name="two machines' clocks compared",
         module="gputrain.records.bucket",
-        text="return _dated(read_record(job_id, stored.content), stored)",
+        text="return _dated(record, stored)",
         instead="own_s = self._access.now() - stored.updated.timestamp()\n"
-        "        return attrs.evolve(_dated(read_record(job_id, stored.content), stored), age_s=own_s)",
+        "        return attrs.evolve(_dated(record, stored), age_s=own_s)",
     ),
     Plant(
         name="no waiting for a job whose answer was lost",

@@ -23,7 +23,6 @@ from gputrain.backends.compute.recorder import VmRecorder
 from gputrain.backends.compute.settings import ROWS, ComputeSettings, read_settings
 from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import GpuNetworking, Service, region_of
-from gputrain.errors import GputrainError
 from gputrain.fields import refusing
 from gputrain.gcp import Access, Api
 from gputrain.gcp.endpoints import asked_for
@@ -35,7 +34,7 @@ from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.preflight import Checks
 from gputrain.quota.book import Book
-from gputrain.records import WITHDRAWN, BucketBoard, Record
+from gputrain.records import WITHDRAWN, BucketBoard, DamagedRecordError, Record
 from gputrain.spec import TrainingSpec
 
 
@@ -246,8 +245,14 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
 
         Raises:
             AccessError, RequestError, TransientError: VMs could not be deleted, or its end not written down.
+            DamagedRecordError: only what lists show of it could be ended, since nobody knows what it has.
         """
-        record = self._recorder.known(ref)
+        try:
+            record = self._recorder.known(ref)
+        except DamagedRecordError as error:
+            self._recorder.end(ref.name)  # its guests are told, and may save
+            self._remains.end_unread(error, lambda: self._left_of(ref.name), self._access.sleep)
+            raise
         seen = self._looks.observe(record)
         is_over = seen.state is not None and seen.state.is_terminal and record.over != WITHDRAWN
         if is_over and self._recorder.there(record) is not None:
@@ -265,8 +270,11 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         Raises:
             TransientError: they could not all be listed.
         """
+        return self._left_of()
+
+    def _left_of(self, job_id: str = "") -> tuple[Orphan, ...]:
         home = self._settings.home_label
-        return cleanup.orphans(self._calls, self._queue, self._board, self._looks, home)
+        return cleanup.orphans(self._calls, self._queue, self._board, self._looks, home, job_id)
 
     def clean_up(self, only: Sequence[Orphan] | None = None) -> tuple[Orphan, ...]:
         """Delete the `orphans`, or those of them that were seen before; those that were asked to go.
@@ -275,16 +283,8 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
             GputrainError: the first refusal; all others were asked to go first, as each of them may bill.
         """
         seen = None if only is None else {(one.place, one.name) for one in only}
-        found = (one for one in self.orphans() if seen is None or (one.place, one.name) in seen)
-        gone, refusals = [], []
-        for one in found:
-            try:
-                gone += [one] if self._gangs.drop(one) else []
-            except GputrainError as error:  # noqa: PERF203  # what may not be removed keeps nothing else
-                refusals.append(error)
-        if refusals:
-            raise refusals[0]
-        return tuple(gone)
+        found = self.orphans()
+        return self._remains.remove(one for one in found if seen is None or (one.place, one.name) in seen)
 
     def ssh_command(self, ref: JobRef, node_rank: int = 0) -> str:
         """The command with which a person gets to a node, through Identity-Aware Proxy."""
@@ -295,5 +295,5 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         return self._stored, job.attempt(VmNames.of(self._recorder.known(ref)).attempt)
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
-        """Jobs of this bucket, newest first; those whose name starts with ``name``."""
+        """Jobs of this bucket, newest first; those whose name starts with ``name``. Raises as `entries`."""
         return self._recorder.find(name)

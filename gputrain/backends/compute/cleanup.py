@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,18 +22,18 @@ from gputrain.backends.compute.causes import HALTED, VmReport, is_half, reports_
 from gputrain.backends.compute.gang import Gangs
 from gputrain.backends.compute.look import Looks
 from gputrain.backends.compute.names import NAME, VmNames
-from gputrain.backends.compute.queue import Left, Queue
+from gputrain.backends.compute.queue import STATUS, Left, Queue
 from gputrain.backends.compute.render import MODELS
 from gputrain.catalog import Price
 from gputrain.causes import Blame
 from gputrain.entrypoint import contract
 from gputrain.errors import GputrainError, TransientError
-from gputrain.gcp import LABEL_HOME, LABEL_JOB, MissingError
+from gputrain.gcp import LABEL_HOME, LABEL_JOB, MissingError, label_value
 from gputrain.gcp.forms import Json
 from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Outcome
-from gputrain.records import Board, Record
+from gputrain.records import Board, DamagedRecordError, Record
 from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
@@ -51,38 +51,50 @@ HEARD_S = 10.0
 SENT_S = 30.0
 """How long it may take, beyond the time that ranks have to save, to send what they saved and to say so."""
 LOOK_EVERY_S = 1.0
+UNREAD_EVERY_S = 5.0
+"""The same, where each VM is looked at by its name."""
 
 
-def orphans(calls: Calls, queue: Queue, board: Board, looks: Looks, home: str) -> tuple[Orphan, ...]:
+def orphans(
+    calls: Calls, queue: Queue, board: Board, looks: Looks, home: str, job_id: str = ""
+) -> tuple[Orphan, ...]:
     """Our VMs of all zones, of one home, whose job has ended, is at another attempt, or has no record.
+
+    A record that is damaged beyond reading is none: else its VMs would bill to their limit, and nobody could
+    end them. One that could not be read just now is no damage.
 
     One that is going down already is none.
 
     Args:
         home: the value of the label; VMs of another one are judged by records that are not ours to read.
+        job_id: of this job alone; empty: of all.
 
     Raises:
         TransientError: some zones could not be listed.
     """
-    listing = calls.all_instances(f"{ours()} AND labels.{LABEL_HOME}={home}")
+    wanted = f"{ours()} AND labels.{LABEL_HOME}={home}"
+    if job_id:
+        wanted += f" AND labels.{LABEL_JOB}={label_value(job_id)}"
+    listing = calls.all_instances(wanted)
     by_job: dict[str, list[Json]] = {}
     for vm in listing.whole("list the VMs of every zone"):
         by_job.setdefault(vm["labels"][LABEL_JOB], []).append(vm)
     queued: dict[str, list[Left]] = {}
     for left in queue.left(home):
-        queued.setdefault(left.job_id, []).append(left)
+        if job_id in ("", left.job_id):
+            queued.setdefault(left.job_id, []).append(left)
     found: list[Orphan] = []
-    for job_id in {**by_job, **queued}:
+    for one_id in {**by_job, **queued}:
         try:
-            needed = _needed(board, looks, job_id)
+            needed = _needed(board, looks, one_id)
         except GputrainError as error:  # what cannot be judged is not removed
-            log.warning("%s could not be looked at: %s", job_id, error.what)
+            log.warning("%s could not be looked at: %s", one_id, error.what)
             continue
-        vms = by_job.get(job_id, ())
+        vms = by_job.get(one_id, ())
         unneeded = (vm for vm in vms if needed is None or not needed.owns(vm))
         # One that is going down is going already; where it only halts, the next look finds it.
-        found += [_orphan(job_id, vm) for vm in unneeded if vm["status"] != "STOPPING"]
-        found += [one.orphan for one in queued.get(job_id, ()) if needed is None or one.name != needed.queue]
+        found += [_orphan(one_id, vm) for vm in unneeded if vm["status"] != "STOPPING"]
+        found += [one.orphan for one in queued.get(one_id, ()) if needed is None or one.name != needed.queue]
     return tuple(found)
 
 
@@ -91,6 +103,9 @@ def _needed(board: Board, looks: Looks, job_id: str) -> VmNames | None:
     try:
         record = board.read(job_id)
     except MissingError:  # its home is gone, and nobody can say any more that the VM is needed
+        return None
+    except DamagedRecordError as error:  # as if there were none
+        log.warning("%s has no living job by its record: %s", job_id, error)
         return None
     if record is None or record.over or not record.is_open or record.backend != NAME:
         return None
@@ -189,6 +204,40 @@ class Remains:
             except GputrainError as error:  # noqa: PERF203  # one who may only look leaves it to others
                 log.info("could not delete %s: %s", gang.names[node.rank], error)
 
+    def end_unread(
+        self, error: DamagedRecordError, seen: Callable[[], Sequence[Orphan]], sleep: Sleep
+    ) -> None:
+        """End what is seen of a job whose record nobody can read, its guests first, which may save.
+
+        A list proves no absence: what none shows yet finds the cancel in the bucket, and ends by itself.
+        """
+        since, most_s = Since(self._now), HEARD_S + _usual_grace_s() + SENT_S
+        left = seen()
+        while (left := [one for one in left if self._runs(one)]) and since.seconds < most_s:
+            sleep(UNREAD_EVERY_S)
+        self.remove(seen())
+        error.what += "; what lists show of it was asked to go"
+
+    def _runs(self, one: Orphan) -> bool:
+        vm = None if one.status == STATUS else self._gangs.calls.instance(one.place, one.name)
+        return vm is not None and vm["status"] == "RUNNING"
+
+    def remove(self, found: Iterable[Orphan]) -> tuple[Orphan, ...]:
+        """Ask each to go; those that were asked.
+
+        Raises:
+            GputrainError: the first refusal; all others were asked to go first, as each of them may bill.
+        """
+        gone, refusals = [], []
+        for one in found:
+            try:
+                gone += [one] if self._gangs.drop(one) else []
+            except GputrainError as error:  # noqa: PERF203  # what may not be removed keeps nothing else
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
+        return tuple(gone)
+
     def _left_s(self, key: tuple[str, str], nodes: Sequence[VmReport]) -> float:
         """Seconds until the rest of a half gang is ended, counted from when this process first saw it."""
         with self._lock:
@@ -199,8 +248,11 @@ class Remains:
 
 def _grace_s(record: Record) -> float:
     """How long the ranks have to save; a setting that is no number is the agent's to refuse."""
-    default = contract.ENVIRONMENT[contract.GRACE][1]
     try:
-        return float((record.spec.get("env") or {}).get(contract.GRACE) or default)
+        return float((record.spec.get("env") or {}).get(contract.GRACE) or _usual_grace_s())
     except ValueError:
-        return float(default)
+        return _usual_grace_s()
+
+
+def _usual_grace_s() -> float:
+    return float(contract.ENVIRONMENT[contract.GRACE][1])

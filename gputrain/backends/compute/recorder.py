@@ -13,7 +13,8 @@ from gputrain.backends.compute.settings import ComputeSettings
 from gputrain.backends.google import BucketRecorder
 from gputrain.errors import AccessError, GputrainError, JobLostError, RequestError, TransientError
 from gputrain.gcp import MissingError
-from gputrain.records import MADE, WITHDRAWN, Record
+from gputrain.gcp.listing import listing_of
+from gputrain.records import MADE, WITHDRAWN, DamagedRecordError, Record
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -65,9 +66,15 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
         return ref_of(self.settings.project, JobPlace(zone=zone, bucket=self.settings.bucket), job_id)
 
     def find(self, name: str) -> tuple[JobRef, ...]:
-        """Jobs of this bucket, newest first; those whose name starts with ``name``."""
-        entries = (one for one in self.board.entries(name) if one.backend == NAME)
-        return tuple(attrs.evolve(self.ref(one.place, one.job_id), made_at=one.written_at) for one in entries)
+        """Jobs of this bucket, newest first; those whose name starts with ``name``.
+
+        Raises:
+            PartialListError: some could not be listed; it holds those that were seen.
+        """
+        found = self.board.listed(name)
+        entries = (one for one in found.seen if one.backend == NAME)
+        refs = (attrs.evolve(self.ref(one.place, one.job_id), made_at=one.written_at) for one in entries)
+        return listing_of(refs, found.left_out).whole(f"list the jobs of {self.board.name}")
 
     def glimpsed(self, ref: JobRef) -> Record | None:
         """As much of a record as a list of all tells; None where it does not, or the job is elsewhere."""
@@ -81,12 +88,16 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
             JobLostError: there is none, or no bucket.
             RecordError: it is none.
         """
+        left = "trainer.clean_up() deletes what is left of jobs"
         where, fix = f"{self.board.name} holds no record of it", "check the name and the bucket"
         try:
             record = self.board.read(ref.name)
         except MissingError as error:
             record, where = None, error.what
-            fix = "its VMs may run on: trainer.clean_up() deletes what is left of jobs whose bucket is gone"
+            fix = f"its VMs may run on: {left} whose bucket is gone"
+        except DamagedRecordError as error:
+            error.fix = f"its VMs may run on: {left} whose record nobody can read; {error.fix}"
+            raise
         if record is not None and record.backend == NAME:
             return record
         if record is not None and record.asks:

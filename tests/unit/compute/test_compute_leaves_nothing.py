@@ -14,6 +14,7 @@ from gputrain.errors import (
     GputrainError,
     JobLostError,
     PermissionDeniedError,
+    ProviderError,
     RequestError,
     TransientError,
 )
@@ -334,5 +335,67 @@ def test_one_bad_record_hides_no_other_job_and_stops_no_clean_up(cloud, make, co
     make()._access.post(url, action="write what is no record", **rest)
     trainer = Trainer(make())
     assert [job.ref.name for job in trainer.jobs()] == ["bert-1"]
-    assert trainer.orphans() == ()
     trainer.supervise()
+    assert [one.name for one in trainer.clean_up()] == ["gpt-1-0-0"]
+
+
+def rewritten(backend, job_id, content):
+    Objects(backend._access, "my-bucket").write(f"records/{job_id}.json", content, if_generation=None)
+
+
+@pytest.fixture
+def neighbours(cloud, make, code):
+    """The name of a gang; beside it are another job's VM, and one of that very id in another home."""
+    Road(make(bucket="gs://my-bucket/team")).submit(spec(code, num_nodes=1), job_id="team-1")
+    cloud.compute.find_vm("team-1-0-0").resource["labels"]["gputrain-job"] = "bert-1"
+    Road(make()).submit(spec(code, num_nodes=1), job_id="gpt-1")
+    ref = Road(make()).submit(spec(code, num_nodes=2), job_id="bert-1")
+    cloud.clock.advance(120)
+    return ref
+
+
+BESIDE = ["gpt-1-0-0", "team-1-0-0"]
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"<html>", b'{"schema": 1}', b'{"job_id": "bert-1"}'])
+def test_a_job_whose_record_is_damaged_is_cleaned_up_and_nothing_beside_it(cloud, make, neighbours, content):
+    rewritten(make(), "bert-1", content)
+    assert [one.job_id for one in Trainer(make()).clean_up()] == ["bert-1", "bert-1"]
+    cloud.clock.advance(300)
+    assert vms(cloud) == BESIDE
+
+
+MADE_UP = {"x-goog-generation": "7", "Last-Modified": "Mon, 23 Nov 2026 12:00:00 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "times"),
+    [
+        (faults.Refuse(error=ApiError(403, "no", reason="forbidden")), None),
+        (faults.server_error(500), None),
+        (faults.RawReply(status=200, body=b"<html>"), None),
+        (faults.RawReply(status=200, body=b"[]", headers=MADE_UP), 1),
+        (faults.Truncate(), None),
+    ],
+    ids=["forbidden", "down", "a page", "another object", "cut"],
+)
+def test_a_record_that_cannot_be_read_just_now_is_not_damaged(cloud, make, neighbours, fault, times):
+    cloud.fail("storage.objects.get", fault, times=times)
+    assert Trainer(make()).orphans() == ()
+
+
+def test_the_record_of_a_later_release_is_not_damaged(make, neighbours):
+    rewritten(make(), "bert-1", b'{"schema": 2}')
+    assert Trainer(make()).clean_up() == ()
+
+
+def test_a_cancel_without_a_readable_record_ends_what_bears_its_home_and_says_so(cloud, make, neighbours):
+    backend = make()
+    job = attach(neighbours.uri, backend=backend)
+    rewritten(backend, "bert-1", b"[]")
+    with pytest.raises(ProviderError, match="asked to go") as caught:
+        job.cancel()
+    assert "trainer.clean_up()" in caught.value.fix
+    cloud.clock.advance(300)
+    assert vms(cloud) == BESIDE
+    assert Objects(backend._access, "my-bucket").read("jobs/bert-1/cancel") is not None

@@ -4,8 +4,9 @@ import pytest
 from google.cloud.compute_v1 import InstanceGroupManagerResizeRequestsClient
 
 from gputrain.errors import GputrainError, NoFitError, PermissionDeniedError, TransientError
+from gputrain.gcp import Objects
 from gputrain.lifecycle import State
-from gputrain.records import CANCELLED, ended
+from gputrain.records import CANCELLED, RecordError, ended
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer, attach
 from gputrain_emulator import faults
@@ -268,6 +269,24 @@ def test_what_lives_is_no_orphan_and_what_is_over_is(cloud, make, spec):
     assert (orphan.status, orphan.job_id, orphan.place) == ("QUEUE", job.name, ZONE)
     cloud.clock.advance(60)
     assert things(cloud) == []
+
+
+@pytest.mark.parametrize("act", ["cancel", "clean up"])
+def test_a_gang_that_waits_and_whose_record_is_damaged_can_be_withdrawn(cloud, make, spec, act):
+    full(cloud)
+    backend, beside = make(), Road(make()).submit(spec(), job_id="gpt-1")
+    job = Trainer(backend).submit(spec())
+    cloud.clock.advance(60)
+    Objects(backend._access, "my-bucket").write(f"records/{job.id}.json", b"[]", if_generation=None)
+    if act == "cancel":
+        with pytest.raises(RecordError):
+            job.cancel()
+    else:
+        assert [one.job_id for one in Trainer(make()).clean_up()] == [job.id]
+    cloud.clock.advance(60)
+    assert len(things(cloud)) == 3
+    assert not [name for name in things(cloud) if name.startswith(job.id)]
+    assert make().observe(beside).state is State.QUEUED
 
 
 def test_orphans_of_another_home_are_left_alone(cloud, make, spec):

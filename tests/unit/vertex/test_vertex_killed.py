@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 import gputrain
-from gputrain.errors import PermissionDeniedError
+from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
@@ -172,6 +172,15 @@ def test_a_cancel_that_may_not_be_written_down_ends_the_job_and_says_so(submit, 
     backend = make(credentials=cloud.credentials_of(person))
     with pytest.raises(PermissionDeniedError, match="a watcher may start it again"):
         backend.cancel(job.ref)
+    cloud.clock.advance(60)
+    assert job.refresh().state is State.CANCELLED
+
+
+def test_a_cancel_without_a_readable_record_ends_the_job_and_says_so(submit, make, cloud):
+    job = submit()
+    Objects(make()._access, "my-bucket").write(f"records/{job.id}.json", b"[]", if_generation=None)
+    with pytest.raises(ProviderError, match="no record"):
+        job.cancel()
     cloud.clock.advance(60)
     assert job.refresh().state is State.CANCELLED
 
