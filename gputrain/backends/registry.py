@@ -17,6 +17,7 @@ from typing import Any
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Attaches, Backend, JobRef
 from gputrain.errors import Fault, GputrainError, SpecError
+from gputrain.gcp.listing import PartialListError
 from gputrain.secrets import redact
 
 GROUP = "gputrain.backends"
@@ -48,6 +49,18 @@ def find(name: str) -> type[Backend]:
         theirs = " and ".join(sorted(_distribution(row) for row in rows))
         raise _refused(name, f"{theirs} both bring one", "uninstall one of them")
     return _loaded(rows[0])
+
+
+def jobs_of(backend: Backend, name: str) -> tuple[tuple[JobRef, ...], GputrainError | None]:
+    """The jobs of a backend whose ids begin so, and what is wrong where there may be more of them.
+
+    Raises:
+        GputrainError: none could be listed.
+    """
+    try:
+        return backend.find(name=name), None
+    except PartialListError as error:  # it may be another list than that of jobs
+        return tuple(one for one in error.seen if isinstance(one, JobRef)), error
 
 
 def of_ref(ref: JobRef, **arguments: Any) -> Backend:

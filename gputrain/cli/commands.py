@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.backends import registry
 from gputrain.backends.base import JobRef
 from gputrain.cli import completion, documents, ending, settings
 from gputrain.cli.parser import PAIRS, SPEC_FLAGS
@@ -229,8 +230,13 @@ def _job(options: argparse.Namespace) -> Job:
     said = settings.read(options)
     backends = said.make()
     # By the names that are there: no other job is taken for one that cannot be looked at now.
-    found = [ref for one in backends for ref in one.find(name=options.job) if options.job]  # an unset $JOB
-    found = [ref for ref in found if ref.name == options.job] or found
+    looked = [registry.jobs_of(one, options.job) for one in backends if options.job]  # an unset $JOB
+    found = [ref for refs, _ in looked for ref in refs]
+    exact = [ref for ref in found if ref.name == options.job]
+    partial = next((error for _, error in looked if error is not None), None)
+    if partial is not None and not exact:
+        raise partial
+    found = exact or found
     if not found:
         fix = "gputrain jobs lists them"
         raise RequestError(f"no job is called {options.job!r}", why=said.scope, fix=fix)

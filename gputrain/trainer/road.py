@@ -63,18 +63,22 @@ class Road:
         """The jobs of all backends whose id begins so, newest first; none is looked at yet.
 
         Args:
-            refused: takes the backends that cannot be listed now, and why; without it one ends the list.
+            refused: takes the backends that cannot be listed now, or not whole, and why; without it one
+                ends the list.
 
         Raises:
             GputrainError: as a backend answers; where all refuse, as the first.
         """
-        found, refusals = [], {}
+        found, refusals = list[tuple[JobRef, Backend]](), dict[str, GputrainError]()
         for backend in self._backends.values():
             try:
-                found += [(ref, backend) for ref in backend.find(name=name)]
-            except GputrainError as error:  # noqa: PERF203  # the next one is asked all the same
-                refusals[backend.name] = error
-        if refusals and (refused is None or len(refusals) == len(self._backends)):
+                refs, partial = registry.jobs_of(backend, name)
+            except GputrainError as error:  # the next one is asked all the same
+                refs, partial = (), error
+            found += [(ref, backend) for ref in refs]
+            if partial is not None:
+                refusals[backend.name] = partial
+        if refusals and (refused is None or (len(refusals) == len(self._backends) and not found)):
             raise next(iter(refusals.values()))
         if refused is not None:
             refused.update(refusals)

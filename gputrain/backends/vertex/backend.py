@@ -35,6 +35,7 @@ from gputrain.errors import JobLostError
 from gputrain.fields import refusing
 from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects, UnclearError
 from gputrain.gcp.endpoints import asked_for
+from gputrain.gcp.listing import listing_of
 from gputrain.gcp.registry import pinned
 from gputrain.gcp.shared import Found, Kept, Pace, Shared
 from gputrain.gcp.uploads import Progress
@@ -266,12 +267,12 @@ class VertexAI(GoogleBackend[VertexSettings]):
             raise refused
 
     def find(self, *, name: str = "") -> tuple[JobRef, ...]:
-        """Jobs of ours in these regions, newest first."""
-        found: dict[str, JobRef] = {}
-        for seen in self._whereabouts.find(name):  # one id is one job, also where other regions had no room
+        """Jobs of ours in these regions, newest first. PartialListError where some could not be listed."""
+        listing, found = self._whereabouts.find(name), dict[str, JobRef]()
+        for seen in listing.seen:  # one id is one job, also where other regions had no room
             made_at = seen.created_at.timestamp() if seen.created_at else 0.0
             found.setdefault(seen.job_id, attrs.evolve(self._ref(seen.region, seen.job_id), made_at=made_at))
-        return tuple(found.values())
+        return listing_of(found.values(), listing.left_out).whole("list the jobs of Vertex AI")
 
     def _asks(self, ref: JobRef) -> tuple[Objects, str]:
         return self._locks.beside(self._look(ref))

@@ -23,7 +23,8 @@ from gputrain.backends.vertex.jobs import JobService
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.errors import JobLostError, RequestError
-from gputrain.gcp import LABEL_JOB, MissingError
+from gputrain.gcp import LABEL_JOB, Listing, MissingError
+from gputrain.gcp.listing import listing_of
 from gputrain.gcp.shared import Kept
 from gputrain.records import Board, Record
 
@@ -94,19 +95,17 @@ class Whereabouts:
         """What was noted is no more: the job may have been made anew."""
         self._places.drop(name)
 
-    def find(self, name: str) -> list[SeenJob]:
+    def find(self, name: str) -> Listing[SeenJob]:
         """Jobs of ours in these regions, newest first; those whose id starts with ``name``."""
-        found = [
-            seen
-            for region in self._regions
-            for seen in self.jobs.list(region, f"labels.{LABEL_JOB}:*").seen
-            if seen.job_id.startswith(name) and self._is_ours(seen)
-        ]
+        lists = {region: self.jobs.list(region, f"labels.{LABEL_JOB}:*") for region in self._regions}
+        listed = (seen for one in lists.values() for seen in one.seen)
+        found = [seen for seen in listed if seen.job_id.startswith(name) and self._is_ours(seen)]
+        left_out = [f"{region}: {why}" for region, one in lists.items() for why in one.left_out]
         once_only = Counter(seen.job_id for seen in found)
         for seen in found:  # so that a thousand listed jobs are not looked for one by one
             if once_only[seen.job_id] == 1 and self._places.get(seen.job_id) is None:
                 self.note(seen.job_id, seen.resource)
-        return sorted(found, key=lambda seen: str(seen.created_at), reverse=True)
+        return listing_of(sorted(found, key=lambda seen: str(seen.created_at), reverse=True), left_out)
 
     def all(self, ref: JobRef) -> tuple[SeenJob, ...]:
         """Every job of the id: where it was made first, wherever its labels say that it may have gone.

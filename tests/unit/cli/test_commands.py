@@ -109,6 +109,17 @@ def test_doctor_exits_0_where_all_is_well_and_3_with_the_fix_where_not(cloud, ru
     assert read("doctor", "--bucket", "gs://gone")[1]["is_ok"] is False
 
 
+def test_a_name_that_no_list_shows_is_not_told_as_none_where_the_list_is_not_whole(cloud, run, read, script):
+    script()
+    _, job = read("submit", *SPEC, "--detach")
+    short = faults.Reshape(change=lambda _: {"nextPageToken": "MA=="})
+    order = cloud.fail("storage.objects.list", short, times=None)
+    status, _, err = run("cancel", job["name"])
+    assert (status, "no job is called" in err, "not whole" in err) == (5, False, True)
+    order.cancel()
+    assert read("cancel", job["name"])[0] == 0
+
+
 def test_a_job_is_submitted_listed_and_cancelled(cloud, run, read, script):
     script()
     status, job = read("submit", *SPEC, "--detach", "--name", "bert", "--", "--lr", "3e-4")

@@ -76,6 +76,31 @@ def test_a_backend_that_cannot_be_listed_hides_no_job_of_another_and_is_named(cl
         trainer("vertex").jobs()
 
 
+FOUND_IN = {"vertex": (LISTS, "customJobs"), "compute": ("storage.objects.list", "items")}
+
+
+@pytest.mark.parametrize(("kind", "other"), [("vertex", "compute"), ("compute", "vertex")])
+def test_a_list_that_is_not_whole_is_told_and_hides_no_job_that_it_shows(cloud, trainer, script, kind, other):
+    unseen = trainer(kind).submit(script, **L4)
+    cloud.clock.advance(60)
+    seen = trainer(kind).submit(script, **L4)
+    method, items = FOUND_IN[kind]
+
+    def cut(document):
+        """Some of it, and then the same page for ever."""
+        shown = [one for one in document.get(items, []) if seen.id in str(one)]
+        return {items: shown, "nextPageToken": "MA=="}
+
+    cloud.fail(method, faults.Reshape(change=cut), times=None)
+    jobs = trainer(kind).jobs()
+    assert jobs == [seen]
+    assert [one.partition(":")[0] for one in jobs.left_out] == [kind]
+    assert trainer(kind, other).jobs(name=unseen.id).left_out == jobs.left_out
+    with pytest.raises(TransientError) as caught:
+        trainer(kind).jobs(name=unseen.id)
+    assert caught.value.kind == "incomplete_list"
+
+
 def test_a_roll_tells_of_what_it_can_list_and_of_no_old_end_once_it_can_list_all(cloud, trainer, script):
     old = trainer("vertex").submit(script, **L4)
     cloud.clock.advance(3600)
