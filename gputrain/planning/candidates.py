@@ -31,7 +31,7 @@ from gputrain.tables import Shown
 from gputrain.times import picked
 
 SHORTEST_RUN = timedelta(minutes=1)
-NAME = re.compile(r"[^\x00-\x1f\x7f]{1,1024}")
+NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,1024}")
 """Of a backend, a place, or what is asked for, as records keep it: each backend has a grammar of its own."""
 _RESERVED = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
 

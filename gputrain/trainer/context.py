@@ -12,6 +12,7 @@ import attrs
 from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend, Bundle, Completes, JobRef, Request, SendsCode, Start
 from gputrain.errors import GputrainError, RequestError, TransientError
+from gputrain.fields import refused
 from gputrain.planning import Attempt, Blocks, Candidate, Ledger
 from gputrain.records import Record
 from gputrain.spec import TrainingSpec
@@ -84,10 +85,13 @@ def whole(backend: Backend, start: Start) -> Request:
     """The request as it is sent: the backend's draft, completed where it completes. Nothing is changed.
 
     Raises:
-        SpecError: it would make a job by whose name another backend is looked for.
+        SpecError: it would make a job by whose name another is looked for.
     """
     draft = backend.render(start)
     check_own(backend, "request.ref.backend", draft.ref.backend)
+    if JobRef.parse(draft.ref.uri) != draft.ref:
+        allowed, fix = "a place, where a project is named", "tell whoever wrote the backend"
+        raise refused("request.ref.place", draft.ref.place, allowed, fix, what=f"{draft.ref} is no name")
     return backend.complete(draft) if isinstance(backend, Completes) else draft
 
 

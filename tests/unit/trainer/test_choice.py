@@ -88,7 +88,15 @@ def test_a_supply_that_bears_another_name_is_refused_before_anything_is_asked(wo
 
 @pytest.mark.parametrize(
     ("place", "region"),
-    [("", "east"), ("a\nb", "east"), ("\x7f", "east"), ("x" * 1025, "east"), (None, "east"), ("east-a", "")],
+    [
+        ("", "east"),
+        ("a\nb", "east"),
+        ("\x7f", "east"),
+        ("\ud800", "east"),
+        ("x" * 1025, "east"),
+        (None, "east"),
+        ("east-a", ""),
+    ],
 )
 def test_a_place_that_no_record_can_hold_is_refused_by_the_plan(world, script, place, region):
     acme = Place("acme")
@@ -123,14 +131,25 @@ def test_what_could_not_be_read_again_is_neither_written_nor_asked(
 
 
 @pytest.mark.parametrize("call", ["requests", "submit"])
-def test_a_request_for_a_job_of_another_backend_is_never_sent(world, script, call):
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        ("backend", "acme-cluster", "nothing can run on acme: request"),
+        ("backend", "", "nothing can run on acme: request"),
+        ("place", "", "gputrain://acme/.* is no name"),
+        ("name", "", "gputrain://acme/p/east-a/' names no job"),
+    ],
+)
+def test_a_request_for_a_job_that_its_name_does_not_lead_to_is_never_sent(
+    world, script, call, part, value, said
+):
     class Acme(Place):
         def render(self, start):
             draft = super().render(start)
-            return attrs.evolve(draft, ref=attrs.evolve(draft.ref, backend="acme-cluster"))
+            return attrs.evolve(draft, ref=attrs.evolve(draft.ref, **{part: value}))
 
     acme = Acme("acme", places=("east-a",))
     plan = world.trainer(acme).plan(script, **ASKED)
-    with pytest.raises(SpecError, match="nothing can run on acme: request"):
+    with pytest.raises(SpecError, match=said):
         plan.submit() if call == "submit" else plan.requests
     assert acme.asked == []
