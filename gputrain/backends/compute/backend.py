@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -219,8 +219,9 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
     def tidy(self, ref: JobRef, seen: Observation) -> None:
         """End what is left of a gang that cannot go on, as a look saw it."""
         self._remains.leave_queue(self._board, ref.name, seen)
-        if unneeded := self._remains.of(ref.name, seen):
-            self._remains.end(VmNames.of(self._recorder.known(ref)), unneeded)
+        record = partial(self._recorder.known, ref)
+        if unneeded := self._remains.of(ref.name, seen, record):
+            self._remains.end(VmNames.of(record()), unneeded)
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``; of many jobs by turns. Raises as `observe`."""

@@ -44,8 +44,8 @@ _MODELS = {word: model for model, word in MODELS.items()}
 Sleep = Callable[[float], None]
 UNSTARTED_S = 40.0
 """How long the rest of a gang may live that never trained together: it has nothing to save."""
-STARTED_S = 180.0
-"""The same where ranks ran: they may be saving, and their VMs sending what they saved."""
+STARTED_S = 155.0
+"""The same where ranks ran, beyond the time that they have to save: VMs send what was saved."""
 HEARD_S = 10.0
 """How long a guest may take to see that its job is cancelled."""
 SENT_S = 30.0
@@ -141,7 +141,7 @@ class Remains:
         self._lock = threading.Lock()
         self._since: Kept[tuple[str, str], Since] = Kept()
 
-    def of(self, job_id: str, seen: Observation) -> list[VmReport]:
+    def of(self, job_id: str, seen: Observation, record: Callable[[], Record]) -> list[VmReport]:
         """What nobody needs any more of a job that was looked at.
 
         That is: VMs of a job that is over which Google has only halted, whose disks bill; what still runs of
@@ -152,7 +152,7 @@ class Remains:
             return [node for node in nodes if node.status in HALTED]
         if seen.state is State.STOPPING:  # a cancel whose deletes were refused, or whose caller died
             return [node for node in nodes if node.status and node.status != "STOPPING"]
-        if is_half(nodes) and self._left_s((job_id, seen.ask), nodes) <= 0:
+        if is_half(nodes) and self._has_had_its_time((job_id, seen.ask), nodes, record):
             return [one for one in nodes if not one.is_over and one.status != "STOPPING"]
         return []
 
@@ -238,12 +238,15 @@ class Remains:
             raise refusals[0]
         return tuple(gone)
 
-    def _left_s(self, key: tuple[str, str], nodes: Sequence[VmReport]) -> float:
-        """Seconds until the rest of a half gang is ended, counted from when this process first saw it."""
+    def _has_had_its_time(
+        self, key: tuple[str, str], nodes: Sequence[VmReport], record: Callable[[], Record]
+    ) -> bool:
+        """Whether the rest of a half gang is to be ended, by when this process first saw it."""
         with self._lock:
             since = self._since.get(key) or self._since.put(key, Since(self._now))
-        has_started = all(node.told.has_started for node in nodes)
-        return (STARTED_S if has_started else UNSTARTED_S) - since.seconds
+        if not all(node.told.has_started for node in nodes):
+            return since.seconds >= UNSTARTED_S
+        return since.seconds >= STARTED_S and since.seconds >= STARTED_S + _grace_s(record())
 
 
 def _grace_s(record: Record) -> float:

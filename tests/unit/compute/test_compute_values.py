@@ -435,18 +435,27 @@ def seen_of(state, *statuses, started=(), ask="cafe"):
     return Observation(state=state, ask=ask, raw={"nodes": nodes})
 
 
-def left(seen, remains):
-    return [node.rank for node in remains.of("bert-1", seen)]
+def left(seen, remains, asked=None):
+    return [node.rank for node in remains.of("bert-1", seen, lambda: asked or record())]
 
 
-@pytest.mark.parametrize(("started", "patience_s"), [((), 40.0), ((0,), 40.0), ((0, 1), 180.0)])
-def test_the_rest_of_a_half_gang_has_its_time_from_the_first_look_on(started, patience_s):
-    time_s = [1000.0]
+def graceful(grace):
+    """A record whose ranks have so many seconds to save."""
+    asked = record()
+    return attrs.evolve(asked, spec={**asked.spec, "env": {"GPUTRAIN_GRACE": grace} if grace else None})
+
+
+@pytest.mark.parametrize(
+    ("started", "grace", "patience_s"),
+    [((), None, 40.0), ((0,), "600", 40.0), ((0, 1), None, 180.0), ((0, 1), "600", 755.0)],
+)
+def test_the_rest_of_a_half_gang_has_its_time_from_the_first_look_on(started, grace, patience_s):
+    time_s, asked = [1000.0], graceful(grace)
     remains = Remains(None, lambda: time_s[0])
     half = seen_of(State.RUNNING, "RUNNING", "TERMINATED", started=started)
     for later_s, ranks in ((0.0, []), (patience_s - 0.5, []), (0.5, [0])):
         time_s[0] += later_s
-        assert left(half, remains) == ranks
+        assert left(half, remains, asked) == ranks
     assert left(attrs.evolve(half, ask="babe"), remains) == []
     assert left(seen_of(State.RUNNING, "RUNNING", "RUNNING"), remains) == []
     going = seen_of(State.RUNNING, "STOPPING", "", "RUNNING", "SUSPENDING")
@@ -470,8 +479,7 @@ def test_what_is_halted_of_a_job_that_is_over_goes_and_all_that_is_there_of_one_
 
 @pytest.mark.parametrize(("grace", "most_s"), [(None, 65.0), ("100", 140.0), ("x", 65.0)])
 def test_guests_of_a_cancelled_job_are_waited_for_as_long_as_they_may_take(grace, most_s):
-    time_s, asked = [1000.0], record()
-    asked = attrs.evolve(asked, spec={**asked.spec, "env": {"GPUTRAIN_GRACE": grace} if grace else None})
+    time_s, asked = [1000.0], graceful(grace)
 
     def sleep(seconds):
         assert seconds == 1.0
