@@ -9,7 +9,7 @@ from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain.trainer.claim import ways_on
 from tests.road import Road, supervised
-from tests.unit.records.test_record import record
+from tests.unit.records.values import record
 
 MACHINE = "g2-standard-4"
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")

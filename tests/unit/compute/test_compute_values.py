@@ -38,7 +38,7 @@ from gputrain.gcp.buckets import BucketPrefix, home_of
 from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import Observation, State
 from gputrain.records import CANCELLED, MADE, WITHDRAWN
-from tests.unit.records.test_record import ASK, WAY, record
+from tests.unit.records.values import ASK, WAY, record
 
 NAMES = ("bert-1-0-0", "bert-1-0-1")
 FLEX = attrs.evolve(WAY, model="flex-start")

@@ -18,7 +18,7 @@ from gputrain.records import WITHDRAWN
 from gputrain.spec import TrainingSpec
 from tests.road import Road
 from tests.unit.local.conftest import record_of
-from tests.unit.records.test_record import ASK
+from tests.unit.records.values import ASK
 
 
 @pytest.fixture

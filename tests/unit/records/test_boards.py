@@ -15,7 +15,7 @@ from gputrain.gcp.buckets import BucketPrefix
 from gputrain.records import BucketBoard, Code, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
 from gputrain.records.board import MOST
 from gputrain.records.record import LARGEST_BYTES
-from tests.unit.records.test_record import ASK, record
+from tests.unit.records.values import ASK, record
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from gputrain.trainer.claim import (
     lately_refused,
     way_of,
 )
-from tests.unit.records.test_record import ASK, WAY, record
+from tests.unit.records.values import ASK, WAY, record
 
 JUST = 0.001
 BEGAN = 1_000_000.0

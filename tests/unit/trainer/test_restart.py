@@ -8,7 +8,7 @@ import pytest
 
 from gputrain import NoPlacementError, SpecError, State, Trainer
 from gputrain.trainer.next import rest_s
-from tests.unit.records.test_record import SPEC, record
+from tests.unit.records.values import SPEC, record
 from tests.unit.trainer.conftest import L4, MACHINE, creates, tried
 
 SPOT = {**L4, "provisioning_model": "spot", "max_restarts": 1, "max_wait_duration": "6h"}

@@ -7,7 +7,7 @@ from gputrain import TrainingSpec
 from gputrain.backends.base import Bundle
 from gputrain.errors import AuthError, RequestError, TransientError
 from gputrain.trainer.context import Staged
-from tests.unit.records.test_record import record
+from tests.unit.records.values import record
 
 SPEC = TrainingSpec(script="train.py")
 

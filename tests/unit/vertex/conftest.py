@@ -13,7 +13,7 @@ from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex.endings import Ending
 from gputrain_emulator.vertex.state import Vertex
 from gputrain_emulator.vertex.states import Ask, Fate, State as Theirs
-from tests.unit.records.test_record import ASK
+from tests.unit.records.values import ASK
 
 REGION = "us-central1"
 

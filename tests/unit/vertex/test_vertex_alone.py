@@ -20,7 +20,7 @@ from gputrain.spec import TrainingSpec
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 from gputrain_emulator.vertex.states import State as Theirs
-from tests.unit.records.test_record import ASK, WAY, record
+from tests.unit.records.values import ASK, WAY, record
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=timezone.utc)
 FULL = "Resources are insufficient in region: us-central1. Please try a different region."

@@ -7,7 +7,7 @@ from gputrain.errors import JobLostError
 from gputrain.gcp import Objects
 from gputrain.lifecycle import State
 from gputrain_emulator.vertex.states import State as Theirs
-from tests.unit.records.test_record import ASK, SPEC, WAY, record
+from tests.unit.records.values import ASK, SPEC, WAY, record
 from tests.unit.vertex.test_vertex_alone import ASKS, FULL, REF, refusal
 
 HERE = ASKS[0].way
