@@ -177,6 +177,49 @@ def test_networks_and_subnetworks_are_looked_for_in_each_region(cloud, doctor):
     assert subjects == ["network gone", f"subnetwork gone in {REGION}"]
 
 
+FAMILY = "deeplearning-platform-release/pytorch-2-9-cu129-ubuntu-2404-nvidia-580"
+
+
+@pytest.fixture
+def between(cloud, doctor, code):
+    """What is told of how the GPUs of a gang would talk, of networks of their own without anything."""
+
+    def told(way, gpu, count, num_nodes=2, **more):
+        names = [f"gpu-{number}" for number in range(count)]
+        for name in names:
+            if not any(path.endswith(f"/{name}") for path in cloud.compute.resources["networks"]):
+                networks.add_network(cloud.compute, "my-project", name, (REGION,))
+        spec = {"entry": code, "gpu": gpu, "num_nodes": num_nodes, **more}
+        checks = doctor("compute", spec=spec, gpu_subnetworks=names, image_family=FAMILY)
+        return {one.why for one in checks if one.subject.startswith(f"{way} between ")}
+
+    return told
+
+
+def test_networks_of_gpus_have_their_mtu_and_a_rule_that_lets_them_talk(cloud, between):
+    assert between("tcpx", "H100:8", 4, num_nodes=1) == set()
+    found = between("tcpx", "H100:8", 4)
+    for number in range(4):
+        name = f"gpu-{number}"
+        assert f"network {name} has MTU None, and Google's recipe 8244" in found
+        assert f"no firewall rule lets VMs of network {name} reach each other on all ports" in found
+        path = f"projects/my-project/global/networks/{name}"
+        network = cloud.compute.resources["networks"][path]
+        cloud.compute.resources["networks"][path] = {**network, "mtu": 8244}
+        cloud.compute.resources["firewalls"][f"projects/my-project/global/firewalls/{name}"] = {
+            "name": name, "network": network["selfLink"], "direction": "INGRESS",
+            "sourceRanges": ["10.0.0.0/16"], "allowed": [{"IPProtocol": "all"}],
+        }  # fmt: skip
+    assert len(found) == 8
+    assert {one[:5] for one in between("tcpx", "H100:8", 4)} == {"up to"}
+
+
+def test_networks_of_rdma_have_the_profile_of_their_zone(between):
+    found = between("gib", "H200:8", 9, provisioning_model="spot")
+    assert len([one for one in found if "has no profile, and RDMA needs us-central1-" in one]) >= 8
+    assert {one.split()[1] for one in found if "MTU" in one} == {"gpu-0"}
+
+
 def test_vms_that_would_reach_nothing_are_told_with_the_command_that_opens_a_way(cloud, doctor, code):
     spec = {"entry": code, "gpu": "L4:1", "requirements": ["attrs"]}
     ((subject, fix),) = found(doctor("compute", spec=spec))
