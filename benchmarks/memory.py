@@ -68,7 +68,7 @@ class Watcher:
     """The process that makes jobs and watches them, one after the other, by a clock of its own."""
 
     def __init__(self, backend: str, url: str, start: float, folder: str) -> None:
-        from gputrain import ComputeEngine, Local, Trainer, VertexAI
+        import gputrain
         from gputrain.gcp.endpoints import reach
 
         self.url, self.seconds = url, start
@@ -77,13 +77,16 @@ class Watcher:
         clock: dict[str, Any] = {"sleep": self.nap, "now": lambda: self.seconds}
         common = {"bucket": "gs://my-bucket", **clock, **reach(url)}
         kinds: dict[str, tuple[Callable[[], Any], Callable[[int], Any]]] = {
-            "vertex": (lambda: VertexAI("my-project", REGION, **common), self.of_vertex),
-            "compute": (lambda: ComputeEngine("my-project", regions=[REGION], **common), self.of_compute),
-            "local": (lambda: Local(gpus=0, root=Path(folder, "jobs")), self.of_local),
+            "vertex": (lambda: gputrain.VertexAI("my-project", REGION, **common), self.of_vertex),
+            "compute": (
+                lambda: gputrain.ComputeEngine("my-project", regions=[REGION], **common),
+                self.of_compute,
+            ),
+            "local": (lambda: gputrain.Local(gpus=0, root=Path(folder, "jobs")), self.of_local),
         }
         make_backend, self.job = kinds[backend]
         self.backend = make_backend()
-        self.trainer = Trainer(self.backend)
+        self.trainer = gputrain.Trainer(self.backend)
 
     def nap(self, seconds: float) -> None:
         self.seconds += seconds

@@ -12,6 +12,7 @@ import pytest
 
 import gputrain_emulator
 from gputrain_emulator.faults import Delay, Trickle
+from tests import present
 from tests.unit.trainer.conftest import L4
 
 CLIENT = """
@@ -102,6 +103,7 @@ def script(tmp_path):
     ],
 )
 def test_what_is_withdrawn_is_said_at_once_and_a_second_ctrl_c_ends_it(cloud, script, kind, create, undo):
+    present.backend(kind)
     cloud.fail(undo, Delay(seconds=30), times=None)
     if kind == "vertex":
         cloud.fail(create, Trickle(seconds=40))  # the job is made, its answer drips
