@@ -66,8 +66,9 @@ class Experiment(Comparison):
         queued = [number for number, job in there.items() if job.state is State.QUEUED]
         left = [number for number in range(len(ids)) if number not in there]
         most = room(sum(not job.state.is_terminal for job in there.values()))
+        is_over = is_cancelled(board, book.name)  # first: whoever cannot read it has begun nothing
         self._driver = Driver(self._submitted, queued + left, there, most, self._ended)
-        if is_cancelled(board, book.name):
+        if is_over:
             self._give_up()
 
     def _submitted(self, number: int, stop: StopEvent) -> Job:
