@@ -42,13 +42,22 @@ class Bell:
 
 
 def aside(act: Callable[[], object], name: str) -> threading.Thread:
-    """Start a thread: a daemon, as what never ends must not keep a process from its end."""
-    thread = threading.Thread(target=act, name=name, daemon=True)
+    """A thread that is yet to be begun: a daemon, as what never ends must not keep a process from its end."""
+    return threading.Thread(target=act, name=name, daemon=True)
+
+
+def begin(thread: threading.Thread) -> None:
+    """Start a thread, which is noted by now: a Ctrl-C in the midst of it may leave it running.
+
+    Raises:
+        RuntimeError: there is no room for another thread.
+    """
     try:
         thread.start()
-    except RuntimeError as error:  # a Ctrl-C that fell into its event's wait is told so
-        raise error.__context__ or error from None
-    return thread
+    except RuntimeError as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # it fell into the wait of its event
+            raise error.__context__ from None
+        raise
 
 
 def side_by_side(act: Callable[[K], T], asked: Iterable[K], at_once: int = AT_ONCE) -> list[T]:
@@ -80,7 +89,17 @@ def side_by_side(act: Callable[[K], T], asked: Iterable[K], at_once: int = AT_ON
                 raised[number] = error
 
     try:
-        for one in [aside(work, "gputrain side by side") for _ in range(min(at_once, len(todo)))]:
+        threads = []
+        for _ in range(min(at_once, len(todo))):
+            threads.append(aside(work, "gputrain side by side"))
+            try:
+                begin(threads[-1])
+            except RuntimeError:  # as many as there is room for; without any, in this one
+                threads.pop()
+                break
+        if not threads:
+            work()
+        for one in threads:
             one.join()
     finally:
         todo.clear()

@@ -46,7 +46,7 @@ def not_in_silence(whom: Callable[[], str]) -> Iterator[None]:
     Args:
         whom: asked then; empty where there is nothing to tell.
     """
-    from gputrain.threads import Bell, aside
+    from gputrain.threads import Bell, aside, begin
 
     streams, over = (sys.stdout, sys.stderr), Bell()
 
@@ -58,7 +58,7 @@ def not_in_silence(whom: Callable[[], str]) -> Iterator[None]:
             sys.stderr.flush()
 
     if sys.stderr.isatty():
-        aside(tell, "gputrain tells for what it waits")
+        begin(aside(tell, "gputrain tells for what it waits"))
     try:
         yield
     finally:

@@ -22,9 +22,10 @@ from gputrain.errors import (
 )
 from gputrain.experiments.book import is_cancelled
 from gputrain.job import Job
-from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER, StopEvent
+from gputrain.job.stopping import StopEvent
+from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER
 from gputrain.records import Board
-from gputrain.threads import Bell, aside
+from gputrain.threads import Bell, aside, begin
 
 log = logging.getLogger("gputrain")
 
@@ -93,7 +94,7 @@ class Driver:
         self._submit = submit
         self._most = most
         self._ended = ended
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # whoever handles a signal may close it anywhere
         self._changed = Bell()
         self._pending = deque(pending)
         self._doubtful: deque[tuple[float, int]] = deque()
@@ -115,8 +116,9 @@ class Driver:
 
     def _start(self) -> None:
         with self._lock:
-            if self._has_more and self._thread is None:
+            if self._has_more and (self._thread is None or not self._thread.is_alive()):
                 self._thread = aside(self._run, "gputrain submits points")
+                begin(self._thread)
 
     def again(self, numbers: Sequence[int]) -> None:
         """Submit these points anew, after all that are pending."""
@@ -166,6 +168,8 @@ class Driver:
     def _run(self) -> None:
         while not self.stop.is_set():
             with self._lock:
+                if self._thread is not threading.current_thread():  # another is, as its start was struck
+                    return
                 if not self._has_more or self.stop.is_set():
                     self._thread = None
                     return

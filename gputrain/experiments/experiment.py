@@ -18,7 +18,7 @@ from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Su
 from gputrain.experiments.points import Point, canonical
 from gputrain.gcp.endpoints import on_trial
 from gputrain.job import Job
-from gputrain.job.watcher import STOP_WITHIN_S, StopEvent
+from gputrain.job.stopping import STOP_WITHIN_S, StopEvent
 from gputrain.lifecycle import State
 from gputrain.records import Board
 from gputrain.spec import TrainingSpec
@@ -54,7 +54,7 @@ class Experiment(Comparison):
         goes through them loses none. `_over`: the points that have ended for now."""
         self._over: set[int] = set()
         self._is_closed = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._book, self._base = book, base
         self._asks = book.asks(base)
         ids = [make_job_id(spec, key) for spec, key in self._asks]

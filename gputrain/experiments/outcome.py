@@ -12,7 +12,7 @@ from gputrain.errors import GputrainError, RequestError
 from gputrain.experiments.book import ExperimentRecord
 from gputrain.experiments.points import Point
 from gputrain.job import Job, Result
-from gputrain.job.watcher import StopEvent
+from gputrain.job.stopping import StopEvent
 from gputrain.lifecycle import State
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id

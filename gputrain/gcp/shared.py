@@ -24,7 +24,7 @@ import attrs
 
 from gputrain.errors import GputrainError
 from gputrain.gcp.errors import UnclearError
-from gputrain.threads import aside
+from gputrain.threads import aside, begin
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -145,7 +145,7 @@ class _Flight:
     def fly_aside(self, fetch: Callable[[], Any], name: str) -> None:
         """In a thread of its own."""
         self.left_at = time.monotonic()
-        aside(lambda: self.fly(fetch), name)
+        begin(aside(lambda: self.fly(fetch), name))
 
     def found(self, wait_s: float) -> Found:
         """The answer as far as it has come ``wait_s`` seconds after it was asked for."""

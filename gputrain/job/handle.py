@@ -18,15 +18,8 @@ from gputrain.job.reading import LogReading, without_cause
 from gputrain.job.record import Going
 from gputrain.job.result import Result, ended
 from gputrain.job.stacks import Stacks, ask
-from gputrain.job.watcher import (
-    BLIND_FOR_AT_MOST_S,
-    STOP_WITHIN_S,
-    WATCHER,
-    StopEvent,
-    Watching,
-    pause_s,
-    pausing,
-)
+from gputrain.job.stopping import STOP_WITHIN_S, StopEvent, pausing
+from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER, Watching, pause_s
 from gputrain.lifecycle import State
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec.durations import seconds_of

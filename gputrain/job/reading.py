@@ -24,7 +24,8 @@ from gputrain.job.facts import Facts
 from gputrain.job.lines import LineFilter, LogLines
 from gputrain.job.record import Going
 from gputrain.job.result import silent_for
-from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, StopEvent, is_stopped
+from gputrain.job.stopping import StopEvent, is_stopped
+from gputrain.job.watcher import BLIND_FOR_AT_MOST_S
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec.durations import Moment, moment_asked

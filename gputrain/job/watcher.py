@@ -19,10 +19,10 @@ from typing import Protocol
 
 import attrs
 
-from gputrain.errors import ApiDisabledError, AuthError, JobLostError, StoppedError, TransientError
+from gputrain.errors import ApiDisabledError, AuthError, JobLostError, TransientError
 from gputrain.job.events import Changes, Listener
 from gputrain.lifecycle import State
-from gputrain.threads import Bell, aside
+from gputrain.threads import Bell, aside, begin
 
 BLIND_FOR_AT_MOST_S = 300.0
 """How long every look may fail, one after the other, before `Job.wait` gives up."""
@@ -54,38 +54,9 @@ MOST_BUSY = 0.2
 MANY = 50
 """So many jobs are looked at in turn within the time between two looks at one."""
 
-STOP_WITHIN_S = 0.05
-"""How soon a waiting ends that is told to stop."""
-
 Tell = Callable[[Exception | None], None]
 """Called after each look; with an error where the job cannot be looked at for long, and again as long as that
 lasts: it lives on, and is looked at until it has ended or is lost."""
-
-
-class StopEvent(Protocol):
-    """What ends a waiting: a `threading.Event`."""
-
-    def is_set(self) -> bool: ...
-
-
-def is_stopped(stop: StopEvent, seconds: float) -> bool:
-    """Wait so long, or until the event is set; whether it is. Its own ``wait`` does not outlive a Ctrl-C."""
-    until = time.monotonic() + seconds
-    while not stop.is_set():
-        if (left := until - time.monotonic()) <= 0:
-            return False
-        time.sleep(min(left, STOP_WITHIN_S))
-    return True
-
-
-def pausing(stop: StopEvent) -> Callable[[float], None]:
-    """A sleep that ends, with StoppedError, as soon as the event is set."""
-
-    def pause(seconds: float) -> None:
-        if is_stopped(stop, seconds):
-            raise StoppedError("the waiting was stopped", fix="wait again whenever you like")
-
-    return pause
 
 
 class Watchable(Protocol):
@@ -138,7 +109,7 @@ class Watcher:
             os.register_at_fork(after_in_child=self._clear)  # the thread stays behind, and so do its watches
 
     def _clear(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer that ends a watching may run anywhere
         self._changed = Bell()
         self._mending = threading.Lock()
         self._watches: dict[int, _Watch] = {}
@@ -154,8 +125,9 @@ class Watcher:
             # Among many it is looked at a little later: by then it is in the list that all of them share.
             due = now + job.poll_s * len(self._watches) / MANY
             self._watches[number] = _Watch(job, tell, since=now, seen_at=now, due=due)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = aside(self._run, "gputrain watches jobs")
+                begin(self._thread)
         self._changed.ring()
         return lambda: self._drop(number)
 
@@ -167,6 +139,8 @@ class Watcher:
     def _run(self) -> None:
         while True:
             with self._lock:
+                if self._thread is not threading.current_thread():  # another is, as its start was struck
+                    return
                 if not self._watches:
                     self._thread = None
                     self._warned.clear()
@@ -238,7 +212,10 @@ class Watcher:
             one.job.supervise()
             return
         one.is_mending = True
-        aside(lambda: self._mend(one), "gputrain restarts a job")
+        try:
+            begin(aside(lambda: self._mend(one), "gputrain restarts a job"))
+        except RuntimeError:  # no room for a thread now: the next look tries again
+            one.is_mending = False
 
     def _mend(self, one: _Watch) -> None:
         with self._mending:

@@ -10,7 +10,7 @@ import attrs
 from gputrain.experiments import Experiment
 from gputrain.experiments.begin import Planned, Plans, begun, resumed
 from gputrain.job import Job
-from gputrain.job.watcher import StopEvent
+from gputrain.job.stopping import StopEvent
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_job_id, make_spec
 from gputrain.spec.help import tells_fields

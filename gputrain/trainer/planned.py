@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from gputrain.job import Job
-from gputrain.job.watcher import StopEvent
+from gputrain.job.stopping import StopEvent
 from gputrain.planning import Candidate, GcloudJob, Plan, Refusal
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import make_job_id

@@ -15,7 +15,7 @@ from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Sta
 from gputrain.errors import GputrainError
 from gputrain.fields import refused as refusal
 from gputrain.job import Job
-from gputrain.job.watcher import StopEvent, pausing
+from gputrain.job.stopping import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
 from gputrain.records import Board
 from gputrain.spans import span

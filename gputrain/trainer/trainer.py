@@ -13,7 +13,7 @@ from gputrain.errors import GputrainError
 from gputrain.fields import refused
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
-from gputrain.job.watcher import StopEvent
+from gputrain.job.stopping import StopEvent
 from gputrain.lifecycle import State
 from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id

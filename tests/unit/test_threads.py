@@ -1,6 +1,8 @@
 """What several threads share outlives a Ctrl-C at any step of one of them: the next one has its answer."""
 
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -16,8 +18,10 @@ from gputrain.threads import AT_ONCE, Bell, side_by_side
 from tests.struck import Struck, ends
 
 PATIENCE_S = 10.0
-IN_A_FINALIZER = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""What is struck there is told nobody."""
+IN_A_FINALIZER = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)
+"""What is struck there, or in leaving what strikes, is told nobody."""
 
 
 class EndsAtOnce:
@@ -166,3 +170,72 @@ def test_a_bell_is_heard_once_whether_it_rang_before_or_rings_meanwhile():
     assert [bell.wait(0.0), bell.wait(0.0)] == [True, False]
     threading.Timer(0.01, bell.ring).start()
     assert bell.wait()
+
+
+def test_where_there_is_no_room_for_a_thread_all_are_asked_all_the_same():
+    code = """
+import resource, threading
+from gputrain.threads import side_by_side
+resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+threading.stack_size(1 << 29)
+print(side_by_side(lambda n: n, range(20)) == list(range(20)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+class DropsAnother(EndsAtOnce):
+    """A job whose every look ends another watching, as a finalizer may in the midst of anything."""
+
+    def __init__(self, drop):
+        self._drop = drop
+
+    @property
+    def poll_s(self):
+        self._drop()
+        return 0.001
+
+
+def test_what_ends_a_watching_in_the_midst_of_another_is_not_waited_for():
+    watcher, told = Watcher(), []
+    other = watcher.watch(EndsAtOnce(), lambda _error: None)
+    assert ends(lambda: watcher.watch(DropsAnother(other), told.append))
+    until = time.monotonic() + PATIENCE_S
+    while not told and time.monotonic() < until:
+        time.sleep(0.001)
+    assert told == [None]
+
+
+class Points:
+    """A driver whose points fail, one after the other, and how many of them were out at once."""
+
+    def __init__(self):
+        self.out, self.most = [], 0
+        self.driver = Driver(self._submit, [], {}, 1, lambda *_: None)
+
+    def _submit(self, number, _stop):
+        self.out.append(number)
+        self.most = max(self.most, len(self.out))
+        time.sleep(0.002)
+        self.out.remove(number)
+        raise RequestError("there is no such point", fix="ask for another")
+
+    def has(self, number):
+        until = time.monotonic() + PATIENCE_S
+        while number not in self.driver.errors and time.monotonic() < until:
+            time.sleep(0.001)
+        return number in self.driver.errors
+
+
+@IN_A_FINALIZER
+def test_a_driver_whose_start_was_struck_submits_one_point_at_a_time():
+    first = Points()
+    with Struck() as whole:
+        first.driver.again([0, 1, 2])
+    for step in range(1, len(whole.files) + 1):
+        points = Points()
+        with contextlib.suppress(KeyboardInterrupt), Struck(step):
+            points.driver.again([0, 1, 2])
+        points.driver.again([3])
+        assert points.has(3), step
+        assert points.most == 1, step

@@ -221,7 +221,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         self._remains.leave_queue(self._board, ref.name, seen)
         record = partial(self._recorder.known, ref)
         if unneeded := self._remains.of(ref.name, seen, record):
-            self._remains.end(VmNames.of(record()), unneeded)
+            self._remains.end(VmNames.of(record()), seen, unneeded)
 
     def logs(self, ref: JobRef, cursor: str = "") -> LogPage:
         """Lines that all nodes wrote since ``cursor``; of many jobs by turns. Raises as `observe`."""

@@ -152,7 +152,9 @@ class Remains:
             return [node for node in nodes if node.status in HALTED]
         if seen.state is State.STOPPING:  # a cancel whose deletes were refused, or whose caller died
             return [node for node in nodes if node.status and node.status != "STOPPING"]
-        if is_half(nodes) and self._has_had_its_time((job_id, seen.ask), nodes, record):
+        if not is_half(nodes):
+            self._since.drop((job_id, seen.ask))
+        elif self._has_had_its_time((job_id, seen.ask), nodes, record):
             return [one for one in nodes if not one.is_over and one.status != "STOPPING"]
         return []
 
@@ -194,8 +196,10 @@ class Remains:
                     return
             sleep(LOOK_EVERY_S)
 
-    def end(self, gang: VmNames, nodes: Sequence[VmReport]) -> None:
-        """Delete VMs of a gang, as far as that can be done now."""
+    def end(self, gang: VmNames, seen: Observation, nodes: Sequence[VmReport]) -> None:
+        """Delete VMs of a gang, as far as that can be done now; of the ask that was seen, and of no later."""
+        if gang.nonce != seen.ask or (seen.state is State.RUNNING and self._is_whole(gang, seen)):
+            return
         with suppress(GputrainError):  # as below
             self._gangs.queue.sweep(gang)
         for node in nodes:
@@ -203,6 +207,14 @@ class Remains:
                 self._gangs.remove(gang, gang.names[node.rank])
             except GputrainError as error:  # noqa: PERF203  # one who may only look leaves it to others
                 log.info("could not delete %s: %s", gang.names[node.rank], error)
+
+    def _is_whole(self, gang: VmNames, seen: Observation) -> bool:
+        """Whether a VM that lists do not show is there, or may be: ranks may train on."""
+        try:
+            absent = [gang.names[node.rank] for node in reports_of(seen) if not node.status]
+            return any(self._gangs.calls.instance(gang.zone, name) is not None for name in absent)
+        except GputrainError:
+            return True
 
     def end_unread(
         self, error: DamagedRecordError, seen: Callable[[], Sequence[Orphan]], sleep: Sleep

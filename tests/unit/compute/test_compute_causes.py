@@ -19,6 +19,7 @@ from gputrain.records import Ask, Code, Record, Way
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator.failures import ROWS
+from gputrain_emulator.faults import Reshape
 from tests.road import Road, supervised
 
 BULK = "compute.instances.bulkInsert"
@@ -444,6 +445,52 @@ def test_the_rest_of_a_gang_whose_ranks_ran_goes_once_they_had_their_time_to_sav
         cloud.clock.advance(wait_s)
         watcher.supervise(ref)
         assert cloud.compute.find_vm("bert-1-0-0").status == status
+
+
+def hide(cloud, name):
+    """Have lists show all but this VM."""
+
+    def without(body):
+        return {**body, "items": [one for one in body.get("items", ()) if one.get("name") != name]}
+
+    return cloud.fail("compute.instances.list", Reshape(change=without), times=None)
+
+
+def test_a_gang_that_trains_is_not_ended_as_lists_leave_a_vm_out(cloud, make, code):
+    road = Road(make())
+    ref = submitted(road, code)
+    cloud.clock.advance(300)
+    word = json.dumps({"schema": SCHEMA, "phase": "running"}).encode()
+    for rank in range(2):
+        name = f"jobs/bert-1/attempt-0/status-{rank}.json"
+        Objects(road.backend._access, "my-bucket").write(name, word, if_generation=None)
+    assert road.backend.observe(ref).state is State.RUNNING
+    hide(cloud, "bert-1-0-1")
+    for _ in range(10):
+        cloud.clock.advance(60)
+        road.supervise(ref)
+    assert {vm.name: vm.status for vm in cloud.compute.vms.values()} == {
+        "bert-1-0-0": "RUNNING", "bert-1-0-1": "RUNNING",
+    }  # fmt: skip
+
+
+def test_a_look_at_an_earlier_attempt_ends_nothing_of_the_next(cloud, make, code):
+    cloud.quota("PREEMPTIBLE_NVIDIA_L4_GPUS", 8)
+    slow, quick = Road(make()), Road(make())
+    ref = submitted(quick, code, provisioning_model="spot", max_restarts=1)
+    cloud.preempt("bert-1-0-1", to_stock=True)
+    cloud.clock.advance(250)
+    slow.supervise(ref)
+    cloud.clock.advance(60)
+    seen = slow.backend.observe(ref)  # and then its laptop sleeps
+    for _ in range(12):
+        quick.supervise(ref)
+        cloud.clock.advance(20)
+    assert quick.backend.observe(ref).attempt == 1
+    slow.backend.tidy(ref, seen)
+    assert {vm.name: vm.status for vm in cloud.compute.vms.values()} == {
+        "bert-1-1-0": "RUNNING", "bert-1-1-1": "RUNNING",
+    }  # fmt: skip
 
 
 def test_one_who_may_only_look_ends_nothing_and_still_sees(cloud, make, code):

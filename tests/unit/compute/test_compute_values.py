@@ -457,9 +457,10 @@ def test_the_rest_of_a_half_gang_has_its_time_from_the_first_look_on(started, gr
         time_s[0] += later_s
         assert left(half, remains, asked) == ranks
     assert left(attrs.evolve(half, ask="babe"), remains) == []
-    assert left(seen_of(State.RUNNING, "RUNNING", "RUNNING"), remains) == []
     going = seen_of(State.RUNNING, "STOPPING", "", "RUNNING", "SUSPENDING")
     assert left(going, remains) == [2, 3]
+    assert left(seen_of(State.RUNNING, "RUNNING", "RUNNING"), remains) == []
+    assert left(half, remains, asked) == []  # it was whole meanwhile: its time begins anew
 
 
 @pytest.mark.parametrize(
