@@ -61,9 +61,7 @@ def orphans(
     """Our VMs of all zones, of one home, whose job has ended, is at another attempt, or has no record.
 
     A record that is damaged beyond reading is none: else its VMs would bill to their limit, and nobody could
-    end them. One that could not be read just now is no damage.
-
-    One that is going down already is none.
+    end them. One that could not be read just now is no damage. A VM that is going down already is none.
 
     Args:
         home: the value of the label; VMs of another one are judged by records that are not ours to read.

@@ -428,16 +428,22 @@ def test_the_rest_of_a_half_dead_gang_goes_within_a_minute_and_the_whole_starts_
     assert sorted(vm.name for vm in cloud.compute.vms.values()) == ["bert-1-1-0", "bert-1-1-1"]
 
 
-def test_the_rest_of_a_gang_whose_ranks_ran_goes_once_they_had_their_time_to_save(cloud, make, code):
-    """Its agents end by themselves when a peer is lost, but for a guest that hangs."""
-    road = Road(make())
+def trains(cloud, road, code):
+    """A gang of two whose guests say that their ranks run."""
     ref = submitted(road, code)
-    cloud.clock.advance(120)
+    cloud.clock.advance(300)
     word = json.dumps({"schema": SCHEMA, "phase": "running"}).encode()
     for rank in range(2):
         name = f"jobs/bert-1/attempt-0/status-{rank}.json"
         Objects(road.backend._access, "my-bucket").write(name, word, if_generation=None)
     assert road.backend.observe(ref).state is State.RUNNING
+    return ref
+
+
+def test_the_rest_of_a_gang_whose_ranks_ran_goes_once_they_had_their_time_to_save(cloud, make, code):
+    """Its agents end by themselves when a peer is lost, but for a guest that hangs."""
+    road = Road(make())
+    ref = trains(cloud, road, code)
     cloud.host_error("bert-1-0-1")
     cloud.clock.advance(60)
     watcher = Road(make())
@@ -458,13 +464,7 @@ def hide(cloud, name):
 
 def test_a_gang_that_trains_is_not_ended_as_lists_leave_a_vm_out(cloud, make, code):
     road = Road(make())
-    ref = submitted(road, code)
-    cloud.clock.advance(300)
-    word = json.dumps({"schema": SCHEMA, "phase": "running"}).encode()
-    for rank in range(2):
-        name = f"jobs/bert-1/attempt-0/status-{rank}.json"
-        Objects(road.backend._access, "my-bucket").write(name, word, if_generation=None)
-    assert road.backend.observe(ref).state is State.RUNNING
+    ref = trains(cloud, road, code)
     hide(cloud, "bert-1-0-1")
     for _ in range(10):
         cloud.clock.advance(60)
