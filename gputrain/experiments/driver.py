@@ -62,7 +62,7 @@ class _Living:
     """A job that has a place among those that run, until it has ended."""
 
     job: Job
-    drop: Callable[[], None] = lambda: None
+    drop: Callable[[], object] = lambda: None
     blind: tuple[float, Exception] | None = None
     """When it was told last that the job cannot be looked at, and why."""
 

@@ -15,7 +15,7 @@ class JobFuture(Future[Result]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._drop: Callable[[], None] = lambda: None
+        self._drop: Callable[[], object] = lambda: None
 
     @classmethod
     def of(cls, job: Watchable, outcome: Callable[[], Result]) -> JobFuture:

@@ -19,7 +19,8 @@ from gputrain.job.record import Going
 from gputrain.job.result import Result, ended
 from gputrain.job.stacks import Stacks, ask
 from gputrain.job.stopping import STOP_WITHIN_S, StopEvent, pausing
-from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER, Watching, pause_s
+from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER, pause_s
+from gputrain.job.watching import Watching
 from gputrain.lifecycle import State
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec.durations import seconds_of
@@ -168,7 +169,7 @@ class Job(LogReading):
         """The result as a future of the caller's own: to cancel it ends this watching, and never the job.
 
         What waits for futures waits for jobs: `concurrent.futures.as_completed`, `asyncio.wrap_future`.
-        All of a process share one thread that looks.
+        All of a process share one thread that looks, for each platform.
         """
         return JobFuture.of(self, self._outcome)
 

@@ -1,14 +1,16 @@
-"""One thread that looks at every job somebody waits for without a thread of his own.
+"""One thread for each platform, that looks at every job there for whoever waits without a thread of his own.
 
 ::
 
     future = job.future(); await job; job.watch(callback)      a thousand of them: one thread, shared looks
 
-It is a daemon and holds no job: whoever stops watching, or ends the process, stops nothing else.
+A platform that answers slowly, or not at all, keeps no other's jobs from being seen. The threads are daemons
+and hold no job: whoever stops watching, or ends the process, stops nothing else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import os
@@ -20,7 +22,6 @@ from typing import Protocol
 import attrs
 
 from gputrain.errors import ApiDisabledError, AuthError, JobLostError, TransientError
-from gputrain.job.events import Changes, Listener
 from gputrain.lifecycle import State
 from gputrain.threads import Bell, aside, begin
 
@@ -49,7 +50,7 @@ def pause_s(poll_s: float, waited_s: float) -> float:
 log = logging.getLogger("gputrain")
 
 MOST_BUSY = 0.2
-"""The share of a core that looking may take, however many jobs are watched."""
+"""The share of a core that looking at a platform may take, however many of its jobs are watched."""
 
 MANY = 50
 """So many jobs are looked at in turn within the time between two looks at one."""
@@ -76,20 +77,6 @@ class Watchable(Protocol):
     def supervise(self) -> bool: ...
 
 
-@attrs.define(eq=False)
-class _Watch:
-    job: Watchable
-    tell: Tell
-    since: float
-    seen_at: float
-    due: float = 0.0
-    failed_at: float = 0.0
-    """When it was last asked itself, and failed; 0 once it is seen."""
-    is_blind: bool = False
-    """Whether the last it was told is that the job cannot be looked at."""
-    is_mending: bool = False
-
-
 @attrs.frozen
 class _Blind:
     """Why a platform cannot be looked at, since when it is known, and until when nobody asks anew."""
@@ -99,70 +86,127 @@ class _Blind:
     error: Exception
 
 
+@attrs.define(eq=False)
+class _Platform:
+    """The jobs of one platform, and the thread that looks at them in turn."""
+
+    name: str
+    changed: Bell = attrs.field(factory=Bell)
+    watches: dict[int, _Watch] = attrs.field(factory=dict)
+    thread: threading.Thread | None = None
+    blind: _Blind | None = None
+    is_warned: bool = False
+
+
+@attrs.define(eq=False)
+class _Watch:
+    number: int
+    job: Watchable
+    tell: Tell
+    since: float
+    seen_at: float
+    due: float = 0.0
+    platform: _Platform | None = None
+    """Where it is looked at; a job may move to another one."""
+    failed_at: float = 0.0
+    """When it was last asked itself, and failed; 0 once it is seen."""
+    is_blind: bool = False
+    """Whether the last it was told is that the job cannot be looked at."""
+    is_mending: bool = False
+
+
 class Watcher:
-    """Looks at jobs in turn, those that are due."""
+    """Looks at the jobs of each platform in turn, those that are due."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
         self._clear()
         if hasattr(os, "register_at_fork"):  # Windows has no forks
-            os.register_at_fork(after_in_child=self._clear)  # the thread stays behind, and so do its watches
+            os.register_at_fork(
+                after_in_child=self._clear
+            )  # the threads stay behind, and so do their watches
 
     def _clear(self) -> None:
         self._lock = threading.RLock()  # a finalizer that ends a watching may run anywhere
-        self._changed = Bell()
         self._mending = threading.Lock()
-        self._watches: dict[int, _Watch] = {}
-        self._thread: threading.Thread | None = None
-        self._blind: dict[str, _Blind] = {}
-        self._warned: set[str] = set()
+        self._platforms: dict[str, _Platform] = {}
 
-    def watch(self, job: Watchable, tell: Tell) -> Callable[[], None]:
-        """Look at a job until it has ended; what is returned ends the watching earlier."""
+    def watch(self, job: Watchable, tell: Tell) -> Callable[[], object]:
+        """Look at a job until it has ended; what is returned ends the watching earlier.
+
+        Raises:
+            RuntimeError: there is no room for another thread.
+        """
         now = time.monotonic()
+        one = _Watch(next(self._numbers), job, tell, since=now, seen_at=now)
+        try:
+            self._take_in(one)
+        except BaseException:  # who is interrupted here has nothing to end it with
+            self._drop(one)
+            raise
+        return lambda: self._drop(one)
+
+    def _take_in(self, one: _Watch) -> None:
         with self._lock:
-            number = next(self._numbers)
+            name = one.job.platform
+            platform = self._platforms.setdefault(name, _Platform(name))
+            if platform.thread is None or not platform.thread.is_alive():
+                platform.thread = aside(lambda: self._run(platform), f"gputrain watches {name}")
+                begin(platform.thread)
             # Among many it is looked at a little later: by then it is in the list that all of them share.
-            due = now + job.poll_s * len(self._watches) / MANY
-            self._watches[number] = _Watch(job, tell, since=now, seen_at=now, due=due)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = aside(self._run, "gputrain watches jobs")
-                begin(self._thread)
-        self._changed.ring()
-        return lambda: self._drop(number)
+            one.due = time.monotonic() + one.job.poll_s * len(platform.watches) / MANY
+            one.platform = platform
+            platform.watches[one.number] = one
+        platform.changed.ring()
 
-    def _drop(self, number: int) -> None:
+    def _go_on(self, platform: _Platform, one: _Watch) -> None:
+        """Let a job be looked at where it has gone to."""
         with self._lock:
-            self._watches.pop(number, None)
-        self._changed.ring()
+            if one.number in platform.watches:
+                self._take_in(one)
+                del platform.watches[one.number]
 
-    def _run(self) -> None:
+    def _drop(self, one: _Watch) -> bool:
+        """Look at it no more; whether it was looked at."""
+        with self._lock:
+            platform = one.platform
+            was_there = platform is not None and platform.watches.pop(one.number, None) is not None
+        if platform is not None:
+            platform.changed.ring()
+        return was_there
+
+    def _run(self, platform: _Platform) -> None:
         while True:
             with self._lock:
-                if self._thread is not threading.current_thread():  # another is, as its start was struck
+                if platform.thread is not threading.current_thread():  # another is, as its start was struck
                     return
-                if not self._watches:
-                    self._thread = None
-                    self._warned.clear()
+                if not platform.watches:
+                    platform.thread = None
+                    self._platforms.pop(platform.name, None)
                     return
                 now = time.monotonic()
-                due = [(number, one) for number, one in self._watches.items() if one.due <= now]
-                next_due = min(one.due for one in self._watches.values())
+                due = [one for one in platform.watches.values() if one.due <= now]
+                next_due = min(one.due for one in platform.watches.values())
             if not due:
-                self._changed.wait(max(0.001, next_due - now))
+                platform.changed.wait(max(0.001, next_due - now))
                 continue
+            busy_s = time.thread_time()  # to wait for an answer keeps no core busy
             # What fails blinds its platform for a while: who was seen, or has waited longest, comes first.
-            due.sort(key=lambda row: row[1].failed_at)
-            turn = next((one for _, one in due if one.is_blind), None)
-            for number, one in due:  # of the blind one a round: however many, they hold up nobody else
-                if number in self._watches and (one is turn or not one.is_blind):
-                    self._look(number, one)
-            time.sleep((time.monotonic() - now) * (1 / MOST_BUSY - 1) if len(due) > 1 else 0.0)
+            due.sort(key=lambda one: one.failed_at)
+            turn = next((one for one in due if one.is_blind), None)
+            for one in due:  # of the blind one a round: however many, they hold up nobody else
+                if one.number in platform.watches and (one is turn or not one.is_blind):
+                    self._look(platform, one)
+            time.sleep((time.thread_time() - busy_s) * (1 / MOST_BUSY - 1) if len(due) > 1 else 0.0)
 
-    def _look(self, number: int, one: _Watch) -> None:
-        now, platform = time.monotonic(), one.job.platform
+    def _look(self, platform: _Platform, one: _Watch) -> None:
+        if one.job.platform != platform.name:
+            with contextlib.suppress(RuntimeError):  # no room for a thread there: it is looked at here
+                self._go_on(platform, one)
+                return
+        now = time.monotonic()
         pause = pause_s(one.job.poll_s, now - one.since)
-        blind = self._blind_for(one, now)
+        blind = _blind_for(platform, one, now)
         try:
             if blind is not None:  # one platform, one failing call: the others wait with it
                 raise blind.error
@@ -170,41 +214,25 @@ class Watcher:
                 one.job.refresh()
                 self._supervise(one)
         except JobLostError as error:
-            self._end(number, one, error)
+            self._end(one, error)
             return
         except Exception as error:  # noqa: BLE001  # told to whoever waits: one bad job must not end the thread
             if blind is None:
                 one.failed_at = time.monotonic()
-                blind = self._blinded(platform, error, pause)
+                blind = _blinded(platform, error, pause)
             one.due = blind.until
             if not isinstance(error, TransientError) or now - one.seen_at > BLIND_FOR_AT_MOST_S:
                 one.seen_at = now
-                self._cannot_see(one, error)
+                _cannot_see(platform, one, error)
             return
-        self._blind.pop(platform, None)
-        self._warned.discard(platform)
+        platform.blind, platform.is_warned = None, False
         one.is_blind, one.failed_at = False, 0.0
         one.seen_at = time.monotonic()
         one.due = one.seen_at + pause
         if one.job.state.is_terminal:
-            self._end(number, one, None)
+            self._end(one, None)
         else:
             _tell(one, None)
-
-    def _blind_for(self, one: _Watch, now: float) -> _Blind | None:
-        """What others were told that holds for this one; who comes after a refusal may have mended it."""
-        blind = self._blind.get(one.job.platform)
-        if blind is None or now >= blind.until:
-            return None
-        return blind if isinstance(blind.error, TransientError) or one.since <= blind.since else None
-
-    def _blinded(self, platform: str, error: Exception, pause: float) -> _Blind:
-        now = time.monotonic()
-        again_s = (error.retry_after_s or 0.0) if isinstance(error, TransientError) else AGAIN_S
-        blind = _Blind(now, now + max(pause, again_s), error)
-        if isinstance(error, (TransientError, *OF_ALL)):
-            self._blind[platform] = blind
-        return blind
 
     def _supervise(self, one: _Watch) -> None:
         """What a job may need after a look; to start it again may take long, and is done aside."""
@@ -226,18 +254,33 @@ class Watcher:
             finally:
                 one.is_mending = False
 
-    def _cannot_see(self, one: _Watch, error: Exception) -> None:
-        if not one.is_blind and one.job.platform not in self._warned:  # once, until it is seen again
-            log.warning("a job cannot be looked at, and may go on: %s", error)
-        self._warned.add(one.job.platform)
-        one.is_blind = True
-        _tell(one, error)
-
-    def _end(self, number: int, one: _Watch, error: JobLostError | None) -> None:
-        with self._lock:
-            is_wanted = self._watches.pop(number, None) is not None
-        if is_wanted:
+    def _end(self, one: _Watch, error: JobLostError | None) -> None:
+        if self._drop(one):
             _tell(one, error)
+
+
+def _blind_for(platform: _Platform, one: _Watch, now: float) -> _Blind | None:
+    """What others were told that holds for this one; who comes after a refusal may have mended it."""
+    blind = platform.blind
+    if blind is None or now >= blind.until:
+        return None
+    return blind if isinstance(blind.error, TransientError) or one.since <= blind.since else None
+
+
+def _blinded(platform: _Platform, error: Exception, pause: float) -> _Blind:
+    now = time.monotonic()
+    again_s = (error.retry_after_s or 0.0) if isinstance(error, TransientError) else AGAIN_S
+    blind = _Blind(now, now + max(pause, again_s), error)
+    if isinstance(error, (TransientError, *OF_ALL)):
+        platform.blind = blind
+    return blind
+
+
+def _cannot_see(platform: _Platform, one: _Watch, error: Exception) -> None:
+    if not one.is_blind and not platform.is_warned:  # once, until it is seen again
+        log.warning("a job cannot be looked at, and may go on: %s", error)
+    platform.is_warned = one.is_blind = True
+    _tell(one, error)
 
 
 def _tell(one: _Watch, error: Exception | None) -> None:
@@ -248,28 +291,4 @@ def _tell(one: _Watch, error: Exception | None) -> None:
 
 
 WATCHER = Watcher()
-"""The process's own: many handles, one thread."""
-
-
-class Watching:
-    """A listener that is told of changes; `close`, or the end of a ``with``, ends the telling."""
-
-    def __init__(self, drop: Callable[[], None]) -> None:
-        self._drop = drop
-
-    @classmethod
-    def of(cls, job: Watchable, changes: Changes, listener: Listener) -> Watching:
-        """Tell a listener of one job's changes, until it ends."""
-
-        tell = changes.telling(listener)
-        return cls(WATCHER.watch(job, lambda _error: tell()))
-
-    def close(self) -> None:
-        """Tell nothing more."""
-        self._drop()
-
-    def __enter__(self) -> Watching:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+"""The process's own: many handles, one thread a platform."""

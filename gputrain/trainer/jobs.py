@@ -16,7 +16,8 @@ from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.fields import refused
 from gputrain.job import Job
 from gputrain.job.events import Changes, JobEvent, Listener
-from gputrain.job.watcher import WATCHER, Watching
+from gputrain.job.watcher import WATCHER
+from gputrain.job.watching import Watching
 from gputrain.lifecycle import State
 from gputrain.spec.durations import Moment, moment_asked
 from gputrain.tables import Shown, Table

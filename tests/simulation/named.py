@@ -203,6 +203,14 @@ NAMED = {
             *_mishaps("B", "lost before", *range(6), on="GET /customJobs"),
         ),
     ),
+    "a cancel of what was taken back too late, and the next submit of its key": _calm(
+        backends=("vertex",), limit_s=1800, lag_s=60.0, ends=("done", "hangs"),
+        clients=(
+            _client("A", "submit"), _client("B", "cancel", starts_s=300.0),
+            _client("C", "submit", "look", starts_s=360.0),
+        ),
+        mishaps=_mishaps("A", "ctrl-c sent", 0, on="POST /customJobs"),
+    ),
     "a VM that a lost host halts before it runs, and nobody left but its peers": _calm(
         nodes=4, model="spot", ends=("done",), clients=(_client("A", "submit"),),
         happenings=(Happening(at_s=3.8, kind="host error"), Happening(at_s=0.9, kind="kill", client="A")),

@@ -1,4 +1,4 @@
-"""The one thread that looks at all jobs: whoever cannot be seen holds up nobody else, and is told of once."""
+"""The threads that look at jobs: whoever cannot be seen holds up nobody else, and is told of once."""
 
 import threading
 import time
@@ -56,9 +56,9 @@ def watched(monkeypatch):
 
         bad = [Seen("there", fault) for _ in range(MANY)]
         for number, one in enumerate(bad):
-            one.gate.set()
             drops.append(looking.watch(one, tell(number)))
-        good.gate.set()  # all are listed before the first is looked at
+        for one in (good, *bad):
+            one.gate.set()  # all are listed before the first is looked at
         return looking, good, bad, told
 
     yield watch
@@ -131,3 +131,68 @@ def test_who_is_refused_for_long_is_warned_of_again_after_sight_only(watched, ca
     assert caplog.text.count("cannot be looked at") == 1
     bad[0].fault = fault
     until(lambda: caplog.text.count("cannot be looked at") == 2)
+
+
+def test_a_platform_that_does_not_answer_keeps_no_other_from_being_seen():
+    hung, good, looking = Seen("there"), Seen("here"), watcher.Watcher()
+    good.gate.set()
+    drops = [looking.watch(one, lambda _error: None) for one in (hung, good)]
+    until(lambda: good.looks >= 20)
+    assert not hung.looks
+    hung.gate.set()
+    until(lambda: hung.looks)
+    for drop in drops:
+        drop()
+
+
+def test_to_wait_for_an_answer_is_no_work_that_is_rested_from():
+    jobs, looking = [Seen("here"), Seen("here")], watcher.Watcher()
+    drops = [looking.watch(one, lambda _error: None) for one in jobs]
+    time.sleep(2.0)  # so long the first look takes
+    opened = time.monotonic()
+    for one in jobs:
+        one.gate.set()
+    until(lambda: all(one.looks >= 3 for one in jobs))
+    assert time.monotonic() - opened < 5.0  # a rest of four times the waiting would take 8 s
+    for drop in drops:
+        drop()
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_a_job_that_goes_on_elsewhere_is_looked_at_there(monkeypatch, has_room):
+    looking, moved, stays = watcher.Watcher(), Seen("here"), Seen("here")
+    moved.gate.set()
+    drops = [looking.watch(one, lambda _error: None) for one in (moved, stays)]
+    until(lambda: moved.looks)
+    if not has_room:
+        monkeypatch.setattr(watcher, "begin", no_room)
+    moved.platform = "there"
+    stays.gate.set()
+    before = moved.looks
+    until(lambda: moved.looks > before + 20)
+    assert ("there" in {one.name for one in looking._platforms.values() if one.watches}) == has_room
+    stays.gate.clear()  # does not answer any more
+    before = moved.looks
+    if has_room:
+        until(lambda: moved.looks > before + 20)
+    stays.gate.set()
+    for drop in drops:
+        drop()
+    until(lambda: not any(one.watches for one in looking._platforms.values()))
+
+
+def no_room(_thread):
+    raise RuntimeError("can't start new thread")
+
+
+def test_who_finds_no_room_for_a_thread_leaves_nothing_behind(monkeypatch):
+    looking, job, told = watcher.Watcher(), Seen("here"), []
+    job.gate.set()
+    with monkeypatch.context() as patch:
+        patch.setattr(watcher, "begin", no_room)
+        with pytest.raises(RuntimeError):
+            looking.watch(job, told.append)
+    drop = looking.watch(Seen("here", state=State.SUCCEEDED, gate=job.gate), told.append)
+    until(lambda: told)
+    drop()
+    assert not job.looks

@@ -32,6 +32,7 @@ def test_the_variable_leads_python_there_and_every_repr_says_so(url, tmp_path):
     scan._driver.join()
     for shown in (repr(trainer), repr(job), str(job), repr(gputrain.attach(job.uri)), repr(scan)):
         assert f"a trial: {url}" in shown
+    scan.close()  # nobody watches a cloud that has ended
     assert str(planned).count(url) == 1
 
 

@@ -256,11 +256,12 @@ class VertexAI(GoogleBackend[VertexSettings]):
         """
         found = self._whereabouts.settled(ref, None if self._recorder is None else self._recorder.board)
         live = [seen for seen in found if not seen.has_ended]
-        ends = all(found_no_room(seen) or seen.was_cancelled for seen in found)  # its key is free else
+        ends = all(found_no_room(seen) or seen.was_cancelled for seen in found)
         recorder = self._recorder
         if recorder is None and ends and (full := next(filter(found_no_room, found), None)):
             recorder = lent(self._whereabouts, self._locks, self._settings, full)
-        refused = recorder.end(ref.name)[1] if recorder is not None and (live or ends) else None
+        is_free = ends or recorder is None or recorder.is_withdrawn(ref)  # whoever has its key asks once more
+        refused = recorder.end(ref.name)[1] if recorder is not None and (live or is_free) else None
         for seen in live:
             identity.end(self._jobs, seen)
         if refused is not None:

@@ -24,7 +24,7 @@ from gputrain.errors import (
 from gputrain.gcp import Access
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.lifecycle import Observation, State
-from gputrain.records import CANCELLED, BucketBoard, Record, RecordError
+from gputrain.records import CANCELLED, WITHDRAWN, BucketBoard, Record, RecordError
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -72,10 +72,7 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
 
     def asked_for(self, ref: JobRef) -> SeenJob | None:
         """A job that was asked for a moment ago, which no list need show yet; None where none was."""
-        try:
-            record = self.board.read(ref.name)
-        except (AccessError, RequestError):
-            return None
+        record = self._read(ref)
         if record is None or record.over or not record.is_open or record.age_s > self.turn_s:
             return None
         last, parent = addressed(record.latest), f"projects/{self.settings.project}/locations"
@@ -83,6 +80,18 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
             return None
         resource = f"{parent}/{last.way.place}/customJobs/{ref.name}"
         return SeenJob(resource=resource, job_id=ref.name, state="JOB_STATE_QUEUED", nonce=last.nonce)
+
+    def is_withdrawn(self, ref: JobRef) -> bool:
+        """Whether a Ctrl-C took back what was asked for last, which may have come to its end all the same."""
+        record = self._read(ref)
+        return record is not None and record.over == WITHDRAWN
+
+    def _read(self, ref: JobRef) -> Record | None:
+        """The record, for whoever may read it."""
+        try:
+            return self.board.read(ref.name)
+        except (AccessError, RequestError):
+            return None
 
     def clear(self, record: Record) -> bool:
         """End the job that the latest ask has made, as far as lists show it; one that none shows may come.

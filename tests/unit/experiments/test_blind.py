@@ -145,7 +145,11 @@ def test_a_wait_tells_why_also_while_a_submit_takes_long(place, held, monkeypatc
 
 
 def is_watched(job):
-    return any(one.job == job for one in watcher.WATCHER._watches.values())
+    return any(
+        one.job == job
+        for platform in list(watcher.WATCHER._platforms.values())
+        for one in list(platform.watches.values())
+    )
 
 
 def test_a_job_that_is_made_while_the_experiment_is_closed_is_not_watched(place, held):

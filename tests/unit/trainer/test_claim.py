@@ -12,7 +12,7 @@ from gputrain import ComputeEngine, Local, State, Trainer, TrainingSpec, VertexA
 from gputrain.errors import RequestError, StoppedError
 from gputrain.gcp import Access
 from gputrain.gcp.buckets import BucketPrefix
-from gputrain.records import Ask, BucketBoard, Code, OvertakenError, Record, Way
+from gputrain.records import CANCELLED, WITHDRAWN, Ask, BucketBoard, Code, OvertakenError, Record, Way
 from gputrain.spec.entry import make_job_id
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.claim import TURN_S, Claim
@@ -225,6 +225,23 @@ def test_a_cancel_of_what_never_began_holds_for_whoever_has_its_key(cloud, train
     again = trainer("compute").submit(script, **L4, idempotency_key="k")
     again.refresh()
     assert (again.state, len(cloud.compute.vms)) == (State.CANCELLED, 0)
+
+
+@pytest.mark.parametrize("kind", ["vertex", "compute"])
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_cancel_of_what_a_ctrl_c_took_back_too_late_holds_for_whoever_has_its_key(
+    cloud, trainer, board, script, kind, is_over
+):
+    job = trainer(kind).submit(script, **L4, idempotency_key="k")
+    record, made = board.read(job.id), len(creates(cloud))
+    board.write(attrs.evolve(record.answered(""), over=WITHDRAWN))
+    cloud.clock.advance(7200 if is_over else 0)
+    assert job.refresh().state.is_terminal == is_over
+    trainer(kind).attach(job.uri).cancel()
+    cloud.clock.advance(60)
+    assert board.read(job.id).over == CANCELLED
+    assert trainer(kind).submit(script, **L4, idempotency_key="k").uri == job.uri
+    assert len(creates(cloud)) == made
 
 
 def test_a_trainer_without_the_backend_that_was_asked_makes_no_second_job(cloud, trainer, asked, script):

@@ -23,7 +23,7 @@ from gputrain import (
 )
 from gputrain.backends.base import Orphan
 from gputrain.backends.local.backend import RECORDS, FolderRecorder
-from gputrain.job.watcher import Watching
+from gputrain.job.watching import Watching
 from gputrain.lifecycle import Failure, Observation
 from gputrain.records.folder import FolderBoard
 from gputrain_emulator import faults
