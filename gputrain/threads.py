@@ -6,22 +6,57 @@
     bell.wait(30.0)               in one thread; any other: bell.ring()
 
 Python's own pools, events and conditions take their locks in words of Python: a Ctrl-C that falls into one
-leaves it shut, and all who want it later wait for ever. What is here takes only locks of C's.
+leaves it shut, and all who want it later wait for ever. What is here takes only locks of C's. A process that
+is forked begins with all of them open: whoever held one stayed behind.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 K = TypeVar("K")
 T = TypeVar("T")
 
 AT_ONCE = 8
 """Calls that are out at the same moment, unless said."""
+
+
+LOOKED_FOR_S = 0.02
+"""How often the end of a thread is looked for."""
+
+_LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
+"""All that there are, to be opened in a fork."""
+
+
+def new_lock() -> Any:
+    """A lock that its holder may take once more: whoever handles a signal may be in the midst of anything."""
+    return _opened_in_forks(threading.RLock())
+
+
+def new_turn() -> Any:
+    """A lock that is taken once, and tells by ``locked()`` whether it is."""
+    return _opened_in_forks(threading.Lock())
+
+
+def _opened_in_forks(lock: Any) -> Any:
+    _LOCKS.add(lock)
+    return lock
+
+
+def _open_all() -> None:
+    for lock in list(_LOCKS):
+        lock._at_fork_reinit()  # as Python's own logging does
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_open_all)
 
 
 class Bell:
@@ -58,6 +93,12 @@ def begin(thread: threading.Thread) -> None:
         if isinstance(error.__context__, KeyboardInterrupt):  # it fell into the wait of its event
             raise error.__context__ from None
         raise
+
+
+def await_end(thread: threading.Thread) -> None:
+    """Wait until a thread has ended. After a Ctrl-C in its own ``join``, Python takes it for ended."""
+    while thread in threading.enumerate():
+        time.sleep(LOOKED_FOR_S)
 
 
 def side_by_side(act: Callable[[K], T], asked: Iterable[K], at_once: int = AT_ONCE) -> list[T]:

@@ -25,7 +25,7 @@ from gputrain.job import Job
 from gputrain.job.stopping import StopEvent
 from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER
 from gputrain.records import Board
-from gputrain.threads import Bell, aside, begin
+from gputrain.threads import Bell, aside, await_end, begin, new_lock
 
 log = logging.getLogger("gputrain")
 
@@ -94,7 +94,7 @@ class Driver:
         self._submit = submit
         self._most = most
         self._ended = ended
-        self._lock = threading.RLock()  # whoever handles a signal may close it anywhere
+        self._lock = new_lock()  # whoever handles a signal may close it anywhere
         self._changed = Bell()
         self._pending = deque(pending)
         self._doubtful: deque[tuple[float, int]] = deque()
@@ -154,7 +154,7 @@ class Driver:
         """Wait until the point that is being submitted has its job, or has none."""
         thread = self._thread
         if thread is not None:
-            thread.join()
+            await_end(thread)
 
     def drop_pending(self, why: GputrainError) -> None:
         """Give up the points that are not submitted."""

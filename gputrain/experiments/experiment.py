@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -24,7 +23,7 @@ from gputrain.records import Board
 from gputrain.spec import TrainingSpec
 from gputrain.spec.durations import seconds_of
 from gputrain.spec.entry import make_job_id
-from gputrain.threads import side_by_side
+from gputrain.threads import new_lock, side_by_side
 from gputrain.view import ProgressWord
 
 _CANCELLED = "it was not submitted: the experiment was cancelled"
@@ -54,7 +53,7 @@ class Experiment(Comparison):
         goes through them loses none. `_over`: the points that have ended for now."""
         self._over: set[int] = set()
         self._is_closed = False
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._book, self._base = book, base
         self._asks = book.asks(base)
         ids = [make_job_id(spec, key) for spec, key in self._asks]

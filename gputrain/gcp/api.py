@@ -16,7 +16,6 @@ where one was due counts as unclear.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -34,6 +33,7 @@ from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.gcp.translate import answer_of_response, translated
 from gputrain.gcp.trial import fitted
 from gputrain.retry import LOOK, ONCE, READ, Policy, retried
+from gputrain.threads import new_lock
 
 if TYPE_CHECKING:
     from gputrain.gcp.wire import Reply
@@ -49,7 +49,7 @@ class _Made:
     """What an `Access` is made of, once made: credentials, a session, official clients. No fact goes here."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = new_lock()
         self.credentials: Any = None
         self.session: Any = None
         self.clients: dict[tuple[type[Any], str, str], Any] = {}

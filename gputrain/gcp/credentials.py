@@ -6,7 +6,6 @@ its imports of Google's cost nothing before.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, MutableMapping
 from typing import Any
@@ -19,6 +18,7 @@ from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from gputrain.gcp.endpoints import is_channel_here
 from gputrain.gcp.errors import unlike_google
 from gputrain.gcp.wire import guard, token_request
+from gputrain.threads import new_lock
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _JUST_NOW_S = 5.0
@@ -35,7 +35,7 @@ class LockedCredentials(google.auth.credentials.Credentials):  # type: ignore[mi
         super().__init__()
         self._inner = inner
         self._now = now
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._refreshed_at = float("-inf")
 
     @property

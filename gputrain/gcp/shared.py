@@ -24,7 +24,7 @@ import attrs
 
 from gputrain.errors import GputrainError
 from gputrain.gcp.errors import UnclearError
-from gputrain.threads import aside, begin
+from gputrain.threads import aside, begin, new_lock, new_turn
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -60,7 +60,7 @@ class Kept(Generic[K, V]):
         self._idle_s = idle_s
         self._most = most
         self._now = now
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._held: OrderedDict[K, tuple[float, V]] = OrderedDict()  # the longest unused first
 
     def get(self, key: K) -> V | None:
@@ -120,7 +120,8 @@ class _Flight:
         self.answer: Found | None = None
         self.mistake: Exception | None = None
         self._now = now
-        self._asking = threading.Lock()
+        self._asking = new_turn()
+        self._asker = 0
 
     @property
     def has_landed(self) -> bool:
@@ -129,10 +130,17 @@ class _Flight:
     @property
     def is_out(self) -> bool:
         """Whether somebody asks just now."""
-        return self._asking.locked()
+        return bool(self._asking.locked())
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether it is this thread that asks, and has been interrupted by the handler of a signal."""
+        return self.is_out and self._asker == threading.get_ident()
 
     def fly(self, fetch: Callable[[], Any]) -> None:
+        me = threading.get_ident()  # first: no signal is handled between the lock's taking and its note
         with self._asking:
+            self._asker = me
             if self.has_landed:
                 return
             try:
@@ -184,7 +192,7 @@ class Shared(Generic[K, V]):
         self._failure_s = failure_s
         self._now = now
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._flights: dict[K, _Flight] = {}
 
     def get(self, key: K, fetch: Callable[[], V]) -> V:
@@ -194,6 +202,8 @@ class Shared(Generic[K, V]):
             Whatever ``fetch`` raises.
         """
         flight = self._flight(key)
+        if flight.is_mine:
+            return fetch()
         flight.fly(fetch)
         if flight.answer is None:
             raise flight.mistake or RuntimeError("a question landed without an answer")
@@ -265,7 +275,7 @@ class Pace:
         self._each_s = each_s
         self._few = few
         self._now = now
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._free_at = float("-inf")
         self._taken_at: Kept[str, float] = Kept(idle_s=idle_s, now=now)
 

@@ -7,7 +7,6 @@ ISO 8601, durations seconds, prices US dollars; what is not known is null.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,6 +26,7 @@ from gputrain.planning.attempts import moved
 from gputrain.secrets import redacted, without_secrets
 from gputrain.spec import TrainingSpec
 from gputrain.tables import Shown, Table
+from gputrain.threads import new_lock
 from gputrain.times import picked, plain
 
 log = logging.getLogger("gputrain")
@@ -59,7 +59,7 @@ class Facts(Shown):
         self._was_moved = False
         """Whether another process has started it again, so that the record knows more than this handle."""
         self._state = State.QUEUED
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._seen = self._told = Observation()  # as it is shown, and as the backend told it
         self.point: Mapping[str, Any] = {}
         """Which point of an experiment it runs; empty for a job of none."""

@@ -6,7 +6,6 @@ import logging
 import math
 import operator
 import re
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +28,7 @@ from gputrain.job.watcher import BLIND_FOR_AT_MOST_S
 from gputrain.metrics import Metrics, Reports
 from gputrain.planning import Candidate, Ledger
 from gputrain.spec.durations import Moment, moment_asked
+from gputrain.threads import new_lock
 
 FARTHER, MOST_NEAR = 4, 1 << 30
 """How much farther back the next look for the last lines begins, so that a third is read twice; beyond so
@@ -54,7 +54,7 @@ class LogReading(Facts):
     ) -> None:
         super().__init__(ref, backend, candidate, attempts, going, now)
         self._sleep = sleep
-        self._reading = threading.Lock()
+        self._reading = new_lock()
         self._watched = LogReader()
         self._reports = Reports()
         self._gauges = MachineUse()

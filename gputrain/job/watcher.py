@@ -23,7 +23,7 @@ import attrs
 
 from gputrain.errors import ApiDisabledError, AuthError, JobLostError, TransientError
 from gputrain.lifecycle import State
-from gputrain.threads import Bell, aside, begin
+from gputrain.threads import Bell, aside, begin, new_lock
 
 BLIND_FOR_AT_MOST_S = 300.0
 """How long every look may fail, one after the other, before `Job.wait` gives up."""
@@ -127,8 +127,8 @@ class Watcher:
             )  # the threads stay behind, and so do their watches
 
     def _clear(self) -> None:
-        self._lock = threading.RLock()  # a finalizer that ends a watching may run anywhere
-        self._mending = threading.Lock()
+        self._lock = new_lock()  # a finalizer that ends a watching may run anywhere
+        self._mending = new_lock()
         self._platforms: dict[str, _Platform] = {}
 
     def watch(self, job: Watchable, tell: Tell) -> Callable[[], object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -14,6 +13,7 @@ import attrs
 from gputrain.errors import TransientError
 from gputrain.gcp.shared import Kept
 from gputrain.records.record import WITHDRAWN, Record
+from gputrain.threads import new_lock
 
 TRIES = 5
 MOST = 2000
@@ -129,7 +129,7 @@ class MemoryBoard:
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._kept: Kept[str, Record] = Kept(idle_s=math.inf, most=MOST)
         self._generations = 0
         self._notes: dict[str, Note] = {}

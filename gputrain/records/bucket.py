@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Mapping
 
 import attrs
@@ -18,6 +17,7 @@ from gputrain.gcp.shared import LONGEST_S, Shared
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.form import DamagedRecordError, RecordError, read_record, written
 from gputrain.records.record import LARGEST_BYTES, Code, Record, checked
+from gputrain.threads import new_lock
 
 FOLDER = "records"
 NOTES = "notes"
@@ -45,7 +45,7 @@ class BucketBoard:
         self._listed: Shared[str, dict[str, StoredInfo]] = Shared(
             fresh_s=_fresh_s, failure_s=LONGEST_S, now=access.now
         )
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._proved_at = float("-inf")
 
     @property

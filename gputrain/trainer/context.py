@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -16,6 +15,7 @@ from gputrain.fields import refused
 from gputrain.planning import Attempt, Blocks, Candidate, Ledger
 from gputrain.records import Record
 from gputrain.spec import TrainingSpec
+from gputrain.threads import new_lock
 from gputrain.times import Since
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.choice import check_own
@@ -26,7 +26,7 @@ class Memory:
     """What the submits of one trainer learn from each other: where there was no room. Shared by threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._blocks = Blocks()
         self.put_off: dict[str, tuple[int, float] | None] = {}
         """When the records of asks in doubt were first met, by the ids of jobs that are come back to."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -21,7 +20,7 @@ from gputrain.job.watching import Watching
 from gputrain.lifecycle import State
 from gputrain.spec.durations import Moment, moment_asked
 from gputrain.tables import Shown, Table
-from gputrain.threads import side_by_side
+from gputrain.threads import new_lock, side_by_side
 from gputrain.trainer.road import by_name
 
 _COLUMNS = ("name", "state", "place", "runs on", "started", "duration", "cost $")
@@ -169,7 +168,7 @@ class Roll:
         self._find = find
         self._left = left
         self._listener = listener
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._known: set[str] = set()
         self._watchings: dict[str, Watching] = {}
         """Of those that live, by their ids."""

@@ -1,6 +1,8 @@
 """What several threads share outlives a Ctrl-C at any step of one of them: the next one has its answer."""
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -14,7 +16,7 @@ from gputrain.experiments.driver import Driver
 from gputrain.gcp.shared import Shared
 from gputrain.job.watcher import Watcher
 from gputrain.lifecycle import State
-from gputrain.threads import AT_ONCE, Bell, side_by_side
+from gputrain.threads import AT_ONCE, Bell, new_lock, side_by_side
 from tests.struck import Struck, ends
 
 PATIENCE_S = 10.0
@@ -239,3 +241,71 @@ def test_a_driver_whose_start_was_struck_submits_one_point_at_a_time():
         points.driver.again([3])
         assert points.has(3), step
         assert points.most == 1, step
+
+
+def test_who_handles_a_signal_may_ask_what_is_being_asked():
+    shared = Shared(fresh_s=0.0)
+    assert ends(lambda: shared.get("a", lambda: shared.get("a", lambda: 1) + 1))
+    assert shared.get("b", lambda: shared.get("b", lambda: 1) + 1) == 2
+
+
+def test_who_handles_a_signal_may_take_any_lock_that_is_held():
+    lock = new_lock()
+
+    def handled():
+        with lock, lock:
+            pass
+
+    assert ends(handled)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_that_is_forked_while_others_ask_can_ask():
+    shared, lock, goes_on = Shared(fresh_s=60.0), new_lock(), threading.Event()
+
+    def hold():
+        with lock:
+            shared.get("a", goes_on.wait)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    while not any(one.is_out for one in shared._flights.values()):
+        time.sleep(0.001)
+    child = os.fork()
+    if child == 0:
+        with lock:
+            os._exit(shared.get("a", lambda: 7))
+    try:
+        assert ends(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT))
+    finally:
+        os.kill(child, signal.SIGKILL)
+        status = os.waitpid(child, 0)[1]
+        goes_on.set()
+        holder.join()
+    assert os.waitstatus_to_exitcode(status) == 7
+
+
+def strike(_signal, _frame):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
+def test_who_is_struck_as_he_waits_for_the_last_point_waits_for_it_the_next_time():
+    ends_of, goes_on = [], threading.Event()
+
+    def submit(_number, _stop):
+        goes_on.wait()
+        raise RequestError("there is no such point", fix="ask for another")
+
+    driver = Driver(submit, [0], {}, 1, lambda number, job: ends_of.append((number, job)))
+    before = signal.signal(signal.SIGALRM, strike)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            driver.join()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    threading.Timer(0.2, goes_on.set).start()
+    driver.join()
+    assert ends_of == [(0, None)]

@@ -16,7 +16,6 @@ read quota of the whole project (documented, read 2026-11-20).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +28,7 @@ from gputrain.gcp.forms import Json, value_of
 from gputrain.gcp.places import aggregated
 from gputrain.gcp.shared import Shared
 from gputrain.retry import LOOK, READ, WRITE, Policy
+from gputrain.threads import new_lock
 
 EVERY_S = 0.5
 """Between two looks: the end of an operation is seen within a second, the answer's own way included."""
@@ -57,7 +57,7 @@ class _Waiting:
     """The operations that somebody waits for, by zone, and what the last look at a zone's told."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._names: dict[str, list[str]] = {}
         self.looks: Shared[str, Mapping[str, Json]] = Shared(fresh_s=EVERY_S * 0.9, now=now)
 

@@ -8,7 +8,6 @@ cannot where a VM died before they had met, where its guest never came up, or wh
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -34,6 +33,7 @@ from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Outcome
 from gputrain.records import Board, DamagedRecordError, Record
+from gputrain.threads import new_lock
 from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
@@ -136,7 +136,7 @@ class Remains:
     def __init__(self, gangs: Gangs, now: Callable[[], float]) -> None:
         self._gangs = gangs
         self._now = now
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._since: Kept[tuple[str, str], Since] = Kept()
 
     def of(self, job_id: str, seen: Observation, record: Callable[[], Record]) -> list[VmReport]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -46,6 +45,7 @@ from gputrain.quota.book import Book
 from gputrain.records import BucketBoard
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
+from gputrain.threads import new_lock
 
 
 class VertexAI(GoogleBackend[VertexSettings]):
@@ -117,7 +117,7 @@ class VertexAI(GoogleBackend[VertexSettings]):
         self._locks = Locks(self._jobs, settings.bucket)
         self._outcome = JobEnds(access, self._locks)
         self._reasons = Reasons(access)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._whereabouts = Whereabouts(self._jobs, settings, self._locks.holder)
         self._recorder = None if settings.bucket is None else CustomJobRecorder(
             settings=settings, board=BucketBoard(access, settings.bucket),
@@ -260,8 +260,9 @@ class VertexAI(GoogleBackend[VertexSettings]):
         recorder = self._recorder
         if recorder is None and ends and (full := next(filter(found_no_room, found), None)):
             recorder = lent(self._whereabouts, self._locks, self._settings, full)
-        is_free = ends or recorder is None or recorder.is_withdrawn(ref)  # whoever has its key asks once more
-        refused = recorder.end(ref.name)[1] if recorder is not None and (live or is_free) else None
+        refused = None  # of what has ended otherwise, and was not taken back, nobody asks once more
+        if recorder is not None and (live or ends or recorder.is_withdrawn(ref)):
+            refused = recorder.end(ref.name)[1]
         for seen in live:
             identity.end(self._jobs, seen)
         if refused is not None:

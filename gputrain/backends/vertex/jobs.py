@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from functools import cache
@@ -16,6 +15,7 @@ from gputrain.backends.vertex.states import LABEL_REGION, SeenJob
 from gputrain.gcp import LABEL_GANG, LABEL_HOME, LABEL_JOB, Access, Api, Listing, Page, read_all
 from gputrain.gcp.forms import value_of
 from gputrain.retry import CREATE, LOOK, Policy
+from gputrain.threads import new_lock
 
 T = TypeVar("T")
 PAGE_SIZE = 100
@@ -130,7 +130,7 @@ class JobService:
         return self.access.client(_library().JobServiceClient, address, transport=self.transport.value)
 
 
-_LOADING = threading.Lock()
+_LOADING = new_lock()
 
 
 @cache

@@ -72,7 +72,10 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
 
     def asked_for(self, ref: JobRef) -> SeenJob | None:
         """A job that was asked for a moment ago, which no list need show yet; None where none was."""
-        record = self._read(ref)
+        try:
+            record = self.board.read(ref.name)
+        except (AccessError, RequestError):
+            return None
         if record is None or record.over or not record.is_open or record.age_s > self.turn_s:
             return None
         last, parent = addressed(record.latest), f"projects/{self.settings.project}/locations"
@@ -83,15 +86,11 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
 
     def is_withdrawn(self, ref: JobRef) -> bool:
         """Whether a Ctrl-C took back what was asked for last, which may have come to its end all the same."""
-        record = self._read(ref)
-        return record is not None and record.over == WITHDRAWN
-
-    def _read(self, ref: JobRef) -> Record | None:
-        """The record, for whoever may read it."""
         try:
-            return self.board.read(ref.name)
-        except (AccessError, RequestError):
-            return None
+            record = self.board.read(ref.name)
+        except (AccessError, RequestError, RecordError):
+            return False
+        return record is not None and record.over == WITHDRAWN
 
     def clear(self, record: Record) -> bool:
         """End the job that the latest ask has made, as far as lists show it; one that none shows may come.
