@@ -24,11 +24,11 @@ from gputrain.backends.compute.settings import ROWS, ComputeSettings, read_setti
 from gputrain.backends.google import GoogleBackend
 from gputrain.catalog import GpuNetworking, Service, region_of
 from gputrain.fields import refusing
-from gputrain.gcp import Access, Api
+from gputrain.gcp import Access, Api, Objects
 from gputrain.gcp.endpoints import asked_for
-from gputrain.gcp.objects import Objects
+from gputrain.gcp.pace import Pace
 from gputrain.gcp.registry import pinned
-from gputrain.gcp.shared import Found, Pace
+from gputrain.gcp.shared import Found
 from gputrain.gcp.uploads import Progress
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Candidate, Fact, Supply

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import attrs
 
 from gputrain.backends.compute.look import PREPARING, Looks
-from gputrain.gcp.shared import Kept, Pace
+from gputrain.gcp.pace import Pace
+from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
 from gputrain.records import Record
 from gputrain.times import Since

@@ -35,8 +35,9 @@ from gputrain.fields import refusing
 from gputrain.gcp import LABEL_GANG, Access, Api, MissingError, Objects, UnclearError
 from gputrain.gcp.endpoints import asked_for
 from gputrain.gcp.listing import listing_of
+from gputrain.gcp.pace import Pace
 from gputrain.gcp.registry import pinned
-from gputrain.gcp.shared import Found, Kept, Pace, Shared
+from gputrain.gcp.shared import Found, Kept, Shared
 from gputrain.gcp.uploads import Progress
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, GcloudJob, Supply
@@ -45,7 +46,6 @@ from gputrain.quota.book import Book
 from gputrain.records import BucketBoard
 from gputrain.spec import TrainingSpec
 from gputrain.spec.gcloud import read_config
-from gputrain.threads import new_lock
 
 
 class VertexAI(GoogleBackend[VertexSettings]):
@@ -117,7 +117,6 @@ class VertexAI(GoogleBackend[VertexSettings]):
         self._locks = Locks(self._jobs, settings.bucket)
         self._outcome = JobEnds(access, self._locks)
         self._reasons = Reasons(access)
-        self._lock = new_lock()
         self._whereabouts = Whereabouts(self._jobs, settings, self._locks.holder)
         self._recorder = None if settings.bucket is None else CustomJobRecorder(
             settings=settings, board=BucketBoard(access, settings.bucket),
@@ -260,9 +259,8 @@ class VertexAI(GoogleBackend[VertexSettings]):
         recorder = self._recorder
         if recorder is None and ends and (full := next(filter(found_no_room, found), None)):
             recorder = lent(self._whereabouts, self._locks, self._settings, full)
-        refused = None  # of what has ended otherwise, and was not taken back, nobody asks once more
-        if recorder is not None and (live or ends or recorder.is_withdrawn(ref)):
-            refused = recorder.end(ref.name)[1]
+        is_free = live or ends or (recorder is not None and recorder.is_withdrawn(ref))  # for one more submit
+        refused = recorder.end(ref.name)[1] if recorder is not None and is_free else None
         for seen in live:
             identity.end(self._jobs, seen)
         if refused is not None:
@@ -297,5 +295,4 @@ class VertexAI(GoogleBackend[VertexSettings]):
             raise lost(ref) from error
 
     def _watch(self, region: str) -> RegionWatch:
-        with self._lock:
-            return self._watches.setdefault(region, RegionWatch(self._jobs, region))
+        return self._watches.setdefault(region, RegionWatch(self._jobs, region))

@@ -10,7 +10,8 @@ from gputrain.backends.vertex import logs
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.errors import AccessError, TransientError
 from gputrain.gcp import Access
-from gputrain.gcp.shared import Kept, Pace
+from gputrain.gcp.pace import Pace
+from gputrain.gcp.shared import Kept
 from gputrain.lifecycle import Observation, State
 
 PATIENCE_S = 60.0

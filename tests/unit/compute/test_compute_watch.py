@@ -7,7 +7,7 @@ import pytest
 
 from gputrain.backends.compute.cache import FEW
 from gputrain.gcp import Objects
-from gputrain.gcp.shared import AT_ONCE
+from gputrain.gcp.pace import AT_ONCE
 from gputrain.job.events import Changes
 from gputrain.keeper.status import SCHEMA
 from gputrain.lifecycle import State

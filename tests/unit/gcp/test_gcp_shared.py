@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gputrain.errors import AuthError, TransientError
-from gputrain.gcp.shared import LONGEST_S, Kept, Pace, Shared
+from gputrain.gcp.pace import Pace
+from gputrain.gcp.shared import LONGEST_S, Kept, Shared
 
 PATIENCE_S = 10.0
 
