@@ -31,28 +31,24 @@ AT_ONCE = 8
 LOOKED_FOR_S = 0.02
 """How often the end of a thread is looked for."""
 
+BEGINS_WITHIN_S = 2.0
+"""How long a thread that was started is waited for that does not run yet."""
+
 _LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
 """All that there are, to be opened in a fork."""
 
 
 def new_lock() -> Any:
     """A lock that its holder may take once more: whoever handles a signal may be in the midst of anything."""
-    return _opened_in_forks(threading.RLock())
-
-
-def new_turn() -> Any:
-    """A lock that is taken once, and tells by ``locked()`` whether it is."""
-    return _opened_in_forks(threading.Lock())
-
-
-def _opened_in_forks(lock: Any) -> Any:
+    lock = threading.RLock()
     _LOCKS.add(lock)
     return lock
 
 
 def _open_all() -> None:
     for lock in list(_LOCKS):
-        lock._at_fork_reinit()  # as Python's own logging does
+        if not lock._is_owned():  # else whoever has forked gives it back
+            lock._at_fork_reinit()  # as Python's own logging does
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
@@ -76,9 +72,23 @@ class Bell:
         return self._silence.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
 
 
-def aside(act: Callable[[], object], name: str) -> threading.Thread:
+class Aside(threading.Thread):
+    """Knows by itself whether it runs: after a Ctrl-C in its start, or in a wait for its end, Python errs."""
+
+    has_begun = has_ended = False
+
+    def run(self) -> None:
+        """As of `threading.Thread`."""
+        self.has_begun = True
+        try:
+            super().run()
+        finally:
+            self.has_ended = True
+
+
+def aside(act: Callable[[], object], name: str) -> Aside:
     """A thread that is yet to be begun: a daemon, as what never ends must not keep a process from its end."""
-    return threading.Thread(target=act, name=name, daemon=True)
+    return Aside(target=act, name=name, daemon=True)
 
 
 def begin(thread: threading.Thread) -> None:
@@ -95,9 +105,10 @@ def begin(thread: threading.Thread) -> None:
         raise
 
 
-def await_end(thread: threading.Thread) -> None:
-    """Wait until a thread has ended. After a Ctrl-C in its own ``join``, Python takes it for ended."""
-    while thread in threading.enumerate():
+def await_end(thread: Aside) -> None:
+    """Wait until a thread has ended; not for long where a Ctrl-C fell into its start, and it never begins."""
+    until = time.monotonic() + BEGINS_WITHIN_S
+    while not thread.has_ended and (thread.has_begun or time.monotonic() < until):
         time.sleep(LOOKED_FOR_S)
 
 

@@ -25,7 +25,7 @@ from gputrain.job import Job
 from gputrain.job.stopping import StopEvent
 from gputrain.job.watcher import BLIND_FOR_AT_MOST_S, WATCHER
 from gputrain.records import Board
-from gputrain.threads import Bell, aside, await_end, begin, new_lock
+from gputrain.threads import Aside, Bell, aside, await_end, begin, new_lock
 
 log = logging.getLogger("gputrain")
 
@@ -111,7 +111,7 @@ class Driver:
         for number, job in there.items():
             if number not in unsure:
                 self._watch(number, job)
-        self._thread: threading.Thread | None = None
+        self._thread: Aside | None = None
         self._start()
 
     def _start(self) -> None:

@@ -13,9 +13,9 @@ There is no thread of its own that looks: whoever asks first asks, whoever asks 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime, timezone
 from typing import Any, Generic, TypeVar
@@ -24,7 +24,7 @@ import attrs
 
 from gputrain.errors import GputrainError
 from gputrain.gcp.errors import UnclearError
-from gputrain.threads import aside, begin, new_lock, new_turn
+from gputrain.threads import aside, begin, new_lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -58,24 +58,23 @@ class Kept(Generic[K, V]):
         self._most = most
         self._now = now
         self._lock = new_lock()
-        self._held: OrderedDict[K, tuple[float, V]] = OrderedDict()  # the longest unused first
+        self._held: dict[K, tuple[float, V]] = {}  # the longest unused first
 
     def get(self, key: K) -> V | None:
         """What is kept under the key, which counts as used; None where nothing is."""
         with self._lock:
             self._forget()
-            held = self._held.get(key)
+            held = self._held.pop(key, None)
             if held is None:
                 return None
             self._held[key] = self._now(), held[1]
-            self._held.move_to_end(key)
             return held[1]
 
     def put(self, key: K, value: V) -> V:
         """Keep a value; returns it."""
         with self._lock:
+            self._held.pop(key, None)
             self._held[key] = self._now(), value
-            self._held.move_to_end(key)
             self._forget()
             return value
 
@@ -88,7 +87,7 @@ class Kept(Generic[K, V]):
         """All that is kept now; to look at it does not count as use."""
         with self._lock:
             self._forget()
-            return tuple((key, value) for key, (_, value) in self._held.items())
+            return tuple((key, value) for key, (_, value) in list(self._held.items()))
 
     def __len__(self) -> int:
         """How much is kept now."""
@@ -99,10 +98,13 @@ class Kept(Generic[K, V]):
     def _forget(self) -> None:
         now = self._now()
         while self._held:
-            key, (used_at, _) = next(iter(self._held.items()))
+            try:
+                key, (used_at, _) = next(iter(self._held.items()))
+            except (RuntimeError, StopIteration):  # the handler of a signal was here
+                continue
             if len(self._held) <= self._most and now - used_at <= self._idle_s:
                 return
-            del self._held[key]
+            self._held.pop(key, None)
 
 
 class _Flight:
@@ -117,8 +119,9 @@ class _Flight:
         self.answer: Found | None = None
         self.mistake: Exception | None = None
         self._now = now
-        self._asking = new_turn()
-        self._asker = 0
+        self._asking = new_lock()
+        self._asker = (0, 0)
+        """Which thread of which process asks just now."""
 
     @property
     def has_landed(self) -> bool:
@@ -127,25 +130,27 @@ class _Flight:
     @property
     def is_out(self) -> bool:
         """Whether somebody asks just now."""
-        return bool(self._asking.locked())
+        return self._asker[0] == os.getpid()
 
     @property
     def is_mine(self) -> bool:
         """Whether it is this thread that asks, and has been interrupted by the handler of a signal."""
-        return self.is_out and self._asker == threading.get_ident()
+        return self._asker == (os.getpid(), threading.get_ident())
 
     def fly(self, fetch: Callable[[], Any]) -> None:
-        me = threading.get_ident()  # first: no signal is handled between the lock's taking and its note
+        me = os.getpid(), threading.get_ident()  # first: no signal falls between the lock and its note
         with self._asking:
-            self._asker = me
             if self.has_landed:
                 return
+            self._asker = me
             try:
                 self.answer = Found(value=fetch(), read_at=_moment(self._now()))
             except GputrainError as error:
                 self.answer = Found(error=error, read_at=_moment(self._now()))
             except Exception as error:  # noqa: BLE001  # a mistake of ours: raised where the answer is wanted
                 self.mistake = error
+            finally:
+                self._asker = (0, 0)
 
     def fly_aside(self, fetch: Callable[[], Any], name: str) -> None:
         """In a thread of its own."""
@@ -220,7 +225,7 @@ class Shared(Generic[K, V]):
     def forget(self) -> None:
         """Ask everything anew next time: something has changed, or a person says so."""
         with self._lock:
-            self._flights.clear()
+            self._flights = {}
 
     def _flights_of(self, questions: Mapping[K, Callable[[], V]]) -> dict[K, _Flight]:
         flights = {key: self._flight(key) for key in questions}
@@ -240,10 +245,11 @@ class Shared(Generic[K, V]):
 
     def _evict(self) -> None:
         """Let go of what is good for nothing any more, and of the oldest where that is not enough."""
-        self._flights = {key: one for key, one in self._flights.items() if self._is_good(one)}
-        idle = [key for key, one in self._flights.items() if not one.is_out]
-        for key in idle[: max(0, len(self._flights) - self._most + 1)]:
-            del self._flights[key]
+        good = {key: one for key, one in list(self._flights.items()) if self._is_good(one)}
+        idle = [key for key, one in good.items() if not one.is_out]
+        for key in idle[: max(0, len(good) - self._most + 1)]:
+            del good[key]
+        self._flights = good
 
     def _is_good(self, flight: _Flight) -> bool:
         """Whether a caller may use it: it has not landed yet, or its answer is fresh."""

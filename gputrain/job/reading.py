@@ -222,8 +222,11 @@ class LogReader:
         if ref != self._ref:  # the first time, or the job has gone on under another name
             self._ref, self._cursor = ref, ""
         while True:
-            page = backend.logs(ref, self._cursor)
-            has_moved, self._cursor = page.cursor != self._cursor, page.cursor
+            asked = self._cursor
+            page = backend.logs(ref, asked)
+            if self._cursor != asked:  # the handler of a signal has read it meanwhile
+                return
+            has_moved, self._cursor = page.cursor != asked, page.cursor
             lost = f"... {page.missed_bytes} bytes of log were lost here ..."
             lines = (LogLine(message=lost), *page.lines) if page.missed_bytes else page.lines
             if lines:

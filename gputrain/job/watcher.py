@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
@@ -96,6 +96,8 @@ class _Platform:
     thread: threading.Thread | None = None
     blind: _Blind | None = None
     is_warned: bool = False
+    mending: Any = attrs.field(factory=new_lock)
+    """Held by who starts a job of it again: one at a time."""
 
 
 @attrs.define(eq=False)
@@ -128,7 +130,6 @@ class Watcher:
 
     def _clear(self) -> None:
         self._lock = new_lock()  # a finalizer that ends a watching may run anywhere
-        self._mending = new_lock()
         self._platforms: dict[str, _Platform] = {}
 
     def watch(self, job: Watchable, tell: Tell) -> Callable[[], object]:
@@ -151,8 +152,8 @@ class Watcher:
             name = one.job.platform
             platform = self._platforms.setdefault(name, _Platform(name))
             if platform.thread is None or not platform.thread.is_alive():
-                platform.thread = aside(lambda: self._run(platform), f"gputrain watches {name}")
-                begin(platform.thread)
+                thread = platform.thread = aside(lambda: self._run(platform), f"gputrain watches {name}")
+                begin(thread)
             # Among many it is looked at a little later: by then it is in the list that all of them share.
             one.due = time.monotonic() + one.job.poll_s * len(platform.watches) / MANY
             one.platform = platform
@@ -178,15 +179,19 @@ class Watcher:
     def _run(self, platform: _Platform) -> None:
         while True:
             with self._lock:
-                if platform.thread is not threading.current_thread():  # another is, as its start was struck
-                    return
-                if not platform.watches:
-                    platform.thread = None
-                    self._platforms.pop(platform.name, None)
+                # Another looks, as its start was struck; or a listener has forked, and this is the child.
+                is_mine = platform.thread is threading.current_thread()
+                if not is_mine or self._platforms.get(platform.name) is not platform:
                     return
                 now = time.monotonic()
-                due = [one for one in platform.watches.values() if one.due <= now]
-                next_due = min(one.due for one in platform.watches.values())
+                watches = list(platform.watches.values())  # a finalizer may end one at any step
+                if not watches:
+                    platform.thread = None
+                    if platform.blind is None or platform.blind.until <= now:  # whoever comes next waits, too
+                        self._platforms.pop(platform.name, None)
+                    return
+                due = [one for one in watches if one.due <= now]
+                next_due = min(one.due for one in watches)
             if not due:
                 platform.changed.wait(max(0.001, next_due - now))
                 continue
@@ -212,7 +217,7 @@ class Watcher:
                 raise blind.error
             if not one.is_mending:
                 one.job.refresh()
-                self._supervise(one)
+                self._supervise(platform, one)
         except JobLostError as error:
             self._end(one, error)
             return
@@ -234,25 +239,16 @@ class Watcher:
         else:
             _tell(one, None)
 
-    def _supervise(self, one: _Watch) -> None:
+    def _supervise(self, platform: _Platform, one: _Watch) -> None:
         """What a job may need after a look; to start it again may take long, and is done aside."""
         if one.job.state is not State.INTERRUPTED:
             one.job.supervise()
             return
         one.is_mending = True
         try:
-            begin(aside(lambda: self._mend(one), "gputrain restarts a job"))
+            begin(aside(lambda: _mend(platform, one), "gputrain restarts a job"))
         except RuntimeError:  # no room for a thread now: the next look tries again
             one.is_mending = False
-
-    def _mend(self, one: _Watch) -> None:
-        with self._mending:
-            try:
-                one.job.supervise()
-            except Exception as error:  # noqa: BLE001  # the next look tells what came of it
-                log.warning("a job could not be looked after: %s", error)
-            finally:
-                one.is_mending = False
 
     def _end(self, one: _Watch, error: JobLostError | None) -> None:
         if self._drop(one):
@@ -274,6 +270,16 @@ def _blinded(platform: _Platform, error: Exception, pause: float) -> _Blind:
     if isinstance(error, (TransientError, *OF_ALL)):
         platform.blind = blind
     return blind
+
+
+def _mend(platform: _Platform, one: _Watch) -> None:
+    with platform.mending:
+        try:
+            one.job.supervise()
+        except Exception as error:  # noqa: BLE001  # the next look tells what came of it
+            log.warning("a job could not be looked after: %s", error)
+        finally:
+            one.is_mending = False
 
 
 def _cannot_see(platform: _Platform, one: _Watch, error: Exception) -> None:

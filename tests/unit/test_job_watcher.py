@@ -1,5 +1,8 @@
 """The threads that look at jobs: whoever cannot be seen holds up nobody else, and is told of once."""
 
+import contextlib
+import os
+import signal
 import threading
 import time
 
@@ -196,3 +199,99 @@ def test_who_finds_no_room_for_a_thread_leaves_nothing_behind(monkeypatch):
     until(lambda: told)
     drop()
     assert not job.looks
+
+
+@attrs.define(eq=False)
+class Interrupted(Seen):
+    """A job that is to be started again, where that takes as long as its gate is shut."""
+
+    state: State = State.INTERRUPTED
+    restarts: int = 0
+
+    def refresh(self):
+        self.looks += 1
+
+    def supervise(self):
+        self.restarts += 1
+        self.gate.wait()
+        return False
+
+
+def test_a_restart_that_takes_long_keeps_none_of_another_platform_waiting():
+    hung, good, looking = Interrupted("there"), Interrupted("here"), watcher.Watcher()
+    drops = [looking.watch(hung, lambda _error: None)]
+    until(lambda: hung.restarts)
+    good.gate.set()
+    drops.append(looking.watch(good, lambda _error: None))
+    until(lambda: good.restarts >= 3)
+    assert hung.restarts == 1
+    hung.gate.set()
+    for drop in drops:
+        drop()
+
+
+def test_who_comes_after_the_last_one_waits_for_as_long_as_the_platform_asked():
+    looking, jobs = watcher.Watcher(), []
+    for _ in range(3):
+        jobs.append(Seen("there", TransientError("too many calls", retry_after_s=3600.0)))
+        jobs[-1].gate.set()
+        drop = looking.watch(jobs[-1], lambda _error: None)
+        until(lambda: jobs[0].looks)
+        time.sleep(0.05)
+        drop()
+        until(lambda: not any(one.thread for one in looking._platforms.values()))
+    assert [one.looks for one in jobs] == [1, 0, 0]
+
+
+def test_a_finalizer_that_ends_a_watching_in_the_midst_of_a_round_ends_no_other():
+    looking, kept, drops = watcher.Watcher(), Seen("here"), []
+    kept.gate.set()
+    others = [Seen("here", poll_s=3600.0) for _ in range(MANY)]
+    for one in others:
+        one.gate.set()
+        drops.append(looking.watch(one, lambda _error: None))
+    drops.append(looking.watch(kept, lambda _error: None))
+    until(lambda: kept.looks)
+
+    class Due(float):
+        """Drops a watching as it is compared: a finalizer may run at any step."""
+
+        def __le__(self, other):
+            if drops[0] is not None:
+                drop, drops[0] = drops[0], None
+                drop()
+            return super().__le__(other)
+
+    with looking._lock:
+        for one in looking._platforms["here"].watches.values():
+            one.due = Due(one.due)
+    before = kept.looks
+    until(lambda: drops[0] is None and kept.looks > before + 5)
+    for drop in drops[1:]:
+        drop()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_that_a_listener_forks_watches_nothing(tmp_path):
+    looking, job, children, parent = watcher.Watcher(), Seen("here", poll_s=0.01), [], os.getpid()
+    job.gate.set()
+
+    def tell(_error):
+        if os.getpid() != parent:
+            with (tmp_path / "told").open("a") as file:
+                file.write("x")
+        elif not children:
+            child = os.fork()
+            if child:
+                children.append(child)
+
+    drop = looking.watch(job, tell)
+    until(lambda: children and job.looks > 20)
+    drop()
+    time.sleep(0.5)
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert not (tmp_path / "told").exists()

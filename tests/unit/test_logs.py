@@ -213,3 +213,20 @@ def test_what_cannot_be_looked_for_is_refused_at_once(spoken, wrong):
 def test_a_line_is_printed_as_commands_print_it_and_moves_no_terminal():
     assert str(LogLine(message="loss 3", rank=1)) == "[1] loss 3"
     assert str(LogLine(message="\x1b]52;c;aGk=\x07")) == "[agent] \\x1b]52;c;aGk=\\x07"
+
+
+def test_a_page_that_the_handler_of_a_signal_has_read_meanwhile_is_told_once():
+    told, reader = [], LogReader()
+
+    class Interrupted:
+        asked = 0
+
+        def logs(self, ref, cursor):
+            self.asked += 1
+            if self.asked == 1:
+                told.extend(reader.pages(self, ref))
+            lines = () if cursor else (LogLine(message="loss 0.5"),)
+            return LogPage(lines=lines, cursor="1")
+
+    told.extend(reader.pages(Interrupted(), JobRef(backend="local", project="p", place="here", name="j")))
+    assert told == [(LogLine(message="loss 0.5"),)]

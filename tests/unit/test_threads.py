@@ -13,11 +13,11 @@ import pytest
 
 from gputrain.errors import RequestError
 from gputrain.experiments.driver import Driver
-from gputrain.gcp.shared import Shared
+from gputrain.gcp.shared import Kept, Shared
 from gputrain.job.watcher import Watcher
 from gputrain.lifecycle import State
-from gputrain.threads import AT_ONCE, Bell, new_lock, side_by_side
-from tests.struck import Struck, ends
+from gputrain.threads import AT_ONCE, Bell, aside, await_end, begin, new_lock, side_by_side
+from tests.struck import LOOKS, Struck, ends
 
 PATIENCE_S = 10.0
 IN_A_FINALIZER = pytest.mark.filterwarnings(
@@ -309,3 +309,84 @@ def test_who_is_struck_as_he_waits_for_the_last_point_waits_for_it_the_next_time
     threading.Timer(0.2, goes_on.set).start()
     driver.join()
     assert ends_of == [(0, None)]
+
+
+class Handled:
+    """Calls something at the n-th step of what it is around, as the handler of a signal is called."""
+
+    def __init__(self, at, act):
+        self.steps, self._at, self._act = 0, at, act
+
+    def __enter__(self):
+        sys.setprofile(self._step)
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+
+    def _step(self, _frame, event, _argument):
+        if event in LOOKS:
+            self.steps += 1
+            if self.steps == self._at:
+                self._act()
+
+
+def filled():
+    kept = Kept(most=2)
+    for key in "abc":
+        kept.put(key, key)
+    return kept
+
+
+def sharing_two():
+    shared = Shared(fresh_s=60.0, most=2)
+    for key in "ab":
+        shared.get(key, lambda: 0)
+    return shared
+
+
+@pytest.mark.parametrize("handled", ["get", "put", "drop", "items"])
+@pytest.mark.parametrize("asked", ["get", "put", "items"])
+def test_what_is_kept_may_be_asked_for_by_who_handles_a_signal_at_any_step(asked, handled):
+    arguments = {"get": ("b",), "put": ("d", "d"), "drop": ("b",), "items": ()}
+    at_step(filled, lambda kept, name: getattr(kept, name)(*arguments[name]), asked, handled)
+
+
+@pytest.mark.parametrize("handled", ["get", "forget"])
+def test_what_is_shared_may_be_asked_for_by_who_handles_a_signal_at_any_step(handled):
+    arguments = {"get": ("c", lambda: 0), "forget": ()}
+    at_step(sharing_two, lambda shared, name: getattr(shared, name)(*arguments[name]), "get", handled)
+
+
+def at_step(made, act, asked, handled):
+    one = made()
+    with Handled(0, None) as whole:
+        act(one, asked)
+    for step in range(1, whole.steps + 1):
+        one = made()
+        with Handled(step, lambda one=one: act(one, handled)):
+            act(one, asked)
+
+
+@IN_A_FINALIZER
+def test_a_thread_whose_start_was_struck_is_not_waited_for():
+    with Struck() as whole:
+        begin(aside(int, "counts"))
+    for step in range(1, len(whole.files)):
+        thread = aside(int, "counts")
+        with contextlib.suppress(KeyboardInterrupt), Struck(step):
+            begin(thread)
+        assert ends(partial(await_end, thread))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_who_forks_as_he_asks_goes_on_in_both():
+    shared = Shared(fresh_s=60.0)
+    parent, child = os.getpid(), None
+    try:
+        child = shared.get("a", os.fork)
+    finally:
+        if os.getpid() != parent:
+            os._exit(7 if child == 0 and shared.get("b", lambda: True) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

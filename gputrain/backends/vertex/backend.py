@@ -259,8 +259,9 @@ class VertexAI(GoogleBackend[VertexSettings]):
         recorder = self._recorder
         if recorder is None and ends and (full := next(filter(found_no_room, found), None)):
             recorder = lent(self._whereabouts, self._locks, self._settings, full)
-        is_free = live or ends or (recorder is not None and recorder.is_withdrawn(ref))  # for one more submit
-        refused = recorder.end(ref.name)[1] if recorder is not None and is_free else None
+        refused = recorder.end(ref.name)[1] if recorder is not None and (live or ends) else None
+        if recorder is not None and not (live or ends):
+            recorder.keep_key(ref)
         for seen in live:
             identity.end(self._jobs, seen)
         if refused is not None:

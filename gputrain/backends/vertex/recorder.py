@@ -84,13 +84,17 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         resource = f"{parent}/{last.way.place}/customJobs/{ref.name}"
         return SeenJob(resource=resource, job_id=ref.name, state="JOB_STATE_QUEUED", nonce=last.nonce)
 
-    def is_withdrawn(self, ref: JobRef) -> bool:
-        """Whether a Ctrl-C took back what was asked for last, which may have come to its end all the same."""
+    def keep_key(self, ref: JobRef) -> None:
+        """See that a job which has come to its end, though a Ctrl-C was taking it back, is not made again.
+
+        Nothing else of it changes, and whoever may not read its record cannot do so.
+        """
         try:
             record = self.board.read(ref.name)
         except (AccessError, RequestError, RecordError):
-            return False
-        return record is not None and record.over == WITHDRAWN
+            return
+        if record is not None and record.over == WITHDRAWN:
+            super()._end(ref.name)
 
     def clear(self, record: Record) -> bool:
         """End the job that the latest ask has made, as far as lists show it; one that none shows may come.

@@ -10,7 +10,7 @@ import pytest
 import gputrain_emulator
 from gputrain import ComputeEngine, Local, State, Trainer, TrainingSpec, VertexAI
 from gputrain.errors import RequestError, StoppedError
-from gputrain.gcp import Access
+from gputrain.gcp import Access, Objects
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.records import CANCELLED, WITHDRAWN, Ask, BucketBoard, Code, OvertakenError, Record, Way
 from gputrain.spec.entry import make_job_id
@@ -225,6 +225,25 @@ def test_a_cancel_of_what_never_began_holds_for_whoever_has_its_key(cloud, train
     again = trainer("compute").submit(script, **L4, idempotency_key="k")
     again.refresh()
     assert (again.state, len(cloud.compute.vms)) == (State.CANCELLED, 0)
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_a_job_that_was_taken_back_too_late_stays_as_it_ended_whoever_cancels_it(
+    cloud, trainer, board, script, is_cleared
+):
+    job = trainer("vertex").submit(script, **L4, idempotency_key="k")
+    record = board.write(attrs.evolve(board.read(job.id).answered(""), over=WITHDRAWN))
+    cloud.clock.advance(7200)
+    number = cloud.vertex.jobs[next(iter(cloud.vertex.jobs))].id
+    locks = Objects(board._access, "my-bucket")
+    locks.write(f"jobs/{job.id}/lock", str(number).encode(), if_generation=0)  # as each writes that trains
+    if is_cleared:
+        assert job._backend.recorder().clear(record)
+    trainer("vertex").attach(job.uri).cancel()
+    cloud.clock.advance(60)
+    assert trainer("vertex").attach(job.uri).refresh().state is State.SUCCEEDED
+    assert trainer("vertex").submit(script, **L4, idempotency_key="k").refresh().state is State.SUCCEEDED
+    assert len(cloud.vertex.jobs) == 1
 
 
 @pytest.mark.parametrize("kind", ["vertex", "compute"])
