@@ -34,20 +34,24 @@ LOOKED_FOR_S = 0.02
 BEGINS_WITHIN_S = 2.0
 """How long a thread that was started is waited for that does not run yet."""
 
-_LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
-"""All that there are, to be opened in a fork."""
+_LOCKS: dict[int, weakref.ref[Any]] = {}
+"""All that there are, to be opened in a fork: by where each lies, and where the next one may lie.
+
+A set of Python's own would run words of Python as each goes, and a Ctrl-C that falls there is told nobody.
+"""
 
 
 def new_lock() -> Any:
     """A lock that its holder may take once more: whoever handles a signal may be in the midst of anything."""
     lock = threading.RLock()
-    _LOCKS.add(lock)
+    _LOCKS[id(lock)] = weakref.ref(lock)
     return lock
 
 
 def _open_all() -> None:
-    for lock in list(_LOCKS):
-        if not lock._is_owned():  # else whoever has forked gives it back
+    for known in list(_LOCKS.values()):
+        lock = known()
+        if lock is not None and not lock._is_owned():  # else whoever has forked gives it back
             lock._at_fork_reinit()  # as Python's own logging does
 
 

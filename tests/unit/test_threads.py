@@ -11,6 +11,7 @@ from functools import partial
 
 import pytest
 
+from gputrain import threads
 from gputrain.errors import RequestError
 from gputrain.experiments.driver import Driver
 from gputrain.gcp.shared import Kept, Shared
@@ -390,3 +391,14 @@ def test_who_forks_as_he_asks_goes_on_in_both():
         if os.getpid() != parent:
             os._exit(7 if child == 0 and shared.get("b", lambda: True) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_locks_that_are_gone_leave_no_words_of_python_to_be_struck_and_take_no_room():
+    for _ in range(100):
+        new_lock()
+    before = len(threads._LOCKS)
+    with Struck() as whole:
+        for _ in range(10_000):
+            new_lock()
+    assert len(threads._LOCKS) - before < 100
+    assert not [one for one in whole.files if "weakref" in one]  # it would swallow a Ctrl-C
