@@ -27,7 +27,6 @@ T = TypeVar("T")
 AT_ONCE = 8
 """Calls that are out at the same moment, unless said."""
 
-
 LOOKED_FOR_S = 0.02
 """How often the end of a thread is looked for."""
 

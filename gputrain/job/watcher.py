@@ -124,9 +124,8 @@ class Watcher:
         self._numbers = itertools.count()
         self._clear()
         if hasattr(os, "register_at_fork"):  # Windows has no forks
-            os.register_at_fork(
-                after_in_child=self._clear
-            )  # the threads stay behind, and so do their watches
+            # The threads stay behind, and so do their watches.
+            os.register_at_fork(after_in_child=self._clear)
 
     def _clear(self) -> None:
         self._lock = new_lock()  # a finalizer that ends a watching may run anywhere
