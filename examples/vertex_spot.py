@@ -13,7 +13,7 @@ from gputrain_emulator.live import LiveMode
 from gputrain_emulator.storage import Storage
 from gputrain_emulator.vertex import Vertex
 
-STEPS = 12
+STEPS = 40  # many enough that the preemption, soon after the second, never comes too late
 SCRIPT = Path(__file__).with_name("char_transformer.py")
 
 

@@ -32,11 +32,11 @@ if os.path.exists(SEEN):
     print("seen", open(SEEN).read(), flush=True)
     sys.exit()
 UNIT = '''
-import signal, sys, time
+import os, signal, time
 def button(*_):
     time.sleep(0.5)
     open("/var/seen", "a").write("the unit saved;")
-    sys.exit()
+    os._exit(0)  # what is raised as a file is let go of is told nobody
 signal.signal(signal.SIGTERM, button)
 open("/dev/console", "w").write("unit up")
 time.sleep(600)

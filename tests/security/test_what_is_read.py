@@ -21,8 +21,9 @@ VALUES = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(), st.floats(),
         st.text(max_size=20),
-        st.sampled_from([10**400, -1, 1e308, float("inf"), float("nan"), "\ud800", "../../x", "a" * 5000, "",
-                         {}, []]),
+        st.sampled_from([10**400, -1, 1e308, float("inf"), float("nan"), "\ud800", "../../x", "a" * 5000,
+                         ""]),
+        st.builds(dict), st.builds(list),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)

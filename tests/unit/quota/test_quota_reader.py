@@ -224,8 +224,8 @@ def test_a_permission_that_is_missing_is_named(cloud, access):
 def test_an_api_that_hangs_is_waited_for_but_a_moment_and_its_answer_is_kept(cloud, access):
     Reader(access(), Service.COMPUTE).read()  # loads what the first call of a process loads
     before = len(cloud.requests)
-    slow = Reader(access(wait_s=0.8), Service.COMPUTE)
-    cloud.fail(INFOS, Delay(seconds=2.0))
+    slow = Reader(access(wait_s=2.5), Service.COMPUTE)
+    cloud.fail(INFOS, Delay(seconds=5.0))
     assert standing(slow.read(), "H100", 8).verdict is Verdict.UNKNOWN
     assert standing(slow.read(), "L4").verdict is Verdict.FITS
     for thread in threading.enumerate():
