@@ -23,7 +23,7 @@ VALUES = st.recursive(
         st.text(max_size=20),
         st.sampled_from([10**400, -1, 1e308, float("inf"), float("nan"), "\ud800", "../../x", "a" * 5000,
                          ""]),
-        st.builds(dict), st.builds(list),
+        st.builds(dict), st.builds(list),  # a new one each time: `spoiled` writes into what it has drawn
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)
