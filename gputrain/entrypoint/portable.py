@@ -26,16 +26,23 @@ class Leash:
     def __init__(self) -> None:
         self._writer: Optional[int] = None
 
-    def bind(self, pid: int) -> None:
-        """From now on this child, which leads a session, goes when we do."""
+    def hold(self) -> None:
+        """Have the reader there; before the fork, as a parent may die at any moment after it."""
         if self._writer is None:
             self._writer = _start_holder()
-        os.write(self._writer, b"%d\n" % pid)
+
+    def bind(self) -> None:
+        """In a child that leads a session: go when the parent does, which may know nothing of us yet."""
+        self._tell(os.getpid())
 
     def loosen(self, pids: Iterable[int]) -> None:
         """These have ended, and their numbers may be others' soon."""
-        for pid in pids if self._writer is not None else ():
-            os.write(self._writer, b"-%d\n" % pid)  # type: ignore[arg-type]  # it is there, see above
+        for pid in pids:
+            self._tell(-pid)
+
+    def _tell(self, pid: int) -> None:
+        if self._writer is not None:
+            os.write(self._writer, b"%d\n" % pid)
 
 
 LEASH = Leash()

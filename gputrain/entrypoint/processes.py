@@ -42,18 +42,21 @@ def adopt_orphans() -> None:
         _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def before_fork() -> int:
+    """Be ready for children that end with this process; what they give to `die_with`."""
+    if _PRCTL is None:
+        portable.LEASH.hold()
+    return os.getpid()
+
+
 def die_with(parent: int) -> None:
-    """In a child: be killed when the parent ends, by the kernel or by `bind`; it may have ended already."""
+    """In a child that leads a session: be killed when the parent ends; it may have ended already."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    else:
+        portable.LEASH.bind()
     if os.getppid() != parent:
         os._exit(_CANNOT_START)
-
-
-def bind(pid: int) -> None:
-    """In the parent of a child that called `die_with`, and leads a session of its own."""
-    if _PRCTL is None:
-        portable.LEASH.bind(pid)
 
 
 def hold_signals() -> None:
@@ -79,7 +82,7 @@ def start(
 
     ``out`` and ``given`` are open files for all that it writes, and for what it reads.
     """
-    parent = os.getpid()
+    parent = before_fork()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)  # what is sent to the child, it hears itself
     pid = os.fork()
     if pid == 0:
@@ -90,7 +93,6 @@ def start(
         finally:
             os._exit(_CANNOT_START)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    bind(pid)
     return pid
 
 

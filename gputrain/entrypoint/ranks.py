@@ -49,7 +49,7 @@ class Rank:
 
     def start(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """Start it in a session of its own. Raises OSError when the command cannot be run."""
-        agent = os.getpid()
+        agent = processes.before_fork()
         self._process = subprocess.Popen(
             list(command),
             env=dict(environ),
@@ -57,10 +57,9 @@ class Rank:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=lambda: processes.die_with(agent),  # one system call, for which it needs no lock
+            preexec_fn=lambda: processes.die_with(agent),  # a system call or two, which need no lock
         )
         self.pid = self._process.pid
-        processes.bind(self.pid)
         assert self._process.stdout
         assert self._process.stderr
         self.stdout = os.dup(self._process.stdout.fileno())

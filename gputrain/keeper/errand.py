@@ -57,7 +57,7 @@ class Errand:
 
 def send_out(errand: Errand) -> None:
     """Have it done by a process of its own, for as long as this one lives, whatever program it becomes."""
-    parent = os.getpid()
+    parent = processes.before_fork()
     if os.fork():
         return
     try:
