@@ -12,6 +12,7 @@ from typing import Any
 from gputrain import view
 from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
+from gputrain.interrupts import heeding, raise_untold
 from gputrain.job.events import Changes, Listener
 from gputrain.job.future import JobFuture
 from gputrain.job.reading import LogReading, without_cause
@@ -84,9 +85,10 @@ class Job(LogReading):
         shown = view.choose(progress)
         looked = (lambda: None) if on_change is None else Changes(self, self.now).telling(on_change)
         try:
-            if stop is not None and isinstance(shown, view.Quiet):
-                return self._aside(stop, limit_s, looked)  # whose looks take long, too, are left at once
-            return self._to_the_end(shown, stop, limit_s, looked)
+            with heeding():
+                if stop is not None and isinstance(shown, view.Quiet):
+                    return self._aside(stop, limit_s, looked)  # whose looks take long, too, are left at once
+                return self._to_the_end(shown, stop, limit_s, looked)
         except KeyboardInterrupt as stop:
             text = f"stopped watching; the job goes on. Take it up again: gputrain.attach({self.uri!r})"
             raise KeyboardInterrupt(str(stop) or text) from None
@@ -137,6 +139,7 @@ class Job(LogReading):
         drop = WATCHER.watch(self, tell)
         try:
             while not told.wait(STOP_WITHIN_S):
+                raise_untold()
                 if stop.is_set():
                     pausing(stop)(0.0)
                 if limit_s is not None and time.monotonic() - started > limit_s:

@@ -11,6 +11,7 @@ import attrs
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
 from gputrain.errors import GputrainError, JobLostError, StoppedError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
+from gputrain.interrupts import heeding
 from gputrain.planning import Attempt, Candidate, Ladder
 from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Step, Try
@@ -240,7 +241,8 @@ class Climb:
         try:
             # First: whoever comes meanwhile takes up nothing that is on its way out.
             self._claim.withdraw(goes_on=not self._may_rest)
-            is_gone = self._clear(backend, request, record)
+            with heeding():
+                is_gone = self._clear(backend, request, record)
             if is_gone and self._may_rest:
                 self._claim.drop()
                 self._pending = None

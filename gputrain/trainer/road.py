@@ -14,6 +14,7 @@ from gputrain.backends.abilities import StandsIn
 from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Start
 from gputrain.errors import GputrainError
 from gputrain.fields import refused as refusal
+from gputrain.interrupts import heeding, minding
 from gputrain.job import Job
 from gputrain.job.stopping import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
@@ -46,7 +47,7 @@ class Road:
         self.now = now
         self._around = Surroundings(
             backends=backends, boards=Boards(backends), memory=Memory(), read_anew=self._read_anew,
-            now=now, sleep=sleep,
+            now=now, sleep=minding(sleep),
         )  # fmt: skip
 
     @property
@@ -153,7 +154,8 @@ class Road:
         rest = None if stop is None else pausing(stop)
         around = attrs.evolve(self._around, rest=rest, waits_for_others=waits)
         placing = Placing(around, plan, job_id)
-        placed = placing.submit(is_new=is_new)
+        with heeding():
+            placed = placing.submit(is_new=is_new)
         return Job(
             placed.ref,
             placed.backend,

@@ -13,7 +13,7 @@ EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 
 FLOORS = (
     ("terminal",),
-    ("errors", "secrets", "tables", "threads", "times", "spans", "entrypoint"),
+    ("errors", "secrets", "tables", "interrupts", "threads", "times", "spans", "entrypoint"),
     ("fields",),
     ("catalog", "lifecycle", "retry", "ddp", "keeper"),
     ("spec", "gcp", "causes"),

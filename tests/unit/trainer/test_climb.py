@@ -18,6 +18,7 @@ from gputrain import (
     TransientError,
 )
 from gputrain.gcp import UnclearError
+from gputrain.trainer.climb import LATE_EVERY_S
 from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
 from tests import present
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
@@ -228,6 +229,31 @@ def test_ctrl_c_in_a_submit_leaves_nothing_and_says_so(cloud, trainer, script, n
     assert not cloud.compute.vms
     assert all(job.life.state.value == "JOB_STATE_CANCELLED" for job in cloud.vertex.jobs.values())
     assert trainer(name).jobs() == [] or name == "vertex"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_second_ctrl_c_ends_the_withdrawing_also_where_python_tells_nobody_of_it(cloud, trainer, script):
+    def press(document=None):
+        os.kill(os.getpid(), signal.SIGINT)
+        return document
+
+    def half_read():
+        try:
+            yield True
+        finally:
+            press()
+
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        cloud.clock.advance(seconds)
+        assert any(half_read())  # which is closed, and whatever is raised there is dropped
+
+    cloud.fail(BULK, Reshape(change=press))
+    with pytest.raises(KeyboardInterrupt, match="it may be there"):
+        trainer("compute", sleep=sleep).submit(script, **L4)
+    assert slept == [LATE_EVERY_S]
 
 
 def test_ctrl_c_before_anything_was_asked_for_says_that_nothing_was_made(cloud, trainer, script):
