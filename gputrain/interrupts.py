@@ -21,17 +21,20 @@ class heeding:  # noqa: N801  # read as a word, after `with`
     """While this holds, the next wait raises a Ctrl-C that was not told; nothing for other threads."""
 
     def __enter__(self) -> None:
-        self._before = sys.unraisablehook
-        if _is_main():
+        self._before, self._holds = sys.unraisablehook, _is_main()
+        if self._holds:
             _UNTOLD.clear()
             sys.unraisablehook = self._hear
 
     def __exit__(self, *_: object) -> None:
-        if sys.unraisablehook == self._hear:  # else somebody has put theirs before it
+        if self._holds:
+            self._holds = False
+            _UNTOLD.clear()  # what was done is done: a later act has nothing to do with it
+        if sys.unraisablehook == self._hear:  # else somebody has put theirs before it, and may call it still
             sys.unraisablehook = self._before
 
     def _hear(self, told: Any) -> None:
-        if issubclass(told.exc_type, KeyboardInterrupt):
+        if self._holds and issubclass(told.exc_type, KeyboardInterrupt):
             _UNTOLD.append(True)
         self._before(told)
 

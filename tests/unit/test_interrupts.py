@@ -72,8 +72,18 @@ def test_one_that_was_told_is_not_raised_again():
 def test_one_that_came_before_is_nothing_to_a_later_act():
     with heeding():
         pressed_unseen()
+    raise_untold()
     with heeding():
         raise_untold()
+
+
+def test_one_that_comes_afterwards_is_nothing_to_it_though_its_hook_is_called_still(monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    with heeding():
+        ours = sys.unraisablehook
+        sys.unraisablehook = lambda told: ours(told)
+    pressed_unseen()
+    raise_untold()
 
 
 def test_what_hears_of_lost_errors_hears_them_still_and_is_back_afterwards(monkeypatch):
