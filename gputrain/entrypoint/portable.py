@@ -7,6 +7,8 @@ There a process that waits for the parent's end kills the children, signals are 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import select
 import signal
@@ -14,10 +16,15 @@ import subprocess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable, List, NoReturn, Optional, Sequence, Set, Tuple
+    from typing import Dict, Iterable, List, NoReturn, Optional, Sequence, Set, Tuple
 
 _MOST_FILES = 4096
 """Open files that a copy of this process closes."""
+
+_SENT_TO_GROUPS = (
+    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP, signal.SIGALRM,
+    signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
 
 
 class Leash:
@@ -25,64 +32,107 @@ class Leash:
 
     def __init__(self) -> None:
         self._writer: Optional[int] = None
+        self._turn = 0
 
     def hold(self) -> None:
         """Have the reader there; before the fork, as a parent may die at any moment after it."""
-        if self._writer is None:
+        if not self._tell("\n"):  # none yet, or somebody has killed it
+            if self._writer is not None:
+                os.close(self._writer)
+            self._writer = None  # whoever comes to no reader has none
             self._writer = _start_holder()
+        self._turn += 1
 
     def bind(self) -> None:
         """In a child that leads a session: go when the parent does, which may know nothing of us yet."""
-        self._tell(os.getpid())
+        if not self._tell("%d %d\n" % (self._turn, os.getpid())):
+            raise BrokenPipeError(errno.EPIPE, "who would end it with its parent has been killed")
+        if self._writer is not None:
+            os.close(self._writer)  # a copy: while it is open, the parent is not seen to end
 
     def loosen(self, pids: Iterable[int]) -> None:
         """These have ended, and their numbers may be others' soon."""
         for pid in pids:
-            self._tell(-pid)
+            self._tell("0 %d\n" % pid)
 
-    def _tell(self, pid: int) -> None:
-        if self._writer is not None:
-            os.write(self._writer, b"%d\n" % pid)
+    def forgo(self) -> None:
+        """The latest child has ended before it was anything, and nobody told its number."""
+        self._tell("%d 0\n" % self._turn)
+
+    def _tell(self, line: str) -> bool:
+        """Whether somebody hears it."""
+        if self._writer is None:
+            return False
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._writer, line.encode())
+            return True
+        return False
 
 
 LEASH = Leash()
 
 
 def _start_holder() -> int:
-    """The end of a pipe that a process reads which is nobody's child."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        with contextlib.suppress(BaseException):
-            if os.fork():
-                os._exit(0)
-            _hold(reader)
-        os._exit(0)
-    os.close(reader)
-    os.waitpid(pid, 0)
+    """The end of a pipe that a process reads which is nobody's child, and in nobody's group."""
+    reader, writer = _pipe()
+    # what is sent to our group meanwhile is for us alone: it waits until there is nobody else in it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT_TO_GROUPS)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _begin_holder(reader, writer)
+        if os.waitpid(pid, 0)[1]:
+            raise BlockingIOError(errno.EAGAIN, "there is no room for another process")
+    except BaseException:
+        os.close(writer)
+        raise
+    finally:
+        os.close(reader)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return writer
 
 
-def _hold(reader: int) -> NoReturn:
+def _pipe() -> Tuple[int, int]:
+    """Both ends above the standard files, which a child puts others in the place of."""
+    low = os.pipe()
+    ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3) for end in low]
+    for end in low:
+        os.close(end)
+    return ends[0], ends[1]
+
+
+def _begin_holder(reader: int, writer: int) -> NoReturn:
+    """In a child: leave the group, then the family."""
+    status = 1
+    try:
+        os.setsid()
+        if os.fork():
+            status = 0
+        else:
+            os.close(writer)
+            _hold(reader)
+    finally:
+        os._exit(status)
+
+
+def _hold(reader: int) -> None:
     """Wait for the writer's end, and kill the sessions that it named and did not take back."""
-    os.setsid()
     os.closerange(0, reader)
     os.closerange(reader + 1, _MOST_FILES)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    named: Set[int] = set()
+    turns: Dict[int, int] = {}
     text = b""
     while True:
         data = os.read(reader, 4096)
         if not data:
             break
         *lines, text = (text + data).split(b"\n")
-        for line in lines:
-            pid = int(line)
-            named = named | {pid} if pid > 0 else named - {-pid}
-    for pid in named:
+        for turn, pid in (map(int, line.split()) for line in lines if line):
+            if turn and pid:
+                turns[pid] = turn
+            else:
+                turns = {one: told for one, told in turns.items() if one != pid and told != turn}
+    for pid in turns:
         kill_group(pid)
-    os._exit(0)
 
 
 def kill_group(pid: int) -> None:

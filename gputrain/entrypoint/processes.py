@@ -49,6 +49,12 @@ def before_fork() -> int:
     return os.getpid()
 
 
+def forgo_child() -> None:
+    """The latest child came to nothing, and whoever tried to start it has reaped it."""
+    if _PRCTL is None:
+        portable.LEASH.forgo()
+
+
 def die_with(parent: int) -> None:
     """In a child that leads a session: be killed when the parent ends; it may have ended already."""
     if _PRCTL is not None:

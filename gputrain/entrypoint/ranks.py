@@ -50,15 +50,19 @@ class Rank:
     def start(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """Start it in a session of its own. Raises OSError when the command cannot be run."""
         agent = processes.before_fork()
-        self._process = subprocess.Popen(
-            list(command),
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=lambda: processes.die_with(agent),  # a system call or two, which need no lock
-        )
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                preexec_fn=lambda: processes.die_with(agent),  # a system call or two, which need no lock
+            )
+        except BaseException:
+            processes.forgo_child()
+            raise
         self.pid = self._process.pid
         assert self._process.stdout
         assert self._process.stderr
