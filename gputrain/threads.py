@@ -21,6 +21,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from gputrain.interrupts import join, sleep
+
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -112,7 +114,7 @@ def await_end(thread: Aside) -> None:
     """Wait until a thread has ended; not for long where a Ctrl-C fell into its start, and it never begins."""
     until = time.monotonic() + BEGINS_WITHIN_S
     while not thread.has_ended and (thread.has_begun or time.monotonic() < until):
-        time.sleep(LOOKED_FOR_S)
+        sleep(LOOKED_FOR_S)
 
 
 def side_by_side(act: Callable[[K], T], asked: Iterable[K], at_once: int = AT_ONCE) -> list[T]:
@@ -155,7 +157,7 @@ def side_by_side(act: Callable[[K], T], asked: Iterable[K], at_once: int = AT_ON
         if not threads:
             work()
         for one in threads:
-            one.join()
+            join(one)
     finally:
         todo.clear()
     for number in sorted(raised):

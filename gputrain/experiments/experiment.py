@@ -16,6 +16,7 @@ from gputrain.experiments.driver import Driver, Room, end_if_cancelled
 from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits, fault_of, never_began
 from gputrain.experiments.points import Point, canonical
 from gputrain.gcp.endpoints import on_trial
+from gputrain.interrupts import heeding, raise_untold, sleep
 from gputrain.job import Job
 from gputrain.job.stopping import STOP_WITHIN_S, StopEvent
 from gputrain.lifecycle import State
@@ -132,7 +133,7 @@ class Experiment(Comparison):
         while True:
             try:
                 if len(self._ends) == told and not self.is_over:
-                    time.sleep(STOP_WITHIN_S)
+                    sleep(STOP_WITHIN_S)
                 with self._lock:
                     news = [job for _, job in self._ends[told:]]
                     left = len(self.points) - len(self._over)
@@ -160,6 +161,7 @@ class Experiment(Comparison):
         what = f"{self.name} was closed here: it is not watched any more, and its jobs go on"
         return StoppedError(what, fix=f"take it up again: trainer.experiment({self.name!r}).wait()")
 
+    @heeding
     def wait(
         self,
         timeout: float | str | timedelta | None = None,
@@ -178,6 +180,7 @@ class Experiment(Comparison):
             for _ in self._as_ended(timeout, stop, live):
                 pass
             live.tick(at_once=True)
+            raise_untold()
         finally:
             live.close()
         return self

@@ -24,6 +24,7 @@ import attrs
 
 from gputrain.errors import GputrainError
 from gputrain.gcp.errors import UnclearError
+from gputrain.interrupts import sleep
 from gputrain.threads import aside, begin, new_lock
 
 K = TypeVar("K", bound=Hashable)
@@ -160,7 +161,7 @@ class _Flight:
     def found(self, wait_s: float) -> Found:
         """The answer as far as it has come ``wait_s`` seconds after it was asked for."""
         while not self.has_landed and time.monotonic() - self.left_at < wait_s:
-            time.sleep(LOOKED_FOR_S)
+            sleep(LOOKED_FOR_S)
         if self.mistake is not None:
             raise self.mistake
         if self.answer is not None:

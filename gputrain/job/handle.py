@@ -55,6 +55,7 @@ class Job(LogReading):
         super().__init__(ref, backend, candidate, attempts, going, now, sleep)
         self._named = named
 
+    @heeding
     def wait(
         self,
         timeout: float | str | timedelta | None = None,
@@ -85,13 +86,17 @@ class Job(LogReading):
         shown = view.choose(progress)
         looked = (lambda: None) if on_change is None else Changes(self, self.now).telling(on_change)
         try:
-            with heeding():
-                if stop is not None and isinstance(shown, view.Quiet):
-                    return self._aside(stop, limit_s, looked)  # whose looks take long, too, are left at once
-                return self._to_the_end(shown, stop, limit_s, looked)
-        except KeyboardInterrupt as stop:
+            if stop is not None and isinstance(shown, view.Quiet):
+                state = self._aside(stop, limit_s, looked)  # whose looks take long, too, are left at once
+            else:
+                state = self._to_the_end(shown, stop, limit_s, looked)
+            raise_untold()
+            return state
+        except KeyboardInterrupt as pressed:
+            if type(pressed) is not KeyboardInterrupt:  # a listener's own, or that of a handler
+                raise
             text = f"stopped watching; the job goes on. Take it up again: gputrain.attach({self.uri!r})"
-            raise KeyboardInterrupt(str(stop) or text) from None
+            raise KeyboardInterrupt(str(pressed) or text) from None
         finally:
             shown.close()
 
@@ -151,6 +156,7 @@ class Job(LogReading):
         return self.state
 
     def _too_long(self, limit_s: float) -> JobTimeoutError:
+        raise_untold()  # in a loop of short waits it would be nothing to the next
         what = f"{self.id} is still {self.state.value} after {limit_s:g} s; it goes on"
         fix = f"wait longer, or later: gputrain.attach({self.uri!r}).wait()"
         return JobTimeoutError(what, fix=fix, uri=self.uri)

@@ -11,7 +11,7 @@ import attrs
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
 from gputrain.errors import GputrainError, JobLostError, StoppedError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
-from gputrain.interrupts import heeding
+from gputrain.interrupts import forget_untold, raise_untold
 from gputrain.planning import Attempt, Candidate, Ladder
 from gputrain.planning.attempts import accepted, passed_over, refused
 from gputrain.planning.ladder import GiveUp, Rest, Step, Try
@@ -107,6 +107,9 @@ class Climb:
             request = self._request(backend, candidate)
             ref = self._created(backend, request)
             self._keep_to_record(backend, request)
+            raise_untold()
+            self._note(accepted(candidate, self._around.now()))
+            return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self.ladder.attempts)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._withdraw(backend, candidate, request)) from None
         except OvertakenError:
@@ -118,8 +121,6 @@ class Climb:
                 raise  # either nothing was asked of the place, or what came of it stands in the record
             self._refused(candidate, error)
             return None
-        self._note(accepted(candidate, self._around.now()))
-        return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self.ladder.attempts)
 
     def _request(self, backend: Backend, candidate: Candidate) -> Request:
         """The request, whole, with its ask written down; the same one again where its answer was lost."""
@@ -145,6 +146,7 @@ class Climb:
             price_usd_h=candidate.price_usd_h,
         )  # fmt: skip
         since = 0.0 if record.over else record.waiting_since  # who asks anew waits anew
+        raise_untold()
         self._claim.ask(attrs.evolve(record, over="", waiting_since=since), ask)
         self._pending = (candidate, request)  # from here on something may be there, until an answer says no
         return request
@@ -239,10 +241,10 @@ class Climb:
         log.warning("withdrawing %s from %s %s", self._job_id, backend.name, candidate.place)
         record = self._claim.record
         try:
+            forget_untold()  # that it comes to this is what it asked for; one that comes from now on ends it
             # First: whoever comes meanwhile takes up nothing that is on its way out.
             self._claim.withdraw(goes_on=not self._may_rest)
-            with heeding():
-                is_gone = self._clear(backend, request, record)
+            is_gone = self._clear(backend, request, record)
             if is_gone and self._may_rest:
                 self._claim.drop()
                 self._pending = None

@@ -9,6 +9,7 @@ import attrs
 
 from gputrain.experiments import Experiment
 from gputrain.experiments.begin import Planned, Plans, begun, resumed
+from gputrain.interrupts import heeding
 from gputrain.job import Job
 from gputrain.job.stopping import StopEvent
 from gputrain.spec import TrainingSpec
@@ -29,6 +30,7 @@ class Maps(Plans):
         self._road = road
         self._rolls: set[Roll] = set()
 
+    @heeding
     def _asked(
         self, spec: TrainingSpec, key: str | None, stop: StopEvent | None, *, waits: bool = True
     ) -> Job:

@@ -19,6 +19,7 @@ from gputrain import causes
 from gputrain.backends.abilities import Recorder
 from gputrain.backends.base import Backend, JobRef, Tidies
 from gputrain.errors import CapacityError, GputrainError, JobLostError, RequestError, Scope
+from gputrain.interrupts import heeding
 from gputrain.job.record import Step
 from gputrain.lifecycle import Observation, State
 from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
@@ -114,6 +115,7 @@ class Restart:
         if isinstance(backend, Tidies):
             backend.tidy(ref, seen)
 
+    @heeding
     def cancel(self, ref: JobRef, backend: Backend) -> None:
         """Have nobody start it again, and end it. Errors as of `Backend.cancel`."""
         record, own = self._read(), self._around.boards.of(backend.name)

@@ -26,7 +26,7 @@ from gputrain.threads import side_by_side
 from gputrain.trainer import images
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.choice import supply_of
-from gputrain.trainer.context import Memory, Surroundings, whole
+from gputrain.trainer.context import Memory, Placed, Surroundings, whole
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
 
@@ -133,6 +133,7 @@ class Road:
             backend.send(bundle)
         return backend.to_gcloud(request)
 
+    @heeding
     def submit(
         self, plan: Plan, job_id: str, *, is_new: bool, stop: StopEvent | None = None, waits: bool = True
     ) -> Job:
@@ -143,25 +144,33 @@ class Road:
             stop: ends the waiting for room, and for another process.
             waits: whether another process that may be asking for it is waited for.
         """
-        with span("gputrain.submit", {"gputrain.job.id": job_id}):
-            return self._submit(plan, job_id, is_new, stop, waits)
+        placed: Placed | None = None
+        try:
+            with span("gputrain.submit", {"gputrain.job.id": job_id}):
+                placing = self._placing(plan, job_id, stop, waits)
+                placed = placing.submit(is_new=is_new)
+                return self._job(placed, Restart(self._around, job_id, placing.staged))
+        except KeyboardInterrupt:
+            if placed is None:  # it was said then what was made, and what became of it
+                raise
+            told = f"submit was interrupted when {job_id} was there already, and it goes on"
+            raise KeyboardInterrupt(f"{told}: gputrain.attach({placed.ref.uri!r})") from None
 
-    def _submit(self, plan: Plan, job_id: str, is_new: bool, stop: StopEvent | None, waits: bool) -> Job:
+    def _placing(self, plan: Plan, job_id: str, stop: StopEvent | None, waits: bool) -> Placing:
         plan.check_fits()
         if plan.is_stale(self.now()):
             plan = attrs.evolve(plan, candidates=self._read_anew(plan.candidates), made_at=self.now())
         plan = images.with_image(self._backends, plan)
         rest = None if stop is None else pausing(stop)
-        around = attrs.evolve(self._around, rest=rest, waits_for_others=waits)
-        placing = Placing(around, plan, job_id)
-        with heeding():
-            placed = placing.submit(is_new=is_new)
+        return Placing(attrs.evolve(self._around, rest=rest, waits_for_others=waits), plan, job_id)
+
+    def _job(self, placed: Placed, going: Restart) -> Job:
         return Job(
             placed.ref,
             placed.backend,
             candidate=placed.candidate,
             attempts=placed.attempts,
-            going=Restart(self._around, job_id, placing.staged),
+            going=going,
             named=by_name,
             now=self.now,
             sleep=self._around.sleep,

@@ -12,8 +12,8 @@ PACKAGE = ROOT / "gputrain"
 EMULATOR = ROOT / "emulator" / "gputrain_emulator"
 
 FLOORS = (
-    ("terminal",),
-    ("errors", "secrets", "tables", "interrupts", "threads", "times", "spans", "entrypoint"),
+    ("terminal", "interrupts"),
+    ("errors", "secrets", "tables", "threads", "times", "spans", "entrypoint"),
     ("fields",),
     ("catalog", "lifecycle", "retry", "ddp", "keeper"),
     ("spec", "gcp", "causes"),

@@ -16,10 +16,10 @@ import time
 import types
 import typing
 import uuid
-from collections.abc import Mapping
 
 import requests.adapters
 import requests.sessions
+import requests.structures
 from google.auth import _agent_identity_utils as _agent
 from google.auth.transport import _mtls_helper
 from google.protobuf import json_format
@@ -142,6 +142,9 @@ class Thread:
         until = float("inf") if timeout is None else turns.clock.now() + timeout
         turns.pause(until, lambda: self._task.is_over)
 
+    def is_alive(self):
+        return self._task is not None and not self._task.is_over
+
 
 class Pool:
     """Of `ThreadPoolExecutor`, what gputrain uses."""
@@ -249,11 +252,14 @@ def _hasten():
     json_format.MessageToJson = functools.partial(json_format.MessageToJson, indent=None)
 
 
+_MAPPINGS = (dict, requests.structures.CaseInsensitiveDict)
+
+
 def _merged(asked, kept, dict_class=collections.OrderedDict):
     """As `requests` merges what a request and its session say, without asking what kind each part is of."""
     if kept is None or isinstance(asked, (bool, str)):
         return asked
-    if asked is None or not isinstance(asked, Mapping) or not isinstance(kept, Mapping):
+    if asked is None or not isinstance(asked, _MAPPINGS) or not isinstance(kept, _MAPPINGS):
         return kept if asked is None else asked
     merged = dict_class(kept.items())
     merged.update(asked.items())

@@ -24,6 +24,7 @@ from gputrain.backends.local.held import HELD
 from gputrain.backends.local.offers import unmet
 from gputrain.entrypoint import contract
 from gputrain.errors import Fault, PermissionDeniedError, ProviderError, SpecError
+from gputrain.interrupts import sleep
 from gputrain.keeper import folder, packages
 from gputrain.records.folder import ELSEWHERE, explained, make_private
 from gputrain.staging import CodeSource
@@ -98,7 +99,7 @@ def await_start(path: str) -> None:
     """Let whoever is making the job come to the end of it: until then it may die, and leave a name only."""
     until = time.monotonic() + _PATIENCE_S
     while states.is_starting(path) and time.monotonic() < until:
-        time.sleep(_STARTED_S)
+        sleep(_STARTED_S)
 
 
 def withdraw(root: str, job_id: str, ask: str = "") -> bool:
@@ -121,7 +122,7 @@ def withdraw(root: str, job_id: str, ask: str = "") -> bool:
         while folder.is_held(gone):
             if time.monotonic() > until:
                 return False
-            time.sleep(0.02)
+            sleep(0.02)
         shutil.rmtree(gone, ignore_errors=True)
     return True
 

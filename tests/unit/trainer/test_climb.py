@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import threading
 
 import pytest
 
@@ -18,6 +19,8 @@ from gputrain import (
     TransientError,
 )
 from gputrain.gcp import UnclearError
+from gputrain.job import Job
+from gputrain.trainer import road
 from gputrain.trainer.climb import LATE_EVERY_S
 from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
 from tests import present
@@ -26,6 +29,26 @@ from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
 BULK = "compute.instances.bulkInsert"
 OPERATION = "compute.zoneOperations.get"
 CREATE_JOB = "aiplatform.customJobs.create"
+
+untold = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def press(document=None):
+    os.kill(os.getpid(), signal.SIGINT)
+    return document
+
+
+def press_untold(document=None):
+    """Where Python closes what is half read, and drops whatever is raised there."""
+
+    def half_read():
+        try:
+            yield True
+        finally:
+            press()
+
+    assert any(half_read())
+    return document
 
 
 def test_without_quota_on_vertex_and_with_zone_a_full_it_lands_in_zone_b(cloud, trainer, script):
@@ -218,10 +241,6 @@ def test_a_stale_plan_reads_the_facts_anew_and_keeps_its_choices(cloud, trainer,
     ("name", "step"), [("compute", BULK), ("compute", OPERATION), ("vertex", CREATE_JOB)]
 )
 def test_ctrl_c_in_a_submit_leaves_nothing_and_says_so(cloud, trainer, script, name, step):
-    def press(document):
-        os.kill(os.getpid(), signal.SIGINT)
-        return document
-
     cloud.fail(step, Reshape(change=press))
     with pytest.raises(KeyboardInterrupt, match="withdrawn"):
         trainer(name).submit(script, **L4)
@@ -231,24 +250,14 @@ def test_ctrl_c_in_a_submit_leaves_nothing_and_says_so(cloud, trainer, script, n
     assert trainer(name).jobs() == [] or name == "vertex"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@untold
 def test_a_second_ctrl_c_ends_the_withdrawing_also_where_python_tells_nobody_of_it(cloud, trainer, script):
-    def press(document=None):
-        os.kill(os.getpid(), signal.SIGINT)
-        return document
-
-    def half_read():
-        try:
-            yield True
-        finally:
-            press()
-
     slept = []
 
     def sleep(seconds):
         slept.append(seconds)
         cloud.clock.advance(seconds)
-        assert any(half_read())  # which is closed, and whatever is raised there is dropped
+        press_untold()
 
     cloud.fail(BULK, Reshape(change=press))
     with pytest.raises(KeyboardInterrupt, match="it may be there"):
@@ -256,11 +265,73 @@ def test_a_second_ctrl_c_ends_the_withdrawing_also_where_python_tells_nobody_of_
     assert slept == [LATE_EVERY_S]
 
 
-def test_ctrl_c_before_anything_was_asked_for_says_that_nothing_was_made(cloud, trainer, script):
-    def press(document):
-        os.kill(os.getpid(), signal.SIGINT)
-        return document
+@untold
+def test_a_ctrl_c_that_was_told_nobody_and_is_pressed_again_withdraws_as_one_does(
+    cloud, trainer, monkeypatch, script
+):
+    kind = present.backend("compute")
+    create = kind.create
+    monkeypatch.setattr(kind, "create", lambda self, request: press(press_untold(create(self, request))))
+    with pytest.raises(KeyboardInterrupt, match="withdrawn"):
+        trainer("compute").submit(script, **L4)
+    cloud.clock.advance(600)
+    assert not cloud.compute.vms
 
+
+@untold
+@pytest.mark.parametrize("name", ["compute", "vertex", "local"])
+def test_a_ctrl_c_that_is_told_nobody_withdraws_where_nothing_waits_any_more(
+    trainer, monkeypatch, tmp_path, script, name
+):
+    kind = present.backend(name)
+    create = kind.create
+    monkeypatch.setattr(kind, "create", lambda self, request: press_untold(create(self, request)))
+    trainer = Trainer(kind(gpus=0, root=tmp_path / "jobs")) if name == "local" else trainer(name)
+    with pytest.raises(KeyboardInterrupt, match="withdrawn"):
+        trainer.submit(script, **({} if name == "local" else L4))
+    assert not [job for job in trainer.jobs() if job.state is not State.CANCELLED]
+
+
+@untold
+@pytest.mark.parametrize("step", ["availability", "stage", "send"])
+@pytest.mark.parametrize("name", ["compute", "vertex", "local"])
+def test_a_ctrl_c_that_is_told_nobody_before_anything_was_asked_for_makes_nothing(
+    cloud, trainer, monkeypatch, tmp_path, script, name, step
+):
+    kind = present.backend(name)
+    act = getattr(kind, step)
+
+    def pressed(self, *words, **named):
+        if threading.current_thread() is threading.main_thread():
+            press_untold()
+        return act(self, *words, **named)
+
+    monkeypatch.setattr(kind, step, pressed)
+    trainer = Trainer(kind(gpus=0, root=tmp_path / "jobs")) if name == "local" else trainer(name)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.submit(script, **({} if name == "local" else L4))
+    assert creates(cloud) == []
+    assert trainer.jobs() == []
+
+
+def test_ctrl_c_when_the_job_is_there_says_how_to_take_it_up(tmp_path, script, monkeypatch):
+    pressed = []
+
+    def press_once(*words, **named):
+        if not pressed:
+            pressed.append(True)
+            press()
+        return Job(*words, **named)
+
+    monkeypatch.setattr(road, "Job", press_once)
+    trainer = Trainer(present.backend("local")(gpus=0, root=tmp_path / "jobs"))
+    with pytest.raises(KeyboardInterrupt, match=r"goes on: gputrain.attach\('gputrain://local/") as caught:
+        trainer.submit(script)
+    uri = str(caught.value).split("'")[1]
+    assert trainer.attach(uri).wait(timeout=60) is State.SUCCEEDED
+
+
+def test_ctrl_c_before_anything_was_asked_for_says_that_nothing_was_made(cloud, trainer, script):
     cloud.fail("storage.buckets.list", Reshape(change=press))
     with pytest.raises(KeyboardInterrupt, match="nothing was made"):
         trainer("compute").submit(script, **L4)
