@@ -72,6 +72,17 @@ def test_a_vm_whose_bucket_is_gone_is_an_orphan(cloud, make, code):
     assert vms(cloud) == []
 
 
+def test_one_that_cannot_be_judged_hides_none_that_can(cloud, make, code, caplog):
+    backend = make()
+    for name in ("bert-1", "bert-2"):
+        Road(backend).submit(spec(code, num_nodes=1), job_id=name)
+    board = backend.recorder().board
+    board.write(attrs.evolve(board.read("bert-2"), over=CANCELLED))
+    cloud.fail("storage.objects.get", faults.Refuse(error=ApiError(403, "no", reason="forbidden")))
+    assert [one.job_id for one in make().orphans()] == ["bert-2"]
+    assert "bert-1 could not be looked at" in caplog.text
+
+
 @pytest.mark.parametrize("other", ["vertex", "a-cloud"])
 def test_a_vm_of_a_job_that_has_gone_on_to_another_backend_is_an_orphan(cloud, make, code, other):
     backend = make()

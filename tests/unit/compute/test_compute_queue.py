@@ -289,6 +289,20 @@ def test_a_gang_that_waits_and_whose_record_is_damaged_can_be_withdrawn(cloud, m
     assert make().observe(beside).state is State.QUEUED
 
 
+def test_to_withdraw_one_whose_record_is_damaged_leaves_another_such_to_a_clean_up(cloud, make, spec):
+    full(cloud)
+    backend = make()
+    jobs = [Trainer(backend).submit(spec(), idempotency_key=key) for key in "ab"]
+    cloud.clock.advance(60)
+    for job in jobs:
+        Objects(backend._access, "my-bucket").write(f"records/{job.id}.json", b"[]", if_generation=None)
+    with pytest.raises(RecordError):
+        jobs[0].cancel()
+    cloud.clock.advance(60)
+    assert {name.startswith(jobs[1].id) for name in things(cloud)} == {True}
+    assert [one.job_id for one in Trainer(make()).orphans()] == [jobs[1].id]
+
+
 def test_orphans_of_another_home_are_left_alone(cloud, make, spec):
     full(cloud)
     Road(make()).submit(spec(), job_id="bert-1")
