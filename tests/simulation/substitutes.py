@@ -15,6 +15,7 @@ import threading
 import time
 import types
 import typing
+import urllib.parse
 import uuid
 
 import requests.adapters
@@ -227,8 +228,12 @@ def _hasten():
     requests.sessions.get_netrc_auth = lambda *_, **__: None
     if sys.version_info < (3, 12):  # which keeps what a protocol has; requests asks 300 times a schedule
         typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
-    for name in ("parse_url", "requote_uri"):
-        setattr(requests.models, name, functools.lru_cache(10_000)(getattr(requests.models, name)))
+    for module, name in (
+        (requests.models, "parse_url"), (requests.models, "requote_uri"),
+        (requests.models, "check_header_validity"),
+        (urllib.parse, "quote_from_bytes"), (urllib.parse, "unquote"),
+    ):  # fmt: skip
+        setattr(module, name, functools.lru_cache(10_000)(getattr(module, name)))
     real = requests.models.PreparedRequest.prepare_url
     known = {}
 
@@ -246,6 +251,10 @@ def _hasten():
     requests.sessions.merge_setting = _merged
     cookies = requests.models.get_cookie_header  # Google's APIs set none
     requests.models.get_cookie_header = lambda jar, asked: cookies(jar, asked) if jar._cookies else None
+    join = requests.sessions.merge_cookies
+    requests.sessions.merge_cookies = lambda jar, more: (
+        jar if not getattr(more, "_cookies", True) else join(jar, more)
+    )
     for module, name in ((_mtls_helper, "_get_cert_config_path"), (_agent, "_is_certificate_file_ready")):
         setattr(module, name, functools.cache(getattr(module, name)))  # no file comes to be here
     json_format._UNPAIRED_SURROGATE_PATTERN = _Surrogates()
@@ -261,8 +270,9 @@ def _merged(asked, kept, dict_class=collections.OrderedDict):
         return asked
     if asked is None or not isinstance(asked, _MAPPINGS) or not isinstance(kept, _MAPPINGS):
         return kept if asked is None else asked
-    merged = dict_class(kept.items())
-    merged.update(asked.items())
+    merged = dict_class(kept.items()) if kept else dict_class()
+    if asked:
+        merged.update(asked.items())
     for name in [name for name, value in merged.items() if value is None]:
         del merged[name]
     return merged
