@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,19 +17,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gputrain.backends.base import Bundle
-from gputrain.backends.local import render, states
+from gputrain.backends.local import states
 from gputrain.backends.local.held import HELD
-from gputrain.backends.local.offers import unmet
-from gputrain.entrypoint import contract
-from gputrain.errors import Fault, PermissionDeniedError, ProviderError, SpecError
+from gputrain.backends.local.order import BARE, MAIN, PACKAGES, complete, creator
+from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.interrupts import sleep
-from gputrain.keeper import folder, packages
+from gputrain.keeper import folder
 from gputrain.records.folder import ELSEWHERE, explained, make_private
 from gputrain.staging import CodeSource
 
-_PACKAGES = str(Path(__file__).resolve().parents[3])
 _FUNCTIONS = ".functions"
-_PROCESS = secrets.token_hex(8)
 _PATIENCE_S = 60.0
 _STARTED_S = 0.01
 DRAFT_S = 60.0
@@ -40,15 +35,7 @@ DRAFT_S = 60.0
 GONE_WITHIN_S = 1.0
 """How long a withdrawal waits for the processes to end; without their folder they end in any case."""
 
-# Without site-packages and the caller's PYTHON variables an interpreter is up in half the time, and nothing
-# of the user's folder can stand in the way of the standard library.
-_BARE = ("-I", "-S", "-X", "utf8", "-c")
-_MAIN = "import sys; sys.path.append(sys.argv.pop(1)); from {} import main; main()"
-_SUPERVISOR = _MAIN.format("gputrain.backends.local.supervisor")
-_AGENT = _MAIN.format("gputrain.entrypoint.__main__")
-_REQUIRED = _MAIN.format("gputrain.keeper.packages")
-_ENVIRONMENTS = ".packages"
-_INTERFACE = "GLOO_SOCKET_IFNAME"
+_SUPERVISOR = MAIN.format("gputrain.backends.local.supervisor")
 
 
 def stage(source: CodeSource, root: Path) -> Bundle:
@@ -76,7 +63,7 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     path = os.path.join(root, job_id)
     with explained(root):
         _clear_drafts(root)
-        made = None if os.path.lexists(path) else _make(root, path, _complete(root, body))
+        made = None if os.path.lexists(path) else _make(root, path, complete(root, body))
         if made is None:
             refuse_foreign(path)
             _refuse_empty(path)
@@ -89,7 +76,8 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
             _start_supervisor(path, lock)
         except BaseException:  # whatever came in between, there is either a job or nothing
             if made is not None and folder.read_json(os.path.join(path, folder.STATE)) is None:
-                shutil.rmtree(path, ignore_errors=True)
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.rmtree(_set_aside(root, path), ignore_errors=True)
             raise
         finally:
             HELD.close(lock)
@@ -103,19 +91,16 @@ def await_start(path: str) -> None:
 
 
 def withdraw(root: str, job_id: str, ask: str = "") -> bool:
-    """Undo a create that was interrupted, of this process or for that ask: its name is free again, and what
-    it started ends.
-
-    The answer is whether nothing of it runs any more. A job that another process made is left alone.
+    """Undo a create that was interrupted, of this process or for that ask: its name is free, what it started
+    ends. The answer is whether nothing of it runs any more; a job that another process made is left alone.
     """
     path = os.path.join(root, job_id)
     order = folder.read_json(os.path.join(path, folder.ORDER))
-    if order is not None and order.get("creator") != _creator() and (not ask or order.get("ask") != ask):
+    if order is not None and order.get("creator") != creator() and (not ask or order.get("ask") != ask):
         return True
-    gone = os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}")
     with explained(root):
         try:
-            os.rename(path, gone)  # the supervisor sees it, and kills what it started
+            gone = _set_aside(root, path)
         except FileNotFoundError:
             return True
         until = time.monotonic() + GONE_WITHIN_S
@@ -125,6 +110,13 @@ def withdraw(root: str, job_id: str, ask: str = "") -> bool:
             sleep(0.02)
         shutil.rmtree(gone, ignore_errors=True)
     return True
+
+
+def _set_aside(root: str, path: str) -> str:
+    """Where the folder is now, its name free again: a supervisor sees it, and kills what it started."""
+    gone = os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}")
+    os.rename(path, gone)
+    return gone
 
 
 def refuse_foreign(path: str) -> None:
@@ -171,61 +163,6 @@ def ask_to_stop(path: str) -> None:
         os.close(os.open(os.path.join(path, folder.CANCEL), os.O_WRONLY | os.O_CREAT, folder.FILE_MODE))
 
 
-def _complete(root: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The order with what only this machine and this moment know; its folders are made."""
-    where = {contract.CHECKPOINT_DIR: "checkpoint_dir", contract.OUTPUT_DIR: "output_dir"}
-    folders = {name: _make_dir(field, body[field]) for name, field in where.items() if body[field]}
-    nodes = [_placed({**node, "env": {**node["env"], **folders}}) for node in body["nodes"]]
-    start = [sys.executable, *_required(root, body), *_BARE, _AGENT, _PACKAGES]
-    return {**body, "nodes": nodes, "start": start, "created_at": folder.now(), "creator": _creator()}
-
-
-def _placed(node: dict[str, Any]) -> dict[str, Any]:
-    """The node at an address and interface that this machine has: macOS has one of each, by another name."""
-    env, address = dict(node["env"]), node["address"]
-    with socket.socket() as probe:
-        try:
-            probe.bind((address, 0))
-        except OSError:
-            env[contract.LOCAL_ADDR] = address = "127.0.0.1"
-    names = [name for _, name in socket.if_nameindex()]
-    if env.get(_INTERFACE) == render.LOOPBACK not in names:
-        env[_INTERFACE] = next((name for name in names if name.startswith(render.LOOPBACK)), render.LOOPBACK)
-    return {**node, "address": address, "env": env}
-
-
-def _required(root: str, body: Mapping[str, Any]) -> list[str]:
-    """The words that first install what this Python lacks, for all jobs that want the same."""
-    words = list(body["requirements"])
-    if not unmet(tuple(words), body["location"]):
-        return []
-    if words[0] == "-r":
-        words[1] = os.path.join(body["location"], words[1])
-    where = Path(root) / _ENVIRONMENTS
-    make_private(where)
-    told = json.dumps({"requirements": words, "installed": packages.installed()}).encode()
-    path = where / (hashlib.sha256(told).hexdigest()[:16] + ".json")
-    folder.write_whole(str(path), told)  # no words: everybody reads those, and addresses hold passwords
-    return [*_BARE, _REQUIRED, _PACKAGES, str(path)]
-
-
-def _creator() -> str:
-    """This process, by a word that no other has, nor a child that it forks."""
-    return f"{_PROCESS}-{os.getpid()}"
-
-
-def _make_dir(field: str, given: str) -> str:
-    path = os.path.abspath(os.path.expanduser(given))
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        fault = Fault(
-            field=field, value=repr(given), allowed="a folder that can be made", fix="name another path"
-        )
-        raise SpecError(f"{field}: {path} cannot be made: {error.strerror}", faults=(fault,)) from error
-    return path
-
-
 def _make(root: str, path: str, order: Mapping[str, Any]) -> int | None:
     """Make the job's folder, already locked; None where another process was quicker."""
     make_private(Path(root))
@@ -263,7 +200,7 @@ def _abandoned(path: str) -> int | None:
 
 
 def _start_supervisor(path: str, lock: int) -> None:
-    argv = [sys.executable, *_BARE, _SUPERVISOR, _PACKAGES, path, str(lock)]
+    argv = [sys.executable, *BARE, _SUPERVISOR, PACKAGES, path, str(lock)]
     log = os.path.join(path, folder.SUPERVISOR_LOG)
     with open(
         os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND, folder.FILE_MODE), "r+b", buffering=0

@@ -131,6 +131,8 @@ def main() -> NoReturn:
     path, lock = sys.argv[1], int(sys.argv[2])
     os.set_inheritable(lock, False)
     board = StatusFolder(path)
+    if not os.path.samestat(os.fstat(lock), os.stat(board.file(folder.LOCK))):
+        os._exit(1)  # its job was withdrawn before it was up, and this is the next one of that name
     keeper = Keeper(board, ThisMachine(board))
     try:
         board.write(keeper.document)

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from gputrain.backends.base import JobRef
-from gputrain.backends.local import Local, backend, render, start
+from gputrain.backends.local import Local, backend, order, render, start
 from gputrain.backends.local.backend import FolderRecorder
 from gputrain.entrypoint import contract
 from gputrain.errors import JobLostError, ProviderError, SpecError, TransientError
@@ -84,7 +84,7 @@ def test_a_job_that_is_not_here_says_where_it_was_started(root, keep, monkeypatc
 @pytest.mark.parametrize(
     ("order", "over", "is_gone"),
     [
-        ({"creator": start._creator()}, "", True),
+        ({"creator": order.creator()}, "", True),
         ({"creator": "another", "ask": ASK.nonce}, WITHDRAWN, True),
         ({"creator": "another", "ask": ASK.nonce}, "", False),
         ({"creator": "another", "ask": "another"}, WITHDRAWN, False),
@@ -103,7 +103,7 @@ def test_what_was_made_for_a_withdrawn_ask_or_by_this_process_goes_and_nothing_e
 
 def test_a_job_whose_processes_have_not_ended_is_not_said_to_be_gone(root, keep, monkeypatch):
     monkeypatch.setattr(start, "GONE_WITHIN_S", 0.05)
-    keep("bert-1", creator=start._creator())
+    keep("bert-1", creator=order.creator())
     held = folder.take(str(root / "bert-1"))
     recorder = FolderRecorder(root, JobRef(backend="local", project="", place="", name="job"))
     try:
@@ -156,29 +156,29 @@ def node(address="127.0.0.1", **env):
 def test_gloo_gets_the_loopback_by_the_name_it_has_here(monkeypatch, names, given, interface):
     monkeypatch.setattr("socket.if_nameindex", lambda: list(enumerate(names, 1)))
     env = {} if given is None else {"GLOO_SOCKET_IFNAME": given}
-    assert start._placed(node(**env))["env"].get("GLOO_SOCKET_IFNAME") == interface
+    assert order._placed(node(**env))["env"].get("GLOO_SOCKET_IFNAME") == interface
 
 
 def test_a_node_whose_address_this_machine_lacks_gets_the_one_it_has():
-    placed = start._placed(node("203.0.113.7"))
+    placed = order._placed(node("203.0.113.7"))
     assert (placed["address"], placed["env"][contract.LOCAL_ADDR]) == ("127.0.0.1", "127.0.0.1")
-    placed = start._placed(node("127.0.0.1"))
+    placed = order._placed(node("127.0.0.1"))
     assert (placed["address"], contract.LOCAL_ADDR in placed["env"]) == ("127.0.0.1", False)
 
 
 @pytest.mark.parametrize("words", [[], ["attrs>=1"]])
 def test_nothing_is_installed_where_nothing_is_missing(root, tmp_path, words):
-    assert start._required(str(root), {"requirements": words, "location": str(tmp_path)}) == []
+    assert order._required(str(root), {"requirements": words, "location": str(tmp_path)}) == []
     assert not root.exists()
 
 
 def test_what_is_missing_is_told_to_all_jobs_that_want_the_same_in_one_file(root, tmp_path):
     (tmp_path / "needs.txt").write_text("nowhere==1\n")
     body = {"requirements": ["-r", "needs.txt"], "location": str(tmp_path)}
-    told = start._required(str(root), body)
-    assert told == start._required(str(root), body)
+    told = order._required(str(root), body)
+    assert told == order._required(str(root), body)
     assert folder.read_json(told[-1])["requirements"] == ["-r", str(tmp_path / "needs.txt")]
-    other = start._required(str(root), {**body, "requirements": ["nowhere==1"]})
+    other = order._required(str(root), {**body, "requirements": ["nowhere==1"]})
     assert folder.read_json(other[-1])["requirements"] == ["nowhere==1"]
     assert other[-1] != told[-1]
 
@@ -189,13 +189,13 @@ def test_an_order_is_completed_with_what_only_this_machine_knows(root, tmp_path)
         "location": str(tmp_path), "nodes": [node(A="1"), node("203.0.113.7", A="2")],
     }  # fmt: skip
     for _ in range(2):  # the folder is made, and used again by the job that goes on
-        whole = start._complete(str(root), body)
+        whole = order.complete(str(root), body)
     assert (tmp_path / "ckpt").is_dir()
     for one, a in zip(whole["nodes"], "12"):
         assert (one["env"]["A"], one["env"][contract.CHECKPOINT_DIR]) == (a, str(tmp_path / "ckpt"))
         assert contract.OUTPUT_DIR not in one["env"]
     assert whole["nodes"][1]["address"] == "127.0.0.1"
-    assert (whole["start"][0], whole["creator"]) == (sys.executable, start._creator())
+    assert (whole["start"][0], whole["creator"]) == (sys.executable, order.creator())
     assert whole["created_at"] == pytest.approx(folder.now(), abs=30)
 
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from gputrain.backends.local import Local, states
+from gputrain.backends.local import Local, start, states
 from gputrain.backends.local.backend import RECORDS
 from gputrain.errors import JobLostError, PermissionDeniedError
 from gputrain.keeper import folder, status
@@ -178,6 +178,32 @@ def test_ctrl_c_in_a_submit_returns_at_once_and_leaves_a_job_or_nothing(road, sc
         assert road.backend.observe(ref).state is not State.CANCELLED
         road.backend.cancel(ref)
         road.end(ref)
+
+
+def test_a_supervisor_that_comes_up_when_its_job_was_withdrawn_leaves_the_next_alone(
+    tmp_path, script, monkeypatch
+):
+    """A Ctrl-C may fall where Python has started a process and nobody has its number yet."""
+    go, begun, real = tmp_path / "go", [], subprocess.Popen._execute_child
+
+    def interrupted(self, *words):
+        real(self, *words)
+        begun.append(self.pid)
+        raise KeyboardInterrupt
+
+    trainer = Trainer(Local(gpus=0, root=tmp_path / "jobs"))
+    entry = script(f"import time\nopen({str(tmp_path / 'ran')!r}, 'a').write('once ')\ntime.sleep(0.5)")
+    late = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\n{start._SUPERVISOR}"
+    with monkeypatch.context() as patched:
+        patched.setattr(start, "_SUPERVISOR", late)
+        patched.setattr(subprocess.Popen, "_execute_child", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=r"withdrawn|may be there"):
+            trainer.submit(entry, idempotency_key="once")
+    job = trainer.submit(entry, idempotency_key="once")
+    go.touch()
+    assert os.waitpid(begun[0], 0)[1] != 0
+    assert job.wait(timeout=60) is State.SUCCEEDED
+    assert (tmp_path / "ran").read_text() == "once "
 
 
 def test_a_planted_folder_is_refused_and_nothing_of_it_is_run(road, script, tmp_path):
