@@ -1,5 +1,6 @@
 """What must hold after every schedule."""
 
+from tests.simulation.guests import ACCOUNT
 from tests.simulation.told import BY_A_PERSON, is_true
 from tests.simulation.turns import Process, Turns
 
@@ -170,10 +171,15 @@ def _withdrawn(world):
         if not made or any(one.until > act.ended_at for one in made):
             continue
         last = max(made, key=lambda one: one.until)
-        by_hand = last.end in ("delete-asked", "cancelling", "cancelled")
+        by_hand = any(one.nonce == last.nonce and _was_ended(one) for one in made)
         within = [one for one in struck if one.began_at <= last.until <= one.ended_at + LATE_S]
         if by_hand and any(one.ended_at <= act.ended_at for one in within):
             yield act, last
+
+
+def _was_ended(life):
+    """Whether a client did so: guests delete what a host error has left of their gang, too."""
+    return life.end in ("delete-asked", "cancelling", "cancelled") and life.by != ACCOUNT
 
 
 def _may_go_on(world, act):

@@ -23,6 +23,8 @@ class Life:
     until: float = float("inf")
     end: str = ""
     """The ledger's word for it."""
+    by: str = ""
+    """Who ended it."""
 
     @property
     def has_failed(self):
@@ -48,7 +50,7 @@ class Lives(Ledger):
                 self.all.append(self._now[resource])
         elif event in ENDS and resource in self._now:
             one = self._now.pop(resource)
-            one.until, one.end = row.time, event
+            one.until, one.end, one.by = row.time, event, caller
         return row
 
     def _nonce(self, resource):
