@@ -33,6 +33,7 @@ class Leash:
     def __init__(self) -> None:
         self._writer: Optional[int] = None
         self._turn = 0
+        self._held: Set[int] = set()
 
     def hold(self) -> None:
         """Have the reader there; before the fork, as a parent may die at any moment after it."""
@@ -41,7 +42,13 @@ class Leash:
                 os.close(self._writer)
             self._writer = None  # whoever comes to no reader has none
             self._writer = _start_holder()
+            for pid in self._held:  # whom the last one knew
+                self._tell("%d %d\n" % (self._turn, pid))
         self._turn += 1
+
+    def keep(self, pid: int) -> None:
+        """The latest child is this one, and has told so itself."""
+        self._held.add(pid)
 
     def bind(self) -> None:
         """In a child that leads a session: go when the parent does, which may know nothing of us yet."""
@@ -53,6 +60,7 @@ class Leash:
     def loosen(self, pids: Iterable[int]) -> None:
         """These have ended, and their numbers may be others' soon."""
         for pid in pids:
+            self._held.discard(pid)
             self._tell("0 %d\n" % pid)
 
     def forgo(self) -> None:
@@ -95,10 +103,15 @@ def _start_holder() -> int:
 def _pipe() -> Tuple[int, int]:
     """Both ends above the standard files, which a child puts others in the place of."""
     low = os.pipe()
-    ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3) for end in low]
-    for end in low:
-        os.close(end)
-    return ends[0], ends[1]
+    with contextlib.ExitStack() as kept:
+        for end in low:
+            kept.callback(os.close, end)
+        reader = fcntl.fcntl(low[0], fcntl.F_DUPFD_CLOEXEC, 3)
+        try:
+            return reader, fcntl.fcntl(low[1], fcntl.F_DUPFD_CLOEXEC, 3)
+        except OSError:
+            os.close(reader)
+            raise
 
 
 def _begin_holder(reader: int, writer: int) -> NoReturn:

@@ -49,6 +49,12 @@ def before_fork() -> int:
     return os.getpid()
 
 
+def keep_child(pid: int) -> None:
+    """The latest child is this one: it ends with this process, whoever sees to that."""
+    if _PRCTL is None:
+        portable.LEASH.keep(pid)
+
+
 def forgo_child() -> None:
     """The latest child came to nothing, and whoever tried to start it has reaped it."""
     if _PRCTL is None:
@@ -98,6 +104,7 @@ def start(
             os.write(2, f"gputrain: {argv[0]} cannot be started in {folder}: {error}\n".encode())
         finally:
             os._exit(_CANNOT_START)
+    keep_child(pid)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 

@@ -64,6 +64,7 @@ class Rank:
             processes.forgo_child()
             raise
         self.pid = self._process.pid
+        processes.keep_child(self.pid)
         assert self._process.stdout
         assert self._process.stderr
         self.stdout = os.dup(self._process.stdout.fileno())

@@ -32,6 +32,15 @@ def late(act):
 
 def end():
     os.kill(me, signal.SIGKILL)
+
+def open_files():
+    found = []
+    for number in range(200):
+        try:
+            found.append((number, os.fstat(number).st_ino))
+        except OSError:
+            pass
+    return found
 """
 
 ENDS = {
@@ -91,14 +100,35 @@ def marked(tmp_path):
     return found
 
 
+def none_left(tmp_path):
+    until = time.monotonic() + 30.0
+    while left := marked(tmp_path):
+        assert time.monotonic() < until, left
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("how", ENDS)
 def test_a_rank_goes_with_its_parent(act, tmp_path, how):
     told = act(ENDS[how])
     assert (told.returncode, told.stdout, told.stderr) == (-signal.SIGKILL, "", "")
-    until = time.monotonic() + 5.0
-    while left := marked(tmp_path):
-        assert time.monotonic() < until, left
-        time.sleep(0.02)
+    none_left(tmp_path)
+
+
+def test_a_rank_from_before_who_would_have_ended_it_was_killed_goes_too(act, tmp_path):
+    told = act(
+        """
+fork, hold, there = os.fork, portable._hold, os.pipe()
+portable._hold = lambda reader: (os.write(there[1], b"%d" % own_number()), hold(reader))
+rank(*sleeper)
+os.kill(int(os.read(there[0], 20)), signal.SIGKILL)
+while portable.LEASH._tell("\\n"):
+    time.sleep(0.01)
+rank(*sleeper)
+end()
+"""
+    )
+    assert (told.returncode, told.stdout, told.stderr) == (-signal.SIGKILL, "", "")
+    none_left(tmp_path)
 
 
 def test_the_number_of_a_rank_that_came_to_nothing_may_be_another_s(act, tmp_path):
@@ -170,19 +200,32 @@ print(bytes_heard.count(bytes([signal.SIGINT])))
     assert (told.stdout, told.stderr) == ("heard\n1\n", "")
 
 
+@pytest.mark.parametrize("room", [0, 1, 2, 3])
+def test_where_no_file_can_be_opened_none_of_ours_is_left_open(act, room):
+    told = act(
+        f"""
+import resource
+highest = max(number for number, _ in open_files())
+while (filled := os.open(os.devnull, os.O_RDONLY)) < highest:
+    pass
+os.close(filled)
+before = open_files()
+resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + {room}, 4096))
+try:
+    portable._pipe()
+except OSError as error:
+    print(error.errno)
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 4096))
+print(open_files() == before)
+"""
+    )
+    assert (told.stdout, told.stderr) == ("24\nTrue\n", "")
+
+
 @pytest.mark.parametrize("which", [1, 2])
 def test_no_room_for_another_process_is_an_error_that_leaves_nothing_open(act, which):
     told = act(
         f"""
-def open_files():
-    found = []
-    for number in range(200):
-        try:
-            found.append((number, os.fstat(number).st_ino))
-        except OSError:
-            pass
-    return found
-
 fork, forks = os.fork, []
 def full():
     forks.append(1)
