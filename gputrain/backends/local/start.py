@@ -63,12 +63,10 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     path = os.path.join(root, job_id)
     with explained(root):
         _clear_drafts(root)
-        made = None if os.path.lexists(path) else _make(root, path, complete(root, body))
-        if made is None:
-            refuse_foreign(path)
-            _refuse_empty(path)
-            await_start(path)
-        lock = made if made is not None else _abandoned(path)
+        made, lock = None, _taken_up(path)
+        while lock is None and not os.path.lexists(path):
+            made = _make(root, path, complete(root, body))
+            lock = made if made is not None else _taken_up(path)
         if lock is None:
             return
         try:
@@ -81,6 +79,20 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
             raise
         finally:
             HELD.close(lock)
+
+
+def _taken_up(path: str) -> int | None:
+    """The lock of a job that is there and never began; None for every other, and where there is none."""
+    try:
+        if os.path.lexists(path):
+            refuse_foreign(path)
+            _refuse_empty(path)
+            await_start(path)
+            return _abandoned(path)
+    except (FileNotFoundError, PermissionDeniedError):
+        if os.path.lexists(path):  # else whoever made it took it back meanwhile
+            raise
+    return None
 
 
 def await_start(path: str) -> None:

@@ -206,6 +206,19 @@ def test_a_supervisor_that_comes_up_when_its_job_was_withdrawn_leaves_the_next_a
     assert (tmp_path / "ran").read_text() == "once "
 
 
+def test_a_job_that_its_maker_takes_back_while_it_is_waited_for_is_made_anew(road, script, monkeypatch):
+    spec, root = TrainingSpec(script=script("print('once')")), road.backend._root
+    first = road.submit(spec, job_id="bert-1")
+    road.end(first)
+
+    def taken_back(path):
+        assert start.withdraw(str(root), "bert-1")
+
+    monkeypatch.setattr(start, "await_start", taken_back)
+    assert road.backend.create(road.request(spec, "bert-1")) == first
+    assert road.end(first).state is State.SUCCEEDED
+
+
 def test_a_planted_folder_is_refused_and_nothing_of_it_is_run(road, script, tmp_path):
     request = road.request(TrainingSpec(script=script("pass")), job_id="planted-1")
     path = road.backend._root / "planted-1"
