@@ -38,21 +38,22 @@ class _Ear:
 
     def __init__(self, before: Any) -> None:
         self.before = before
-        self._is_telling = False
+        self._telling: set[int] = set()
 
     def __call__(self, told: Any) -> None:
         if isinstance(told.exc_value, KeyboardInterrupt):
             _note()
+        me = threading.get_ident()
         # one that puts itself before us whenever it is not first is led in a circle
-        tell = sys.__unraisablehook__ if self._is_telling or self.before is None else self.before
-        self._is_telling = True
+        tell = sys.__unraisablehook__ if me in self._telling or self.before is None else self.before
+        self._telling.add(me)
         try:
             tell(told)
         except KeyboardInterrupt:  # which Python tells nobody of either, and us not again
             _note()
             raise
         finally:
-            self._is_telling = False
+            self._telling.discard(me)
 
 
 def heeding(act: Callable[P, T]) -> Callable[P, T]:

@@ -18,6 +18,7 @@ from gputrain.experiments.experiment import Experiment
 from gputrain.experiments.outcome import OnlyWatches, Submits, may_cost
 from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
 from gputrain.fields import FaultCollector, matching, number, whole
+from gputrain.interrupts import raise_untold
 from gputrain.planning import Candidate, Plan
 from gputrain.records import Board
 from gputrain.records.record import spec_of
@@ -82,7 +83,9 @@ def begun(
         max_cost=max_cost,
     ))  # fmt: skip
     book = kept(board, name, ask.joined)
-    return Experiment(trainer, board, only(book, points), base, _room(max_parallel, ask.plan.best))
+    room = _room(max_parallel, ask.plan.best)
+    raise_untold()  # from here on its jobs are asked for by a thread, which hears of none
+    return Experiment(trainer, board, only(book, points), base, room)
 
 
 class _Ask:

@@ -201,16 +201,16 @@ class Experiment(Comparison):
                 error = why
         return PointOutcome(point=point, job=job, error=error, value=value)
 
+    @heeding
     def retry_failed(self) -> Experiment:
         """Submit once more what failed, ran out of time or could not be submitted; this same experiment.
 
         Each such point has a new job from now on, in every process that takes the experiment up. Its earlier
-        job stays among ``trainer.jobs()``, and what that has cost counts against the point's share of
-        ``max_cost``. A point that somebody cancelled is left.
+        job stays among ``trainer.jobs()``, and its cost counts against the point's share of ``max_cost``. A
+        point that somebody cancelled is left.
 
         Raises:
-            RequestError: the experiment was cancelled, or closed here, or its function is not here; nothing
-                is touched.
+            RequestError: it was cancelled, or closed here, or its function is not here; nothing is touched.
         """
         self._check_submits()
         bad = {n: job for n, (_, job) in enumerate(self.rows) if job is not None and job.state in TO_RETRY}
@@ -244,11 +244,11 @@ class Experiment(Comparison):
         """Write one page with everything in it: points, failures, curves. It needs no other file."""
         Path(path).write_text(whole(self), encoding="utf-8")
 
+    @heeding
     def cancel(self) -> None:
         """End all of it: no point is submitted any more, by nobody, and the jobs that run are cancelled.
 
-        All of them: also those of points that this object does not look at, and that others have submitted
-        since. Whoever submits one meanwhile cancels it as soon as it is made.
+        Also those that this object does not look at; whoever submits one meanwhile cancels it at once.
 
         Raises:
             GputrainError: of what could not be ended, or of the experiment's own mark, when all others were

@@ -11,6 +11,7 @@ from gputrain.experiments import Experiment
 from gputrain.experiments.begin import Planned, Plans, begun, resumed
 from gputrain.interrupts import heeding
 from gputrain.job import Job
+from gputrain.job.events import Listener
 from gputrain.job.stopping import StopEvent
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_job_id, make_spec
@@ -30,18 +31,27 @@ class Maps(Plans):
         self._road = road
         self._rolls: set[Roll] = set()
 
-    @heeding
     def _asked(
-        self, spec: TrainingSpec, key: str | None, stop: StopEvent | None, *, waits: bool = True
+        self,
+        spec: TrainingSpec,
+        key: str | None,
+        stop: StopEvent | None,
+        on_change: Listener | None = None,
+        *,
+        waits: bool = True,
     ) -> Job:
+        def watch(job: Job) -> None:
+            for roll in tuple(self._rolls):  # a listener may close one
+                roll.add(job)
+            if on_change is not None:
+                job.watch(on_change)
+
         job_id = make_job_id(spec, key)
         plan = self._road.plan(spec)
-        job = self._road.submit(plan, job_id, is_new=key is None, stop=stop, waits=waits)
-        for roll in tuple(self._rolls):  # a listener may close one
-            roll.add(job)
-        return job
+        return self._road.submit(plan, job_id, is_new=key is None, stop=stop, waits=waits, then=watch)
 
     @tells_fields(PointFields)
+    @heeding
     def map(
         self,
         entry: Entry,
@@ -80,6 +90,7 @@ class Maps(Plans):
             name=name, arguments=arguments, max_parallel=max_parallel, max_cost=max_cost,
         )  # fmt: skip
 
+    @heeding
     def experiment(self, name: str) -> Experiment:
         """The experiment of that name, in any process: what there is is taken up, what is missing submitted.
 

@@ -14,7 +14,7 @@ from gputrain.backends.abilities import StandsIn
 from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Start
 from gputrain.errors import GputrainError
 from gputrain.fields import refused as refusal
-from gputrain.interrupts import heeding, minding
+from gputrain.interrupts import heeding, minding, raise_untold
 from gputrain.job import Job
 from gputrain.job.stopping import StopEvent, pausing
 from gputrain.planning import Candidate, Fact, GcloudJob, Plan, Wanted, candidates, rank, weigh
@@ -135,7 +135,14 @@ class Road:
 
     @heeding
     def submit(
-        self, plan: Plan, job_id: str, *, is_new: bool, stop: StopEvent | None = None, waits: bool = True
+        self,
+        plan: Plan,
+        job_id: str,
+        *,
+        is_new: bool,
+        stop: StopEvent | None = None,
+        waits: bool = True,
+        then: Callable[[Job], None] = lambda _: None,
     ) -> Job:
         """The job of that id, found or made at the first place that takes it.
 
@@ -143,13 +150,17 @@ class Road:
             is_new: the id was drawn just now, so that nobody else can know it.
             stop: ends the waiting for room, and for another process.
             waits: whether another process that may be asking for it is waited for.
+            then: what is done with the job before anybody has it.
         """
         placed: Placed | None = None
         try:
             with span("gputrain.submit", {"gputrain.job.id": job_id}):
                 placing = self._placing(plan, job_id, stop, waits)
                 placed = placing.submit(is_new=is_new)
-                return self._job(placed, Restart(self._around, job_id, placing.staged))
+                job = self._job(placed, Restart(self._around, job_id, placing.staged))
+                then(job)
+                raise_untold()
+                return job
         except KeyboardInterrupt:
             if placed is None:  # it was said then what was made, and what became of it
                 raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
 from gputrain.errors import GputrainError
 from gputrain.fields import refused
+from gputrain.interrupts import heeding
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
 from gputrain.job.stopping import StopEvent
@@ -153,6 +154,7 @@ class Trainer(Maps):
         return built(self._backends, image, told=told, create_repository=create_repository)
 
     @tells_fields(SpecFields)
+    @heeding
     def submit(
         self,
         entry: Entry | None = None,
@@ -186,10 +188,7 @@ class Trainer(Maps):
             QuotaExceededError: every quota is too small, and nothing was tried; or as below.
             AccessError, RequestError, TransientError: as the only place that was tried answers.
         """
-        job = self._asked(spec_asked(entry, fields), idempotency_key, stop)
-        if on_change is not None:
-            job.watch(on_change)
-        return job
+        return self._asked(spec_asked(entry, fields), idempotency_key, stop, on_change)
 
     def watch(self, listener: Listener) -> Roll:
         """Tell a listener of each change of every job: those that live, and all that come, by whomever.
@@ -202,6 +201,7 @@ class Trainer(Maps):
         return roll
 
     @tells_fields(SpecFields)
+    @heeding
     def run(
         self,
         entry: Entry | None = None,

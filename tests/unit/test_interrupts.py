@@ -187,6 +187,22 @@ def test_a_hook_that_puts_itself_before_ours_is_led_in_no_circle(monkeypatch):
     assert told == [KeyboardInterrupt, KeyboardInterrupt]  # once by us, who were told by it
 
 
+def test_whoever_was_there_is_told_of_what_two_threads_lose_at_once(monkeypatch):
+    told, both = [], threading.Barrier(2, timeout=60)
+
+    class Lost:
+        def __del__(self):
+            raise ValueError
+
+    def hear(one):
+        both.wait()
+        told.append(one.exc_type)
+
+    monkeypatch.setattr(sys, "unraisablehook", hear)
+    doing(lambda: side_by_side(lambda _: Lost() and None, range(2)))
+    assert told == [ValueError, ValueError]
+
+
 def test_another_thread_neither_hears_nor_is_told():
     before, met = sys.unraisablehook, []
 
