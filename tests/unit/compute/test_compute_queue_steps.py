@@ -5,7 +5,8 @@ import pytest
 
 from gputrain.backends.compute.names import VmNames
 from gputrain.backends.compute.queue import FADES_S, LOOK_EVERY_S
-from gputrain.errors import PermissionDeniedError
+from gputrain.errors import PermissionDeniedError, QuotaExceededError
+from gputrain.gcp import UndoneError
 from gputrain.spec import TrainingSpec
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
@@ -18,13 +19,18 @@ REFUSED = faults.Refuse(error=ApiError(403, "Required 'x' permission for 'y'", r
 
 
 @pytest.fixture
-def ask(cloud, road, code):
-    """Two VMs in the queue, where there is no room for them, and the names that they have."""
+def spec(cloud, code):
+    """Two VMs, for which there is no room."""
     for metric in ("PREEMPTIBLE_NVIDIA_L4_GPUS", "GPUS_ALL_REGIONS"):
         cloud.quota(metric, 100)
     stock(cloud, 0)
     fields = {"script": code, "gpu": "L4:1", "machine_type": MACHINE, "num_nodes": 2}
-    spec = TrainingSpec(**fields, provisioning_model="flex-start", max_run_duration="1h")
+    return TrainingSpec(**fields, provisioning_model="flex-start", max_run_duration="1h")
+
+
+@pytest.fixture
+def ask(cloud, road, spec):
+    """They wait in the queue; the names that they have."""
     ref = road.submit(spec, job_id="bert-1")
     cloud.clock.advance(60)
     return VmNames.of(road.backend._recorder.known(ref))
@@ -149,3 +155,25 @@ def test_the_home_of_a_template_is_read_whole(cloud, road, queue, ask):
     (template,) = cloud.compute.resources["instanceTemplates"].values()
     template["description"] = template["description"].replace(f"home={home}", f"home={home}x")
     assert list(queue.left(home)) == []
+
+
+def ends_with(word):
+    return faults.OperationFails(errors=[{"code": word, "message": "drawn"}])
+
+
+@pytest.mark.parametrize("step", [GROUP, REQUEST])
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("QUOTA_EXCEEDED", QuotaExceededError), ("RESOURCE_OPERATION_RATE_EXCEEDED", UndoneError)],
+)
+def test_a_step_that_was_taken_and_failed_is_told_and_nothing_is_left(cloud, road, spec, step, word, kind):
+    cloud.fail(f"{step}.insert", ends_with(word))
+    with pytest.raises(kind):
+        road.create(road.request(spec, "bert-1"))
+    assert left(cloud) == []
+
+
+def test_what_is_there_by_its_name_when_a_step_ends_is_of_this_very_ask(cloud, road, spec):
+    cloud.fail(f"{REQUEST}.insert", ends_with("RESOURCE_ALREADY_EXISTS"))
+    road.create(road.request(spec, "bert-1"))
+    assert left(cloud)[:2] == ["instanceTemplates", "instanceGroupManagers"]
