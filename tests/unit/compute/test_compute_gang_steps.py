@@ -2,12 +2,15 @@
 
 import pytest
 
+from gputrain.backends.compute.gang import COME_S, SETTLE_EVERY_S, SETTLE_S
+from gputrain.backends.compute.left_behind import LeftBehindError
 from gputrain.backends.compute.names import VmNames
 from gputrain.errors import GputrainError, PermissionDeniedError, RequestError, TransientError
 from gputrain.spec import TrainingSpec
 from gputrain_emulator import faults
 from gputrain_emulator.errors import ApiError
 
+ZONES = [f"us-central1-{letter}" for letter in "abc"]
 BULK = "compute.instances.bulkInsert"
 TEMPLATE = "compute.instanceTemplates.insert"
 GROUP = "compute.instanceGroupManagers.insert"
@@ -120,3 +123,77 @@ def test_a_cancel_whose_word_to_the_guests_is_refused_ends_the_vms_and_says_so(c
         road.backend.cancel(ref)
     cloud.clock.advance(300)
     assert not cloud.compute.vms
+
+
+def without_room(cloud):
+    """Google has room for one of the two, and rolls back late."""
+    for zone in ZONES:
+        cloud.stock(zone, "g2-standard-4", 1)
+    cloud.compute.settings.rollback_s = 3600.0
+
+
+def never_seen_to_end(cloud):
+    without_room(cloud)
+    cloud.fail("compute.zoneOperations.get", FORBIDDEN, times=None)
+
+
+def refused_after_a_lost_answer(cloud):
+    cloud.fail(BULK, "lost-after")
+    cloud.clock.after(1e-6, lambda: cloud.fail(BULK, FORBIDDEN))
+
+
+@pytest.mark.parametrize("happens", [without_room, never_seen_to_end, refused_after_a_lost_answer])
+def test_what_the_vms_of_a_failed_try_wrote_goes_with_them(cloud, road, spec, happens):
+    """What they said would be taken for the next gang's, and their lock keep that from training."""
+    written, word = road.backend._stored, "jobs/bert-1/attempt-0/status-0.json"
+    request = road.request(spec, "bert-1")
+    written.write(word, b"{}", if_generation=None)
+    happens(cloud)
+    with pytest.raises(GputrainError):
+        road.create(request)
+    assert not cloud.compute.vms
+    assert written.stat(word) is None
+
+
+def test_what_the_vms_of_a_gang_wrote_stays_once_it_was_made(cloud, road, gang):
+    road.backend._stored.write("jobs/bert-1/attempt-0/lock", b"0", if_generation=None)
+    road.backend._gangs.end(gang)
+    cloud.clock.advance(300)
+    assert not cloud.compute.vms
+    assert road.backend._stored.stat("jobs/bert-1/attempt-0/lock") is not None
+
+
+def test_an_end_that_is_refused_for_a_while_comes_about(cloud, road, gang):
+    refusing = cloud.fail("compute.instances.delete", INVALID, times=None)
+    cloud.clock.after(COME_S / 2, refusing.cancel)
+    road.backend._gangs.end(gang)
+    cloud.clock.advance(300)
+    assert not cloud.compute.vms
+
+
+def test_an_end_that_is_refused_for_good_is_told_once_it_was_tried_for_a_minute(cloud, road, gang):
+    cloud.fail("compute.instances.delete", INVALID, times=None)
+    began = cloud.clock.now()
+    with pytest.raises(LeftBehindError, match="2 of 2 VMs of bert-1") as caught:
+        road.backend._gangs.end(gang)
+    assert COME_S < cloud.clock.now() - began < COME_S + 3 * SETTLE_EVERY_S
+    assert caught.value.why == "could not delete bert-1-0-1: the request is refused"
+    assert len(cloud.compute.vms) == 2
+
+
+def test_what_is_on_its_way_out_is_waited_for_and_not_asked_again(cloud, road, gang):
+    cloud.compute.settings.delete_s = 60.0
+    road.backend._gangs.end(gang)
+    assert len(asked(cloud, "compute.instances.delete")) == 2
+    road.backend._gangs.clear(gang, and_traces=False)
+    assert not cloud.compute.vms
+    assert len(asked(cloud, "compute.instances.delete")) == 2
+
+
+def test_vms_that_do_not_go_are_told_of_after_five_minutes(cloud, road, gang):
+    cloud.compute.settings.delete_s = 36_000.0
+    began = cloud.clock.now()
+    with pytest.raises(LeftBehindError) as caught:
+        road.backend._gangs.clear(gang, and_traces=True)
+    assert SETTLE_S < cloud.clock.now() - began < SETTLE_S + 3 * SETTLE_EVERY_S
+    assert caught.value.why == "they are on their way out and do not go"
