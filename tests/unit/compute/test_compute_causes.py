@@ -91,6 +91,7 @@ ENDS = {
             (FAILED, [operation("compute.instances.preempted", at="2026-11-20T04:00:12.000-08:00")]),
         ),
         ((FAILED, []), (None, [operation("compute.instances.preempted", at=FAILED_AT)])),
+        ((FAILED, []), (None, [operation("compute.instances.preempted", at="2026-11-20T12:00:12Z")])),
     ],
     causes.PREEMPTED: [
         ((LOST_PEER, []), (None, [operation("compute.instances.preempted")])),

@@ -9,7 +9,7 @@ import pytest
 
 from gputrain import causes
 from gputrain.backends.compute import ComputeEngine
-from gputrain.backends.compute.causes import VmReport, is_half, of_ask
+from gputrain.backends.compute.causes import VmReport, is_half, of_ask, seconds_of
 from gputrain.backends.compute.cleanup import Remains
 from gputrain.backends.compute.fabric_checks import _lets_in as lets_in_of
 from gputrain.backends.compute.left_behind import LeftBehindError, left_behind, looking
@@ -205,6 +205,14 @@ def made(number, user="me", at_s=10, kind="insert"):
 def test_operations_on_another_vm_of_the_name_do_not_count(number, is_queued, operations, kept):
     node = VmReport(rank=0, document={"vm_id": number} if number else None)
     assert [one["targetId"] for one in of_ask(node, operations, is_queued=is_queued)] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [(at(10), 10.0), ("1970-01-01T01:00:10+01:00", 10.0), (None, 0.0), ("", 0.0), ("soon", 0.0), (10, 0.0)],
+)
+def test_what_tells_no_time_was_before_all_that_does(text, seconds):
+    assert seconds_of(text) == seconds
 
 
 # what may be left behind
