@@ -196,6 +196,13 @@ def test_the_last_lines_are_read_from_near_the_end_and_none_before_them(job, say
     assert [bool(cursor) for cursor in told] == [False, False, True, False, False]
 
 
+def test_no_read_asks_for_more_lines_than_the_1000_that_google_gives(job, cloud):
+    read(job, cloud)
+    assert [job._backend.cursor_near_end(job.ref, lines) for lines in (1000, 1001)] == ["", ""]
+    sizes = [json.loads(one.body)["pageSize"] for one in cloud.requests if one.method == ENTRIES]
+    assert (max(sizes), sizes[-1]) == (1000, 1000)
+
+
 def test_however_many_jobs_are_read_along_they_stay_within_sixty_reads_a_minute(make, there, cloud):
     refs = [attrs.evolve(REF, name=name) for name in ("a-1", "b-1", "c-1")]
     for ref in refs:
