@@ -182,3 +182,12 @@ def test_near_the_end_a_node_that_has_written_nothing_yet_is_read_from_its_begin
     found = [one.message for one in states.read_logs(path, f"{first},{second}", is_over=True).lines]
     assert found[-1] == "first"
     assert 2 <= len(found) <= 20
+
+
+@pytest.mark.parametrize("half", [0, 1, 80, 150])
+def test_near_the_end_a_line_that_is_being_written_is_not_the_last_one(tmp_path, half):
+    path = job(tmp_path, [line(n, f"{n} " + "x" * 400) for n in range(20)])
+    append(tmp_path, 0, [b"h" * half])
+    found = states.read_logs(path, states.near_end(path, 1), is_over=False).lines
+    assert found[-1].message.startswith("19 ")
+    assert len(found) < 10

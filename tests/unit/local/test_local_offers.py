@@ -83,6 +83,11 @@ def test_a_count_of_gpus_that_is_none_is_refused(gpus):
         Local(gpus=gpus)
 
 
+@pytest.mark.parametrize("gpus", [None, 0, 1, 64])
+def test_a_count_of_gpus_goes_up_to_64(gpus):
+    assert Local(gpus=gpus).supply.offers
+
+
 def test_jobs_are_kept_where_the_environment_says(monkeypatch, tmp_path):
     monkeypatch.setenv("GPUTRAIN_HOME", str(tmp_path / "own"))
     assert Local()._root == tmp_path / "own" / "jobs"
