@@ -177,3 +177,30 @@ def test_what_is_there_by_its_name_when_a_step_ends_is_of_this_very_ask(cloud, r
     cloud.fail(f"{REQUEST}.insert", ends_with("RESOURCE_ALREADY_EXISTS"))
     road.create(road.request(spec, "bert-1"))
     assert left(cloud)[:2] == ["instanceTemplates", "instanceGroupManagers"]
+
+
+def delete_by_hand(road, ask):
+    road.backend._access.delete(road.backend._queue._url(ask.zone, ask.queue), action="delete the group")
+
+
+def test_whoever_deleted_the_group_is_named(cloud, road, queue, ask):
+    assert queue.deleted_by(ask) == ""
+    delete_by_hand(road, ask)
+    cloud.clock.advance(30)
+    assert queue.deleted_by(ask) == "owner@my-project.example.com"
+
+
+def test_a_group_that_we_removed_was_deleted_by_nobody(cloud, queue, ask):
+    assert queue.withdraw(ask.zone, ask.queue, within_s=600)
+    assert queue.deleted_by(ask) == ""
+
+
+def test_whoever_tried_to_delete_the_group_in_vain_deleted_nothing(cloud, road, queue, ask):
+    delete_by_hand(road, ask)
+    cloud.clock.advance(30)
+    error = {"errors": [{"code": "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "message": "drawn"}]}
+    vain = faults.Reshape(
+        change=lambda told: {**told, "items": [{**one, "error": error} for one in told["items"]]}
+    )
+    cloud.fail("compute.zoneOperations.list", vain)
+    assert queue.deleted_by(ask) == ""
