@@ -1,7 +1,12 @@
 """The calls to the job service, made by many at once."""
 
+import gc
 import subprocess
 import sys
+
+import pytest
+
+from gputrain.backends.vertex import jobs
 
 TENANTS = """
 import gc, sys, threading
@@ -35,3 +40,18 @@ def test_tenants_that_start_at_once_each_get_a_whole_client():
     """Google's library imports itself in circles, and a second thread would find it half loaded."""
     done = subprocess.run([sys.executable, "-c", TENANTS], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[] True", done.stdout + done.stderr
+
+
+@pytest.fixture
+def collection():
+    """Whether this process collects garbage is as it was, afterwards."""
+    is_on = gc.isenabled()
+    yield
+    (gc.enable if is_on else gc.disable)()
+
+
+@pytest.mark.parametrize(("begin", "is_on"), [(gc.enable, True), (gc.disable, False)], ids=["on", "off"])
+def test_garbage_is_collected_after_the_library_was_loaded_as_before(collection, begin, is_on):
+    begin()
+    jobs._library.__wrapped__()
+    assert gc.isenabled() is is_on
