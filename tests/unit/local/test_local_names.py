@@ -1,7 +1,9 @@
 """Which jobs a folder holds, and by which names they are told and found: no process is started."""
 
+import contextlib
 import os
 import shutil
+import socket
 import sys
 import threading
 
@@ -9,7 +11,7 @@ import attrs
 import pytest
 
 from gputrain.backends.base import JobRef
-from gputrain.backends.local import Local, backend, order, render, start
+from gputrain.backends.local import Local, backend, order, render, start, supervisor
 from gputrain.backends.local.backend import FolderRecorder
 from gputrain.entrypoint import contract
 from gputrain.errors import JobLostError, ProviderError, SpecError, TransientError
@@ -164,6 +166,15 @@ def test_a_node_whose_address_this_machine_lacks_gets_the_one_it_has():
     assert (placed["address"], placed["env"][contract.LOCAL_ADDR]) == ("127.0.0.1", "127.0.0.1")
     placed = order._placed(node("127.0.0.1"))
     assert (placed["address"], contract.LOCAL_ADDR in placed["env"]) == ("127.0.0.1", False)
+
+
+def test_ranks_meet_at_a_port_that_nobody_has():
+    with contextlib.ExitStack() as held:
+        ports = [supervisor._free_port("127.0.0.1")]
+        for _ in range(3):
+            held.enter_context(socket.create_server(("127.0.0.1", ports[-1])))
+            ports.append(supervisor._free_port("127.0.0.1"))
+    assert len(set(ports)) == 4
 
 
 @pytest.mark.parametrize("words", [[], ["attrs>=1"]])
