@@ -56,6 +56,18 @@ def test_a_job_that_was_never_started_is_not_known_so_that_a_submit_starts_it(ro
     assert road.end(died).state is State.SUCCEEDED
 
 
+def test_the_time_of_a_job_whose_creator_died_begins_when_another_starts_it(road, died, script):
+    order = str(road.backend._root / died.name / folder.ORDER)
+    told = folder.read_json(order)
+    folder.write_json(order, {**told, "created_at": 1.0})
+    began = folder.now()
+    road.submit(TrainingSpec(script=script("print('once')")), job_id=died.name)
+    after = folder.read_json(order)
+    assert after["created_at"] >= began
+    assert after == {**told, "created_at": after["created_at"]}
+    assert road.end(died).state is State.SUCCEEDED
+
+
 def test_a_submit_of_the_same_key_starts_the_job_whose_creator_died(tmp_path, script):
     trainer = Trainer(Local(gpus=0, root=tmp_path / "jobs"))
     path = script("print('once')")
