@@ -83,6 +83,11 @@ def test_a_count_of_gpus_that_is_none_is_refused(gpus):
         Local(gpus=gpus)
 
 
+def test_a_machine_without_gpus_offers_none_and_no_fewer():
+    (offer,) = Local(gpus=0).supply.offers
+    assert (offer.gpu, offer.gpu_count) == (None, 0)
+
+
 @pytest.mark.parametrize("gpus", [None, 0, 1, 64])
 def test_a_count_of_gpus_goes_up_to_64(gpus):
     assert Local(gpus=gpus).supply.offers
