@@ -1,6 +1,7 @@
 """Shared by all tests: state goes to a folder of the test, and nothing is shown."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -38,6 +39,8 @@ what agents tell every 15 s, make environments, run pages of the docs, or have a
 @pytest.hookimpl(trylast=True)  # on top of the hook that pytest sets
 def pytest_configure(config):
     """A finalizer that runs while a document of a test stands at the recursion limit fails by that alone."""
+    # Whoever is started in the background ignores it, and all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     told = sys.unraisablehook
 
     def hook(unraisable):

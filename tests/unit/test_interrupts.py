@@ -23,13 +23,6 @@ from tests.unit.local.test_local_faults import WAIT
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@pytest.fixture(autouse=True)
-def heard():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def press():
     os.kill(os.getpid(), signal.SIGINT)
 

@@ -21,13 +21,6 @@ from tests.unit.local.test_local_faults import WAIT
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@pytest.fixture(autouse=True)
-def heard():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture
 def trainer(tmp_path):
     made = Trainer(Local(gpus=0, root=tmp_path / "jobs"))
