@@ -214,6 +214,16 @@ def test_networks_of_gpus_have_their_mtu_and_a_rule_that_lets_them_talk(cloud, b
     assert {one[:5] for one in between("tcpx", "H100:8", 4)} == {"up to"}
 
 
+@pytest.mark.parametrize("mtu", [1460, 8896])
+def test_a_network_whose_packets_are_smaller_or_larger_than_the_recipe_s_is_told(cloud, between, mtu):
+    between("tcpx", "H100:8", 4)
+    known = cloud.compute.resources["networks"]
+    for path, network in tuple(known.items()):
+        known[path] = {**network, "mtu": mtu}
+    found = between("tcpx", "H100:8", 4)
+    assert {f"network gpu-{number} has MTU {mtu}, and Google's recipe 8244" for number in range(4)} <= found
+
+
 def test_networks_of_rdma_have_the_profile_of_their_zone(between):
     found = between("gib", "H200:8", 9, provisioning_model="spot")
     assert len([one for one in found if "has no profile, and RDMA needs us-central1-" in one]) >= 8
