@@ -17,9 +17,9 @@ from gputrain import Trainer
 from gputrain.backends.base import JobRef, Start
 from gputrain.backends.compute import ComputeEngine
 from gputrain.backends.compute.calls import EVERY_S, Calls
-from gputrain.backends.compute.names import LABEL_ATTEMPT, LABEL_HOME, JobObjects, JobPlace, home_of, ref_of
-from gputrain.gcp import LABEL_GANG, Access, Objects, our_labels
-from gputrain.gcp.buckets import BucketPrefix
+from gputrain.backends.compute.names import LABEL_ATTEMPT, JobObjects, JobPlace, ref_of
+from gputrain.gcp import LABEL_GANG, LABEL_HOME, Access, Objects, our_labels
+from gputrain.gcp.buckets import BucketPrefix, home_of
 from gputrain.job.events import Changes
 from gputrain.lifecycle import State
 from gputrain.planning import candidates

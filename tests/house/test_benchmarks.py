@@ -1,5 +1,7 @@
 """The table of benchmarks: load widens a spread and moves no verdict, and one that breaks hides no other."""
 
+import ast
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -63,6 +65,17 @@ def test_rounds_end_where_the_figure_is_clear_or_the_time_is_over(measure):
 
     assert [rounds(value, until=clear) for value in (1.0, 1.45, 1.6, 2.0)] == [3, 9, 9, 3]
     assert (rounds(1.45, until=clear, most_s=0), rounds(1.45, least=2, most_s=0)) == (3, 2)
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
+def test_what_a_benchmark_takes_of_ours_is_there(path):
+    """None is run but by hand, and a name that moved would be missed there."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gputrain"):
+            module = importlib.import_module(node.module)
+            for name in (one.name for one in node.names):
+                there = hasattr(module, name) or importlib.util.find_spec(f"{node.module}.{name}")
+                assert there, f"line {node.lineno}: {node.module} has no {name}"
 
 
 def test_the_table_fits_80_columns_and_names_what_came_to_nothing():
