@@ -54,7 +54,6 @@ class LogReading(Facts):
     ) -> None:
         super().__init__(ref, backend, candidate, attempts, going, now)
         self._sleep = sleep
-        self._reading = new_lock()
         self._watched = LogReader()
         self._reports = Reports()
         self._gauges = MachineUse()
@@ -186,7 +185,8 @@ class LogReading(Facts):
         """Log lines that nobody has watched yet; their reports are kept, the lines are not."""
         pages = self._watched.pages(self._backend, self.ref)
         while True:
-            with self._reading:
+            # made by the first read: of a thousand that are watched few are read
+            with vars(self).get("_reading") or vars(self).setdefault("_reading", new_lock()):
                 lines = next(pages, None)
                 if lines is None:
                     return
