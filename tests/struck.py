@@ -1,5 +1,7 @@
 """A Ctrl-C at a step of one's choice, and whether what is asked after it comes to an end."""
 
+import os
+import signal
 import sys
 import threading
 
@@ -9,6 +11,25 @@ MISTOLD = "'traceback' object is not callable"
 """What Python 3.11 tells, once in thousands and beside other threads, for what is raised as a call begins."""
 LONGEST_S = 60
 """For an answer of this machine's, however busy it is."""
+
+
+def press(document=None):
+    """One that is told; gives what it was given."""
+    os.kill(os.getpid(), signal.SIGINT)
+    return document
+
+
+def press_untold(document=None):
+    """One where Python closes what is half read, and drops whatever is raised there."""
+
+    def half_read():
+        try:
+            yield True
+        finally:
+            press()
+
+    assert any(half_read())
+    return document
 
 
 class Struck:

@@ -82,8 +82,7 @@ def begun(
         max_parallel=max_parallel,
         max_cost=max_cost,
     ))  # fmt: skip
-    book = kept(board, name, ask.joined)
-    room = _room(max_parallel, ask.plan.best)
+    book, room = kept(board, name, ask.joined), _room(max_parallel, ask.plan.best)
     raise_untold()  # from here on its jobs are asked for by a thread, which hears of none
     return Experiment(trainer, board, only(book, points), base, room)
 

@@ -18,26 +18,10 @@ from gputrain.keeper import folder
 from gputrain.lifecycle import State
 from gputrain.threads import Aside, await_end, side_by_side
 from gputrain.trainer import Trainer
+from tests.struck import press, press_untold
 from tests.unit.local.test_local_faults import WAIT
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-def press():
-    os.kill(os.getpid(), signal.SIGINT)
-
-
-def half_read():
-    try:
-        yield 1
-        yield 2
-    finally:
-        press()
-
-
-def pressed_unseen():
-    """As Python closes a generator that `any` has left."""
-    assert any(one for one in half_read())
 
 
 def never(_seconds):
@@ -62,11 +46,11 @@ def test_the_next_wait_raises_what_was_told_nobody():
         with pytest.raises(KeyboardInterrupt):
             pause(1.0)
 
-    doing(pressed_unseen, raises_at_once)
+    doing(press_untold, raises_at_once)
 
 
 def test_it_is_raised_once():
-    doing(pressed_unseen, raises, lambda: sleep(0.0), lambda: minding(time.sleep)(0.0))
+    doing(press_untold, raises, lambda: sleep(0.0), lambda: minding(time.sleep)(0.0))
 
 
 def test_one_that_was_told_is_not_raised_again():
@@ -78,24 +62,24 @@ def test_one_that_was_told_is_not_raised_again():
 
 
 def test_one_that_came_before_is_nothing_to_a_later_act():
-    doing(pressed_unseen)
+    doing(press_untold)
     raise_untold()
     doing(raise_untold)
 
 
 def test_one_that_was_met_with_an_end_is_nothing_to_the_end():
-    doing(pressed_unseen, forget_untold, raise_untold)
+    doing(press_untold, forget_untold, raise_untold)
 
 
-@pytest.mark.parametrize("inner", [(), (raise_untold,), (pressed_unseen,)], ids=["idle", "waits", "pressed"])
+@pytest.mark.parametrize("inner", [(), (raise_untold,), (press_untold,)], ids=["idle", "waits", "pressed"])
 def test_an_act_within_another_forgets_nothing(inner):
     with pytest.raises(KeyboardInterrupt):
-        doing(*([] if pressed_unseen in inner else [pressed_unseen]), lambda: doing(*inner), raise_untold)
+        doing(*([] if press_untold in inner else [press_untold]), lambda: doing(*inner), raise_untold)
 
 
 def test_an_act_that_was_left_by_an_error_hears_nothing_any_more():
     with pytest.raises(ZeroDivisionError):
-        doing(pressed_unseen, lambda: 1 / 0)
+        doing(press_untold, lambda: 1 / 0)
     raise_untold()
 
 
@@ -107,7 +91,7 @@ def test_one_that_comes_afterwards_is_nothing_to_it_though_its_hook_is_called_st
         sys.unraisablehook = lambda told: ours(told)
 
     doing(put_another_before)
-    pressed_unseen()
+    press_untold()
     raise_untold()
     doing(raise_untold)
 
@@ -116,7 +100,7 @@ def test_what_hears_of_lost_errors_hears_them_still_and_is_back_afterwards(monke
     told = []
     monkeypatch.setattr(sys, "unraisablehook", told.append)
     before = sys.unraisablehook
-    doing(lambda: doing(pressed_unseen))
+    doing(lambda: doing(press_untold))
     assert [one.exc_type for one in told] == [KeyboardInterrupt]
     assert sys.unraisablehook == before
 
@@ -126,7 +110,7 @@ def test_a_process_without_such_a_hook_has_acts_too(monkeypatch, capsys, hook):
     monkeypatch.setattr(sys, "unraisablehook", None)
     if hook == "deleted":
         monkeypatch.delattr(sys, "unraisablehook")
-    doing(pressed_unseen, raises)
+    doing(press_untold, raises)
     assert "KeyboardInterrupt" in capsys.readouterr().err
 
 
@@ -148,7 +132,7 @@ def test_ours_put_back_by_others_act_by_act_is_no_chain_that_grows(monkeypatch):
     for _ in range(2 * sys.getrecursionlimit()):
         doing(put_theirs)
         sys.unraisablehook = saved.pop()
-    doing(pressed_unseen, raises)
+    doing(press_untold, raises)
     assert len(told) == 1
     assert sys.unraisablehook == told.append
 
@@ -176,7 +160,7 @@ def test_a_hook_that_puts_itself_before_ours_is_led_in_no_circle(monkeypatch):
             sys.unraisablehook = first
 
     be_first()
-    doing(be_first, pressed_unseen, raises)
+    doing(be_first, press_untold, raises)
     assert told == [KeyboardInterrupt, KeyboardInterrupt]  # once by us, who were told by it
 
 
@@ -206,7 +190,7 @@ def test_another_thread_neither_hears_nor_is_told():
 
     def act():
         ours = sys.unraisablehook
-        pressed_unseen()
+        press_untold()
         beside()
         assert met == [ours]
         assert sys.unraisablehook == ours != before
@@ -234,7 +218,7 @@ def test_what_another_thread_has_lost_is_no_ctrl_c():
 
 def test_a_fork_in_the_midst_of_an_act_is_not_interrupted():
     def act():
-        pressed_unseen()
+        press_untold()
         child = os.fork()
         if not child:
             try:
@@ -261,7 +245,7 @@ def test_a_ctrl_c_in_an_act_s_begin_or_end_leaves_nothing(monkeypatch):
                     doing()
             except KeyboardInterrupt:
                 presses += 1
-            pressed_unseen()
+            press_untold()
             raise_untold()
             doing(raise_untold)
             assert sys.unraisablehook == told.append
@@ -289,7 +273,7 @@ def once(do):
     def striking():
         if not asked and threading.current_thread() is threading.main_thread():
             asked.append(True)
-            pressed_unseen()
+            press_untold()
         return do()
 
     return striking
@@ -301,7 +285,7 @@ def test_a_loop_of_short_waits_ends(tmp_path):
 
     def look(_event):
         time.sleep(0.05)
-        pressed_unseen()
+        press_untold()
 
     with pytest.raises(KeyboardInterrupt, match="the job goes on"):
         job.wait(timeout=0.01, on_change=look)
@@ -320,7 +304,7 @@ def test_an_experiment_s_wait_ends(tmp_path, monkeypatch):
 class Ticks:
     def tick(self, at_once=False):
         if at_once:
-            pressed_unseen()
+            press_untold()
 
     def close(self):
         pass
@@ -328,7 +312,7 @@ class Ticks:
 
 def test_a_stop_is_waited_for_no_longer():
     with pytest.raises(KeyboardInterrupt):
-        doing(pressed_unseen, lambda: stopping.is_stopped(threading.Event(), 30.0))
+        doing(press_untold, lambda: stopping.is_stopped(threading.Event(), 30.0))
 
 
 WAITS = {
@@ -348,7 +332,7 @@ def test_all_that_waits_waits_no_longer(monkeypatch, tmp_path, wait):
     monkeypatch.setattr(folder, "is_held", lambda _path: True)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        doing(pressed_unseen, wait)
+        doing(press_untold, wait)
     assert time.monotonic() - began < 0.9
 
 

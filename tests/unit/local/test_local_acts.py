@@ -1,7 +1,5 @@
 """A Ctrl-C in a public call on this machine, told or not: it is raised, and says what goes on."""
 
-import os
-import signal
 import threading
 import time
 
@@ -16,6 +14,7 @@ from gputrain.trainer import Trainer
 from gputrain.trainer.climb import Climb
 from gputrain.trainer.jobs import Roll
 from gputrain.trainer.road import Road
+from tests.struck import press, press_untold
 from tests.unit.local.test_local_faults import WAIT
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -28,22 +27,6 @@ def trainer(tmp_path):
     for job in made.jobs():
         job.cancel()
         job.wait(timeout=60, progress="none")
-
-
-def press():
-    os.kill(os.getpid(), signal.SIGINT)
-
-
-def press_untold():
-    """Where Python closes what is half read, and drops whatever is raised there."""
-
-    def half_read():
-        try:
-            yield True
-        finally:
-            press()
-
-    assert any(half_read())
 
 
 @pytest.fixture

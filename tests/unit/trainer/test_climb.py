@@ -1,8 +1,6 @@
 """A submit against the emulated cloud: where it goes when places say no, and what the ledger tells of it."""
 
-import os
 import pickle
-import signal
 import threading
 
 import pytest
@@ -24,6 +22,7 @@ from gputrain.trainer import road
 from gputrain.trainer.climb import LATE_EVERY_S
 from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
 from tests import present
+from tests.struck import press, press_untold
 from tests.unit.trainer.conftest import L4, MACHINE, VERTEX_L4, creates, tried
 
 BULK = "compute.instances.bulkInsert"
@@ -31,24 +30,6 @@ OPERATION = "compute.zoneOperations.get"
 CREATE_JOB = "aiplatform.customJobs.create"
 
 untold = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-def press(document=None):
-    os.kill(os.getpid(), signal.SIGINT)
-    return document
-
-
-def press_untold(document=None):
-    """Where Python closes what is half read, and drops whatever is raised there."""
-
-    def half_read():
-        try:
-            yield True
-        finally:
-            press()
-
-    assert any(half_read())
-    return document
 
 
 def test_without_quota_on_vertex_and_with_zone_a_full_it_lands_in_zone_b(cloud, trainer, script):
