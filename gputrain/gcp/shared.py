@@ -64,11 +64,10 @@ class Kept(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """What is kept under the key, which counts as used; None where nothing is."""
         with self._lock:
-            self._forget()
-            held = self._held.pop(key, None)
-            if held is None:
+            now, held = self._now(), self._held.pop(key, None)
+            if held is None or now - held[0] > self._idle_s:
                 return None
-            self._held[key] = self._now(), held[1]
+            self._held[key] = now, held[1]
             return held[1]
 
     def put(self, key: K, value: V) -> V:

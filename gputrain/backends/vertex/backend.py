@@ -296,4 +296,4 @@ class VertexAI(GoogleBackend[VertexSettings]):
             raise lost(ref) from error
 
     def _watch(self, region: str) -> RegionWatch:
-        return self._watches.setdefault(region, RegionWatch(self._jobs, region))
+        return self._watches.get(region) or self._watches.setdefault(region, RegionWatch(self._jobs, region))
