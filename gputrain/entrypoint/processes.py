@@ -76,6 +76,7 @@ def hold_signals() -> None:
     if _PRCTL is None:
         portable.listen(_WATCHED)
     else:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the kernel may tell of no child's end
         signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
 
 

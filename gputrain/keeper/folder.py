@@ -92,19 +92,20 @@ def take(folder: str) -> int | None:
     import fcntl  # not on Windows, whose clients keep records in buckets
 
     fd = _kept(os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
-    until = time.monotonic() + _PATIENCE_S
+    until, is_ours = time.monotonic() + _PATIENCE_S, False
     try:
         while True:
-            with contextlib.suppress(BlockingIOError):
+            try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return fd
-            if _is_locked(fd) or time.monotonic() > until:
-                os.close(fd)
-                return None
+                is_ours = True
+                return fd  # without a call, and so without a moment at which a Ctrl-C may fall
+            except BlockingIOError:
+                if _is_locked(fd) or time.monotonic() > until:
+                    return None
             time.sleep(_PATIENCE_S / 1000)
-    except OSError:
-        os.close(fd)
-        raise
+    finally:
+        if not is_ours:
+            os.close(fd)
 
 
 def is_held(folder: str) -> bool:

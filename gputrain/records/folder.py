@@ -164,6 +164,10 @@ def explained(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # not the file system's: what a handler of signals has raised
+            raise
+        if isinstance(error.__context__, KeyboardInterrupt):  # what it fell into could not be ended in order
+            raise error.__context__ from None
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise CapacityError(
                 f"no room for the job in {path}",

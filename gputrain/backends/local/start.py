@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 
 from gputrain.backends.base import Bundle
 from gputrain.backends.local import states
-from gputrain.backends.local.held import HELD
+from gputrain.backends.local.held import Hold
 from gputrain.backends.local.order import BARE, MAIN, PACKAGES, complete, creator
-from gputrain.errors import PermissionDeniedError, ProviderError
+from gputrain.errors import PermissionDeniedError, ProviderError, TransientError
 from gputrain.interrupts import sleep
 from gputrain.keeper import folder
 from gputrain.records.folder import ELSEWHERE, explained, make_private
@@ -59,40 +59,65 @@ def send(bundle: Bundle, root: Path) -> None:
 
 
 def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
-    """Start the job, once: a folder of that name that is there already is the job."""
-    path = os.path.join(root, job_id)
-    with explained(root):
-        _clear_drafts(root)
-        made, lock = None, _taken_up(path)
-        while lock is None and not os.path.lexists(path):
-            made = _make(root, path, complete(root, body))
-            lock = made if made is not None else _taken_up(path)
-        if lock is None:
-            return
-        try:
-            refuse_foreign(path)  # our own too: not every file system keeps owners and modes
-            _start_supervisor(path, lock)
-        except BaseException:  # whatever came in between, there is either a job or nothing
-            if made is not None and folder.read_json(os.path.join(path, folder.STATE)) is None:
-                with contextlib.suppress(FileNotFoundError):
-                    shutil.rmtree(_set_aside(root, path), ignore_errors=True)
-            raise
-        finally:
-            HELD.close(lock)
+    """Start the job, once: a folder of that name that is there already is the job.
+
+    Whatever comes in between, as a Ctrl-C or what a handler of signals raises: there is a job, or nothing.
+    """
+    path, hold, is_undone = os.path.join(root, job_id), Hold(), False
+    try:
+        with explained(root):
+            _clear_drafts(root)
+            _take_up(path, hold)
+            while hold.lock is None and not os.path.lexists(path):
+                _make(root, path, complete(root, body), hold)
+                if hold.lock is None:
+                    _take_up(path, hold)
+            if hold.lock is not None:
+                refuse_foreign(path)  # our own too: not every file system keeps owners and modes
+                _start_supervisor(path, hold.lock)
+    except BaseException as error:
+        if hold.is_of(path) and _is_ours(path):  # still locked: nobody takes it for one whose maker has died
+            is_undone = True
+            _take_back(root, path, error)
+        raise
+    finally:  # without a call before it, and so without a moment at which a Ctrl-C may fall
+        lock, hold.lock = hold.lock, None
+        if lock is not None:
+            os.close(lock)
+        if is_undone:
+            with contextlib.suppress(OSError):
+                _end_set_aside(root, path)
 
 
-def _taken_up(path: str) -> int | None:
-    """The lock of a job that is there and never began; None for every other, and where there is none."""
+def _take_back(root: str, path: str, why: BaseException) -> None:
+    try:
+        _set_aside(root, path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if isinstance(why, Exception):  # no answer of this place: it may run, and none other is to be asked
+            fix = "submit it again with the same key, which takes it up"
+            raise TransientError(f"{path} may have started", why=f"{why}; then {error}", fix=fix) from why
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a job that we hold was made, or started, by us: another that cannot be started stays."""
+    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
+    return order.get("creator") == creator() or os.path.lexists(os.path.join(path, folder.STATE))
+
+
+def _take_up(path: str, hold: Hold) -> None:
+    """Hold a job that is there and never began; no other."""
     try:
         if os.path.lexists(path):
             refuse_foreign(path)
             _refuse_empty(path)
             await_start(path)
-            return _abandoned(path)
+            _hold_abandoned(path, hold)
     except (FileNotFoundError, PermissionDeniedError):
         if os.path.lexists(path):  # else whoever made it took it back meanwhile
             raise
-    return None
+        hold.close()
 
 
 def await_start(path: str) -> None:
@@ -107,28 +132,52 @@ def withdraw(root: str, job_id: str, ask: str = "") -> bool:
     ends. The answer is whether nothing of it runs any more; a job that another process made is left alone.
     """
     path = os.path.join(root, job_id)
-    order = folder.read_json(os.path.join(path, folder.ORDER))
-    if order is not None and order.get("creator") != creator() and (not ask or order.get("ask") != ask):
-        return True
+    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
     with explained(root):
-        try:
-            gone = _set_aside(root, path)
-        except FileNotFoundError:
-            return True
-        until = time.monotonic() + GONE_WITHIN_S
-        while folder.is_held(gone):
-            if time.monotonic() > until:
-                return False
-            sleep(0.02)
-        shutil.rmtree(gone, ignore_errors=True)
-    return True
+        if order.get("creator") == creator() or (ask and order.get("ask") == ask):
+            with contextlib.suppress(FileNotFoundError):
+                _set_aside(root, path)
+        return _end_set_aside(root, path)
 
 
-def _set_aside(root: str, path: str) -> str:
-    """Where the folder is now, its name free again: a supervisor sees it, and kills what it started."""
-    gone = os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}")
-    os.rename(path, gone)
-    return gone
+def _set_aside(root: str, path: str) -> None:
+    """Free the name of a folder: a supervisor sees it, and kills what it started."""
+    os.rename(path, os.path.join(root, _aside(path) + secrets.token_hex(4)))
+
+
+def _aside(path: str) -> str:
+    """How the names of folders begin that this process has set aside of that name."""
+    return f"{folder.DRAFT}{os.path.basename(path)}.{creator()}."
+
+
+def _end_set_aside(root: str, path: str) -> bool:
+    """Remove what this process has set aside of that name; whether nothing of it runs any more.
+
+    What does is waited for once: without its folder it ends in any case.
+    """
+    until, is_over = time.monotonic() + GONE_WITHIN_S, True
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(root):
+            if not name.startswith(_aside(path)):
+                continue
+            gone = os.path.join(root, name)
+            while folder.is_held(gone) and time.monotonic() < until:
+                sleep(0.02)
+            if folder.is_held(gone):
+                is_over = False
+                os.rename(gone, os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}"))
+            else:
+                _remove(gone)
+    return is_over
+
+
+def _remove(path: str) -> None:
+    """Remove a folder, as far as that can be done."""
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except OSError as error:  # Python 3.11 closes a file twice where a Ctrl-C falls as it does so
+        if error.__context__ is not None and not isinstance(error.__context__, Exception):
+            raise error.__context__ from None
 
 
 def refuse_foreign(path: str) -> None:
@@ -166,7 +215,7 @@ def _clear_drafts(root: str) -> None:
                 continue
             with contextlib.suppress(OSError):
                 if os.lstat(path).st_mtime < folder.now() - DRAFT_S and not folder.is_held(path):
-                    shutil.rmtree(path, ignore_errors=True)
+                    _remove(path)
 
 
 def ask_to_stop(path: str) -> None:
@@ -175,40 +224,33 @@ def ask_to_stop(path: str) -> None:
         os.close(os.open(os.path.join(path, folder.CANCEL), os.O_WRONLY | os.O_CREAT, folder.FILE_MODE))
 
 
-def _make(root: str, path: str, order: Mapping[str, Any]) -> int | None:
-    """Make the job's folder, already locked; None where another process was quicker."""
+def _make(root: str, path: str, order: Mapping[str, Any], hold: Hold) -> None:
+    """Make the job's folder, and hold it; not where another process was quicker."""
     make_private(Path(root))
     fresh = tempfile.mkdtemp(prefix=folder.DRAFT, dir=root)
     try:
         folder.write_json(os.path.join(fresh, folder.ORDER), order)
         folder.write_whole(os.path.join(fresh, folder.TOKEN), secrets.token_hex(32).encode())
         folder.write_whole(os.path.join(fresh, folder.RESERVE), b" " * folder.RESERVE_BYTES)
-        lock = HELD.take(fresh)
-        assert lock is not None, "nobody else knows of this folder yet"
-        try:
-            os.rename(fresh, path)
-        except OSError as error:
-            HELD.close(lock)
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return None
+        is_ours = hold.take(fresh)
+        assert is_ours, "nobody else knows of this folder yet"
+        os.rename(fresh, path)
+    except BaseException as error:
+        _remove(fresh)
+        if not (isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST)):
             raise
-        return lock
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        hold.close()
 
 
-def _abandoned(path: str) -> int | None:
-    """The lock of a job whose creator died before it could start it; None for every other job."""
-    if not states.is_abandoned(path):
-        return None
-    lock = HELD.take(path)
-    if lock is not None and os.path.lexists(os.path.join(path, folder.STATE)):  # started meanwhile, and over
-        HELD.close(lock)
-        return None
-    if lock is not None:  # its time to wait for GPUs begins now, not when a creator died
-        order = os.path.join(path, folder.ORDER)
-        folder.write_json(order, {**(folder.read_json(order) or {}), "created_at": folder.now()})
-    return lock
+def _hold_abandoned(path: str, hold: Hold) -> None:
+    """Hold a job whose creator died before it could start it; no other."""
+    if not states.is_abandoned(path) or not hold.take(path):
+        return
+    if os.path.lexists(os.path.join(path, folder.STATE)):  # started meanwhile, and over
+        hold.close()
+        return
+    order = os.path.join(path, folder.ORDER)  # its time to wait for GPUs begins now, not when a creator died
+    folder.write_json(order, {**(folder.read_json(order) or {}), "created_at": folder.now()})
 
 
 def _start_supervisor(path: str, lock: int) -> None:
@@ -231,7 +273,8 @@ def _start_supervisor(path: str, lock: int) -> None:
             )
         except subprocess.TimeoutExpired:
             _refuse_start(path, f"it was not up within {_PATIENCE_S:g} s")
-        if started.returncode:
+        # Where the caller ignores the ends of its children, Python knows no status, and says 0.
+        if started.returncode or not os.path.lexists(os.path.join(path, folder.STATE)):
             out.seek(0)
             said = out.read().decode(errors="replace").strip()
             _refuse_start(path, said, started.returncode)

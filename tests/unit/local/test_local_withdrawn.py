@@ -87,9 +87,9 @@ def test_a_job_whose_maker_was_killed_as_it_took_it_back_is_none_for_the_next_su
     code = (
         "import os, sys\nfrom gputrain.backends.local import Local, start\n"
         "from gputrain.trainer import Trainer\n"
-        "made = start._start_supervisor\n"
+        "made = Local.create\n"
         "def strike(*given):\n    made(*given)\n    raise KeyboardInterrupt\n"
-        "start._start_supervisor, start.withdraw = strike, lambda *_: os.abort()\n"
+        "Local.create, start.withdraw = strike, lambda *_: os.abort()\n"
         "Trainer(Local(gpus=0, root=sys.argv[1])).submit(sys.argv[2], idempotency_key='k')\n"
     )
     words = [sys.executable, "-c", code, str(tmp_path / "jobs"), script(WAIT)]
