@@ -14,11 +14,10 @@ from gputrain.entrypoint import host
 from gputrain.errors import RequestError, SpecError
 from gputrain.experiments.book import ExperimentRecord, joined, kept, only, opened
 from gputrain.experiments.driver import Room
-from gputrain.experiments.experiment import Experiment
+from gputrain.experiments.experiment import Experiment, set_going
 from gputrain.experiments.outcome import OnlyWatches, Submits, may_cost
 from gputrain.experiments.points import Arguments, Point, arguments_of, read_points
 from gputrain.fields import FaultCollector, matching, number, whole
-from gputrain.interrupts import raise_untold
 from gputrain.planning import Candidate, Plan
 from gputrain.records import Board
 from gputrain.records.record import spec_of
@@ -83,8 +82,7 @@ def begun(
         max_cost=max_cost,
     ))  # fmt: skip
     book, room = kept(board, name, ask.joined), _room(max_parallel, ask.plan.best)
-    raise_untold()  # from here on its jobs are asked for by a thread, which hears of none
-    return Experiment(trainer, board, only(book, points), base, room)
+    return set_going(Experiment(trainer, board, only(book, points), base, room))
 
 
 class _Ask:
@@ -123,9 +121,10 @@ def resumed(trainer: Plans, board: Board, name: str) -> Experiment:
             f"{name} is only watched from here: {why}",
             fix="run the script with its trainer.map(...) again: it submits what is missing, once",
         )
-        return Experiment(OnlyWatches(trainer, refusal), board, book, spec, _room(book.max_parallel, None))
+        watches, room = OnlyWatches(trainer, refusal), _room(book.max_parallel, None)
+        return set_going(Experiment(watches, board, book, spec, room))
     best = None if book.max_parallel else trainer.plan(spec).plan.best
-    return Experiment(trainer, board, book, spec, _room(book.max_parallel, best))
+    return set_going(Experiment(trainer, board, book, spec, _room(book.max_parallel, best)))
 
 
 _NOT_WHOLE = "it was begun by an older release, which did not write down the arguments that all points share"

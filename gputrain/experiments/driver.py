@@ -107,11 +107,14 @@ class Driver:
         self._tried_at = float("-inf")
         """When the last point was tried: a submit may rest for hours until there is room."""
         self._is_closed = False
-        unsure = set(pending)
-        for number, job in there.items():
+        self._thread: Aside | None = None
+
+    def begin(self) -> None:
+        """Watch the jobs that are there, and submit the others."""
+        unsure = set(self._pending)
+        for number, job in list(self.jobs.items()):
             if number not in unsure:
                 self._watch(number, job)
-        self._thread: Aside | None = None
         self._start()
 
     def _start(self) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from gputrain.errors import GputrainError, JobTimeoutError, RequestError, StoppedError
-from gputrain.experiments.book import ExperimentRecord, Retried, again, cancel, is_cancelled, only, opened
+from gputrain.errors import GputrainError, JobTimeoutError, RequestError
+from gputrain.experiments import outcome
+from gputrain.experiments.book import ExperimentRecord, again, cancel, is_cancelled, only, opened
 from gputrain.experiments.cell import Watched, watched, whole
 from gputrain.experiments.comparison import Comparison
 from gputrain.experiments.driver import Driver, Room, end_if_cancelled
-from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits, fault_of, never_began
+from gputrain.experiments.outcome import TO_RETRY, OnlyWatches, PointOutcome, Submits
 from gputrain.experiments.points import Point, canonical
 from gputrain.gcp.endpoints import on_trial
 from gputrain.interrupts import heeding, raise_untold, sleep
@@ -28,6 +29,7 @@ from gputrain.threads import new_lock, side_by_side
 from gputrain.view import ProgressWord
 
 _CANCELLED = "it was not submitted: the experiment was cancelled"
+_GO_ON = "the jobs go on. Take them up again: trainer.experiment('{}')"
 _ANEW = "map what is still wanted under another name="
 
 
@@ -58,7 +60,7 @@ class Experiment(Comparison):
         self._book, self._base = book, base
         self._asks = book.asks(base)
         ids = [make_job_id(spec, key) for spec, key in self._asks]
-        found = {job.id: job for job in trainer.jobs(name=book.name) if not never_began(job)}
+        found = {job.id: job for job in trainer.jobs(name=book.name) if not outcome.never_began(job)}
         there = {number: found[one] for number, one in enumerate(ids) if one in found}
         for number, job in there.items():
             job.point = self.points[number]
@@ -66,10 +68,24 @@ class Experiment(Comparison):
         queued = [number for number, job in there.items() if job.state is State.QUEUED]
         left = [number for number in range(len(ids)) if number not in there]
         most = room(sum(not job.state.is_terminal for job in there.values()))
-        is_over = is_cancelled(board, book.name)  # first: whoever cannot read it has begun nothing
         self._driver = Driver(self._submitted, queued + left, there, most, self._ended)
+
+    def _begin(self) -> None:
+        is_over = is_cancelled(self._board, self.name)  # first: whoever cannot read it has begun nothing
+        self._driver.begin()
         if is_over:
             self._give_up()
+
+    def _submitting(self, begin: Callable[[], None]) -> Experiment:
+        """Itself, once its thread has points to submit; a Ctrl-C that falls into that ends the thread."""
+        try:
+            raise_untold()  # from here on a thread submits them, which hears of none
+            begin()
+            raise_untold()
+        except KeyboardInterrupt:
+            self.close()
+            raise KeyboardInterrupt(f"no more points are submitted; {_GO_ON.format(self.name)}") from None
+        return self
 
     def _submitted(self, number: int, stop: StopEvent) -> Job:
         if is_cancelled(self._board, self.name):
@@ -139,9 +155,9 @@ class Experiment(Comparison):
                     left = len(self.points) - len(self._over)
                 if live is not None:
                     live.tick()
+                raise_untold()
             except KeyboardInterrupt:
-                go_on = f"the jobs go on. Take them up again: trainer.experiment({self.name!r})"
-                raise KeyboardInterrupt(f"stopped watching; {go_on}") from None
+                raise KeyboardInterrupt(f"stopped watching; {_GO_ON.format(self.name)}") from None
             yield from news
             told += len(news)
             if news:
@@ -149,17 +165,11 @@ class Experiment(Comparison):
             if not left:
                 return
             if self._is_closed or (stop is not None and stop.is_set()):
-                raise self._stopped()
+                raise outcome.stopped(self.name, is_closed=self._is_closed)
             self._driver.check_sight(began)
             if until is not None and time.monotonic() > until:
                 fix = f"wait longer, or later: trainer.experiment({self.name!r}).wait()"
                 raise JobTimeoutError(f"{left} points of {self.name} have not ended", fix=fix)
-
-    def _stopped(self) -> StoppedError:
-        if not self._is_closed:
-            return StoppedError(f"the waiting for {self.name} was stopped; its jobs go on")
-        what = f"{self.name} was closed here: it is not watched any more, and its jobs go on"
-        return StoppedError(what, fix=f"take it up again: trainer.experiment({self.name!r}).wait()")
 
     @heeding
     def wait(
@@ -190,16 +200,7 @@ class Experiment(Comparison):
     ) -> tuple[PointOutcome, ...]:
         """How each point ended, in the order of the points, once all have. Raises as `as_completed`."""
         self.wait(timeout, progress="none", stop=stop)
-        return tuple(self._outcome(number, point) for number, point in enumerate(self.points))
-
-    def _outcome(self, number: int, point: Point) -> PointOutcome:
-        job, error, value = self._driver.jobs.get(number), self._driver.errors.get(number), None
-        if job is not None:
-            try:
-                value = job.result()
-            except GputrainError as why:
-                error = why
-        return PointOutcome(point=point, job=job, error=error, value=value)
+        return outcome.of(self.rows, self._driver.errors)
 
     @heeding
     def retry_failed(self) -> Experiment:
@@ -214,14 +215,13 @@ class Experiment(Comparison):
         """
         self._check_submits()
         bad = {n: job for n, (_, job) in enumerate(self.rows) if job is not None and job.state in TO_RETRY}
-        failed = {canonical(self.points[n]): self._after(n, job) for n, job in bad.items()}
+        failed = {canonical(self.points[n]): outcome.retried(self._book, n, job) for n, job in bad.items()}
         self._book = only(again(self._board, self.name, failed), self.points)
         self._asks = self._book.asks(self._base)
         anew = sorted({*bad, *self._driver.errors})
         with self._lock:
             self._over.difference_update(anew)
-        self._driver.again(anew)
-        return self
+        return self._submitting(lambda: self._driver.again(anew))
 
     def _check_submits(self) -> None:
         if isinstance(self._trainer, OnlyWatches):
@@ -231,14 +231,6 @@ class Experiment(Comparison):
         if self._is_closed:
             fix = f"trainer.experiment({self.name!r}).retry_failed(), or run the script again"
             raise RequestError(f"{self.name} was closed here, and submits nothing any more", fix=fix)
-
-    def _after(self, number: int, job: Job) -> Retried:
-        before, limit = self._book.retries(self.points[number]), self._book.limits_usd[number]
-        # a cost that nobody can tell may be the whole share: rather too little is spent than too much. Nobody
-        # can tell it of a job whose machines ran to their limit without a word of their ranks
-        is_told = job.cost_usd is not None and (job.state is not State.EXPIRED or job.started_at is not None)
-        used = (job.cost_usd if is_told else limit) or 0.0
-        return Retried(times=before.times + 1, used_usd=before.used_usd + used)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write one page with everything in it: points, failures, curves. It needs no other file."""
@@ -255,7 +247,7 @@ class Experiment(Comparison):
                 asked to end.
         """
         # First, so that whatever is submitted after the list ends by itself.
-        errors = [fault_of(lambda: cancel(self._board, self.name))]
+        errors = [outcome.fault_of(lambda: cancel(self._board, self.name))]
         self._give_up()
         self._driver.join()
         found = {job.id: job for job in self.jobs}
@@ -266,7 +258,7 @@ class Experiment(Comparison):
         except GputrainError as error:  # those that are known here end all the same
             errors.append(error)
         living = [job for job in found.values() if not job.state.is_terminal]
-        errors += side_by_side(lambda job: fault_of(job.cancel), living)
+        errors += side_by_side(lambda job: outcome.fault_of(job.cancel), living)
         for one in filter(None, errors):
             raise one
 
@@ -298,3 +290,8 @@ class Experiment(Comparison):
     def __repr__(self) -> str:
         where = next((on_trial(job.trial) for job in self.jobs), "")
         return f"<Experiment {self.name} {self.caption}{where}>"
+
+
+def set_going(experiment: Experiment) -> Experiment:
+    """The experiment, whose points are looked at, and submitted where they are missing, from here on."""
+    return experiment._submitting(experiment._begin)

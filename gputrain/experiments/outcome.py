@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 
 from gputrain import causes
-from gputrain.errors import GputrainError, RequestError
-from gputrain.experiments.book import ExperimentRecord
+from gputrain.errors import GputrainError, RequestError, StoppedError
+from gputrain.experiments.book import ExperimentRecord, Retried
 from gputrain.experiments.points import Point
 from gputrain.job import Job, Result
 from gputrain.job.stopping import StopEvent
@@ -101,3 +101,38 @@ def may_cost(book: ExperimentRecord, base: TrainingSpec, listed: Iterable[Job]) 
         else:  # more than its limit, where a platform was slow to stop it
             told.append(None if limit is None else max(limit, cost or before))
     return told
+
+
+def retried(book: ExperimentRecord, number: int, job: Job) -> Retried:
+    """What its book says of a point whose job is to be made once more."""
+    before, limit = book.retries(book.points[number]), book.limits_usd[number]
+    # a cost that nobody can tell may be the whole share: rather too little is spent than too much. Nobody
+    # can tell it of a job whose machines ran to their limit without a word of their ranks
+    is_told = job.cost_usd is not None and (job.state is not State.EXPIRED or job.started_at is not None)
+    used = (job.cost_usd if is_told else limit) or 0.0
+    return Retried(times=before.times + 1, used_usd=before.used_usd + used)
+
+
+def of(
+    rows: Sequence[tuple[Point, Job | None]], errors: Mapping[int, GputrainError]
+) -> tuple[PointOutcome, ...]:
+    """How each point ended: its job did, or it got none, and why."""
+    return tuple(_of(point, job, errors.get(number)) for number, (point, job) in enumerate(rows))
+
+
+def _of(point: Point, job: Job | None, error: GputrainError | None) -> PointOutcome:
+    value = None
+    if job is not None:
+        try:
+            value = job.result()
+        except GputrainError as why:
+            error = why
+    return PointOutcome(point=point, job=job, error=error, value=value)
+
+
+def stopped(name: str, *, is_closed: bool) -> StoppedError:
+    """Why nobody waits for an experiment any more."""
+    if not is_closed:
+        return StoppedError(f"the waiting for {name} was stopped; its jobs go on")
+    what = f"{name} was closed here: it is not watched any more, and its jobs go on"
+    return StoppedError(what, fix=f"take it up again: trainer.experiment({name!r}).wait()")

@@ -8,18 +8,25 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 
-from gputrain.errors import CapacityError, PermissionDeniedError
+from gputrain.errors import CapacityError, PermissionDeniedError, TransientError
+from gputrain.interrupts import sleep
 from gputrain.keeper import folder
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.form import RecordError, read_record, written
 from gputrain.records.record import Record, checked
 
+T = TypeVar("T")
+
 NOTES = "notes"
+TURN_WITHIN_S = 1.5
+"""How long whoever writes may be waited for: as a Ctrl-C is withdrawn, too, which is to be over in 2 s."""
+TURN_ASKED_S = 0.005
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -51,23 +58,27 @@ class FolderBoard:
 
     def write(self, record: Record) -> Record:
         """As of `Board`."""
-        with self._held():
-            there = self._there(record.job_id)
-            if (there.generation if there else 0) != record.generation:
-                raise overtaken(record.job_id)
-            # By the clock, too: one that was removed and written anew has no generation of the old one.
-            now, generation = time.time(), max(record.generation + 1, time.time_ns())
-            fresh = attrs.evolve(dated(record, now), generation=generation, written_at=now, age_s=0.0)
-            document = {"generation": generation, "written_at": now, "record": json.loads(written(fresh))}
-            folder.write_json(str(self._path(record.job_id)), document)
-            return fresh
+        return self._in_turn(lambda: self._written(record))
+
+    def _written(self, record: Record) -> Record:
+        there = self._there(record.job_id)
+        if (there.generation if there else 0) != record.generation:
+            raise overtaken(record.job_id)
+        # By the clock, too: one that was removed and written anew has no generation of the old one.
+        now, generation = time.time(), max(record.generation + 1, time.time_ns())
+        fresh = attrs.evolve(dated(record, now), generation=generation, written_at=now, age_s=0.0)
+        document = {"generation": generation, "written_at": now, "record": json.loads(written(fresh))}
+        folder.write_json(str(self._path(record.job_id)), document)
+        return fresh
 
     def remove(self, record: Record) -> None:
         """As of `Board`."""
-        with self._held():
-            there = self._there(record.job_id)
-            if there is not None and there.generation == record.generation:
-                self._path(record.job_id).unlink(missing_ok=True)
+        self._in_turn(lambda: self._removed(record))
+
+    def _removed(self, record: Record) -> None:
+        there = self._there(record.job_id)
+        if there is not None and there.generation == record.generation:
+            self._path(record.job_id).unlink(missing_ok=True)
 
     def entries(self, name: str = "") -> tuple[Entry, ...]:
         """As of `Board`."""
@@ -102,13 +113,15 @@ class FolderBoard:
 
     def keep(self, name: str, content: bytes, generation: int) -> None:
         """As of `Board`."""
-        with self._held():
-            there = self.note(name)
-            if (there.generation if there else 0) != generation:
-                raise overtaken(name)
-            (self._root / NOTES).mkdir(0o700, exist_ok=True)
-            path = str(self._root / NOTES / f"{name}.json")
-            folder.write_whole(path, b"%d\n%s" % (generation + 1, checked(name, content)))
+        self._in_turn(lambda: self._kept(name, content, generation))
+
+    def _kept(self, name: str, content: bytes, generation: int) -> None:
+        there = self.note(name)
+        if (there.generation if there else 0) != generation:
+            raise overtaken(name)
+        (self._root / NOTES).mkdir(0o700, exist_ok=True)
+        path = str(self._root / NOTES / f"{name}.json")
+        folder.write_whole(path, b"%d\n%s" % (generation + 1, checked(name, content)))
 
     def _there(self, job_id: str) -> Record | None:
         try:
@@ -130,19 +143,34 @@ class FolderBoard:
     def _path(self, job_id: str) -> Path:
         return self._root / f"{job_id}.json"
 
-    @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
+    def _in_turn(self, act: Callable[[], T]) -> T:
+        """What an act returns, while no other process is at one. Raises TransientError where one stays."""
         import fcntl  # not on Windows, whose clients keep records in buckets
 
         with explained(str(self._root)):
             make_private(self._root)
             fd = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            until, is_ours = time.monotonic() + TURN_WITHIN_S, False
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX)
-                yield
-            finally:
+                while not is_ours:
+                    try:
+                        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        is_ours = True
+                    except BlockingIOError:  # noqa: PERF203  # another has it
+                        if time.monotonic() > until:
+                            raise self._stays() from None
+                        sleep(TURN_ASKED_S)
+                return act()
+            finally:  # here, and in no call: a Ctrl-C that falls into one would leave it locked
                 fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open, too
                 os.close(fd)
+
+    def _stays(self) -> TransientError:
+        return TransientError(
+            f"another process is at the records in {self._root}, and does not come to an end",
+            why=f"it has held {self._root / '.lock'} for {TURN_WITHIN_S:g} s, which takes milliseconds",
+            fix="see whether a process of gputrain is stopped (Ctrl-Z) or hangs, and try again",
+        )
 
 
 def make_private(path: Path) -> None:

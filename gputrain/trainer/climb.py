@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 from datetime import datetime
@@ -103,15 +104,20 @@ class Climb:
         for one in self.ladder.passed_over(candidate):
             self._note(passed_over(one, self._around.now()))
         backend, request, ref = self._around.backends[candidate.backend], None, None
+        told = (struck := self._struck(candidate)) + self._so_far
         try:
             request = self._request(backend, candidate)
+            told = f"{struck}{_end_it(request)}"
             ref = self._created(backend, request)
             self._keep_to_record(backend, request)
             raise_untold()
             self._note(accepted(candidate, self._around.now()))
             return Placed(ref=ref, backend=backend, candidate=candidate, attempts=self.ladder.attempts)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(self._withdraw(backend, candidate, request)) from None
+            with contextlib.suppress(KeyboardInterrupt):  # pressed again: it is told as far as it is known
+                if request is not None:
+                    told = f"{struck}{self._withdraw(backend, request)}"
+            raise KeyboardInterrupt(told) from None
         except OvertakenError:
             raise
         except GputrainError as error:
@@ -217,8 +223,8 @@ class Climb:
         except (KeyboardInterrupt, StoppedError) as stop:
             if self._pending is not None:  # what was asked for last may be there
                 candidate, request = self._pending
-                told = self._withdraw(self._around.backends[candidate.backend], candidate, request)
-                raise type(stop)(told) from None
+                told = self._withdraw(self._around.backends[candidate.backend], request)
+                raise type(stop)(f"{self._struck(candidate)}{told}") from None
             if isinstance(stop, StoppedError):
                 raise
             raise KeyboardInterrupt(f"submit was interrupted while it waited; {self._so_far}") from None
@@ -231,14 +237,14 @@ class Climb:
         where = f" at the {count} place{'s' * (count != 1)} tried so far" if count else ""
         return f"nothing was made{where}"
 
-    def _withdraw(self, backend: Backend, candidate: Candidate, request: Request | None) -> str:
+    def _struck(self, candidate: Candidate) -> str:
         who = "submit" if self._may_rest else "the wait"
-        what = f"{who} was interrupted while {backend.name} was asked for {candidate.place}; "
-        if request is None:
-            return f"{what}{self._so_far}"
+        return f"{who} was interrupted while {candidate.backend} was asked for {candidate.place}; "
+
+    def _withdraw(self, backend: Backend, request: Request) -> str:
         if self._is_shared:  # another process asks for the same, and may live
-            return f"{what}{_end_it(request)}"
-        log.warning("withdrawing %s from %s %s", self._job_id, backend.name, candidate.place)
+            return _end_it(request)
+        log.warning("withdrawing %s from %s %s", self._job_id, backend.name, request.ref.place)
         record = self._claim.record
         try:
             forget_untold()  # that it comes to this is what it asked for; one that comes from now on ends it
@@ -251,9 +257,9 @@ class Climb:
         except (GputrainError, KeyboardInterrupt):
             is_gone = False
         if not is_gone:  # its record stays, and by it whoever comes with the same key ends it
-            return f"{what}{_end_it(request)}"
+            return _end_it(request)
         elsewhere = f", and {self._so_far}" if self.ladder.attempts.asked or not self._may_rest else ""
-        return f"{what}what was made there was withdrawn{elsewhere}"
+        return f"what was made there was withdrawn{elsewhere}"
 
     def _clear(self, backend: Backend, request: Request, record: Record | None) -> bool:
         """End what an interrupted create may have made; whether it is certain that nothing is left.

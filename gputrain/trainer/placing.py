@@ -71,9 +71,13 @@ class Placing:
             if not climb.is_unclear:
                 self._forget()
             raise
-        if isinstance(outcome, Placed):
-            return outcome
-        reason = outcome.reason if isinstance(outcome, GiveUp) else StopReason.NOWHERE_LEFT
+        match outcome:  # not by a call: a Ctrl-C that fell there would not say that the job is there
+            case Placed():
+                return outcome
+            case GiveUp():
+                reason = outcome.reason
+            case _:
+                reason = StopReason.NOWHERE_LEFT
         if reason is not StopReason.UNCLEAR:  # else something may be there, and the record is how it is found
             self._forget()
         raise placement_error(plan, climb.ladder, reason)

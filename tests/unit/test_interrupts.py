@@ -1,5 +1,6 @@
 """A Ctrl-C that Python tells nobody of is raised where somebody waits, and one that was told is not."""
 
+import json
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from gputrain.backends.local import Local, start, states
+from gputrain.backends.local.order import creator
 from gputrain.experiments import experiment
 from gputrain.gcp.shared import Shared
 from gputrain.interrupts import forget_untold, heeding, minding, raise_untold, sleep
@@ -327,6 +329,7 @@ WAITS = {
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 def test_all_that_waits_waits_no_longer(monkeypatch, tmp_path, wait):
     (tmp_path / "jobs" / "job").mkdir(parents=True)
+    (tmp_path / "jobs" / "job" / folder.ORDER).write_text(json.dumps({"creator": creator()}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(states, "is_starting", lambda _path: True)
     monkeypatch.setattr(folder, "is_held", lambda _path: True)

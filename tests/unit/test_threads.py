@@ -86,6 +86,7 @@ def driving():
         raise no
 
     driver = Driver(submit, [0], {}, 1, lambda number, job: ends_of.append((number, job)))
+    driver.begin()
 
     def again():
         before = len(ends_of)
@@ -218,6 +219,7 @@ class Points:
     def __init__(self):
         self.out, self.most = [], 0
         self.driver = Driver(self._submit, [], {}, 1, lambda *_: None)
+        self.driver.begin()
 
     def _submit(self, number, _stop):
         self.out.append(number)
@@ -303,6 +305,7 @@ def test_who_is_struck_as_he_waits_for_the_last_point_waits_for_it_the_next_time
         raise RequestError("there is no such point", fix="ask for another")
 
     driver = Driver(submit, [0], {}, 1, lambda number, job: ends_of.append((number, job)))
+    driver.begin()
     before = signal.signal(signal.SIGALRM, strike)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)

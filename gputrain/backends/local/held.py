@@ -6,6 +6,7 @@ told as running, for as long as that process lives.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 
@@ -21,12 +22,15 @@ class Hold:
 
     def __init__(self) -> None:
         self.lock: int | None = None
+        self._taken: os.stat_result | None = None
         _HOLDS[id(self)] = weakref.ref(self)
 
     def take(self, path: str) -> bool:
         """Take the job of that folder, as of `folder.take`; whether it was free."""
         with _OPENING:
             self.lock = folder.take(path)
+        if self.lock is not None:
+            self._taken = os.fstat(self.lock)
         return self.lock is not None
 
     def is_of(self, path: str) -> bool:
@@ -39,9 +43,17 @@ class Hold:
 
     def close(self) -> None:
         """Let go of it here; a process that was forked has done so."""
-        lock, self.lock = self.lock, None
-        if lock is not None:
-            os.close(lock)
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
+
+    def let_go(self) -> None:
+        """In a process that was forked: close the copy, unless the number is another file's by now."""
+        with contextlib.suppress(OSError):
+            if self.lock is None or (self._taken and not os.path.samestat(os.fstat(self.lock), self._taken)):
+                return
+            os.close(self.lock)
+        self.lock = None
 
 
 _HOLDS: dict[int, weakref.ref[Hold]] = {}
@@ -57,7 +69,7 @@ def _let_go() -> None:
     for known in list(_HOLDS.values()):
         hold = known()
         if hold is not None:
-            hold.close()
+            hold.let_go()
     _go_on()
 
 

@@ -81,9 +81,9 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
             _take_back(root, path, error)
         raise
     finally:  # without a call before it, and so without a moment at which a Ctrl-C may fall
-        lock, hold.lock = hold.lock, None
-        if lock is not None:
-            os.close(lock)
+        if hold.lock is not None:
+            os.close(hold.lock)
+            hold.lock = None
         if is_undone:
             with contextlib.suppress(OSError):
                 _end_set_aside(root, path)

@@ -33,6 +33,7 @@ def test_a_point_that_finds_no_room_as_all_is_given_up_ends_with_the_others(livi
         raise answer
 
     drives = Driver(submit, [1, 2], {0: living}, 2, lambda number, job: ended.append((number, job)))
+    drives.begin()
     assert is_asked.wait(300)
     drives.drop_pending(RequestError("the experiment was cancelled"))
     drives.join()
@@ -59,6 +60,7 @@ def test_a_submit_that_fails_in_passing_is_tried_again_though_no_other_point_liv
 
     asked = []
     drives = Driver(submit, [1], {}, 2, lambda *_: is_over.set())
+    drives.begin()
     assert is_over.wait(300)
     drives.join()
     assert len(asked) == tried

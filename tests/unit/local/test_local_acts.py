@@ -6,7 +6,10 @@ import time
 import pytest
 
 from gputrain.backends.local import Local
+from gputrain.errors import StoppedError
 from gputrain.experiments import experiment
+from gputrain.experiments.driver import Driver
+from gputrain.experiments.experiment import Experiment
 from gputrain.job import Job
 from gputrain.lifecycle import State
 from gputrain.threads import Aside, begin
@@ -92,8 +95,56 @@ def test_the_cancel_of_an_experiment_waits_for_no_thread(trainer, script, monkey
     assert time.monotonic() - began < 30.0
 
 
-def test_a_map_that_was_told_nobody_of_one_asks_for_nothing(trainer, script, strike):
-    strike(Road, "plan", press_untold)
+@pytest.mark.parametrize(
+    ("kind", "name"), [(Road, "plan"), (Road, "listed"), (Experiment, "__init__"), (Driver, "__init__")]
+)
+def test_a_map_that_was_told_nobody_of_one_asks_for_nothing(trainer, script, strike, kind, name):
+    strike(kind, name, press_untold)
     with pytest.raises(KeyboardInterrupt):
         trainer.map(script(WAIT), [{"a": 1}], name="mapped")
+    time.sleep(0.5)
     assert trainer.jobs() == []
+
+
+@pytest.mark.parametrize("blow", [press, press_untold], ids=["told", "untold"])
+@pytest.mark.parametrize("name", ["_start", "begin"])
+def test_a_map_that_has_begun_to_submit_ends_with_it(trainer, script, strike, monkeypatch, name, blow):
+    may_go_on, submit = threading.Event(), Experiment._submitted
+
+    def submitted(*words):
+        assert may_go_on.wait(60)
+        return submit(*words)
+
+    monkeypatch.setattr(Experiment, "_submitted", submitted)
+    strike(Driver, name, blow)
+    with pytest.raises(KeyboardInterrupt, match=r"go on.*trainer.experiment\('mapped'\)"):
+        trainer.map(script("pass"), [{"a": number} for number in range(3)], name="mapped", max_parallel=1)
+    may_go_on.set()
+    time.sleep(0.5)
+    assert len(trainer.jobs()) <= 1
+    assert len(trainer.experiment("mapped").wait(timeout=60).jobs) == 3
+
+
+def test_a_retry_that_a_ctrl_c_falls_into_submits_nothing_more_here(trainer, script, strike):
+    mapped = trainer.map(script("raise SystemExit(3)"), [{"a": 1}], name="mapped").wait(timeout=60)
+    strike(Driver, "_start", press)
+    with pytest.raises(KeyboardInterrupt, match="go on"):
+        mapped.retry_failed()
+    with pytest.raises(StoppedError):
+        mapped.wait(timeout=60)
+
+
+def test_a_wait_for_an_experiment_whose_time_is_over_says_what_was_pressed(trainer, script, monkeypatch):
+    mapped = trainer.map(script(WAIT), [{"a": 1}], name="mapped")
+    monkeypatch.setattr(experiment, "sleep", lambda _seconds: press_untold())
+    with pytest.raises(KeyboardInterrupt, match="stopped watching"):
+        mapped.wait(timeout=0.0)
+
+
+def test_a_withdrawal_in_which_it_is_pressed_again_says_where_the_job_may_be(trainer, script, strike):
+    strike(Local, "create", press)
+    strike(Climb, "_withdraw", press)
+    with pytest.raises(
+        KeyboardInterrupt, match=r"may be there: end it with gputrain.attach\('gputrain://local"
+    ):
+        trainer.submit(script(WAIT))

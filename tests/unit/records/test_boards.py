@@ -1,20 +1,32 @@
 """Boards keep records: of two that read the same one, one writes. The bucket's is tried with the trainer."""
 
+import fcntl
 import multiprocessing
 import os
 import signal
 import threading
+import time
 
 import attrs
 import pytest
 
 import gputrain_emulator
-from gputrain.errors import PermissionDeniedError, RequestError
+from gputrain.errors import PermissionDeniedError, RequestError, TransientError
 from gputrain.gcp import Access, Objects
 from gputrain.gcp.buckets import BucketPrefix
-from gputrain.records import BucketBoard, Code, FolderBoard, MemoryBoard, OvertakenError, RecordError, ended
+from gputrain.records import (
+    BucketBoard,
+    Code,
+    FolderBoard,
+    MemoryBoard,
+    OvertakenError,
+    RecordError,
+    ended,
+    folder,
+)  # fmt: skip
 from gputrain.records.board import MOST
 from gputrain.records.record import LARGEST_BYTES
+from tests.struck import Struck
 from tests.unit.records.values import ASK, record
 
 
@@ -88,11 +100,15 @@ def test_a_record_that_was_written_anew_is_not_taken_for_the_one_that_was_remove
 
 def test_a_process_that_was_forked_while_a_record_was_written_keeps_no_other_from_writing(tmp_path):
     board = FolderBoard(tmp_path / "records")
-    with board._held():
+
+    def fork():
         child = os.fork()
         if not child:
             signal.pause()
             os._exit(0)
+        return child
+
+    child = board._in_turn(fork)
     try:
         writer = threading.Thread(target=board.write, args=(record(),), daemon=True)
         writer.start()
@@ -101,6 +117,37 @@ def test_a_process_that_was_forked_while_a_record_was_written_keeps_no_other_fro
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_a_process_that_is_stopped_as_it_writes_holds_up_no_other_for_long(tmp_path):
+    board = FolderBoard(tmp_path)
+    other = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    began = time.monotonic()
+    with pytest.raises(TransientError, match="does not come to an end") as caught:
+        board.write(record())
+    assert time.monotonic() - began < 10 * folder.TURN_WITHIN_S
+    assert str(tmp_path / ".lock") in caught.value.why
+    os.close(other)
+    assert board.write(record()).generation
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_write_that_a_ctrl_c_falls_into_leaves_the_records_open(tmp_path):
+    """Also while somebody keeps what was raised, and all that it fell into, as a notebook does."""
+    board, kept = FolderBoard(tmp_path), []
+    with Struck() as steps:
+        board._in_turn(lambda: None)
+    for at in range(1, len(steps.files)):
+        try:
+            with Struck(at):
+                board._in_turn(lambda: None)
+        except KeyboardInterrupt as struck:
+            kept.append(struck)
+        there = os.open(tmp_path / ".lock", os.O_RDWR)
+        fcntl.flock(there, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(there)
+    assert len(kept) > len(steps.files) / 2
 
 
 def test_an_ask_is_dated_by_its_board(board):

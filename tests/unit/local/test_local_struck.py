@@ -1,0 +1,208 @@
+"""Whatever falls into the making of a job, there is the job, or nothing, and no other place is asked."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import attrs
+import pytest
+
+from gputrain.backends.local import Local, start
+from gputrain.backends.local.held import Hold
+from gputrain.errors import PermissionDeniedError, ProviderError
+from gputrain.keeper import folder
+from gputrain.lifecycle import State
+from gputrain.records.folder import explained
+from gputrain.trainer import Trainer
+from tests.struck import Struck
+from tests.unit.local.conftest import none_left
+from tests.unit.local.test_local_faults import WAIT
+
+
+class TooLong(TimeoutError):
+    """What a handler of SIGALRM raises, as a rule: an OSError that no file system has made."""
+
+
+class Second(Local):
+    """Another place of this machine."""
+
+    name = "second"
+
+    @property
+    def supply(self):
+        return attrs.evolve(super().supply, backend=self.name)
+
+
+@pytest.fixture
+def places(tmp_path):
+    return [Local(gpus=0, root=tmp_path / "one"), Second(gpus=0, root=tmp_path / "two")]
+
+
+def names_in(*places):
+    return [ref.name for place in places for ref in place.find()]
+
+
+def failing(monkeypatch, error, name="_start_supervisor"):
+    """Has a step of a create be done, and raise then."""
+    act = getattr(start, name)
+
+    def acts(*words):
+        act(*words)
+        raise error
+
+    monkeypatch.setattr(start, name, acts)
+
+
+@pytest.mark.parametrize("name", ["_start_supervisor", "_make", "refuse_foreign"])
+def test_what_a_handler_of_signals_raises_is_no_answer_of_the_place(places, script, monkeypatch, name):
+    failing(monkeypatch, TooLong(), name)
+    with pytest.raises(TooLong):
+        Trainer(places).submit(script(WAIT), idempotency_key="once")
+    assert names_in(*places) == []
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), SystemExit(3)], ids=["a disk", "an end"])
+def test_a_job_that_was_started_ends_with_the_create_that_fails(places, script, monkeypatch, error):
+    failing(monkeypatch, error)
+    refs = []
+    monkeypatch.setattr(start, "_take_back", seen(start._take_back, lambda: refs.extend(places[0].find())))
+    with pytest.raises((SystemExit, PermissionDeniedError)):
+        Trainer(places[:1]).submit(script(WAIT), idempotency_key="once")
+    assert names_in(*places) == []
+    assert refs
+    none_left(refs[0])
+
+
+def seen(act, look):
+    def acts(*words):
+        look()
+        return act(*words)
+
+    return acts
+
+
+def test_a_job_that_cannot_be_taken_back_is_taken_up_and_no_other_place_is_asked(places, script, monkeypatch):
+    failing(monkeypatch, OSError(errno.EIO, "broken"))
+
+    def refused(*_words):
+        raise PermissionError(errno.EACCES, "not now")
+
+    monkeypatch.setattr(start, "_set_aside", refused)
+    job = Trainer(places).submit(script("pass"), idempotency_key="once")
+    assert job.ref.backend == "local"
+    assert job.wait(timeout=60) is State.SUCCEEDED
+    assert names_in(*places) == [job.id]
+
+
+def test_a_ctrl_c_whose_folder_python_cannot_close_in_order_is_a_ctrl_c(tmp_path, monkeypatch):
+    """As `shutil.rmtree` of Python 3.11, which then closes a file for the second time."""
+
+    def removed(_path, **_):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            os.close(1 << 20)
+
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    with pytest.raises(KeyboardInterrupt):
+        start._remove(str(tmp_path))
+    with pytest.raises(KeyboardInterrupt), explained("jobs"):
+        removed("jobs")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_lock_that_a_ctrl_c_falls_into_is_open_or_noted(tmp_path):
+    hold = Hold()
+    with Struck() as steps:
+        hold.take(str(tmp_path))
+    hold.close()
+    for at in range(1, len(steps.files)):
+        hold = Hold()
+        with contextlib.suppress(KeyboardInterrupt), Struck(at):
+            hold.take(str(tmp_path))
+        assert folder.is_held(str(tmp_path)) == (hold.lock is not None)
+        hold.close()
+
+
+def test_who_forks_as_a_lock_is_taken_has_none_of_it(tmp_path, monkeypatch):
+    is_open, take = threading.Event(), folder.take
+
+    def slowly(path):
+        lock = take(path)
+        is_open.set()
+        time.sleep(0.3)
+        return lock
+
+    monkeypatch.setattr(folder, "take", slowly)
+    hold = Hold()
+    taking = threading.Thread(target=hold.take, args=(str(tmp_path),))
+    taking.start()
+    assert is_open.wait(60)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    taking.join()
+    assert folder.is_held(str(tmp_path))
+    hold.close()
+    until = time.monotonic() + 60
+    try:
+        while folder.is_held(str(tmp_path)):  # the child may not have come to it yet
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    finally:
+        os.close(writer)
+        os.close(reader)
+        os.waitpid(child, 0)
+
+
+def test_a_process_that_was_forked_closes_no_file_that_has_taken_the_number(tmp_path):
+    hold = Hold()
+    assert hold.take(str(tmp_path))
+    number = hold.lock
+    with open(tmp_path / "other", "w") as other:
+        os.dup2(other.fileno(), number)
+    child = os.fork()
+    if not child:
+        try:
+            fcntl.fcntl(number, fcntl.F_GETFD)
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    hold.close()
+
+
+IGNORES = """
+import signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+from gputrain.backends.local import Local, start
+from gputrain.trainer import Trainer
+if len(sys.argv) > 3:
+    start._SUPERVISOR = sys.argv[3]
+print(Trainer(Local(gpus=0, root=sys.argv[1])).submit(sys.argv[2]).wait(timeout=30, progress="none").value)
+"""
+"""A client that does not want to hear of its children's ends, as servers do."""
+
+
+def test_a_job_of_a_client_that_ignores_its_children_s_ends_comes_to_its_own(tmp_path, script):
+    words = [sys.executable, "-c", IGNORES, str(tmp_path / "jobs"), script("print('done')")]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert done.stdout.strip() == State.SUCCEEDED.value, done.stderr
+
+
+def test_such_a_client_is_told_of_a_supervisor_that_does_not_start(tmp_path, script):
+    broken = "import sys; sys.exit('it is broken')"
+    words = [sys.executable, "-c", IGNORES, str(tmp_path / "jobs"), script("print('done')"), broken]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert done.returncode
+    assert ProviderError.__name__ in done.stderr
+    assert "it is broken" in done.stderr
