@@ -24,9 +24,11 @@ from gputrain.records.record import Record, checked
 T = TypeVar("T")
 
 NOTES = "notes"
-TURN_WITHIN_S = 1.5
-"""How long whoever writes may be waited for: as a Ctrl-C is withdrawn, too, which is to be over in 2 s."""
+TURN_WITHIN_S, TURN_AGAIN_S = 1.5, 0.1
+"""How long whoever writes is waited for, and once that was in vain: a Ctrl-C, too, is to be over in 2 s."""
 TURN_ASKED_S = 0.005
+_STUCK: set[str] = set()
+"""Locks of folders that were waited for in vain, and not taken since."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -147,10 +149,12 @@ class FolderBoard:
         """What an act returns, while no other process is at one. Raises TransientError where one stays."""
         import fcntl  # not on Windows, whose clients keep records in buckets
 
+        lock = str(self._root / ".lock")
         with explained(str(self._root)):
             make_private(self._root)
-            fd = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            until, is_ours = time.monotonic() + TURN_WITHIN_S, False
+            fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            until = time.monotonic() + (TURN_AGAIN_S if lock in _STUCK else TURN_WITHIN_S)
+            is_ours = False
             try:
                 while not is_ours:
                     try:
@@ -158,19 +162,22 @@ class FolderBoard:
                         is_ours = True
                     except BlockingIOError:  # noqa: PERF203  # another has it
                         if time.monotonic() > until:
-                            raise self._stays() from None
+                            _STUCK.add(lock)
+                            raise _stays(lock) from None
                         sleep(TURN_ASKED_S)
+                _STUCK.discard(lock)
                 return act()
             finally:  # here, and in no call: a Ctrl-C that falls into one would leave it locked
                 fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open, too
                 os.close(fd)
 
-    def _stays(self) -> TransientError:
-        return TransientError(
-            f"another process is at the records in {self._root}, and does not come to an end",
-            why=f"it has held {self._root / '.lock'} for {TURN_WITHIN_S:g} s, which takes milliseconds",
-            fix="see whether a process of gputrain is stopped (Ctrl-Z) or hangs, and try again",
-        )
+
+def _stays(lock: str) -> TransientError:
+    return TransientError(
+        f"another process is at the records in {os.path.dirname(lock)}, and does not come to an end",
+        why=f"it has held {lock} for seconds, which takes milliseconds",
+        fix="see whether a process of gputrain is stopped (Ctrl-Z) or hangs, and try again",
+    )
 
 
 def make_private(path: Path) -> None:

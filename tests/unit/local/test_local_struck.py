@@ -1,6 +1,5 @@
 """Whatever falls into the making of a job, there is the job, or nothing, and no other place is asked."""
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -20,7 +19,6 @@ from gputrain.keeper import folder
 from gputrain.lifecycle import State
 from gputrain.records.folder import explained
 from gputrain.trainer import Trainer
-from tests.struck import Struck
 from tests.unit.local.conftest import none_left
 from tests.unit.local.test_local_faults import WAIT
 
@@ -116,18 +114,23 @@ def test_a_ctrl_c_whose_folder_python_cannot_close_in_order_is_a_ctrl_c(tmp_path
         removed("jobs")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_lock_that_a_ctrl_c_falls_into_is_open_or_noted(tmp_path):
-    hold = Hold()
-    with Struck() as steps:
-        hold.take(str(tmp_path))
-    hold.close()
-    for at in range(1, len(steps.files)):
-        hold = Hold()
-        with contextlib.suppress(KeyboardInterrupt), Struck(at):
+@pytest.mark.parametrize(
+    ("module", "name", "is_noted"), [(fcntl, "flock", False), (os, "fstat", True)], ids=["taken", "noted"]
+)
+def test_a_lock_that_a_ctrl_c_falls_into_is_open_or_noted(tmp_path, monkeypatch, module, name, is_noted):
+    act, hold = getattr(module, name), Hold()
+
+    def pressed(*words):
+        act(*words)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, name, pressed)
+        with pytest.raises(KeyboardInterrupt):
             hold.take(str(tmp_path))
-        assert folder.is_held(str(tmp_path)) == (hold.lock is not None)
-        hold.close()
+    assert folder.is_held(str(tmp_path)) == (hold.lock is not None) == is_noted
+    hold.close()
+    assert not folder.is_held(str(tmp_path))
 
 
 def test_who_forks_as_a_lock_is_taken_has_none_of_it(tmp_path, monkeypatch):
