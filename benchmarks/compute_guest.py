@@ -102,7 +102,7 @@ def by_hand(cloud: gputrain_emulator.Cloud, python: str = "python3") -> float:
             instances.delete_unary(**asked, retry=None)
             return min(map(float, found)) - booted_at(cloud, name)
         if "Finished running startup scripts" in said:
-            raise RuntimeError(f"torchrun by hand came to nothing:\n{said}")
+            raise RuntimeError(f"torchrun by hand: {' | '.join(said.splitlines()[-12:])}")
 
 
 def notice() -> float:
