@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -20,15 +21,18 @@ from gputrain.keeper import folder
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.form import RecordError, read_record, written
 from gputrain.records.record import Record, checked
+from gputrain.threads import new_lock
 
 T = TypeVar("T")
 
 NOTES = "notes"
 TURN_WITHIN_S, TURN_AGAIN_S = 1.5, 0.1
-"""How long whoever writes is waited for, and once that was in vain: a Ctrl-C, too, is to be over in 2 s."""
+"""How long one writer is waited for, and once that was in vain: a Ctrl-C, too, is to be over in 2 s."""
 TURN_ASKED_S = 0.005
-_STUCK: set[str] = set()
-"""Locks of folders that were waited for in vain, and not taken since."""
+_QUEUES: dict[str, Any] = {}
+"""For each folder a lock for which the threads of this process wait, one after the other."""
+_STUCK: dict[str, int] = {}
+"""For each folder the writer that was waited for in vain."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -150,26 +154,37 @@ class FolderBoard:
         import fcntl  # not on Windows, whose clients keep records in buckets
 
         lock = str(self._root / ".lock")
-        with explained(str(self._root)):
+        queue = _QUEUES.get(lock) or _QUEUES.setdefault(lock, new_lock())
+        with queue, explained(str(self._root)):
             make_private(self._root)
             fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            until = time.monotonic() + (TURN_AGAIN_S if lock in _STUCK else TURN_WITHIN_S)
-            is_ours = False
             try:
-                while not is_ours:
-                    try:
-                        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        is_ours = True
-                    except BlockingIOError:  # noqa: PERF203  # another has it
-                        if time.monotonic() > until:
-                            _STUCK.add(lock)
-                            raise _stays(lock) from None
-                        sleep(TURN_ASKED_S)
-                _STUCK.discard(lock)
+                _await_turn(fd, lock)
                 return act()
             finally:  # here, and in no call: a Ctrl-C that falls into one would leave it locked
                 fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open, too
                 os.close(fd)
+
+
+def _await_turn(fd: int, lock: str) -> None:
+    """Lock the folder. However many write, each is waited for by itself: by the time at which it came."""
+    import fcntl
+
+    writer, until = 0, math.inf
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.utime(fd)
+            return
+        except BlockingIOError:
+            there = os.fstat(fd).st_mtime_ns
+        if there != writer:
+            writer, until = there, time.monotonic()
+            until += TURN_AGAIN_S if _STUCK.get(lock) == writer else TURN_WITHIN_S
+        if time.monotonic() > until:
+            _STUCK[lock] = writer
+            raise _stays(lock)
+        sleep(TURN_ASKED_S)
 
 
 def _stays(lock: str) -> TransientError:

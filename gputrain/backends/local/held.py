@@ -6,15 +6,15 @@ told as running, for as long as that process lives.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import weakref
 
 from gputrain.keeper import folder
 from gputrain.threads import new_lock
 
-_OPENING = new_lock()
-"""Held from before such a file is opened until it is noted: nobody forks meanwhile."""
+NO_FORK = new_lock()
+"""Held while such a file is open and not noted, and while a process is started: whoever forks waits for that.
+What is forked in the midst of a start keeps the pipe open by which Python is told of its end."""
 
 
 class Hold:
@@ -22,15 +22,12 @@ class Hold:
 
     def __init__(self) -> None:
         self.lock: int | None = None
-        self._taken: os.stat_result | None = None
         _HOLDS[id(self)] = weakref.ref(self)
 
     def take(self, path: str) -> bool:
         """Take the job of that folder, as of `folder.take`; whether it was free."""
-        with _OPENING:
+        with NO_FORK:
             self.lock = folder.take(path)
-        if self.lock is not None:
-            self._taken = os.fstat(self.lock)
         return self.lock is not None
 
     def is_of(self, path: str) -> bool:
@@ -43,17 +40,10 @@ class Hold:
 
     def close(self) -> None:
         """Let go of it here; a process that was forked has done so."""
-        if self.lock is not None:
-            os.close(self.lock)
-            self.lock = None
-
-    def let_go(self) -> None:
-        """In a process that was forked: close the copy, unless the number is another file's by now."""
-        with contextlib.suppress(OSError):
-            if self.lock is None or (self._taken and not os.path.samestat(os.fstat(self.lock), self._taken)):
-                return
-            os.close(self.lock)
-        self.lock = None
+        with NO_FORK:
+            lock, self.lock = self.lock, None
+            if lock is not None:
+                os.close(lock)
 
 
 _HOLDS: dict[int, weakref.ref[Hold]] = {}
@@ -61,17 +51,17 @@ _HOLDS: dict[int, weakref.ref[Hold]] = {}
 
 
 def _go_on() -> None:
-    if _OPENING._is_owned():
-        _OPENING.release()
+    if NO_FORK._is_owned():
+        NO_FORK.release()
 
 
 def _let_go() -> None:
     for known in list(_HOLDS.values()):
         hold = known()
         if hold is not None:
-            hold.let_go()
+            hold.close()
     _go_on()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(before=_OPENING.acquire, after_in_parent=_go_on, after_in_child=_let_go)
+    os.register_at_fork(before=NO_FORK.acquire, after_in_parent=_go_on, after_in_child=_let_go)

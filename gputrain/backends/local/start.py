@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from gputrain.backends.base import Bundle
 from gputrain.backends.local import states
-from gputrain.backends.local.held import Hold
+from gputrain.backends.local.held import NO_FORK, Hold
 from gputrain.backends.local.order import BARE, MAIN, PACKAGES, complete, creator
 from gputrain.errors import PermissionDeniedError, ProviderError, TransientError
 from gputrain.interrupts import sleep
@@ -80,13 +80,16 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
             is_undone = True
             _take_back(root, path, error)
         raise
-    finally:  # without a call before it, and so without a moment at which a Ctrl-C may fall
-        if hold.lock is not None:
-            os.close(hold.lock)
-            hold.lock = None
+    finally:
+        try:
+            hold.close()
+        finally:  # a Ctrl-C fell there; here, before the number is taken away, it has no moment to fall
+            lock, hold.lock = hold.lock, None
+            if lock is not None:
+                os.close(lock)
         if is_undone:
             with contextlib.suppress(OSError):
-                _end_set_aside(root, path)
+                _still_running(root, path, within_s=0.0)
 
 
 def _take_back(root: str, path: str, why: BaseException) -> None:
@@ -137,7 +140,10 @@ def withdraw(root: str, job_id: str, ask: str = "") -> bool:
         if order.get("creator") == creator() or (ask and order.get("ask") == ask):
             with contextlib.suppress(FileNotFoundError):
                 _set_aside(root, path)
-        return _end_set_aside(root, path)
+        running = _still_running(root, path, GONE_WITHIN_S)
+        for gone in running:  # told once: without its folder it ends in any case
+            os.rename(gone, os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}"))
+        return not running
 
 
 def _set_aside(root: str, path: str) -> None:
@@ -150,12 +156,9 @@ def _aside(path: str) -> str:
     return f"{folder.DRAFT}{os.path.basename(path)}.{creator()}."
 
 
-def _end_set_aside(root: str, path: str) -> bool:
-    """Remove what this process has set aside of that name; whether nothing of it runs any more.
-
-    What does is waited for once: without its folder it ends in any case.
-    """
-    until, is_over = time.monotonic() + GONE_WITHIN_S, True
+def _still_running(root: str, path: str, within_s: float) -> list[str]:
+    """What runs of what this process has set aside of that name; the rest is removed."""
+    until, running = time.monotonic() + within_s, list[str]()
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir(root):
             if not name.startswith(_aside(path)):
@@ -164,11 +167,10 @@ def _end_set_aside(root: str, path: str) -> bool:
             while folder.is_held(gone) and time.monotonic() < until:
                 sleep(0.02)
             if folder.is_held(gone):
-                is_over = False
-                os.rename(gone, os.path.join(root, f"{folder.DRAFT}{secrets.token_hex(8)}"))
+                running.append(gone)
             else:
                 _remove(gone)
-    return is_over
+    return running
 
 
 def _remove(path: str) -> None:
@@ -259,8 +261,8 @@ def _start_supervisor(path: str, lock: int) -> None:
     with open(
         os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND, folder.FILE_MODE), "r+b", buffering=0
     ) as out:
-        try:
-            started = subprocess.run(
+        with NO_FORK:
+            started = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -268,16 +270,20 @@ def _start_supervisor(path: str, lock: int) -> None:
                 cwd="/",
                 pass_fds=(lock,),
                 start_new_session=True,
-                timeout=_PATIENCE_S,
-                check=False,
             )
-        except subprocess.TimeoutExpired:
-            _refuse_start(path, f"it was not up within {_PATIENCE_S:g} s")
+        try:
+            status = started.wait(_PATIENCE_S)
+        except BaseException as error:
+            started.kill()
+            started.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                _refuse_start(path, f"it was not up within {_PATIENCE_S:g} s")
+            raise
         # Where the caller ignores the ends of its children, Python knows no status, and says 0.
-        if started.returncode or not os.path.lexists(os.path.join(path, folder.STATE)):
+        if status or not os.path.lexists(os.path.join(path, folder.STATE)):
             out.seek(0)
             said = out.read().decode(errors="replace").strip()
-            _refuse_start(path, said, started.returncode)
+            _refuse_start(path, said, status)
 
 
 def _refuse_start(path: str, said: str, status: int = 0) -> NoReturn:

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from gputrain.keeper import folder
 from gputrain.lifecycle import State
 from gputrain.records.folder import explained
 from gputrain.trainer import Trainer
-from tests.unit.local.conftest import none_left
+from tests.unit.local.conftest import none_left, processes_of
 from tests.unit.local.test_local_faults import WAIT
 
 
@@ -114,23 +115,34 @@ def test_a_ctrl_c_whose_folder_python_cannot_close_in_order_is_a_ctrl_c(tmp_path
         removed("jobs")
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "is_noted"), [(fcntl, "flock", False), (os, "fstat", True)], ids=["taken", "noted"]
-)
-def test_a_lock_that_a_ctrl_c_falls_into_is_open_or_noted(tmp_path, monkeypatch, module, name, is_noted):
-    act, hold = getattr(module, name), Hold()
+def test_a_lock_that_a_ctrl_c_falls_into_is_open(tmp_path, monkeypatch):
+    act, hold = fcntl.flock, Hold()
 
     def pressed(*words):
         act(*words)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, name, pressed)
+        patched.setattr(fcntl, "flock", pressed)
         with pytest.raises(KeyboardInterrupt):
             hold.take(str(tmp_path))
-    assert folder.is_held(str(tmp_path)) == (hold.lock is not None) == is_noted
-    hold.close()
+    assert hold.lock is None
     assert not folder.is_held(str(tmp_path))
+
+
+def test_a_lock_that_a_ctrl_c_falls_into_as_it_is_let_go_of_is_closed_once(tmp_path, monkeypatch):
+    close, hold = os.close, Hold()
+    assert hold.take(str(tmp_path))
+
+    def pressed(number):
+        close(number)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            hold.close()
+        hold.close()
 
 
 def test_who_forks_as_a_lock_is_taken_has_none_of_it(tmp_path, monkeypatch):
@@ -167,21 +179,53 @@ def test_who_forks_as_a_lock_is_taken_has_none_of_it(tmp_path, monkeypatch):
         os.waitpid(child, 0)
 
 
-def test_a_process_that_was_forked_closes_no_file_that_has_taken_the_number(tmp_path):
-    hold = Hold()
-    assert hold.take(str(tmp_path))
-    number = hold.lock
-    with open(tmp_path / "other", "w") as other:
-        os.dup2(other.fileno(), number)
-    child = os.fork()
-    if not child:
-        try:
-            fcntl.fcntl(number, fcntl.F_GETFD)
-        except OSError:
-            os._exit(1)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    hold.close()
+def test_a_process_that_is_forked_as_others_are_started_holds_up_no_submit(tmp_path, script):
+    """It would have a copy of the pipe that tells Python whether what it starts could be started."""
+    trainer, entry, children, made = Trainer(Local(gpus=0, root=tmp_path / "jobs")), script("pass"), [], []
+    threads = [
+        threading.Thread(target=lambda: made.append(trainer.submit(entry)), daemon=True) for _ in range(4)
+    ]
+    for one in threads:
+        one.start()
+    while any(one.is_alive() for one in threads) and len(children) < 200:
+        child = os.fork()
+        if not child:
+            time.sleep(120)
+            os._exit(0)
+        children.append(child)
+        time.sleep(0.005)
+    try:
+        for one in threads:
+            one.join(60)
+        assert len(made) == len(threads)
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert all(job.wait(timeout=60, progress="none") is State.SUCCEEDED for job in made)
+
+
+def test_what_still_runs_when_it_is_withdrawn_is_told_as_one_that_may_be_there(tmp_path, script, monkeypatch):
+    begin, stopped = start._start_supervisor, []
+
+    def struck(path, lock):
+        begin(path, lock)
+        (ref,) = local.find()
+        for pid in processes_of(ref):
+            os.kill(pid, signal.SIGSTOP)
+            stopped.append(pid)
+        raise KeyboardInterrupt
+
+    local = Local(gpus=0, root=tmp_path / "jobs")
+    monkeypatch.setattr(start, "_start_supervisor", struck)
+    with pytest.raises(KeyboardInterrupt, match="may be there"):
+        Trainer(local).submit(script(WAIT), idempotency_key="once")
+    assert stopped
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    monkeypatch.undo()
+    job = Trainer(local).submit(script("pass"), idempotency_key="once")
+    assert job.wait(timeout=60, progress="none") is State.SUCCEEDED
 
 
 IGNORES = """

@@ -135,6 +135,23 @@ def test_a_process_that_is_stopped_as_it_writes_holds_up_no_other_for_long(tmp_p
     assert board.write(record()).generation
 
 
+def test_however_many_write_each_is_waited_for_by_itself(tmp_path):
+    board = FolderBoard(tmp_path)
+    other = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(other, fcntl.LOCK_EX)
+
+    def change_hands():
+        for _ in range(8):
+            os.utime(other)
+            time.sleep(folder.TURN_WITHIN_S / 4)
+        os.close(other)
+
+    others = threading.Thread(target=change_hands)
+    others.start()
+    assert board.write(record()).generation
+    others.join()
+
+
 @pytest.mark.parametrize("step", ["as it is locked", "as it is written"])
 def test_a_write_that_a_ctrl_c_falls_into_leaves_the_records_open(tmp_path, monkeypatch, step):
     """Also while somebody keeps what was raised, and all that it fell into, as a notebook does."""
