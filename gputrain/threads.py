@@ -19,7 +19,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from gputrain.interrupts import join, sleep
 
@@ -35,22 +35,44 @@ LOOKED_FOR_S = 0.02
 BEGINS_WITHIN_S = 2.0
 """How long a thread that was started is waited for that does not run yet."""
 
-_LOCKS: dict[int, weakref.ref[Any]] = {}
-"""All that there are, to be opened in a fork: by where each lies, and where the next one may lie.
+FEW = 1000
+"""Locks that are noted before the dead among them are looked for."""
 
-A set of Python's own would run words of Python as each goes, and a Ctrl-C that falls there is told nobody.
-"""
+
+class _Known:
+    """All locks that there are, to be opened in a fork: by where each lies, and where the next one may lie.
+
+    A set of Python's own would run words of Python as each goes: a Ctrl-C that falls there is told nobody.
+    """
+
+    locks: ClassVar[dict[int, weakref.ref[Any]]] = {}
+    older: ClassVar[dict[int, weakref.ref[Any]]] = {}
+    """Those of before, while they are gone through."""
+    most = FEW
 
 
 def new_lock() -> Any:
     """A lock that its holder may take once more: whoever handles a signal may be in the midst of anything."""
     lock = threading.RLock()
-    _LOCKS[id(lock)] = weakref.ref(lock)
+    where, known = id(lock), weakref.ref(lock)
+    _Known.locks[where] = known  # in one step: no other thread forgets the dead within it
+    if len(_Known.locks) > _Known.most:
+        _forget_the_dead()
     return lock
 
 
+def _forget_the_dead() -> None:
+    older = {**_Known.older, **_Known.locks}
+    _Known.older, _Known.locks = older, {}  # what is made from now on is noted there
+    for where, known in list(older.items()):
+        if known() is not None:
+            _Known.locks.setdefault(where, known)
+    _Known.older = {}
+    _Known.most = max(FEW, 2 * len(_Known.locks))
+
+
 def _open_all() -> None:
-    for known in list(_LOCKS.values()):
+    for known in [*_Known.older.values(), *_Known.locks.values()]:
         lock = known()
         if lock is not None and not lock._is_owned():  # else whoever has forked gives it back
             lock._at_fork_reinit()  # as Python's own logging does

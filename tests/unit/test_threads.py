@@ -402,9 +402,34 @@ def test_who_forks_as_he_asks_goes_on_in_both():
 def test_locks_that_are_gone_leave_no_words_of_python_to_be_struck_and_take_no_room():
     for _ in range(100):
         new_lock()
-    before = len(threads._LOCKS)
+    before = len(threads._Known.locks)
     with Struck() as whole:
         for _ in range(10_000):
             new_lock()
-    assert len(threads._LOCKS) - before < 100
+    assert len(threads._Known.locks) - before < 100
     assert not [one for one in whole.files if "weakref" in one]  # it would swallow a Ctrl-C
+
+
+def test_locks_that_are_gone_are_forgotten_and_those_that_live_are_open_in_a_fork():
+    kept = [threads.new_lock() for _ in range(10)]
+    for _ in range(20 * threads.FEW):
+        passing = [threads.new_lock() for _ in range(3)]
+        kept.append(passing[0])
+        del kept[10 : -threads.FEW // 2]
+    assert len(threads._Known.locks) < 8 * threads.FEW
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold():
+        with kept[0], kept[-1]:
+            is_held.set()
+            may_end.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert is_held.wait(60)
+    child = os.fork()
+    if not child:
+        os._exit(0 if all(one.acquire(blocking=False) for one in kept) else 1)
+    may_end.set()
+    holder.join()
+    assert os.waitpid(child, 0)[1] == 0
