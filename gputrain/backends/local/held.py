@@ -7,7 +7,6 @@ told as running, for as long as that process lives.
 from __future__ import annotations
 
 import os
-import weakref
 
 from gputrain.keeper import folder
 from gputrain.threads import new_lock
@@ -22,12 +21,12 @@ class Hold:
 
     def __init__(self) -> None:
         self.lock: int | None = None
-        _HOLDS[id(self)] = weakref.ref(self)
 
     def take(self, path: str) -> bool:
         """Take the job of that folder, as of `folder.take`; whether it was free."""
         with NO_FORK:
             self.lock = folder.take(path)
+            _HOLDS.add(self)
         return self.lock is not None
 
     def is_of(self, path: str) -> bool:
@@ -42,12 +41,13 @@ class Hold:
         """Let go of it here; a process that was forked has done so."""
         with NO_FORK:
             lock, self.lock = self.lock, None
-            if lock is not None:
+            if lock is not None:  # no call before it: a Ctrl-C that fell there would leave it open
                 os.close(lock)
+            _HOLDS.discard(self)
 
 
-_HOLDS: dict[int, weakref.ref[Hold]] = {}
-"""By where each lies, and where the next one may lie."""
+_HOLDS: set[Hold] = set()
+"""Those that may hold something."""
 
 
 def _go_on() -> None:
@@ -56,10 +56,8 @@ def _go_on() -> None:
 
 
 def _let_go() -> None:
-    for known in list(_HOLDS.values()):
-        hold = known()
-        if hold is not None:
-            hold.close()
+    for hold in list(_HOLDS):
+        hold.close()
     _go_on()
 
 

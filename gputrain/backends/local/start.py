@@ -237,11 +237,12 @@ def _make(root: str, path: str, order: Mapping[str, Any], hold: Hold) -> None:
         is_ours = hold.take(fresh)
         assert is_ours, "nobody else knows of this folder yet"
         os.rename(fresh, path)
-    except BaseException as error:
-        _remove(fresh)
-        if not (isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST)):
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         hold.close()
+    finally:
+        _remove(fresh)
 
 
 def _hold_abandoned(path: str, hold: Hold) -> None:
@@ -273,12 +274,12 @@ def _start_supervisor(path: str, lock: int) -> None:
             )
         try:
             status = started.wait(_PATIENCE_S)
-        except BaseException as error:
-            started.kill()
-            started.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                _refuse_start(path, f"it was not up within {_PATIENCE_S:g} s")
-            raise
+        except subprocess.TimeoutExpired:
+            _refuse_start(path, f"it was not up within {_PATIENCE_S:g} s")
+        finally:
+            if started.returncode is None:
+                started.kill()
+                started.wait()
         # Where the caller ignores the ends of its children, Python knows no status, and says 0.
         if status or not os.path.lexists(os.path.join(path, folder.STATE)):
             out.seek(0)

@@ -23,7 +23,7 @@ from gputrain.records import (
     RecordError,
     ended,
     folder,
-)  # fmt: skip
+)
 from gputrain.records.board import MOST
 from gputrain.records.record import LARGEST_BYTES
 from tests.unit.records.values import ASK, record
