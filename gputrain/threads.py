@@ -39,7 +39,7 @@ FEW = 1000
 """Locks that are noted before the dead among them are looked for."""
 
 
-class _Known:
+class _EveryLock:
     """All locks that there are, to be opened in a fork: by where each lies, and where the next one may lie.
 
     A set of Python's own would run words of Python as each goes: a Ctrl-C that falls there is told nobody.
@@ -55,24 +55,24 @@ def new_lock() -> Any:
     """A lock that its holder may take once more: whoever handles a signal may be in the midst of anything."""
     lock = threading.RLock()
     where, known = id(lock), weakref.ref(lock)
-    _Known.locks[where] = known  # in one step: no other thread forgets the dead within it
-    if len(_Known.locks) > _Known.most:
+    _EveryLock.locks[where] = known  # in one step: no other thread forgets the dead within it
+    if len(_EveryLock.locks) > _EveryLock.most:
         _forget_the_dead()
     return lock
 
 
 def _forget_the_dead() -> None:
-    older = {**_Known.older, **_Known.locks}
-    _Known.older, _Known.locks = older, {}  # what is made from now on is noted there
+    older = {**_EveryLock.older, **_EveryLock.locks}
+    _EveryLock.older, _EveryLock.locks = older, {}  # what is made from now on is noted there
     for where, known in list(older.items()):
         if known() is not None:
-            _Known.locks.setdefault(where, known)
-    _Known.older = {}
-    _Known.most = max(FEW, 2 * len(_Known.locks))
+            _EveryLock.locks.setdefault(where, known)
+    _EveryLock.older = {}
+    _EveryLock.most = max(FEW, 2 * len(_EveryLock.locks))
 
 
 def _open_all() -> None:
-    for known in [*_Known.older.values(), *_Known.locks.values()]:
+    for known in [*_EveryLock.older.values(), *_EveryLock.locks.values()]:
         lock = known()
         if lock is not None and not lock._is_owned():  # else whoever has forked gives it back
             lock._at_fork_reinit()  # as Python's own logging does

@@ -402,11 +402,11 @@ def test_who_forks_as_he_asks_goes_on_in_both():
 def test_locks_that_are_gone_leave_no_words_of_python_to_be_struck_and_take_no_room():
     for _ in range(100):
         new_lock()
-    before = len(threads._Known.locks)
+    before = len(threads._EveryLock.locks)
     with Struck() as whole:
         for _ in range(10_000):
             new_lock()
-    assert len(threads._Known.locks) - before < 100
+    assert len(threads._EveryLock.locks) - before < 100
     assert not [one for one in whole.files if "weakref" in one]  # it would swallow a Ctrl-C
 
 
@@ -416,7 +416,7 @@ def test_locks_that_are_gone_are_forgotten_and_those_that_live_are_open_in_a_for
         passing = [threads.new_lock() for _ in range(3)]
         kept.append(passing[0])
         del kept[10 : -threads.FEW // 2]
-    assert len(threads._Known.locks) < 8 * threads.FEW
+    assert len(threads._EveryLock.locks) < 8 * threads.FEW
     is_held, may_end = threading.Event(), threading.Event()
 
     def hold():
