@@ -139,6 +139,7 @@ def test_a_wait_for_an_experiment_whose_time_is_over_says_what_was_pressed(train
     monkeypatch.setattr(experiment, "sleep", lambda _seconds: press_untold())
     with pytest.raises(KeyboardInterrupt, match="stopped watching"):
         mapped.wait(timeout=0.0)
+    mapped.cancel()  # whose job may be made just now, and unknown to who clears up
 
 
 def test_a_withdrawal_in_which_it_is_pressed_again_says_where_the_job_may_be(trainer, script, strike):
