@@ -1,7 +1,6 @@
 """Who asks an agent where its ranks stand is answered, by whatever the ranks and the machine offer."""
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -99,9 +98,9 @@ def test_a_py_spy_that_cannot_be_run_takes_no_job_along(cluster, until, tmp_path
     spy.parent.mkdir()
     spy.write_text("#!/nowhere/python\n")
     spy.chmod(0o755)
-    env = {"PATH": f"{spy.parent}{os.pathsep}{os.environ['PATH']}"}
-    script = f"echo up; exec {sys.executable} -c 'import time; time.sleep(600)'"
-    node = cluster.start("sh", "-c", script, nproc=1, flags=[f"--result-dir={results}"], env=env)
+    path = {"PATH": str(spy.parent)}  # no other
+    script = f"exec {sys.executable} -uc 'import time; print(\"up\"); time.sleep(600)'"
+    node = cluster.start("/bin/sh", "-c", script, nproc=1, flags=[f"--result-dir={results}"], env=path)
     until(lambda: node.said("up"), "the program's start")
     (found,) = asked(results, "0123456789abcdef", until)
     assert found["absent"] == stacks.UNOFFERED
