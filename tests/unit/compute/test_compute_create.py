@@ -270,6 +270,16 @@ def test_another_buckets_living_job_of_the_key_is_named_and_not_to_be_deleted(cl
     assert len(vms(cloud)) == nodes
 
 
+def test_a_bucket_that_a_vms_label_does_not_bear_out_is_not_named(cloud, make, code):
+    alice, bob = (Trainer(make(bucket=f"gs://my-bucket/{who}")) for who in ("alice", "bob"))
+    job = alice.submit(code, gpu="L4:1", idempotency_key="k")
+    for vm in cloud.compute.vms.values():
+        vm.resource["labels"]["gputrain-home"] = "of-nobody"
+    with pytest.raises(RequestError, match="not of this job") as caught:
+        bob.submit(code, gpu="L4:1", idempotency_key="k")
+    assert f"{job.id} of another bucket or prefix" in caught.value.why
+
+
 def test_what_bears_our_own_home_and_keeps_a_name_is_cleaned_up_by_us(cloud, make, code):
     Road(make()).submit(spec(code), job_id="bert-1")
     for vm in cloud.compute.vms.values():

@@ -4,6 +4,8 @@ import threading
 
 import pytest
 
+from gputrain.backends.vertex import backend
+from gputrain.backends.vertex.watch import RegionWatch
 from gputrain.lifecycle import State
 from gputrain.trainer import Trainer
 from gputrain_emulator.vertex.state import Vertex
@@ -117,3 +119,12 @@ def test_what_never_changes_is_read_once_and_not_forgotten(submit, cloud, vertex
         cloud.clock.advance(30)
     cloud.clock.advance(24 * 3600)  # its timeout, which only the first look has read
     assert {job.refresh().state for job in jobs} == {State.EXPIRED}
+
+
+def test_a_look_makes_no_watch_of_its_own(submit, monkeypatch):
+    made = []
+    jobs = submit(2)
+    monkeypatch.setattr(backend, "RegionWatch", lambda *of: made.append(of) or RegionWatch(*of))
+    for job in [*jobs, *jobs]:
+        job.refresh()
+    assert made == []
