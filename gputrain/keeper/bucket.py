@@ -10,7 +10,7 @@ from functools import partial
 
 from .cloud import LAST_S, Bucket, is_no_answer
 from .errand import Errand
-from .status import ABSENT, CANCELLED, HALTED, PEER, SHUTDOWN, UNABLE, WAITING
+from .status import ABSENT, CANCELLED, HALTED, PEER, SHUTDOWN, TOO_EARLY, UNABLE, WAITING
 from .store import blocks
 
 TYPE_CHECKING = False
@@ -135,7 +135,8 @@ class StatusBucket:
     def _put(self, document: Dict[str, Any]) -> None:
         body = json.dumps(document).encode()
         self._bucket.put(f"{self._folder}status-{self._rank}.json", body)
-        if document.get("why") in UNABLE:
+        why = document.get("why")
+        if why in UNABLE and not (self._job["is_queued"] and why in TOO_EARLY):
             self._bucket.put(self._folder + "failed", body, only_if_absent=True)
 
     def _send_logs(self) -> bool:

@@ -3,7 +3,7 @@
 import json
 from datetime import datetime, timezone
 
-from gputrain.keeper.status import SCHEMA
+from gputrain.keeper.status import SCHEMA, TOO_EARLY, UNABLE
 from tests.simulation.fates import fate_of
 
 PEERS_EVERY_S = 10.0
@@ -54,7 +54,7 @@ class VmGuest:
             return
         body = json.dumps(self.status).encode()
         self.guests.put(self.job["bucket"], f"{self.folder}status-{self.rank}.json", body)
-        if more.get("why") in ("absent", "boot", "restarted"):
+        if more.get("why") in UNABLE and not (self.job["is_queued"] and more["why"] in TOO_EARLY):
             self.guests.put(self.job["bucket"], f"{self.folder}failed", body, only_if_absent=True)
 
     def begin(self):
@@ -175,8 +175,12 @@ class VmGuest:
     def button_pressed(self, grace_s):
         """It goes down: a last word where there is time, and then it is off."""
         vm = self.vm
-        if not self.is_over and self.phase == "running" and self.fate.end != "hangs":
-            self.end(75, "shutdown", None)
+        if not self.is_over and self.fate.end != "hangs":
+            if self.phase == "running":
+                self.end(75, "shutdown", None)
+            elif self.phase == "waiting":  # no agent has a result
+                self.is_over = True
+                self.tell("ended", why="halted")
 
         def halt():
             self.off()

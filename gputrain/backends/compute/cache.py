@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
+from gputrain.backends.compute.causes import VmReport
 from gputrain.backends.compute.look import PREPARING, Looks
 from gputrain.gcp.pace import Pace
 from gputrain.gcp.shared import Kept
@@ -33,11 +34,11 @@ _COMING = frozenset({*PREPARING, "RUNNING"})
 
 @attrs.define(eq=False)
 class _Last:
-    """What was seen of a job, by which record, and the statuses that the zone's list gave its VMs."""
+    """What was seen of a job, by which record, and what the zone's list told of its VMs."""
 
     record: Record
     seen: Observation
-    statuses: tuple[str, ...]
+    listed: tuple[VmReport, ...]
     read: Since
     """When the record was: what guests say is held against the time that it is by the board's clock."""
 
@@ -72,8 +73,8 @@ class Glances:
         if known is not None:
             return known.record, known.seen
         record = read()
-        statuses, seen = self._looks.statuses(record), self._looks.observe(record)
-        last = self._seen(record, seen, statuses)
+        listed, seen = self._looks.listed(record), self._looks.observe(record)
+        last = self._seen(record, seen, listed)
         self._turns.note(job_id)
         self.forget(job_id)
         if seen.state is not None and not seen.state.is_terminal:
@@ -92,10 +93,10 @@ class Glances:
         if ended is not None or last is None:
             return ended
         record, seen = last.record, last.seen
-        now = self._looks.statuses(record)
-        if now != last.statuses:
+        now = self._looks.listed(record)
+        if now != last.listed:
             return self._come_nearer(job_id, last, now)
-        statuses = set(last.statuses)
+        statuses = _statuses(now)
         is_whole = bool(statuses) and not record.over
         if is_whole and (seen.state is State.RUNNING or statuses <= PREPARING):
             return last
@@ -112,18 +113,24 @@ class Glances:
         record = glimpse()
         if record is None:
             return None
-        statuses, seen = self._looks.statuses(record), self._looks.living(record)
+        listed, seen = self._looks.listed(record), self._looks.living(record)
         if seen is None:
             return None
-        return self._last.put(job_id, self._seen(record, seen, statuses))
+        return self._last.put(job_id, self._seen(record, seen, listed))
 
-    def _come_nearer(self, job_id: str, last: _Last, statuses: tuple[str, ...]) -> _Last | None:
+    def _come_nearer(self, job_id: str, last: _Last, listed: tuple[VmReport, ...]) -> _Last | None:
         """One of many whose VMs all are on their way up: only its guests could say more, and by turns."""
         is_coming = last.seen.state in (State.QUEUED, State.PROVISIONING) and not last.record.over
-        if not is_coming or not {*last.statuses, *statuses} <= _COMING or self._turns.take(job_id):
+        if not is_coming or not _statuses(last.listed) | _statuses(listed) <= _COMING:
             return None
-        seen = self._looks.changed(last.aged, last.seen, statuses)
-        return self._last.put(job_id, attrs.evolve(last, seen=seen, statuses=statuses))
+        if self._turns.take(job_id):
+            return None
+        seen = self._looks.changed(last.aged, last.seen, listed)
+        return self._last.put(job_id, attrs.evolve(last, seen=seen, listed=listed))
 
-    def _seen(self, record: Record, seen: Observation, statuses: tuple[str, ...]) -> _Last:
-        return _Last(record, seen, statuses, Since(self._now))
+    def _seen(self, record: Record, seen: Observation, listed: tuple[VmReport, ...]) -> _Last:
+        return _Last(record, seen, listed, Since(self._now))
+
+
+def _statuses(listed: tuple[VmReport, ...]) -> set[str]:
+    return {node.status for node in listed}

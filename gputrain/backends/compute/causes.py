@@ -63,6 +63,8 @@ class VmReport:
     rank: int
     status: str = ""
     """Google's word; empty once it is gone."""
+    vm_id: str = ""
+    """Google's number of it, which another VM of its name does not have; empty where none is there."""
     document: Document | None = None
     """What the guest's keeper wrote last."""
     operations: tuple[Document, ...] = ()
@@ -243,7 +245,7 @@ def _said(cause: Cause, node: VmReport) -> Failure:
 def reports_of(seen: Observation) -> list[VmReport]:
     """The VMs that a look saw."""
     return [
-        VmReport(rank=rank, status=one["status"], document=one["document"])
+        VmReport(rank=rank, status=one["status"], vm_id=one["vm_id"], document=one["document"])
         for rank, one in enumerate(seen.raw.get("nodes", ()))
     ]
 

@@ -92,14 +92,13 @@ class Looks:
         is_over = all(node.is_over for node in nodes)
         return self._ended_one(record, nodes) if is_over else _living(record, gang, nodes)
 
-    def statuses(self, record: Record) -> tuple[str, ...]:
-        """Of the VMs of a record's latest ask, as one list tells of all in the zone; none where none is."""
+    def listed(self, record: Record) -> tuple[VmReport, ...]:
+        """The VMs of a record's latest ask, as one list tells of all in the zone; none where it has none."""
         if not record.is_open:
             return ()
         gang = VmNames.of(record)
-        listed, _ = self._list(gang.zone)
-        vms = (listed.get(name, {}) for name in gang.names)
-        return tuple(str(vm.get("status", "")) if gang.owns(vm) else "" for vm in vms)
+        vms, _ = self._list(gang.zone)
+        return _standing(gang, {name: vm for name, vm in vms.items() if gang.owns(vm)})
 
     def living(self, record: Record) -> Observation | None:
         """A job whose VMs all are in the zone's list; None where more has to be asked."""
@@ -111,39 +110,42 @@ class Looks:
         nodes = self.nodes(gang, vms)
         return None if any(node.is_over for node in nodes) else _living(record, gang, nodes)
 
-    def changed(self, record: Record, seen: Observation, statuses: tuple[str, ...]) -> Observation:
-        """The job with what the zone's list tells of its VMs now, and what its guests have said so far."""
-        nodes = (attrs.evolve(node, status=now) for node, now in zip(reports_of(seen), statuses))
+    def changed(self, record: Record, seen: Observation, listed: tuple[VmReport, ...]) -> Observation:
+        """The job with what the zone's list tells of its VMs now, and what their guests have said so far."""
+        before = {
+            node.rank: node.document for node in reports_of(seen) if node.vm_id == listed[node.rank].vm_id
+        }
+        nodes = (attrs.evolve(node, document=before.get(node.rank)) for node in listed)
         return _living(record, VmNames.of(record), tuple(nodes))
 
     def booted(self, record: Record, seen: Observation) -> Observation:
         """The job with what guests that boot have said since; none behind one with nothing new to say."""
         gang, nodes = VmNames.of(record), reports_of(seen)
-        objects = JobObjects(bucket=self._bucket, job_id=gang.job_id)
         for rank, node in enumerate(nodes):
             if node.told.has_started:
                 continue
-            document = self._document(objects.status(gang.attempt, rank))
-            if document == node.document:
+            nodes[rank] = self._heard(gang, node)
+            if nodes[rank] == node:
                 break
-            nodes[rank] = attrs.evolve(node, document=document)
         return _living(record, gang, tuple(nodes))
 
     def nodes(self, gang: VmNames, vms: Mapping[str, Json]) -> tuple[VmReport, ...]:
         """Each VM's state, and the document its guest wrote last."""
-        statuses = [str(vms.get(name, {}).get("status", "")) for name in gang.names]
-        if set(statuses) <= PREPARING:  # no guest has a word to say yet
-            return tuple(VmReport(rank=rank, status=status) for rank, status in enumerate(statuses))
+        found = _standing(gang, vms)
+        if {node.status for node in found} <= PREPARING:  # no guest has a word to say yet
+            return found
+        return tuple(self._heard(gang, node) for node in found)
+
+    def _heard(self, gang: VmNames, node: VmReport) -> VmReport:
+        """A VM with what its guest says; a word of another VM of its name is not its own."""
         objects = JobObjects(bucket=self._bucket, job_id=gang.job_id)
-        found = []
-        for rank, name in enumerate(gang.names):
-            document = self._document(objects.status(gang.attempt, rank))
-            vm, status = vms.get(name), statuses[rank]
-            if vm is not None and gang.is_anothers(vm, document):
-                # Google's queue may make VMs and remove them before it has room for all: the word is old.
-                status, document = (status, None) if gang.queue and gang.owns(vm) else ("", document)
-            found.append(VmReport(rank=rank, status=status, document=document))
-        return tuple(found)
+        document = self._document(objects.status(gang.attempt, node.rank))
+        told = str((document or {}).get("vm_id") or node.vm_id)
+        if node.vm_id in ("", told):
+            return attrs.evolve(node, document=document)
+        if gang.queue:  # Google may make VMs and remove them before it has room for all: the word is old
+            return node
+        return attrs.evolve(node, status="", document=document)
 
     def _document(self, name: str) -> Mapping[str, Any] | None:
         """What a guest wrote; whatever is no JSON object, or of a size no guest writes, is not its word."""
@@ -230,6 +232,14 @@ class Looks:
         return self._listed.get(zone, read)
 
 
+def _standing(gang: VmNames, vms: Mapping[str, Json]) -> tuple[VmReport, ...]:
+    """The VMs of a gang that are among these, as Google tells of them."""
+    mine = {name: vm for name, vm in vms.items() if not gang.is_anothers(vm)}
+    found = enumerate(mine.get(name, {}) for name in gang.names)
+    told = ((rank, str(vm.get("status", "")), str(vm.get("id", ""))) for rank, vm in found)
+    return tuple(VmReport(rank=rank, status=status, vm_id=number) for rank, status, number in told)
+
+
 def _fresh_s(listed: _Listed) -> float:
     found = len(listed[0])
     return FRESH_S if found <= FEW else PAGE_COSTS_S * -(-found // 500)
@@ -283,11 +293,6 @@ def _observation(record: Record, nodes: tuple[VmReport, ...], **seen: Any) -> Ob
         price_usd_h=last.price_usd_h if last else None,
         place=last.way.place if last else "",
         ask=last.nonce if last else "",
-        raw={
-            "nodes": [
-                {"status": node.status, "document": node.document, "operations": list(node.operations)}
-                for node in nodes
-            ]
-        },
+        raw={"nodes": [attrs.asdict(node, recurse=False) for node in nodes]},
         **seen,
     )

@@ -130,11 +130,9 @@ class VmNames:
         """Whether a VM bears the label of the job, whichever ask it was made for."""
         return bool((vm.get("labels") or {}).get(LABEL_JOB) == label_value(self.job_id))
 
-    def is_anothers(self, vm: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Whether a VM has the name only. Labels that somebody has taken away say nothing."""
-        told = (vm.get("labels") or {}).get(LABEL_GANG, self.nonce)
-        number = str((document or {}).get("vm_id") or vm.get("id"))
-        return told != self.nonce or number != str(vm.get("id"))
+    def is_anothers(self, vm: Mapping[str, Any]) -> bool:
+        """Whether a VM has the name only. A label that somebody has taken away says nothing."""
+        return bool((vm.get("labels") or {}).get(LABEL_GANG, self.nonce) != self.nonce)
 
 
 @attrs.frozen(kw_only=True)

@@ -176,10 +176,13 @@ def _properties(
     return properties
 
 
+def _is_queued_gang(candidate: Candidate) -> bool:
+    return candidate.provisioning_model is ProvisioningModel.FLEX_START and candidate.num_nodes > 1
+
+
 def _scheduling(candidate: Candidate) -> dict[str, Any]:
     model = candidate.provisioning_model or ProvisioningModel.STANDARD
-    is_queued_gang = model is ProvisioningModel.FLEX_START and candidate.num_nodes > 1
-    shortest_s = SHORTEST_QUEUED_S if is_queued_gang else SHORTEST_LIMIT_S
+    shortest_s = SHORTEST_QUEUED_S if _is_queued_gang(candidate) else SHORTEST_LIMIT_S
     limit_s = max(int(candidate.max_run_duration.total_seconds()), shortest_s)
     scheduling: dict[str, Any] = {
         "provisioningModel": MODELS[model],
@@ -263,6 +266,7 @@ def _document(
         "gpus": shape.api_gpu_count,
         "driver_wait_s": settings.driver_wait_s,
         "boot_wait_s": BOOT_S,
+        "is_queued": _is_queued_gang(candidate),
         "image": spec.image_name,
         "fabric": fabrics.document(fabric, settings),
         "python": settings.python,

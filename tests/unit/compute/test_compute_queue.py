@@ -1,5 +1,7 @@
 """A gang in Google's flex-start queue: whole or not at all, once, and withdrawn whole."""
 
+import json
+
 import pytest
 from google.cloud.compute_v1 import InstanceGroupManagerResizeRequestsClient
 
@@ -323,6 +325,26 @@ def test_vms_that_come_and_go_are_no_half_gang(cloud, road, spec):
     full(cloud, 2)
     cloud.clock.advance(600)
     assert sorted(vm.name for vm in cloud.compute.vms.values()) == NAMES
+
+
+def test_the_last_word_of_a_vm_that_was_taken_back_is_not_that_of_the_next_of_its_name(cloud, make, spec):
+    cloud.compute.settings.flex_false_starts = True
+    full(cloud, 1)
+    backend = make()
+    job = Trainer(backend).submit(spec())
+    cloud.clock.advance(25)
+    (early,) = cloud.compute.vms.values()
+    full(cloud, 9)
+    word = {"schema": 2, "phase": "ended", "why": "halted", "attempt": 0, "node_rank": 0, "vm_id": early.id}
+    board = Objects(backend._access, "my-bucket")
+    board.write(f"jobs/{job.id}/attempt-0/status-0.json", json.dumps(word).encode(), if_generation=None)
+    told = []
+    for _ in range(30):
+        cloud.clock.advance(5)
+        told.append(job.refresh().detail)
+        job.supervise()
+    assert [vm.status for vm in cloud.compute.vms.values()] == ["RUNNING", "RUNNING"]
+    assert (told[-1], [one for one in told if "gone" in one]) == ("VMs running", [])
 
 
 @pytest.mark.parametrize("lags", [("instances",), ("instances", "zoneOperations")])

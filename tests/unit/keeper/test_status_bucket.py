@@ -13,7 +13,7 @@ from gputrain.entrypoint import contract
 from gputrain.keeper import bucket
 from gputrain.keeper.cloud import Bucket, CallFailed
 from gputrain.keeper.journal import Journal
-from gputrain.keeper.status import BOOT, CANCELLED, RUNNING, SCHEMA, SHUTDOWN
+from gputrain.keeper.status import ABSENT, BOOT, CANCELLED, HALTED, RESTARTED, RUNNING, SCHEMA, SHUTDOWN
 from gputrain.keeper.vm import remove_silent
 from gputrain_emulator import faults
 
@@ -29,10 +29,12 @@ class Node:
     def __init__(self, cloud, home):
         self.cloud, self.journal = cloud, Journal(str(home), 0)
         self.there = Bucket(cloud.endpoints.storage, "my-bucket")
-        job = {"storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/j/", "attempt": 0,
-               "names": ["a"], "job_id": "j", "boot_wait_s": 900,
-               "cancel": "jobs/j/cancel", "zone": "z"}  # fmt: skip
-        self.board = bucket.StatusBucket(job, 0, self.journal)
+        self.job = {
+            "storage": cloud.endpoints.storage, "bucket": "my-bucket", "folder": "jobs/j/", "attempt": 0,
+            "names": ["a"], "job_id": "j", "boot_wait_s": 900, "is_queued": False,
+            "cancel": "jobs/j/cancel", "zone": "z",
+        }  # fmt: skip
+        self.board = bucket.StatusBucket(self.job, 0, self.journal)
 
     def read(self, name):
         return self.there.get("jobs/j/0/" + name)
@@ -82,6 +84,16 @@ def test_peers_hear_of_a_node_that_could_not_begin_though_the_bucket_answered_no
     node.board.last(ENDED)
     assert json.loads(node.read("failed"))["why"] == BOOT
     assert json.loads(node.read("status-0.json"))["phase"] == "ended"
+
+
+@pytest.mark.parametrize(
+    ("why", "is_told"), [(BOOT, True), (RESTARTED, True), (HALTED, False), (ABSENT, False)]
+)
+def test_peers_hear_nothing_of_what_googles_queue_made_too_early_and_took_back(node, why, is_told):
+    node.job["is_queued"] = True
+    node.board.last({**ENDED, "why": why})
+    assert (node.read("failed") is not None) is is_told
+    assert json.loads(node.read("status-0.json"))["why"] == why
 
 
 def test_an_end_that_the_bucket_refuses_for_good_keeps_no_vm(node):
