@@ -104,6 +104,15 @@ class Aside(threading.Thread):
 
     has_begun = has_ended = False
 
+    def __init__(self, **told: Any) -> None:
+        super().__init__(**told)
+        self._process = os.getpid()
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is of the process that this one was forked from: here it runs no more."""
+        return self._process != os.getpid()
+
     def run(self) -> None:
         """As of `threading.Thread`."""
         self.has_begun = True
@@ -135,7 +144,7 @@ def begin(thread: threading.Thread) -> None:
 def await_end(thread: Aside) -> None:
     """Wait until a thread has ended; not for long where a Ctrl-C fell into its start, and it never begins."""
     until = time.monotonic() + BEGINS_WITHIN_S
-    while not thread.has_ended and (thread.has_begun or time.monotonic() < until):
+    while not (thread.has_ended or thread.is_elsewhere) and (thread.has_begun or time.monotonic() < until):
         sleep(LOOKED_FOR_S)
 
 

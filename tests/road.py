@@ -13,10 +13,11 @@ from gputrain.planning.plan import Plan
 from gputrain.records import Ask, Code, Record
 from gputrain.records.record import spec_of
 from gputrain.trainer.boards import Boards
-from gputrain.trainer.claim import Claim, way_of
+from gputrain.trainer.claim import Claim
 from gputrain.trainer.context import Memory, Surroundings
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
+from gputrain.trainer.ways import way_of
 
 PATIENCE_S = 60.0
 NONCE = "00000000cafe"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 import time
 from collections import deque
@@ -107,6 +108,7 @@ class Driver:
         self._tried_at = float("-inf")
         """When the last point was tried: a submit may rest for hours until there is room."""
         self._is_closed = False
+        self._process = os.getpid()
         self._thread: Aside | None = None
 
     def begin(self) -> None:
@@ -142,6 +144,13 @@ class Driver:
     @property
     def _has_more(self) -> bool:
         return bool(self._pending or self._doubtful)
+
+    @property
+    def rests_why(self) -> str:
+        """Why nobody submits or watches its points here any more; empty while somebody does."""
+        if self._process != os.getpid():
+            return "it belongs to the process that this one was forked from"
+        return "it was closed here" if self._is_closed else ""
 
     def close(self) -> None:
         """Submit nothing more, and stop watching; the jobs go on."""

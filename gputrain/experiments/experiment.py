@@ -55,10 +55,8 @@ class Experiment(Comparison):
         """Every end, in its order, and the job that ended; of a point that is retried each, so that whoever
         goes through them loses none. `_over`: the points that have ended for now."""
         self._over: set[int] = set()
-        self._is_closed = False
         self._lock = new_lock()
-        self._book, self._base = book, base
-        self._asks = book.asks(base)
+        self._book, self._base, self._asks = book, base, book.asks(base)
         ids = [make_job_id(spec, key) for spec, key in self._asks]
         found = {job.id: job for job in trainer.jobs(name=book.name) if not outcome.never_began(job)}
         there = {number: found[one] for number, one in enumerate(ids) if one in found}
@@ -77,14 +75,17 @@ class Experiment(Comparison):
             self._give_up()
 
     def _submitting(self, begin: Callable[[], None]) -> Experiment:
-        """Itself, once its thread has points to submit; a Ctrl-C that falls into that ends the thread."""
+        """Itself, once its thread has points to submit; a Ctrl-C, say, that falls into that ends the thread."""
         try:
             raise_untold()  # from here on a thread submits them, which hears of none
             begin()
             raise_untold()
-        except KeyboardInterrupt:
-            self.close()
-            raise KeyboardInterrupt(f"no more points are submitted; {_GO_ON.format(self.name)}") from None
+        except BaseException as error:
+            if not isinstance(error, GputrainError):
+                self.close()
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(f"no more points are submitted; {_GO_ON.format(self.name)}") from None
+            raise
         return self
 
     def _submitted(self, number: int, stop: StopEvent) -> Job:
@@ -164,8 +165,8 @@ class Experiment(Comparison):
                 continue
             if not left:
                 return
-            if self._is_closed or (stop is not None and stop.is_set()):
-                raise outcome.stopped(self.name, is_closed=self._is_closed)
+            if self._driver.rests_why or (stop is not None and stop.is_set()):
+                raise outcome.stopped(self.name, self._driver.rests_why)
             self._driver.check_sight(began)
             if until is not None and time.monotonic() > until:
                 fix = f"wait longer, or later: trainer.experiment({self.name!r}).wait()"
@@ -213,6 +214,9 @@ class Experiment(Comparison):
         Raises:
             RequestError: it was cancelled, or closed here, or its function is not here; nothing is touched.
         """
+        return self._submitting(self._retry)
+
+    def _retry(self) -> None:
         self._check_submits()
         bad = {n: job for n, (_, job) in enumerate(self.rows) if job is not None and job.state in TO_RETRY}
         failed = {canonical(self.points[n]): outcome.retried(self._book, n, job) for n, job in bad.items()}
@@ -221,16 +225,16 @@ class Experiment(Comparison):
         anew = sorted({*bad, *self._driver.errors})
         with self._lock:
             self._over.difference_update(anew)
-        return self._submitting(lambda: self._driver.again(anew))
+        self._driver.again(anew)
 
     def _check_submits(self) -> None:
         if isinstance(self._trainer, OnlyWatches):
             raise self._trainer.refusal
         if is_cancelled(self._board, self.name):
             raise RequestError(f"{self.name} was cancelled: nobody submits any more of it", fix=_ANEW)
-        if self._is_closed:
+        if why := self._driver.rests_why:
             fix = f"trainer.experiment({self.name!r}).retry_failed(), or run the script again"
-            raise RequestError(f"{self.name} was closed here, and submits nothing any more", fix=fix)
+            raise RequestError(f"{self.name} submits nothing here any more", why=why, fix=fix)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write one page with everything in it: points, failures, curves. It needs no other file."""
@@ -270,7 +274,6 @@ class Experiment(Comparison):
 
         Whoever waits for it here is told with StoppedError; ``trainer.experiment(name)`` takes it up again.
         """
-        self._is_closed = True
         self._driver.close()
 
     @property

@@ -130,9 +130,9 @@ def _of(point: Point, job: Job | None, error: GputrainError | None) -> PointOutc
     return PointOutcome(point=point, job=job, error=error, value=value)
 
 
-def stopped(name: str, *, is_closed: bool) -> StoppedError:
+def stopped(name: str, why: str) -> StoppedError:
     """Why nobody waits for an experiment any more."""
-    if not is_closed:
+    if not why:
         return StoppedError(f"the waiting for {name} was stopped; its jobs go on")
-    what = f"{name} was closed here: it is not watched any more, and its jobs go on"
-    return StoppedError(what, fix=f"take it up again: trainer.experiment({name!r}).wait()")
+    what = f"{name} is not watched here any more, and its jobs go on"
+    return StoppedError(what, why=why, fix=f"take it up again: trainer.experiment({name!r}).wait()")

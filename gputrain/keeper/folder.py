@@ -52,12 +52,12 @@ _PATIENCE_S = 1.0
 
 def write_whole(path: str, data: bytes) -> None:
     """Write a file that appears whole or not at all."""
-    fresh = f"{path}.{os.getpid()}.new"
+    fresh = f"{path}.{os.urandom(6).hex()}.new"  # threads, too, may write the same
     try:
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as file:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
             file.write(data)
         os.replace(fresh, path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(fresh)
         raise
@@ -69,11 +69,19 @@ def write_json(path: str, document: Mapping[str, Any]) -> None:
 
 
 def read_json(path: str) -> dict[str, Any] | None:
-    """The JSON object in a file; None where there is no such file, or no object in it."""
+    """The JSON object in a file; None where there is none that can be read."""
+    try:
+        return read_there(path)
+    except OSError:
+        return None
+
+
+def read_there(path: str) -> dict[str, Any] | None:
+    """The JSON object in a file; None where there is no such file, or no object in it. Raises OSError."""
     try:
         with open(path, "rb") as file:
             document = json.load(file)
-    except (OSError, ValueError, RecursionError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
 

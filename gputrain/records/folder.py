@@ -135,6 +135,8 @@ class FolderBoard:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, RecursionError) as error:
+            if is_raised_here(error):
+                raise
             raise RecordError(f"what is kept of {job_id} is no record", why=str(error)) from error
         inner = document.get("record") if isinstance(document, dict) else None
         record = read_record(job_id, json.dumps(inner).encode())
@@ -162,15 +164,18 @@ class FolderBoard:
                 _await_turn(fd, lock)
                 return act()
             finally:  # here, and in no call: a Ctrl-C that falls into one would leave it locked
-                fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open, too
-                os.close(fd)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has it open, too
+                finally:
+                    os.close(fd)
 
 
 def _await_turn(fd: int, lock: str) -> None:
     """Lock the folder. However many write, each is waited for by itself: by the time at which it came."""
     import fcntl
 
-    writer, until = 0, math.inf
+    writer: int | None = None
+    until = math.inf
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,6 +208,21 @@ def make_private(path: Path) -> None:
             one.mkdir(_MODE)
 
 
+def is_raised_here(error: Exception) -> bool:
+    """Whether it is not the file system's: what a handler of signals raises is a TimeoutError, for one."""
+    return isinstance(error, OSError) and error.errno is None
+
+
+@contextlib.contextmanager
+def overlooked() -> Iterator[None]:
+    """Passes over what the file system refuses, and nothing else."""
+    try:
+        yield
+    except OSError as error:
+        if is_raised_here(error):
+            raise
+
+
 @contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
     """Turns what the file system refuses into errors that say what to do.
@@ -214,7 +234,7 @@ def explained(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # not the file system's: what a handler of signals has raised
+        if is_raised_here(error):
             raise
         if isinstance(error.__context__, KeyboardInterrupt):  # what it fell into could not be ended in order
             raise error.__context__ from None

@@ -1,22 +1,17 @@
-"""The record of one job in this process's hands: whoever wrote it last may ask for machines.
-
-Its rows are told from the candidates of a plan, and back.
-"""
+"""The record of one job in this process's hands: whoever wrote it last may ask for machines."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta, timezone
+from collections.abc import Callable
+from datetime import datetime
 
 import attrs
 
-from gputrain.errors import GputrainError, RequestError, Scope
-from gputrain.planning import Attempt, Candidate, Outcome, Supply, candidates
-from gputrain.records import WITHDRAWN, Ask, Board, FolderBoard, OvertakenError, Record, Way, ended
-from gputrain.spec import TrainingSpec
+from gputrain.errors import GputrainError, RequestError
+from gputrain.records import WITHDRAWN, Ask, Board, FolderBoard, OvertakenError, Record, ended
 from gputrain.times import Since
 from gputrain.trainer.boards import Boards
 
@@ -31,10 +26,6 @@ STILL_S = 1.0
 
 SURE_S = 15.0
 """How long after its own write a process need not look whether it is still its turn."""
-
-FULL_FOR_S = 1800.0
-"""How long a place that took a job and then had no machines is passed over by that job."""
-_REFUSALS = {one.value: one for one in (Outcome.NO_ROOM, Outcome.NO_QUOTA, Outcome.NOT_HERE)}
 
 
 class Claim:
@@ -58,6 +49,8 @@ class Claim:
         self._known_at: datetime | None = None
         self._known_since: Since | None = None
         self.record: Record | None = None
+        self._writes: Record | None = None
+        """What is being written: struck as it is, it may be there, and nobody was told."""
 
     @property
     def home(self) -> str:
@@ -147,7 +140,9 @@ class Claim:
         Raises:
             OvertakenError: it is somebody else's turn.
         """
-        self.record = self._home.write(attrs.evolve(record, home=self._home.name))
+        self._writes = attrs.evolve(record, home=self._home.name)
+        self.record = self._home.write(self._writes)
+        self._writes = None
         self._known_at = self._now()
         self._wrote_at = self._known_at, self._monotonic()
         return self._copy()
@@ -219,79 +214,24 @@ class Claim:
 
     def drop(self) -> None:
         """Remove the record of a job that never came to be."""
-        if self.record is None or not self.record.generation:
+        record = self.record if self._writes is None else self._struck(self._writes)
+        if record is None or not record.generation:
             return
-        for board in self._copies(self.record):
+        for board in self._copies(record):
             there = board.read(self._job_id)
             if there is not None and there.home != board.name:
                 board.remove(there)
-        self._home.remove(self.record)
+        self._home.remove(record)
         self.record = None
+
+    def _struck(self, written: Record) -> Record | None:
+        """What is there after a write of which nobody was told whether it came."""
+        there = self._home.read(self._job_id)
+        is_it = there is not None and [one.nonce for one in there.asks] == [one.nonce for one in written.asks]
+        return there if is_it else self.record
 
     def _copies(self, record: Record) -> tuple[Board, ...]:
         """The other boards on which somebody may look for the job: those of the backends that were asked."""
         asked = (self._boards.of(one.way.backend) for one in record.asks)
         found = {board.name: board for board in asked if board is not None and board.name != self._home.name}
         return tuple(found.values())
-
-
-def way_of(candidate: Candidate) -> Way:
-    """The row that a record keeps of a candidate."""
-    model = candidate.provisioning_model
-    return Way(
-        backend=candidate.backend,
-        place=candidate.place,
-        region=candidate.region,
-        gpu=candidate.gpu or "",
-        gpu_count=str(candidate.gpu_count),
-        machine_type=candidate.machine_type,
-        model=model.value if model else "",
-        missing_nodes=candidate.missing_nodes,
-    )
-
-
-def in_order(found: Iterable[Candidate], ways: Sequence[Way]) -> tuple[Candidate, ...]:
-    """Candidates in the order of a record's ladder; those that it does not know come last, as they were."""
-    turns = {way: number for number, way in enumerate(ways)}
-    return tuple(sorted(found, key=lambda one: turns.get(way_of(one), len(turns))))
-
-
-def ways_on(record: Record, spec: TrainingSpec, supplies: Sequence[Supply]) -> tuple[Candidate, ...]:
-    """The ways of a job that goes on, in the order of its record's ladder; of one that ran, also those with
-    as few nodes as it may have, once all those with more have refused it."""
-    least = spec.num_nodes if spec.min_nodes is None or not record.is_made else spec.min_nodes
-    sizes = {spec.num_nodes, *(spec.num_nodes - (1 << step) for step in range(10)), least}
-    found: list[Candidate] = []
-    for nodes in sorted((one for one in sizes if one >= least), reverse=True):
-        size = spec.replace(num_nodes=nodes)
-        some = in_order(candidates(size, supplies).candidates, record.ways)
-        found += [attrs.evolve(one, missing_nodes=spec.num_nodes - nodes) for one in some]
-    return tuple(found)
-
-
-def candidate_of(ask: Ask, found: Iterable[Candidate]) -> Candidate | None:
-    """The candidate that an ask was for, if it is among these."""
-    return next((one for one in found if way_of(one) == ask.way), None)
-
-
-def lately_refused(
-    record: Record, found: Sequence[Candidate], *, within_s: float = FULL_FOR_S
-) -> tuple[Attempt, ...]:
-    """What places of the present attempt that were asked so lately have answered, by the board's clock."""
-    attempts = []
-    for ask in record.asks:
-        outcome, one = _REFUSALS.get(ask.answer), candidate_of(ask, found)
-        is_fresh = ask.attempt == record.attempt and record.now - ask.at < within_s
-        if outcome is not None and one is not None and is_fresh:
-            at = datetime.fromtimestamp(0, timezone.utc) + timedelta(seconds=ask.at)
-            attempts.append(
-                Attempt(candidate=one, at=at, outcome=outcome, answer=ask.answer, scope=_scope(ask.scope))
-            )
-    return tuple(attempts)
-
-
-def _scope(text: str) -> Scope:
-    try:
-        return Scope(text)
-    except ValueError:
-        return Scope.CALL

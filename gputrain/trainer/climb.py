@@ -20,13 +20,13 @@ from gputrain.records import Ask, Code, OvertakenError, Record
 from gputrain.records.record import spec_of
 from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
-from gputrain.trainer.claim import Claim, way_of
+from gputrain.trainer.claim import Claim
 from gputrain.trainer.context import Placed, Staged, Surroundings, whole
+from gputrain.trainer.ways import way_of
 
 log = logging.getLogger("gputrain")
 
-LATE_S = 4.0
-LATE_EVERY_S = 2.0
+LATE_S, LATE_EVERY_S = 4.0, 2.0
 
 
 class Climb:

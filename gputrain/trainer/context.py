@@ -19,7 +19,7 @@ from gputrain.threads import new_lock
 from gputrain.times import Since
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.choice import check_own
-from gputrain.trainer.claim import candidate_of
+from gputrain.trainer.ways import candidate_of
 
 
 class Memory:

@@ -11,10 +11,11 @@ from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome, Plan
 from gputrain.planning.attempts import refused
 from gputrain.planning.ladder import GiveUp, StopReason
 from gputrain.records import CANCELLED, WITHDRAWN, OvertakenError, Record, check_same
-from gputrain.trainer.claim import TURN_S, Claim, candidate_of, lately_refused
+from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb
 from gputrain.trainer.context import Placed, Staged, Surroundings, again
 from gputrain.trainer.no_placement import placement_error
+from gputrain.trainer.ways import candidate_of, lately_refused
 
 log = logging.getLogger("gputrain")
 
@@ -67,8 +68,9 @@ class Placing:
         )
         try:
             outcome = climb.run()
-        except (StoppedError, KeyboardInterrupt):  # between two places, where nothing is being made
-            if not climb.is_unclear:
+        except BaseException as error:
+            is_between = isinstance(error, StoppedError) or not isinstance(error, GputrainError)
+            if is_between and not climb.is_unclear:  # struck between two places, where nothing is being made
                 self._forget()
             raise
         match outcome:  # not by a call: a Ctrl-C that fell there would not say that the job is there

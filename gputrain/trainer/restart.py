@@ -26,10 +26,11 @@ from gputrain.planning import Attempt, Candidate, Ladder, Ledger, Outcome
 from gputrain.planning.ladder import Try
 from gputrain.records import CANCELLED, MADE, WITHDRAWN, OvertakenError, Record, RecordError
 from gputrain.trainer.choice import supply_of
-from gputrain.trainer.claim import FULL_FOR_S, TURN_S, Claim, candidate_of, lately_refused, ways_on
+from gputrain.trainer.claim import TURN_S, Claim
 from gputrain.trainer.climb import Climb
 from gputrain.trainer.context import Placed, Staged, Surroundings, again
 from gputrain.trainer.next import LATE, Next, has_left, is_late, is_placeless, late, rest_s
+from gputrain.trainer.ways import FULL_FOR_S, candidate_of, lately_refused, ways_on
 
 log = logging.getLogger("gputrain")
 
@@ -198,8 +199,7 @@ class Restart:
         return None if asked is None or asked.repeats or record.age_s > FULL_FOR_S else asked
 
     def _climb(self, following: Next, told: Ledger) -> Step:
-        record = following.record
-        spec = record.left
+        record, spec = following.record, following.record.left
         found = self._candidates(record)
         is_seen = record.latest.way.backend in self._around.backends  # else what is left of it is not cleared
         if spec is None or not found or not is_seen:  # then it is others who go on

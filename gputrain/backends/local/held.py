@@ -21,6 +21,8 @@ class Hold:
 
     def __init__(self) -> None:
         self.lock: int | None = None
+        self.is_new = False
+        """Whether it is of a folder that this process makes: what lies in it is nobody else's."""
 
     def take(self, path: str) -> bool:
         """Take the job of that folder, as of `folder.take`; whether it was free."""
@@ -40,7 +42,7 @@ class Hold:
     def close(self) -> None:
         """Let go of it here; a process that was forked has done so."""
         with NO_FORK:
-            lock, self.lock = self.lock, None
+            lock, self.lock, self.is_new = self.lock, None, False
             if lock is not None:  # no call before it: a Ctrl-C that fell there would leave it open
                 os.close(lock)
             _HOLDS.discard(self)

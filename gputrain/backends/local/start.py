@@ -23,7 +23,7 @@ from gputrain.backends.local.order import BARE, MAIN, PACKAGES, complete, creato
 from gputrain.errors import PermissionDeniedError, ProviderError, TransientError
 from gputrain.interrupts import sleep
 from gputrain.keeper import folder
-from gputrain.records.folder import ELSEWHERE, explained, make_private
+from gputrain.records.folder import ELSEWHERE, explained, make_private, overlooked
 from gputrain.staging import CodeSource
 
 _FUNCTIONS = ".functions"
@@ -76,7 +76,9 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
                 refuse_foreign(path)  # our own too: not every file system keeps owners and modes
                 _start_supervisor(path, hold.lock)
     except BaseException as error:
-        if hold.is_of(path) and _is_ours(path):  # still locked: nobody takes it for one whose maker has died
+        # Another that cannot be started stays. Still locked: nobody takes it for one whose maker has died.
+        is_ours = hold.is_new or os.path.lexists(os.path.join(path, folder.STATE))
+        if is_ours and hold.is_of(path):
             is_undone = True
             _take_back(root, path, error)
         raise
@@ -101,12 +103,6 @@ def _take_back(root: str, path: str, why: BaseException) -> None:
         if isinstance(why, Exception):  # no answer of this place: it may run, and none other is to be asked
             fix = "submit it again with the same key, which takes it up"
             raise TransientError(f"{path} may have started", why=f"{why}; then {error}", fix=fix) from why
-
-
-def _is_ours(path: str) -> bool:
-    """Whether a job that we hold was made, or started, by us: another that cannot be started stays."""
-    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
-    return order.get("creator") == creator() or os.path.lexists(os.path.join(path, folder.STATE))
 
 
 def _take_up(path: str, hold: Hold) -> None:
@@ -135,8 +131,8 @@ def withdraw(root: str, job_id: str, ask: str = "") -> bool:
     ends. The answer is whether nothing of it runs any more; a job that another process made is left alone.
     """
     path = os.path.join(root, job_id)
-    order = folder.read_json(os.path.join(path, folder.ORDER)) or {}
     with explained(root):
+        order = folder.read_there(os.path.join(path, folder.ORDER)) or {}
         if order.get("creator") == creator() or (ask and order.get("ask") == ask):
             with contextlib.suppress(FileNotFoundError):
                 _set_aside(root, path)
@@ -210,12 +206,12 @@ def _refuse_empty(path: str) -> None:
 
 def _clear_drafts(root: str) -> None:
     """Remove what clients left that died in the midst of a write."""
-    with contextlib.suppress(OSError):
+    with overlooked():
         for name in os.listdir(root):
             path = os.path.join(root, name)
             if not name.startswith(folder.DRAFT) or not folder.is_own(path):
                 continue
-            with contextlib.suppress(OSError):
+            with overlooked():
                 if os.lstat(path).st_mtime < folder.now() - DRAFT_S and not folder.is_held(path):
                     _remove(path)
 
@@ -234,8 +230,8 @@ def _make(root: str, path: str, order: Mapping[str, Any], hold: Hold) -> None:
         folder.write_json(os.path.join(fresh, folder.ORDER), order)
         folder.write_whole(os.path.join(fresh, folder.TOKEN), secrets.token_hex(32).encode())
         folder.write_whole(os.path.join(fresh, folder.RESERVE), b" " * folder.RESERVE_BYTES)
-        is_ours = hold.take(fresh)
-        assert is_ours, "nobody else knows of this folder yet"
+        hold.is_new = hold.take(fresh)
+        assert hold.is_new, "nobody else knows of this folder yet"
         os.rename(fresh, path)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):

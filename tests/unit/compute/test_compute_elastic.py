@@ -7,7 +7,7 @@ from gputrain.lifecycle import State
 from gputrain.records import MADE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
-from gputrain.trainer.claim import ways_on
+from gputrain.trainer.ways import ways_on
 from tests.road import Road, supervised
 from tests.unit.records.values import record
 

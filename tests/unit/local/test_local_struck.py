@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from gputrain.backends.local.held import Hold
 from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.keeper import folder
 from gputrain.lifecycle import State
-from gputrain.records.folder import explained
+from gputrain.records.folder import FolderBoard, explained
 from gputrain.trainer import Trainer
 from tests.unit.local.conftest import none_left, processes_of
 from tests.unit.local.test_local_faults import WAIT
@@ -64,6 +65,58 @@ def test_what_a_handler_of_signals_raises_is_no_answer_of_the_place(places, scri
     with pytest.raises(TooLong):
         Trainer(places).submit(script(WAIT), idempotency_key="once")
     assert names_in(*places) == []
+
+
+def test_nor_is_it_where_what_others_left_is_cleared(places, script, monkeypatch):
+    def struck(_path):
+        raise TooLong
+
+    trainer, entry = Trainer(places), script(WAIT)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", struck)
+        with pytest.raises(TooLong):
+            trainer.submit(entry, idempotency_key="once")
+    assert names_in(*places) == []
+
+
+def test_a_job_that_is_made_as_no_file_can_be_opened_any_more_is_taken_back(places, script, monkeypatch):
+    rename, (most, hard) = os.rename, resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def last_file(source, target):
+        rename(source, target)
+        if os.path.basename(target).startswith("once"):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+
+    monkeypatch.setattr(os, "rename", last_file)
+    take_back = seen(start._take_back, lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard)))
+    monkeypatch.setattr(start, "_take_back", take_back)
+    trainer, entry = Trainer(places[0]), script("import sys; print('ran', sys.argv[1])")
+    try:
+        with pytest.raises(PermissionDeniedError):
+            trainer.submit(entry, args=["first"], idempotency_key="once")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    monkeypatch.undo()
+    job = trainer.submit(entry, args=["second"], idempotency_key="once")
+    assert job.wait(timeout=60, progress="none") is State.SUCCEEDED
+    assert "ran second" in "".join(line.message for line in job.logs())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, TooLong])
+def test_a_record_that_is_there_as_its_write_is_struck_goes_with_the_job(places, script, monkeypatch, error):
+    write = FolderBoard._written
+
+    def struck(board, record):
+        write(board, record)
+        raise error()
+
+    trainer, entry = Trainer(places), script("pass")
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderBoard, "_written", struck)
+        with pytest.raises(error):
+            trainer.submit(entry, args=["first"], idempotency_key="once")
+    job = trainer.submit(entry, args=["second"], idempotency_key="once")
+    assert job.wait(timeout=60, progress="none") is State.SUCCEEDED
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), SystemExit(3)], ids=["a disk", "an end"])

@@ -118,10 +118,12 @@ def test_a_process_that_was_forked_while_a_record_was_written_keeps_no_other_fro
         os.waitpid(child, 0)
 
 
-def test_a_process_that_is_stopped_as_it_writes_holds_up_no_other_for_long(tmp_path):
+@pytest.mark.parametrize("came_at", [time.time_ns(), 0, -1, 10**19], ids=["now", "1970", "before", "in 2286"])
+def test_a_process_that_is_stopped_as_it_writes_holds_up_no_other_for_long(tmp_path, came_at):
     board = FolderBoard(tmp_path)
     other = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(other, fcntl.LOCK_EX)
+    os.utime(other, ns=(came_at, came_at))
     began = time.monotonic()
     with pytest.raises(TransientError, match="does not come to an end") as caught:
         board.write(record())

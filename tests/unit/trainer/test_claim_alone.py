@@ -10,15 +10,8 @@ from gputrain.errors import RequestError
 from gputrain.planning import Candidate, Outcome
 from gputrain.records import MADE, MemoryBoard, OvertakenError
 from gputrain.trainer.boards import Boards
-from gputrain.trainer.claim import (
-    FULL_FOR_S,
-    STILL_S,
-    SURE_S,
-    Claim,
-    in_order,
-    lately_refused,
-    way_of,
-)
+from gputrain.trainer.claim import STILL_S, SURE_S, Claim
+from gputrain.trainer.ways import FULL_FOR_S, in_order, lately_refused, way_of
 from tests.unit.records.values import ASK, WAY, record
 
 JUST = 0.001

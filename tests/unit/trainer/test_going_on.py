@@ -10,7 +10,8 @@ from gputrain.errors import PermissionDeniedError
 from gputrain.lifecycle import Failure, Observation
 from gputrain.planning.ladder import FIRST_REST
 from gputrain.records import CANCELLED, MADE, WITHDRAWN, MemoryBoard
-from gputrain.trainer.claim import FULL_FOR_S, TURN_S
+from gputrain.trainer.claim import TURN_S
+from gputrain.trainer.ways import FULL_FOR_S
 from tests.unit.trainer.places import FULL, JOB, Place, World
 
 
