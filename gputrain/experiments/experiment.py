@@ -75,7 +75,7 @@ class Experiment(Comparison):
             self._give_up()
 
     def _submitting(self, begin: Callable[[], None]) -> Experiment:
-        """Itself, once its thread has points to submit; a Ctrl-C, say, that falls into that ends the thread."""
+        """Itself, once its thread has points to submit; what falls into that ends the thread, as a Ctrl-C."""
         try:
             raise_untold()  # from here on a thread submits them, which hears of none
             begin()
