@@ -14,7 +14,7 @@ import attrs
 
 from gputrain import fields, staging
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request, Start
-from gputrain.backends.local import devices, offers, render, start, states
+from gputrain.backends.local import code, devices, offers, render, start, states
 from gputrain.backends.results import AsksForStacks
 from gputrain.errors import JobLostError, SpecError, TransientError
 from gputrain.fields import FaultCollector, Field, refusing
@@ -117,7 +117,7 @@ class Local(Backend, AsksForStacks):
         Raises:
             SpecError: a file, folder, module or program is not there, or a function cannot travel.
         """
-        return start.stage(staging.resolve(spec, installed=True), self._root)
+        return code.stage(staging.resolve(spec, installed=True), self._root)
 
     def send(self, bundle: Bundle) -> None:
         """Write down the function that was staged.
@@ -126,7 +126,7 @@ class Local(Backend, AsksForStacks):
             PermissionDeniedError: the folder of jobs cannot be written.
             CapacityError: its disk is full.
         """
-        start.send(bundle, self._root)
+        code.send(bundle, self._root)
 
     def render(self, start: Start) -> Request:
         """The order that the job's supervisor would get."""

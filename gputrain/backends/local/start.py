@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import secrets
 import shutil
@@ -16,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gputrain.backends.base import Bundle
 from gputrain.backends.local import states
 from gputrain.backends.local.held import NO_FORK, Hold
 from gputrain.backends.local.order import BARE, MAIN, PACKAGES, complete, creator
@@ -24,9 +22,7 @@ from gputrain.errors import PermissionDeniedError, ProviderError, TransientError
 from gputrain.interrupts import sleep
 from gputrain.keeper import folder
 from gputrain.records.folder import ELSEWHERE, explained, make_private, overlooked
-from gputrain.staging import CodeSource
 
-_FUNCTIONS = ".functions"
 _PATIENCE_S = 60.0
 _STARTED_S = 0.01
 DRAFT_S = 60.0
@@ -36,26 +32,6 @@ GONE_WITHIN_S = 1.0
 """How long a withdrawal waits for the processes to end; without their folder they end in any case."""
 
 _SUPERVISOR = MAIN.format("gputrain.backends.local.supervisor")
-
-
-def stage(source: CodeSource, root: Path) -> Bundle:
-    """The code as it lies; a function's script will lie beside the jobs, under a name of its content."""
-    if not source.made_files:
-        return Bundle(location=source.folder, argv=source.argv)
-    name, text = next(iter(source.made_files.items()))
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    path = root / _FUNCTIONS / digest[:16] / name
-    argv = (str(path), *source.argv[1:])
-    return Bundle(location=source.folder, argv=argv, sha256=digest, content=text.encode())
-
-
-def send(bundle: Bundle, root: Path) -> None:
-    """Write a function's script; other code lies where it is."""
-    if bundle.content:
-        path = Path(bundle.argv[0])
-        with explained(str(root)):
-            make_private(path.parent)
-            folder.write_whole(str(path), bundle.content)
 
 
 def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
@@ -269,18 +245,33 @@ def _start_supervisor(path: str, lock: int) -> None:
                 start_new_session=True,
             )
         try:
-            status = started.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            _refuse_start(path, f"it was not up within {_PATIENCE_S:g} s")
+            status = _exit_code(started, _PATIENCE_S)
         finally:
             if started.returncode is None:
                 started.kill()
-                started.wait()
+                _exit_code(started, GONE_WITHIN_S)
+        if status is None:
+            _refuse_start(path, f"it was not up within {_PATIENCE_S:g} s")
         # Where the caller ignores the ends of its children, Python knows no status, and says 0.
         if status or not os.path.lexists(os.path.join(path, folder.STATE)):
             out.seek(0)
             said = out.read().decode(errors="replace").strip()
             _refuse_start(path, said, status)
+
+
+def _exit_code(started: subprocess.Popen[bytes], within_s: float) -> int | None:
+    """As `Popen.wait`, which takes a lock that a Ctrl-C may leave shut; None where it runs on so long."""
+    until, pause_s = time.monotonic() + within_s, 0.001
+    while started.returncode is None and time.monotonic() < until:
+        pid, status = started.pid, 0
+        with contextlib.suppress(ChildProcessError):  # the caller ignores the ends of its children
+            pid, status = os.waitpid(started.pid, os.WNOHANG)
+        if pid:
+            started.returncode = os.waitstatus_to_exitcode(status)
+        else:
+            sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.05)
+    return started.returncode
 
 
 def _refuse_start(path: str, said: str, status: int = 0) -> NoReturn:

@@ -16,6 +16,7 @@ import pytest
 
 from gputrain.backends.local import Local, start
 from gputrain.backends.local.held import Hold
+from gputrain.entrypoint import host
 from gputrain.errors import PermissionDeniedError, ProviderError
 from gputrain.keeper import folder
 from gputrain.lifecycle import State
@@ -230,6 +231,43 @@ def test_who_forks_as_a_lock_is_taken_has_none_of_it(tmp_path, monkeypatch):
         os.close(writer)
         os.close(reader)
         os.waitpid(child, 0)
+
+
+def test_a_start_takes_no_lock_that_a_ctrl_c_may_leave_shut(tmp_path, script, monkeypatch):
+    class Shut(subprocess.Popen):
+        def __init__(self, *words, **how):
+            super().__init__(*words, **how)
+            self._waitpid_lock.acquire()
+
+    monkeypatch.setattr(subprocess, "Popen", Shut)
+    monkeypatch.setattr(start, "_PATIENCE_S", 20.0)
+    job = Trainer(Local(gpus=0, root=tmp_path / "jobs")).submit(script("pass"))
+    assert job.wait(timeout=60, progress="none") is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["once", "twice"])
+def test_a_supervisor_whose_start_is_struck_is_ended_and_reaped(tmp_path, script, monkeypatch, second):
+    pause, made = start.sleep, []
+    struck = [KeyboardInterrupt()] * (1 + second)
+
+    def pressed(seconds):
+        made.extend(find_children())
+        if struck:
+            raise struck.pop()
+        pause(seconds)
+
+    monkeypatch.setattr(start, "sleep", pressed)
+    with pytest.raises(KeyboardInterrupt, match=r"withdrawn|may be there"):
+        Trainer(Local(gpus=0, root=tmp_path / "jobs")).submit(script(WAIT))
+    assert made
+    until = time.monotonic() + 60
+    while living := {*made} & {*find_children()}:
+        assert time.monotonic() < until, living
+        time.sleep(0.02)
+
+
+def find_children():
+    return host.children_of(os.getpid())
 
 
 def test_a_process_that_is_forked_as_others_are_started_holds_up_no_submit(tmp_path, script):
