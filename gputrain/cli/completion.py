@@ -34,7 +34,6 @@ complete -c gputrain -a '(__gputrain_words)'
 """,
 }
 _VALUES = {
-    "--backend": ("local", "vertex", "compute"),
     "--provisioning-model": ("standard", "spot", "flex-start", "reservation-bound"),
     "--launcher": ("torchrun-env", "tensorflow", "none"),
     "--state": ("queued", "provisioning", "running", "interrupted", "stopping", "succeeded", "failed",
@@ -62,7 +61,7 @@ def words(typed: Sequence[str]) -> list[str]:
         return []
     flag = parser._option_string_actions.get(before[-1])
     if flag is not None and flag.nargs is None:
-        found: Sequence[str] = _VALUES.get(flag.option_strings[0], ())
+        found = _values(flag.option_strings[0])
     elif begun.startswith("-"):
         found = [one for one in parser._option_string_actions if one.startswith("--")]
     elif before[0] == "completion":
@@ -71,6 +70,14 @@ def words(typed: Sequence[str]) -> list[str]:
         takes_job = any(one.dest == "job" for one in parser._get_positional_actions())
         found = names() if takes_job else ()
     return [one for one in found if one.startswith(begun)]
+
+
+def _values(flag: str) -> Sequence[str]:
+    if flag != "--backend":
+        return _VALUES.get(flag, ())
+    from gputrain.backends import registry
+
+    return registry.names()
 
 
 _MOST = 200

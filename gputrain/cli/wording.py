@@ -127,6 +127,17 @@ def _typed(one: re.Match[str]) -> str:
     return _setting(one["argument"], one["literal"] or "") or one[0]
 
 
+def _toml(node: ast.expr) -> str:
+    """A value of Python's as TOML writes it, an object of ours as a table. Raises ValueError: it cannot."""
+    match node:
+        case ast.Call(keywords=keywords):
+            told = ", ".join(f"{one.arg} = {_toml(one.value)}" for one in keywords)
+            return f"{{{told}}}"
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return f"[{', '.join(map(_toml, parts))}]"
+    return json.dumps(ast.literal_eval(node))
+
+
 def _setting(argument: str, literal: str) -> str:
     """How the file says an argument of a backend; empty where none has it."""
     from gputrain.cli.settings import FILE, sections
@@ -134,11 +145,8 @@ def _setting(argument: str, literal: str) -> str:
     where = sections().get(argument, ())
     if not where:
         return ""
-    if literal.lstrip("[")[:1].isupper() and "(" in literal:  # an object of ours, which no file holds
-        return f"{argument}, which Python alone can give"
     try:
-        value = ast.literal_eval(literal)
-        written = json.dumps(list(value) if isinstance(value, tuple) else value)  # TOML writes these alike
+        written = _toml(ast.parse(literal, mode="eval").body)
     except (ValueError, SyntaxError, TypeError):  # three dots of ours are no value
         written = literal or "..."
     return f"{argument} = {written} under {' or '.join(f'[{one}]' for one in where)} in {FILE}"

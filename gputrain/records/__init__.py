@@ -2,7 +2,7 @@
 
 One form for every backend. It lies on a `Board` (a folder of this machine, a bucket), is changed only by
 whoever read it last, and is never an order to be carried out: whoever goes on renders anew, from settings of
-its own. What a record says of accounts, networks and images is there to be compared, and never used.
+its own. What a record says of accounts, networks and boot images is there to be compared, and never used.
 """
 
 from gputrain.records.board import Board, Entry, MemoryBoard, Note, OvertakenError, ended

@@ -148,6 +148,8 @@ def test_the_command_line_knows_it(slurm, script, elsewhere, tmp_path):
 
 
 def test_the_command_line_says_where_to_say_what_it_lacks(elsewhere):
+    words = elsewhere("-m", "gputrain", "completion", "words", "--", "plan", "--backend", "s")
+    assert words.stdout.split() == ["slurm"], words.stderr
     done = elsewhere("-m", "gputrain", "plan", "train.py", "--backend", "slurm")
     assert done.returncode == 2
     assert "root = ... under [slurm] in gputrain.toml" in done.stderr

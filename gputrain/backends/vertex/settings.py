@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -11,6 +12,13 @@ from gputrain import fields
 from gputrain.backends.google import IMAGE_REPOSITORY, PROJECT, REGION, GoogleSettings
 from gputrain.fields import FaultCollector, Field, matching, named
 from gputrain.gcp.buckets import BucketPrefix
+
+_WORD = attrs.validators.matches_re(r"[A-Za-z0-9][\w./:@-]*")
+
+
+def _is_whole(_: Any, about: attrs.Attribute[int], value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{about.name}={value!r} is no whole number from 1 on")
 
 
 class Transport(enum.Enum):
@@ -30,9 +38,11 @@ class ReductionServer:
     Source: Vertex AI distributed training documentation, read 2026-11-20.
     """
 
-    replicas: int
-    machine_type: str = "n1-highcpu-16"
-    image: str = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+    replicas: int = attrs.field(validator=_is_whole)
+    machine_type: str = attrs.field(default="n1-highcpu-16", validator=_WORD)
+    image: str = attrs.field(
+        default="us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest", validator=_WORD
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -72,7 +82,18 @@ class VertexSettings(GoogleSettings):
 
 def _mount(value: Any) -> NfsMount:
     """One as it is, or as a file says it."""
-    return value if isinstance(value, NfsMount) else NfsMount(**value)
+    return value if isinstance(value, NfsMount) else NfsMount(**_table(value))
+
+
+def _reduction(value: Any) -> ReductionServer:
+    """It as it is, or as a file says it."""
+    return value if isinstance(value, ReductionServer) else ReductionServer(**_table(value))
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError  # the row says what it may be
+    return value
 
 
 _REGIONS = Field(
@@ -123,7 +144,7 @@ ROWS = {
         matching(r"pd-ssd|pd-standard|hyperdisk-balanced"), "pd-ssd, pd-standard or hyperdisk-balanced", "leave it out"
     ),
     "reduction_server": Field(
-        fields.instance(ReductionServer), "a ReductionServer", "reduction_server=ReductionServer(replicas=2)"
+        _reduction, "a ReductionServer, of one machine or more", "reduction_server=ReductionServer(replicas=2)"
     ),
     "enable_web_access": Field(fields.instance(bool), "True or False", "enable_web_access=True", is_needed=True),
     "nfs_mounts": Field(

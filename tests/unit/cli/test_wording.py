@@ -123,7 +123,10 @@ def test_what_stands_inside_a_value_is_somebodys():
         ("disk_gib=100", "disk_gib = 100 under [compute] or [vertex] in gputrain.toml"),
         ("(image_family=)", "(image_family = ... under [compute] in gputrain.toml)"),
         ("gpu_subnetworks=['a', 'b']", 'gpu_subnetworks = ["a", "b"] under [compute] in gputrain.toml'),
-        ("reduction_server=ReductionServer(replicas=2)", "reduction_server, which Python alone can give"),
+        (
+            "reduction_server=ReductionServer(replicas=2)",
+            "reduction_server = {replicas = 2} under [vertex] in gputrain.toml",
+        ),
         ("bucket='gs://my-bucket'", "--bucket gs://my-bucket"),
         ("lr=0.1 of nobody", "lr=0.1 of nobody"),
     ],

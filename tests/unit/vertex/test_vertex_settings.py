@@ -59,6 +59,12 @@ OF_SHARE = NfsMount(**SHARE)
         ({"experiment": "mine"}, "experiment"),
         ({"enable_web_access": 1}, "enable_web_access"),
         ({"reduction_server": "n1"}, "reduction_server"),
+        ({"reduction_server": {"replicas": 2}}, None),
+        ({"reduction_server": {"replicas": 0}}, "reduction_server"),
+        ({"reduction_server": {"replicas": "2"}}, "reduction_server"),
+        ({"reduction_server": {"replicas": True}}, "reduction_server"),
+        ({"reduction_server": {"replica": 2}}, "reduction_server"),
+        ({"reduction_server": {"replicas": 2, "image": "--privileged"}}, "reduction_server"),
     ],
 )
 def test_an_argument_is_taken_or_is_the_one_fault(fields, named):
