@@ -149,7 +149,7 @@ def _scope_of(error: GputrainError) -> Scope:
 def _answer(candidate: Candidate, error: GputrainError, outcome: Outcome) -> str:
     if isinstance(error, CapacityError) and not error.is_lasting:
         named = ", ".join(error.zones_available)
-        return "no room" + (f"; Google names {named}" if named else "")
+        return "no room" + (f"; there may be some in {named}" if named else "")
     if isinstance(error, QuotaExceededError):
         return _quota_sentence(candidate, error)
     said = " ".join((error.why or error.what).split())

@@ -89,7 +89,7 @@ def _place_sentences(one: Candidate) -> Iterator[str]:
     if one.fact.availability:
         yield f"That {one.place} has such machines is told by {one.fact.availability}."
     if one.fact.obtainability is not None:
-        yield f"Google puts the chance to get them now at {one.fact.obtainability:.0%}."
+        yield f"The chance to get them now is put at {one.fact.obtainability:.0%}."
     if one.fact.note:
         yield f"{one.fact.note[0].upper()}{one.fact.note[1:]}."
 
