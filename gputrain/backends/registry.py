@@ -36,6 +36,13 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({one.name for one in metadata.entry_points(group=GROUP)}))
 
 
+def nearest(name: str) -> list[str]:
+    """Those that somebody may mean who says that name, of the backends there are."""
+    known = names()
+    meant = [one for one in _ALSO_CALLED.get(name.lower(), ()) if one in known]
+    return meant or difflib.get_close_matches(name.lower(), known, n=1)
+
+
 def find(name: str) -> type[Backend]:
     """The class of a backend.
 
@@ -131,9 +138,7 @@ def _distribution(row: metadata.EntryPoint) -> str:
 
 
 def _absent(name: str) -> SpecError:
-    known, name = names(), redact(name)
-    near = [one for one in _ALSO_CALLED.get(name.lower(), ()) if one in known]
-    near = near or difflib.get_close_matches(name.lower(), known, n=1)
+    known, near, name = names(), nearest(name), redact(name)
     fix = f"install the package that brings it: one with `{name} = ...` in its entry points {GROUP}"
     if near:
         fix = f"did you mean {' or '.join(near)}? Otherwise {fix}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -74,8 +73,8 @@ def _fault(value: object) -> Fault:
             allowed, fix = "a backend", _PAGE
         return Fault(field="backends", value=value.__name__, allowed=allowed, fix=fix)
     if isinstance(value, str):
-        near = difflib.get_close_matches(value.lower(), registry.names(), n=1)
-        allowed, fix = "a backend, not its name", f"Trainer({_made(registry.find((*near, 'local')[0]))})"
+        kind = registry.find((*registry.nearest(value), "local")[0])
+        allowed, fix = "a backend, not its name", f"Trainer({_made(kind)})"
         return Fault(field="backends", value=repr(value), allowed=allowed, fix=fix)
     missing = ", ".join(lacks(value))
     return Fault(field="backends", value=repr(value), allowed=f"a backend; it has no {missing}", fix=_PAGE)

@@ -38,6 +38,15 @@ def test_a_name_is_refused():
     assert (fault.value, fault.fix) == ("'local'", "Trainer(Local())")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("vertx", "vertex"), ("vertex-ai", "vertex"), ("gce", "compute")]
+)
+def test_a_name_that_is_nearly_one_is_refused_with_the_backend_that_is_meant(name, meant):
+    kind = present.backend(meant)
+    (fault,) = refused(name)
+    assert fault.fix.startswith(f"Trainer({kind.__name__}(")
+
+
 @pytest.mark.parametrize("value", [7, Nothing(), Nothing, object(), {"local"}, iter(())])
 def test_what_is_no_backend_is_refused(value):
     (fault,) = refused(value)
