@@ -47,15 +47,23 @@ def test_a_map_that_is_struck_submits_no_more_points(trainer, monkeypatch, error
     trainer.experiment("scan").cancel()
 
 
-@pytest.mark.parametrize("is_done", [False, True])
-def test_a_retry_that_is_struck_leaves_nobody_waiting(trainer, monkeypatch, is_done):
+class StruckSet(set):
+    """Is struck once it has lost something."""
+
+    def difference_update(self, *others):
+        super().difference_update(*others)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("step", ["as it is written down", "before they are pending", "when they are"])
+def test_a_retry_that_is_struck_leaves_nobody_waiting(trainer, monkeypatch, step):
     scan = trainer.map(fails, gputrain.grid(x=range(2)), name="scan")
     scan.wait(timeout=60)
+    if step == "as it is written down":
+        scan._over = StruckSet(scan._over)
     with monkeypatch.context() as patched:
-        struck(patched, "again", KeyboardInterrupt(), is_done=is_done)
-        with pytest.raises(
-            KeyboardInterrupt, match=r"no more points are submitted; .*trainer.experiment\('scan'\)"
-        ):
+        struck(patched, "again", KeyboardInterrupt(), is_done=step == "when they are")
+        with pytest.raises(KeyboardInterrupt, match=r"no more points are submitted; .*trainer.experiment"):
             scan.retry_failed()
     with pytest.raises(StoppedError, match="closed here"):
         scan.wait(timeout=60)
