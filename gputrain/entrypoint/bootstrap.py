@@ -22,8 +22,8 @@ import traceback
 import types
 
 from . import host
+from .answers import offer
 from .ending import leave
-from .stacks import offer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

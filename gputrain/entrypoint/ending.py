@@ -23,10 +23,13 @@ import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, NoReturn, Set
+    from typing import Any, Callable, Dict, Iterator, List, NoReturn, Set
 
 FAILED_EXIT_S = 20.0
 """How long the end of a rank that failed may take in all; its peers wait for it to go."""
+
+FAILED_LOCKED_S = 5.0
+"""How much longer it may take where native code never gives the interpreter's lock back."""
 
 FAILED_THREADS_S = 5.0
 """How long of it its threads may take: one that feeds a queue for ever never ends by itself."""
@@ -64,11 +67,26 @@ def leave(code: int, folder: str, failed: bool = False) -> NoReturn:
 
 def _guard(code: int, folder: str) -> None:
     """Bound the wait for threads, then all of the end, even where the lock is never given back."""
-    faulthandler.dump_traceback_later(FAILED_EXIT_S, exit=True, file=2)
-    impatience = threading.Timer(FAILED_THREADS_S, _end, [code, folder])
-    impatience.daemon = True
-    impatience.start()
+    # Only then: it reads the frames of all threads from outside, which may crash where one of them runs.
+    faulthandler.dump_traceback_later(FAILED_EXIT_S + FAILED_LOCKED_S, exit=True, file=2)
+    _later(FAILED_EXIT_S, _give_up, code)
+    impatience = _later(FAILED_THREADS_S, _end, code, folder)
     atexit.register(_call_off, impatience)  # the last that is registered is the first that runs
+
+
+def _later(after_s: float, do: Callable[..., object], *what: object) -> threading.Timer:
+    timer = threading.Timer(after_s, do, what)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _give_up(code: int) -> NoReturn:
+    """Say where each thread stands, and leave."""
+    try:
+        faulthandler.dump_traceback(file=2)  # the lock is held here, so none of them moves
+    finally:
+        os._exit(code)
 
 
 def _call_off(impatience: threading.Timer) -> None:

@@ -15,7 +15,7 @@ import re
 import sys
 import time
 
-from . import contract, host, processes, stacks
+from . import answers, contract, host, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def environments(
         base["PYTHONPATH"] = os.pathsep.join(filter(None, [root, base.get("PYTHONPATH", "")]))
     base.setdefault("PYTHONUNBUFFERED", "1")
     if options.hang_timeout is not None:
-        base.update((name, value) for name, value in stacks.FLIGHT_BUFFER.items() if name not in base)
+        base.update((name, value) for name, value in answers.FLIGHT_BUFFER.items() if name not in base)
     if options.launcher == "torchrun-env":
         threads = host.cpu_count() // (options.nproc_per_node or place.nproc)
         base.setdefault("OMP_NUM_THREADS", str(max(1, threads)))

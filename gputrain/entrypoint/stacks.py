@@ -1,24 +1,18 @@
-"""Where every rank of a node stands: its Python stacks, taken by a signal that needs no lock of Python's, and
-how many collectives it has begun, by torch's flight recorder: NCCL's and gloo's alike.
+"""Where every rank of a node stands: each is asked, and one that native code keeps from answering signalled.
 
-A rank offers them by a handler in C, which works while its main thread is blocked in a collective. A
-real-time signal, since torchrun, Slurm and Lightning use SIGUSR1 and 2, and a script may take those itself.
-A kernel that waits on the GPU shows in no stack, as the rank runs ahead of it; the recorder counts.
+What they answer, and why asking is safe, is told in `answers`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import json
 import os
 import re
-import signal
-import sys
-import threading
 import time
 
-from . import contract, host
+from . import host
+from .answers import ASKED, HAS_REAL_TIME, NUMBER, TOLD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,25 +20,28 @@ if TYPE_CHECKING:
 
     Standing = Dict[str, Any]
 
-_HAS_REAL_TIME = hasattr(signal, "SIGRTMIN")
-NUMBER = int(signal.SIGRTMIN) + 7 if _HAS_REAL_TIME else int(signal.SIGURG)
-"""On macOS, which has no real-time signals, one that does nothing to a process without a handler."""
+ASKED_S = 1.5
+"""How long ranks have to answer; they take milliseconds."""
 
-WITHIN_S = 1.5
-"""How long ranks have to write them; they take milliseconds."""
+SIGNALLED_S = 1.0
+"""How long those have that are signalled then, since they have not."""
 
 UNCAUGHT = "could not be asked: no handler for the signal any more, as after os.exec or a signal.signal()"
-UNANSWERED = f"could not be asked: no answer within {WITHIN_S:g} s, as where all threads block signals"
+UNANSWERED = (
+    f"could not be asked: no answer within {ASKED_S + SIGNALLED_S:g} s, as where all threads block signals"
+)
 UNOFFERED = "could not be asked: not run by Python, or not yet"
 _STATES = {
     "T": "could not be asked: stopped by a signal, as by SIGSTOP",
     "t": "could not be asked: held by a debugger",
     "D": "could not be asked: stuck in the kernel, as in a driver or a file system",
 }
-_GONE = ("", "Z", "X")
+_GONE = ("Z", "X")
 
-SETTLED_S = 0.02
-_FLIGHT = ".flight"
+_LOOK_S = 0.02
+_MOST = 1 << 21
+"""Characters of an answer that are read."""
+
 TRACE_LIMIT = 6000
 """Characters of a stack that travel to node 0."""
 
@@ -59,32 +56,22 @@ _WRAPPERS = ("wrapper", "_engine_run_backward", "_fn", "inner", "decorate_contex
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages)[/\\]|[/\\]lib[/\\]python3[^/]*[/\\]|^<frozen")
 
 
-def offer() -> None:
-    """Let the agent, if there is one, take this process's stacks, as long as it lives."""
-    path = os.environ.get("GPUTRAIN_ERROR_FILE")
-    if not path:
-        return
-    rank, local_rank = os.environ.get("RANK", "0"), os.environ.get("LOCAL_RANK", "0")
-    name = os.path.join(os.path.dirname(path), f"stacks-{rank}-{local_rank}-{os.getpid()}")
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        faulthandler.register(NUMBER, file=file, all_threads=True, chain=False)
-        if os.environ.get(contract.HANG_TIMEOUT):  # a thread more, which only those pay for who want it
-            offer_flight(name + _FLIGHT)
-
-
 def take(folder: str) -> List[Standing]:
-    """Of all that offer them, by rank: the stacks of all threads, what torch recorded, why one gave none."""
-    asked = []
+    """Of all that offer them, by rank: the main thread's stack, what torch recorded, why one gave none."""
+    names = []
     with contextlib.suppress(OSError):  # a script may have removed them
-        names = map(_NAME.match, os.listdir(folder) if folder else [])
-        files = [(os.path.join(folder, found[0]), map(int, found.groups())) for found in names if found]
-        asked = [one for one in [_Question(path, *numbers) for path, numbers in files] if one.ask()]
-    until = time.monotonic() + WITHIN_S
-    # All in turns: one that answers slowly, or never, takes nothing of the others' time.
-    while not all([one.read() for one in asked]) and time.monotonic() < until:  # noqa: C419  # all are read
-        time.sleep(SETTLED_S)
-    return sorted(map(_Question.told, asked), key=lambda one: int(one["rank"]))
+        names = list(filter(None, map(_NAME.match, os.listdir(folder) if folder else [])))
+    asked = [_Question(os.path.join(folder, found[0]), *map(int, found.groups())) for found in names]
+    _await(asked, ASKED_S)
+    _await([one for one in asked if one.signal()], SIGNALLED_S)
+    return sorted([one.told() for one in asked if one.is_there], key=lambda one: int(one["rank"]))
+
+
+def _await(asked: List[_Question], within_s: float) -> None:
+    """All in turns: one that answers slowly, or never, takes nothing of the others' time."""
+    until = time.monotonic() + within_s
+    while not all([one.is_done() for one in asked]) and time.monotonic() < until:  # noqa: C419  # all are read
+        time.sleep(_LOOK_S)
 
 
 def absent(rank: int, local_rank: int, pid: int, why: str) -> Standing:
@@ -98,35 +85,63 @@ class _Question:
     def __init__(self, path: str, rank: int, local_rank: int, pid: int) -> None:
         self._path = path
         self._rank, self._local_rank, self._pid = rank, local_rank, pid
-        self._before = os.path.getsize(path)
+        self._is_asked = False
         self._text = ""
         self._recorded: Optional[Dict[str, Any]] = None
-        self._catches = self._has_flight = False
+        self._signalled_at: Optional[int] = None
+        with contextlib.suppress(OSError):
+            os.unlink(path + TOLD)
 
-    def ask(self) -> bool:
-        """Ask; whether the rank is there at all."""
-        # A real-time signal would end a process that has no handler.
-        self._catches = not _HAS_REAL_TIME or host.catches(self._pid, NUMBER)
-        if not self._catches:
-            return host.state_of(self._pid) not in _GONE
+    @property
+    def is_there(self) -> bool:
+        """Whether it has told something, or can be told of at all."""
         try:
-            os.kill(self._pid, NUMBER)
-        except OSError:  # gone, and its number another's
+            os.kill(self._pid, 0)
+        except OSError:  # gone, and its number another's perhaps
+            return bool(self._text)
+        return bool(self._text) or host.state_of(self._pid) not in _GONE
+
+    def is_done(self) -> bool:
+        """Ask, or take in what has come; whether that is all there will be."""
+        if self._signalled_at is not None:
+            self._text = self._text_since(self._signalled_at)
+            return _is_whole(self._text)
+        self._is_asked = self._is_asked or self._ask()
+        told = _answer(self._path + TOLD) if self._is_asked else {}
+        self._text, self._recorded = str(told.get("text", "")), told.get("recorded")
+        return (bool(self._text) and self._recorded is not None) or not self.is_there
+
+    def _ask(self) -> bool:
+        """Whether somebody was there to be asked; who answers another just now is so again in a moment."""
+        try:
+            fd = os.open(self._path + ASKED, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
             return False
-        self._has_flight = ask_flight(self._path + _FLIGHT)
+        with contextlib.suppress(OSError):
+            os.write(fd, b"?")
+        os.close(fd)
         return True
 
-    def read(self) -> bool:
-        """Take in what has come; whether that is all."""
-        if not self._catches:
-            return True
-        if not _is_whole(self._text):
-            with contextlib.suppress(OSError), open(self._path, encoding="utf-8", errors="replace") as file:
-                file.seek(self._before)
-                self._text = file.read()
-        if self._has_flight and self._recorded is None:
-            self._recorded = read_flight(self._path + _FLIGHT)
-        return _is_whole(self._text) and not (self._has_flight and self._recorded is None)
+    def signal(self) -> bool:
+        """Have one that has not answered write its stack from within a signal; whether it was signalled."""
+        # A real-time signal would end a process that has no handler.
+        if self._text or not self._catches:
+            return False
+        with contextlib.suppress(OSError):  # its file is gone; or it is, and its number another's
+            before = os.path.getsize(self._path)
+            os.kill(self._pid, NUMBER)
+            self._signalled_at = before
+        return self._signalled_at is not None
+
+    @property
+    def _catches(self) -> bool:
+        return not HAS_REAL_TIME or host.catches(self._pid, NUMBER)
+
+    def _text_since(self, size: int) -> str:
+        with contextlib.suppress(OSError), open(self._path, encoding="utf-8", errors="replace") as file:
+            file.seek(size)
+            return file.read(_MOST)
+        return self._text
 
     def told(self) -> Standing:
         """The answer."""
@@ -140,9 +155,16 @@ class _Question:
         return _STATES.get(host.state_of(self._pid), UNANSWERED)
 
 
+def _answer(path: str) -> Dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        found = json.loads(file.read(_MOST))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
 def _is_whole(text: str) -> bool:
-    """Whether the main thread's stack, which comes last, is there: down to what starts every script, or cut
-    after a hundred frames."""
+    """Whether a stack that a signal took is there: down to what starts every script, or cut after a hundred
+    frames."""
     last = text.rstrip().rpartition("\n")[2]
     return text.endswith("\n") and (last.startswith('  File "<string>"') or last == "  ...")
 
@@ -197,75 +219,3 @@ def _is_start(line: str) -> bool:
 
 def _is_ours(path: str) -> bool:
     return os.path.dirname(path) == os.path.dirname(os.path.abspath(__file__))
-
-
-FLIGHT_BUFFER = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}
-"""Entries that are kept a rank, as by torch since 2.9; the second is the old name."""
-
-_MOST = 1 << 20
-_NAMES = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
-
-
-def offer_flight(base: str) -> None:
-    """Answer whoever writes a byte into the fifo of this name, by a thread that lives as long as we do."""
-    with contextlib.suppress(OSError):
-        os.mkfifo(base, 0o600)
-        threading.Thread(target=_serve, args=(base,), name="gputrain-flight", daemon=True).start()
-
-
-def _serve(base: str) -> None:
-    with contextlib.suppress(OSError):  # the folder goes with the agent
-        while True:
-            with open(base, "rb") as asked:
-                asked.read()
-            host.put(base + ".json", json.dumps(_recorded()))
-
-
-def _recorded() -> Dict[str, Any]:
-    """Group -> the last collective that was begun and the last that is done, and the name of the former."""
-    c10d = sys.modules.get("torch._C._distributed_c10d")
-    dump = next((getattr(c10d, name) for name in _NAMES if hasattr(c10d, name)), None)
-    if dump is None:
-        return {}
-    try:
-        return _groups(json.loads(dump()))
-    except Exception:  # noqa: BLE001  # a private name of torch's: whatever it does now, it tells nothing
-        return {}
-
-
-def _groups(told: Dict[str, Any]) -> Dict[str, Any]:
-    found: Dict[str, Any] = {}
-    for group, status in (told.get("pg_status") or {}).items():
-        begun = int(status["last_enqueued_collective"])
-        names = [
-            str(one["profiling_name"])
-            for one in told.get("entries") or ()
-            if str(one["process_group"][0]) == group and int(one["collective_seq_id"]) == begun
-        ]
-        name = names[-1] if names else ""
-        found[str(group)] = {
-            "begun": begun, "done": int(status["last_completed_collective"]), "name": name,
-        }  # fmt: skip
-    return found
-
-
-def ask_flight(base: str) -> bool:
-    """Ask; whether somebody is there to answer."""
-    with contextlib.suppress(OSError):
-        os.unlink(base + ".json")
-    try:
-        fd = os.open(base, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return False
-    with contextlib.suppress(OSError):
-        os.write(fd, b"?")
-    os.close(fd)
-    return True
-
-
-def read_flight(base: str) -> Optional[Dict[str, Any]]:
-    """What was answered; None: nothing yet. A rank whose interpreter native code holds answers nothing."""
-    with contextlib.suppress(OSError, ValueError), open(base + ".json", encoding="utf-8") as file:
-        found = json.loads(file.read(_MOST))
-        return found if isinstance(found, dict) else {}
-    return None

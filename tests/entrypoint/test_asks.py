@@ -19,6 +19,17 @@ BLOCKED = """
         threading.Event().wait()
     blocked()
 """
+WORKS = """
+    import json, threading
+    def works():
+        while True:
+            exec("def short(): return [str(n) for n in range(20)]\\nshort()")
+            json.loads(json.dumps({"a": [1, {"b": 2}]}))
+    for n in range(2):
+        threading.Thread(target=works, daemon=True).start()
+    print("up", flush=True)
+    {then}
+"""
 AHEAD = """
     import torch, torch.distributed as dist, threading
     dist.init_process_group("gloo")
@@ -55,6 +66,20 @@ def test_whoever_asks_in_the_result_folder_is_answered_each_time(cluster, until,
         took = time.monotonic() - began
     assert took < 20
     assert not node.said("stands at")  # it is told to those who ask, not to the log
+
+
+@pytest.mark.parametrize("then", ["works()", "threading.Event().wait()"])
+def test_ranks_that_work_take_no_harm_from_being_asked(cluster, until, then):
+    """A handler in C that reads the frames of threads that run ended such a rank after a few questions."""
+    node = cluster.start(
+        cluster.script(WORKS.replace("{then}", then)), nproc=2, env={"TMPDIR": str(cluster.folder)}
+    )
+    until(lambda: len(node.said("up")) == 2, "the ranks' start")
+    (folder,) = [path for path in cluster.folder.glob("gputrain-*") if path.is_dir()]
+    for _ in range(100):
+        found = stacks.take(str(folder))
+        assert [(one["rank"], one["absent"]) for one in found] == [(0, ""), (1, "")], node.out
+    assert node.process.poll() is None, node.out
 
 
 def test_a_word_that_is_no_question_is_passed_over(cluster, until, tmp_path):

@@ -117,3 +117,26 @@ def test_files_are_whole_beside_daemon_threads_too(cluster, ending, code):
 def test_every_file_of_every_rank_is_whole_when_the_ranks_had_process_groups(ended, name, ending):
     for rank in ("0", "1"):
         assert {**PLAIN, **LIBRARIES}[name](ended("agent", "gloo", ending) / rank / name), rank
+
+
+ENDLESS = """
+import atexit, sys, threading
+from gputrain.entrypoint import ending
+def works():
+    while True:
+        exec("def short(): return [str(n) for n in range(20)]\\nshort()")
+ending.FAILED_EXIT_S = 1.0
+for n in range(3):
+    threading.Thread(target=works, daemon=True).start()
+atexit.register(works)
+ending.leave(7, "/nowhere", failed=True)
+"""
+
+
+def test_an_end_that_never_comes_is_cut_short_with_the_ranks_own_code(tmp_path):
+    """By the interpreter's own word: to read the frames of threads that run from outside may crash."""
+    for _ in range(3):
+        words = [sys.executable, "-c", ENDLESS]
+        done = subprocess.run(words, cwd=HERE.parents[1], capture_output=True, text=True, check=False)
+        assert done.returncode == 7, done.stderr
+        assert "in works" in done.stderr

@@ -209,7 +209,7 @@ def test_ranks_that_cannot_be_asked_are_named_with_why(cluster):
             threading.Event().wait()
         if rank == 1:
             os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"])
-        if rank == 2:
+        if rank == 2:  # which is no hindrance
             for number in range(signal.SIGRTMIN, signal.SIGRTMAX + 1):
                 signal.signal(number, signal.SIG_IGN)
         if rank == 3:
@@ -219,9 +219,19 @@ def test_ranks_that_cannot_be_asked_are_named_with_why(cluster):
     # Without py-spy, which may be beside this Python.
     node = cluster.run(script, nproc=5, flags=["--hang-timeout=4"], env={"PATH": os.defpath})
     told = node.cause["message"]
-    assert f"ranks 0, 4 in stuck at train.py:5; ranks 1, 2 {stacks.UNCAUGHT}; rank 3 could not be" in told
+    assert f"ranks 0, 2, 4 in stuck at train.py:5; rank 1 {stacks.UNCAUGHT}; rank 3 could not be" in told
     assert told.endswith("stopped by a signal, as by SIGSTOP")
     assert node.cause["rank"] == 1
+
+
+def test_native_code_that_keeps_the_interpreter_is_looked_through_by_a_signal(cluster):
+    script = cluster.script("""
+        def computes():
+            sum(range(10**12))
+        computes()
+    """)
+    node = cluster.run(script, nproc=1, flags=["--hang-timeout=4"], env={"PATH": os.defpath})
+    assert "rank 0 in computes at train.py:3" in node.cause["message"], node.out
 
 
 def test_one_that_answers_slowly_takes_nothing_of_the_others_time(cluster):
