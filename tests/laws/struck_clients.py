@@ -5,6 +5,7 @@
 An instant is the n-th time that Python looks for signals in calls, in whichever thread: it falls between any
 two steps of a submit, a wait or a cancel, and on a busy machine as often as on a quiet one. Or it is a moment
 of the n-th request: before it is sent, before it is answered, or after that. Orders come a line each (JSON).
+One with ``at_home`` is lived by the forking process itself, so that its later forks have submitted before.
 """
 
 import contextlib
@@ -81,17 +82,21 @@ class Counts:
 class Watch:
     """Counts what this process does, and strikes it: ``[["SIGINT", "at a call", 120], ...]``."""
 
-    def __init__(self, counts, strikes):
+    _connection = http.client.HTTPConnection
+
+    def __init__(self, counts, strikes, counts_calls=False):
         self._counts = counts
+        self._counts_calls = counts_calls
         self._left = sorted(((at, name) for name, moment, at in strikes if moment == CALL), reverse=True)
         self._at_requests = {(at, moment): name for name, moment, at in strikes if moment != CALL}
         self._calls = 0
         self._next = self._left[-1][0] if self._left else float("inf")
 
     def begin(self):
-        threading.setprofile(self._called)
-        sys.setprofile(self._called)
-        put, get = http.client.HTTPConnection.putrequest, http.client.HTTPConnection.getresponse
+        if self._left or self._counts_calls:
+            threading.setprofile(self._called)
+            sys.setprofile(self._called)
+        self._whole = put, get = self._connection.putrequest, self._connection.getresponse
 
         def putrequest(*arguments, **named):
             self._meet(self._counts.add("begun"), UNSENT)
@@ -106,12 +111,13 @@ class Watch:
             self._meet(number, ANSWERED)
             return answer
 
-        http.client.HTTPConnection.putrequest = putrequest
-        http.client.HTTPConnection.getresponse = getresponse
+        self._connection.putrequest, self._connection.getresponse = putrequest, getresponse
 
     def end(self):
         self._left, self._next, self._at_requests = [], float("inf"), {}
         sys.setprofile(None)
+        threading.setprofile(None)
+        self._connection.putrequest, self._connection.getresponse = self._whole
         self._counts.add("calls", self._calls)
 
     def waiting(self, sleep):
@@ -174,7 +180,7 @@ def live(order, counts, write):
     from gputrain.errors import JobTimeoutError
     from gputrain.trainer import Trainer
 
-    watch, said = Watch(counts, order["strikes"]), "nothing"
+    watch, said = Watch(counts, order["strikes"], order.get("counts_calls", False)), "nothing"
     backend, sleep = _backend(order, watch)
     trainer = Trainer(backend, sleep=sleep)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # who was started in the background ignores it
@@ -220,22 +226,29 @@ def main():
         importlib.import_module(name)
     logging.getLogger("gputrain").setLevel(logging.CRITICAL)
     for line in sys.stdin:
-        counts, (read, write) = Counts(), os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(read)
-            try:
-                live(json.loads(line), counts, write)
-            except BaseException:  # noqa: BLE001  # a Ctrl-C between two lines of this file
-                traceback.print_exc()
-            finally:
-                os._exit(0)
+        order, counts, (read, write) = json.loads(line), Counts(), os.pipe()
+        status = 0
+        if order.get("at_home"):
+            live(order, counts, write)
+        else:
+            status = live_apart(order, counts, write)
         os.close(write)
-        _, status = os.waitpid(child, 0)
         with os.fdopen(read) as last:
-            said = last.read() if os.waitstatus_to_exitcode(status) == 0 else ""
-        told = {"status": os.waitstatus_to_exitcode(status), "said": said, **counts.told()}
-        print(json.dumps(told), flush=True)
+            said = last.read() if status == 0 else ""
+        print(json.dumps({"status": status, "said": said, **counts.told()}), flush=True)
+
+
+def live_apart(order, counts, write):
+    """In a fork; what that ended with."""
+    child = os.fork()
+    if not child:
+        try:
+            live(order, counts, write)
+        except BaseException:  # noqa: BLE001  # a Ctrl-C between two lines of this file
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 if __name__ == "__main__":

@@ -24,6 +24,16 @@ time.sleep(0.3)
 """
 
 
+WARM = 1
+"""Of two that fork clients, the one that has submitted before."""
+
+
+def warm_up(clients, **reach):
+    told = clients.live("warms", ["cancel"], at_home=True, **reach)
+    assert told["said"].startswith("gputrain://"), told
+    assert "Error" not in told["said"], told
+
+
 def new_cloud():
     """An emulated cloud with quota for all."""
     cloud = gputrain_emulator.start(rate_limits=False)
@@ -58,15 +68,18 @@ class InTheCloud:
         script = folder / "train.py"
         script.write_text("pass\n")
         self.script, self.spec = str(script), {"gpu": "L4:1"}
-        self.clients = Clients(kind=kind, script=self.script, spec=self.spec, waits_s=0.5)
+        order = {"kind": kind, "script": self.script, "spec": self.spec, "waits_s": 0.5}
+        self.clients = Clients(**order), Clients(**order)
+        with new_cloud() as first:
+            warm_up(self.clients[WARM], **reach(first))
 
     def renew(self):
         self._leave()
         self.cloud = new_cloud()
 
-    def live(self, key, acts, strikes=()):
+    def live(self, key, acts, strikes=(), *, is_warm=True, **more):
         self.cloud.dispatcher.requests.clear()
-        told = self.clients.live(key, acts, strikes, **reach(self.cloud))
+        told = self.clients[is_warm].live(key, acts, strikes, **more, **reach(self.cloud))
         settle(self.cloud, told)
         return told
 
@@ -87,7 +100,8 @@ class InTheCloud:
         self.cloud.clock.advance(60.0)
 
     def close(self):
-        self.clients.close()
+        for clients in self.clients:
+            clients.close()
         self._leave()
 
     def _leave(self):
@@ -114,15 +128,17 @@ class Here:
         script = folder / "train.py"
         script.write_text(SCRIPT)
         self.script, self.spec = str(script), {"args": [f"{folder}/"]}
-        self.clients = Clients(kind="local", script=self.script, spec=self.spec, waits_s=20.0)
+        order = {"kind": "local", "script": self.script, "spec": self.spec, "waits_s": 20.0}
+        self.clients = Clients(**order), Clients(**order)
+        warm_up(self.clients[WARM], root=tempfile.mkdtemp(dir=folder))
         self.renew()
 
     def renew(self):
         self.root = tempfile.mkdtemp(dir=self.folder)
         self.trainer = Trainer(Local(gpus=0, root=self.root))
 
-    def live(self, key, acts, strikes=()):
-        return self.clients.live(key, acts, strikes, root=self.root)
+    def live(self, key, acts, strikes=(), *, is_warm=True, **more):
+        return self.clients[is_warm].live(key, acts, strikes, **more, root=self.root)
 
     def there(self, job_id):
         ran = self.folder / job_id
@@ -137,7 +153,8 @@ class Here:
             job.wait(timeout=60, progress="none")
 
     def close(self):
-        self.clients.close()
+        for clients in self.clients:
+            clients.close()
 
     def _jobs(self, job_id):
         return [job for job in self.trainer.jobs() if job.ref.name == job_id]

@@ -1,7 +1,8 @@
 """A client struck at any instant of a submit, wait or cancel: one job a key, and back from a Ctrl-C at once.
 
 A few instants are drawn in every run, a thousand kills and a thousand Ctrl-C a backend with ``-m soak``;
-with ``-s`` it says what they came to.
+with ``-s`` it says what they came to. One process in four has never submitted before, which is when most of a
+first submit is loading and looking up; the others are struck where they act.
 """
 
 import random
@@ -44,9 +45,13 @@ def toll(place):
 @pytest.fixture(scope="module")
 def lives(place):
     """What a life counts that is not struck, by its acts; the first ones load what all need."""
-    told = [place.live("counted", ["cancel"]) for _ in range(2)]
+    told = [place.live("counted", ["cancel"], is_warm=is_warm) for is_warm in (False, True)]
     assert [one["status"] for one in told] == [0, 0], told
-    return {str(acts): place.live(f"counted {acts}", acts) for acts in ACTS}
+    return {
+        (is_warm, *acts): place.live(f"counted {is_warm} {acts}", acts, is_warm=is_warm, counts_calls=True)
+        for is_warm in (False, True)
+        for acts in ACTS
+    }
 
 
 def seeds(first):
@@ -87,16 +92,21 @@ def kill(world, lives, toll, seed):
     dice = random.Random(f"killed {seed}")
     key, cancels = f"killed {seed}", False
     for _ in range(dice.choice((1, 1, 2, 3))):
-        acts = dice.choice(ACTS)
-        at = dice.randint(1, lives[str(acts)]["calls"])
-        slain(world, toll, key, acts, CALL, at)
+        acts, is_warm = dice.choice(ACTS), _is_warm(dice)
+        at = dice.randint(1, lives[(is_warm, *acts)]["calls"])
+        slain(world, toll, key, acts, CALL, at, is_warm)
         cancels = cancels or "cancel" in acts
     judge(world, toll, key, is_cancelled=cancels)
 
 
-def slain(world, toll, key, acts, moment, at):
+def _is_warm(dice):
+    """Whether a client has submitted before."""
+    return dice.random() < 0.75
+
+
+def slain(world, toll, key, acts, moment, at, is_warm=True):
     """A client that is killed then, unless it comes to its end before."""
-    told = world.live(key, acts, [("SIGKILL", moment, at)])
+    told = world.live(key, acts, [("SIGKILL", moment, at)], is_warm=is_warm)
     assert told["status"] in (0, -signal.SIGKILL), told
     assert "Error" not in told["said"], told
     toll.killed += told["status"] != 0
@@ -107,7 +117,7 @@ def slain(world, toll, key, acts, moment, at):
 def test_a_client_killed_at_each_request_leaves_one_job(world, lives, toll, moment, most):
     if world.kind == "local":
         pytest.skip("it sends no requests")
-    steps = range(1, lives["[]"]["begun"] + 1)
+    steps = range(1, lives[(True,)]["begun"] + 1)
     for step in random.Random(moment).sample(steps, min(most, len(steps))):
         key = f"{step} {moment} of {most}"
         slain(world, toll, key, [], moment, step)
@@ -125,10 +135,11 @@ def test_a_client_is_back_from_a_ctrl_c_at_once(world, lives, toll, seeds):
 def press(world, lives, toll, seed):
     """A client that is interrupted once or twice, and one that comes after it."""
     dice = random.Random(f"pressed {seed}")
-    key, acts = f"pressed {seed}", dice.choice(ACTS)
-    first = dice.randint(1, lives[str(acts)]["calls"])
+    key, acts, is_warm = f"pressed {seed}", dice.choice(ACTS), _is_warm(dice)
+    first = dice.randint(1, lives[(is_warm, *acts)]["calls"])
     second = first + dice.choice((50, 500, 5000)) * dice.randint(1, 10)
-    told = world.live(key, acts, [("SIGINT", CALL, at) for at in (first, second)][: dice.choice((1, 2, 2))])
+    strikes = [("SIGINT", CALL, at) for at in (first, second)][: dice.choice((1, 2, 2))]
+    told = world.live(key, acts, strikes, is_warm=is_warm)
     assert told["status"] == 0, told
     assert "Error" not in told["said"], told
     toll.interrupted += told["struck"] > 0
