@@ -37,9 +37,6 @@ from gputrain.records.record import SHORTEST_RESTART_S
 UNSTARTED_S = 900.0
 """How long a submit may be under way before a job without VMs counts as never started."""
 
-LAG_S = 180.0
-"""How long after a gang was asked for a list that lacks its VMs is not believed."""
-
 BEFORE_S = 60.0
 """How far Cloud Storage's clock may be ahead of Compute Engine's."""
 
@@ -83,6 +80,8 @@ class Looks:
             if request is not None:  # served just now, however old the ask is: lists may not know it yet
                 vms = {**vms, **self._singly(gang, vms)}
         nodes = self.nodes(gang, vms)
+        if any(_is_unheard(node) for node in nodes):
+            nodes = self.nodes(gang, {**vms, **self._singly(gang, vms)})
         if not any(node.status or node.document for node in nodes):
             nodes = self.joined(record, nodes)
             if gang.queue and (who := self._queue.deleted_by(gang)):
@@ -213,8 +212,6 @@ class Looks:
             by_name = self._calls.instances(gang.zone, f'name eq "{stem}-[0-9]+"')
             found |= {str(vm["name"]): vm for vm in by_name.seen if vm["name"] in gang.names}
             is_whole = is_whole and by_name.is_whole
-        if record.age_s < LAG_S:
-            found |= self._singly(gang, found)
         return found, is_whole
 
     def _singly(self, gang: VmNames, found: Mapping[str, Json]) -> dict[str, Json]:
@@ -230,6 +227,11 @@ class Looks:
             return {str(vm["name"]): vm for vm in listing.seen}, listing.is_whole
 
         return self._listed.get(zone, read)
+
+
+def _is_unheard(node: VmReport) -> bool:
+    """Whether lists lack a VM that has not said its last: they may lag, or lack what is there."""
+    return not node.status and not node.told.is_over
 
 
 def _standing(gang: VmNames, vms: Mapping[str, Json]) -> tuple[VmReport, ...]:

@@ -19,7 +19,7 @@ from gputrain.records import Ask, Code, Record, Way
 from gputrain.spec import TrainingSpec
 from gputrain.trainer import Trainer
 from gputrain_emulator.failures import ROWS
-from gputrain_emulator.faults import Reshape
+from gputrain_emulator.faults import Reshape, Stale
 from tests.road import Road, supervised
 
 BULK = "compute.instances.bulkInsert"
@@ -395,6 +395,20 @@ def test_a_list_that_lags_behind_a_new_gang_ends_no_job(cloud, make, code):
     seen = make().observe(ref)
     assert seen.state is State.PROVISIONING
     assert "gone" not in seen.detail
+
+
+def test_lists_that_lack_vms_which_are_there_end_no_job_however_old(cloud, make, code):
+    road = Road(make())
+    ref = submitted(road, code)
+    names = [vm.name for vm in cloud.compute.vms.values()]
+    cloud.clock.advance(1000)
+    cloud.fail("compute.instances.list", Stale(seconds=1500), times=None)
+    for _ in range(3):
+        seen = make().observe(ref)
+        assert (seen.state, "gone" in seen.detail) == (State.PROVISIONING, False)
+        supervised(road.backend, ref)
+        cloud.clock.advance(60)
+    assert [vm.name for vm in cloud.compute.vms.values()] == names
 
 
 @pytest.mark.parametrize("row", ["C37", "C37a", "C37b"])
