@@ -122,6 +122,11 @@ def minding(pause: Callable[[float], None]) -> Callable[[float], None]:
     return minded
 
 
+def is_raised_here(error: BaseException) -> bool:
+    """Whether it is not the file system's: what a handler of signals raises is a TimeoutError, for one."""
+    return isinstance(error, OSError) and error.errno is None
+
+
 def _note() -> None:
     if _is_heeding():
         _Heed.has_untold = True

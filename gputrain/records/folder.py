@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import attrs
 
 from gputrain.errors import CapacityError, PermissionDeniedError, TransientError
-from gputrain.interrupts import sleep
+from gputrain.interrupts import is_raised_here, sleep
 from gputrain.keeper import folder
 from gputrain.records.board import Entry, Note, dated, overtaken
 from gputrain.records.form import RecordError, read_record, written
@@ -206,11 +206,6 @@ def make_private(path: Path) -> None:
     for one in reversed(missing):  # each by itself: mkdir's own parents are for everybody
         with contextlib.suppress(FileExistsError):
             one.mkdir(_MODE)
-
-
-def is_raised_here(error: Exception) -> bool:
-    """Whether it is not the file system's: what a handler of signals raises is a TimeoutError, for one."""
-    return isinstance(error, OSError) and error.errno is None
 
 
 @contextlib.contextmanager

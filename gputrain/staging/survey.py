@@ -11,6 +11,7 @@ from typing import NoReturn
 import attrs
 
 from gputrain.errors import Fault, SpecError
+from gputrain.interrupts import is_raised_here
 from gputrain.staging.ignore import NEVER, OWN_FILE, IgnoreRules, above
 from gputrain.tables import Shown, Table
 
@@ -178,6 +179,8 @@ def reading(root: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if is_raised_here(error):
+            raise
         path = str(error.filename or root).removeprefix(os.path.join(root, "")).rstrip(os.sep) or root
         fix = "make it readable" + ("" if path == root else f", or list {path} in {OWN_FILE}")
         if isinstance(error, FileNotFoundError):

@@ -70,7 +70,7 @@ class Looks:
         if not record.is_open:
             return _unplaced(record)
         gang = VmNames.of(record)
-        vms, is_whole = self._vms(record, gang)
+        vms, is_whole = self._vms(gang)
         if not is_whole and len(vms) < len(gang.names):
             return Observation(detail="the list of VMs is incomplete")
         if gang.queue and len(vms) < len(gang.names):
@@ -204,7 +204,7 @@ class Looks:
         )
         return attrs.evolve(seen, raw={**seen.raw, "cause": state.value if cause is None else cause.kind})
 
-    def _vms(self, record: Record, gang: VmNames) -> tuple[Mapping[str, Json], bool]:
+    def _vms(self, gang: VmNames) -> tuple[Mapping[str, Json], bool]:
         listed, is_whole = self._list(gang.zone)
         found = {name: listed[name] for name in gang.names if name in listed and gang.owns(listed[name])}
         if len(found) < len(gang.names):  # gone, or its labels were edited by hand
