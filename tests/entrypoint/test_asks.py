@@ -76,7 +76,7 @@ def test_ranks_that_work_take_no_harm_from_being_asked(cluster, until, then):
     )
     until(lambda: len(node.said("up")) == 2, "the ranks' start")
     (folder,) = [path for path in cluster.folder.glob("gputrain-*") if path.is_dir()]
-    for _ in range(100):
+    for _ in range(50):
         found = stacks.take(str(folder))
         assert [(one["rank"], one["absent"]) for one in found] == [(0, ""), (1, "")], node.out
     assert node.process.poll() is None, node.out
