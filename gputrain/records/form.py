@@ -133,6 +133,7 @@ def _ask(value: object) -> Ask:
         answer=_matching(_WORD)(fields["answer"]),
         scope=_matching(_WORD)(fields["scope"]),
         said=_text(fields["said"]),
+        is_shared=fields.get("is_shared") is True,
     )
 
 

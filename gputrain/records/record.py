@@ -81,6 +81,8 @@ class Ask:
     """How far a refusal reaches."""
     said: str = ""
     """The answer for people, in one line; empty where it came after the job was taken."""
+    is_shared: bool = False
+    """Another process repeated it, and told of the job it came to: whoever asked takes it back no more."""
 
 
 @attrs.frozen(kw_only=True)
@@ -198,6 +200,11 @@ class Record:
         *before, last = self.asks
         told = attrs.evolve(last, answer=answer, scope=scope, said=said)
         return attrs.evolve(self, asks=(*before, told))
+
+    def shared(self) -> Record:
+        """The record once the latest ask is not its asker's alone."""
+        *before, last = self.asks
+        return attrs.evolve(self, asks=(*before, attrs.evolve(last, is_shared=True)))
 
     def spent(self, seconds: int) -> Record:
         """The record after the present attempt ran so long."""

@@ -127,7 +127,7 @@ class Claim:
                 try_elsewhere=True,
             )
         self._home.remove(self.record)  # nothing was asked for: the others may have been, so they are first
-        raise OvertakenError(f"another process has gone on with {self._job_id}")
+        raise self.overtaken()
 
     def keep(self) -> None:
         """Say that this process is still at it. Raises as `ask`."""
@@ -141,7 +141,11 @@ class Claim:
             OvertakenError: it is somebody else's turn.
         """
         self._writes = attrs.evolve(record, home=self._home.name)
-        self.record = self._home.write(self._writes)
+        try:
+            self.record = self._home.write(self._writes)
+        except OvertakenError:  # so it is not there
+            self._writes = None
+            raise
         self._writes = None
         self._known_at = self._now()
         self._wrote_at = self._known_at, self._monotonic()
@@ -182,18 +186,52 @@ class Claim:
         except GputrainError as error:
             log.info("%s is not noted as withdrawn: %s", self._job_id, error.what)
 
-    def is_ours(self) -> bool:
-        """Whether our ask still stands: nobody has asked elsewhere, nobody has ended the job.
+    def confirm(self, *, is_shared: bool, is_listed: bool) -> None:
+        """See that what was made is the job, and that whoever reads of it finds it; not where that is sure.
 
-        Looked up only where the last write is not just now.
+        Args:
+            is_shared: another process's ask was repeated. It is written down, lest that process takes back
+                what somebody was told of: what it is answered is no answer for the job any more.
+            is_listed: the job is found in lists, which lag: its record is to be as young as it is.
+
+        Raises:
+            OvertakenError: the ask does not stand any more: another was asked, or the job was ended.
         """
+        if self.record is None or self.record.last is None or (self._has_just_written() and not is_shared):
+            return
+        writes = (is_shared and not self.record.latest.is_shared) or is_listed
+        there = self.record if writes else self._standing()
+        while there is not None:
+            if not writes or (is_shared and there.latest.is_shared):
+                return
+            try:
+                self.write(there.shared() if is_shared else there)
+            except OvertakenError:  # perhaps by who shares it
+                there = self._standing()
+            else:
+                return
+        raise self.overtaken()
+
+    def is_overtaken(self) -> bool:
+        """Whether an answer for our ask is none for the job: another was asked, or made it meanwhile."""
         if self.record is None or self.record.last is None or self._has_just_written():
-            return True
-        there = self._home.read(self._job_id)
-        last = None if there is None else there.last
-        if there is None or last is None or there.over:
             return False
-        return there.is_open and last.nonce == self.record.last.nonce
+        try:
+            there = self._standing()
+        except GputrainError:  # whatever is written next will tell
+            return False
+        return there is None or (there.latest.is_shared and not self.record.latest.is_shared)
+
+    def overtaken(self) -> OvertakenError:
+        """That another process has gone on with the job."""
+        return OvertakenError(f"another process has gone on with {self._job_id}")
+
+    def _standing(self) -> Record | None:
+        """The record as it is now, if our ask is still the latest, and open: nobody has ended the job."""
+        there = self._home.read(self._job_id)
+        if there is None or there.over or not there.is_open or self.record is None:
+            return None
+        return there if there.latest.nonce == self.record.latest.nonce else None
 
     def _has_just_written(self) -> bool:
         if self._wrote_at is None:
@@ -227,7 +265,9 @@ class Claim:
     def _struck(self, written: Record) -> Record | None:
         """What is there after a write of which nobody was told whether it came."""
         there = self._home.read(self._job_id)
-        is_it = there is not None and [one.nonce for one in there.asks] == [one.nonce for one in written.asks]
+        if there is None or (there.asks and there.latest.is_shared):
+            return self.record
+        is_it = [one.nonce for one in there.asks] == [one.nonce for one in written.asks]
         return there if is_it else self.record
 
     def _copies(self, record: Record) -> tuple[Board, ...]:

@@ -174,6 +174,9 @@ class Climb:
             try:
                 return backend.create(request)
             except UnclearError:  # noqa: PERF203  # nobody knows what was done
+                with contextlib.suppress(GputrainError):
+                    if self._is_listed(backend):  # and lists may tell of it late
+                        self._claim.keep()
                 raise
             except TransientError as error:
                 pause_s = error.refills_in_s
@@ -183,24 +186,21 @@ class Climb:
                 waited_s += pause_s
                 self._claim.keep()
             except GputrainError as error:
-                if self._is_overtaken():  # what another has made may be in its way
-                    raise self._overtaken() from error
+                if self._claim.is_overtaken():  # what another has made may be in its way
+                    raise self._claim.overtaken() from error
                 raise
 
     def _keep_to_record(self, backend: Backend, request: Request) -> None:
         """What was made goes, if making it took so long that another has asked elsewhere."""
-        if not self._claim.is_ours():
-            self._clear(backend, request, self._claim.record)
-            raise self._overtaken()
-
-    def _is_overtaken(self) -> bool:
         try:
-            return not self._claim.is_ours()
-        except GputrainError:  # whatever is written next will tell
-            return False
+            self._claim.confirm(is_shared=self._is_shared, is_listed=self._is_listed(backend))
+        except OvertakenError:
+            self._clear(backend, request, self._claim.record)
+            raise
 
-    def _overtaken(self) -> OvertakenError:
-        return OvertakenError(f"another process has gone on with {self._job_id}")
+    def _is_listed(self, backend: Backend) -> bool:
+        """Whether what was made there is found in lists alone."""
+        return (recorder := self._around.boards.recorder(backend.name)) is not None and not recorder.repeats
 
     def _refused(self, candidate: Candidate, error: GputrainError) -> None:
         attempt = refused(candidate, error, self._around.now())

@@ -233,6 +233,28 @@ NAMED = {
         clients=(_client("A", "submit"), _client("B", "look", starts_s=180.0)),
         mishaps=_mishaps("B", "cut", 0, on="status-0"),
     ),
+    "a create of two minutes, lists that lag, and the next submit of its key": _calm(
+        backends=("vertex",), limit_s=1800, lag_s=60.0, quota=1,
+        clients=(_client("A", "submit", "submit"),),
+        mishaps=(
+            *_mishaps("A", "refused", 0, on="POST /customJobs", status=500, lasts_s=120.0),
+            *_mishaps("A", "late there", 10, seconds=12.0),
+        ),
+    ),
+    "an ask that another shares, refused late to who asked": _calm(
+        clients=(_client("A", "submit"), _client("B", "submit", "watch", "cancel", starts_s=21.0)),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=40.0),
+            *_mishaps("A", "refused", 0, on="POST /bulkInsert", status=403, lasts_s=60.0),
+        ),
+    ),
+    "a cancel of what somebody took out of the queue, and the next submit of its key": _calm(
+        nodes=4, model="flex-start", limit_s=1800, stock=(("us-central1-a", 1),),
+        clients=(
+            _client("A", "submit", "watch", "submit"), _client("B", "cancel", starts_s=60.0),
+        ),
+        happenings=(Happening(at_s=58.0, kind="cancel request"),),
+    ),
     "a record that comes as a web page": _calm(
         clients=(_client("A", "submit", "watch", "cancel"),),
         mishaps=_mishaps("A", "html", *range(1, 12, 2), on="records%2F"),

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
 from gputrain import fields
 from gputrain.backends.google import IMAGE_REPOSITORY, PROJECT, REGION, GoogleSettings
-from gputrain.fields import FaultCollector, Field, matching, named
+from gputrain.errors import SpecError
+from gputrain.fields import FaultCollector, Field, matching, named, refused
 from gputrain.gcp.buckets import BucketPrefix
 
-_WORD = attrs.validators.matches_re(r"[A-Za-z0-9][\w./:@-]*")
+_WORD = r"[A-Za-z0-9][\w./:@-]*"
+_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+_Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
-def _is_whole(_: Any, about: attrs.Attribute[int], value: Any) -> None:
+def _like(form: str, one: str) -> _Check:
+    """Refuses what is no text of a form, and shows one."""
+
+    def check(_: Any, about: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, str) or re.fullmatch(form, value) is None:
+            raise refused(about.name, value, f"a text such as {one!r}", f"{about.name}={one!r}")
+
+    return check
+
+
+def _is_whole(_: Any, about: attrs.Attribute[Any], value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{about.name}={value!r} is no whole number from 1 on")
+        raise refused(about.name, value, "a whole number from 1 on", f"{about.name}=2")
 
 
 class Transport(enum.Enum):
@@ -39,10 +53,8 @@ class ReductionServer:
     """
 
     replicas: int = attrs.field(validator=_is_whole)
-    machine_type: str = attrs.field(default="n1-highcpu-16", validator=_WORD)
-    image: str = attrs.field(
-        default="us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest", validator=_WORD
-    )
+    machine_type: str = attrs.field(default="n1-highcpu-16", validator=_like(_WORD, "n1-highcpu-16"))
+    image: str = attrs.field(default=_IMAGE, validator=_like(_WORD, _IMAGE))
 
 
 @attrs.frozen(kw_only=True)
@@ -54,9 +66,9 @@ class NfsMount:
     Source: google-cloud-aiplatform 2.7.0, ``NfsMount``, read 2026-11-22.
     """
 
-    server: str = attrs.field(validator=attrs.validators.matches_re(r"[A-Za-z0-9][A-Za-z0-9.:-]*"))
-    path: str = attrs.field(validator=attrs.validators.matches_re(r"/[^\0\n]*"))
-    mount_point: str = attrs.field(validator=attrs.validators.matches_re(r"[A-Za-z0-9][\w.-]*"))
+    server: str = attrs.field(validator=_like(r"[A-Za-z0-9][A-Za-z0-9.:-]*", "10.0.0.2"))
+    path: str = attrs.field(validator=_like(r"/[^\0\n]*", "/share"))
+    mount_point: str = attrs.field(validator=_like(r"[A-Za-z0-9][\w.-]*", "data"))
 
 
 @attrs.frozen(kw_only=True)
@@ -80,20 +92,20 @@ class VertexSettings(GoogleSettings):
     transport: Transport
 
 
-def _mount(value: Any) -> NfsMount:
-    """One as it is, or as a file says it."""
-    return value if isinstance(value, NfsMount) else NfsMount(**_table(value))
+def _one(kind: type[Any]) -> Callable[[Any], Any]:
+    """Reads one of a kind, as it is or as a file says it."""
 
+    def read(value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError  # the row says what it may be
+        try:
+            return kind(**value)
+        except SpecError as error:  # a fault of the argument that it stands in
+            raise ValueError(str(error)) from None
 
-def _reduction(value: Any) -> ReductionServer:
-    """It as it is, or as a file says it."""
-    return value if isinstance(value, ReductionServer) else ReductionServer(**_table(value))
-
-
-def _table(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError  # the row says what it may be
-    return value
+    return read
 
 
 _REGIONS = Field(
@@ -144,11 +156,11 @@ ROWS = {
         matching(r"pd-ssd|pd-standard|hyperdisk-balanced"), "pd-ssd, pd-standard or hyperdisk-balanced", "leave it out"
     ),
     "reduction_server": Field(
-        _reduction, "a ReductionServer, of one machine or more", "reduction_server=ReductionServer(replicas=2)"
+        _one(ReductionServer), "a ReductionServer, of one machine or more", "reduction_server=ReductionServer(replicas=2)"
     ),
     "enable_web_access": Field(fields.instance(bool), "True or False", "enable_web_access=True", is_needed=True),
     "nfs_mounts": Field(
-        fields.many(_mount), "a list of NfsMount",
+        fields.many(_one(NfsMount)), "a list of NfsMount",
         "nfs_mounts=[NfsMount(server='10.0.0.2', path='/share', mount_point='data')]", is_needed=True,
     ),
     "experiment": Field(

@@ -176,6 +176,15 @@ def test_a_record_is_as_old_as_the_board_says_or_as_this_process_has_seen_it(cla
     assert mine.read().age_s == 150
 
 
+def stands(claim):
+    """Whether what our ask has made may be told of."""
+    try:
+        claim.confirm(is_shared=False, is_listed=False)
+    except OvertakenError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("behind", ["date", "steady"])
 @pytest.mark.parametrize(("after_s", "is_ours"), [(SURE_S - JUST, True), (SURE_S, False)])
 def test_its_own_write_is_sure_for_seconds_by_either_clock(claim, clocks, home, behind, after_s, is_ours):
@@ -183,7 +192,7 @@ def test_its_own_write_is_sure_for_seconds_by_either_clock(claim, clocks, home, 
     mine.ask(fresh(home), ASK)
     home.write(attrs.evolve(home.read("bert-1"), over="cancelled"))
     setattr(clocks, behind, getattr(clocks, behind) + after_s)
-    assert mine.is_ours() is is_ours
+    assert stands(mine) is is_ours
 
 
 def test_a_date_that_is_set_back_makes_no_write_sure(claim, clocks, home):
@@ -191,7 +200,7 @@ def test_a_date_that_is_set_back_makes_no_write_sure(claim, clocks, home):
     mine.ask(fresh(home), ASK)
     home.write(attrs.evolve(home.read("bert-1"), over="cancelled"))
     clocks.date -= 2 * SURE_S
-    assert not mine.is_ours()
+    assert not stands(mine)
 
 
 @pytest.mark.parametrize(
@@ -211,19 +220,20 @@ def test_an_ask_is_ours_while_it_stands_open_and_is_the_latest(claim, clocks, ho
     mine.ask(fresh(home), ASK)
     clocks.pass_by(SURE_S)
     home.write(change(home.read("bert-1")))
-    assert mine.is_ours() is is_ours
+    assert stands(mine) is is_ours
+    assert mine.is_overtaken() is not is_ours
 
 
 def test_an_ask_whose_record_is_gone_is_not_ours_and_one_never_made_is(claim, clocks, home):
     mine = claim()
-    assert mine.is_ours()
+    assert stands(mine)
     mine.write(fresh(home))
     clocks.pass_by(SURE_S)
-    assert mine.is_ours()
+    assert stands(mine)
     mine.ask(mine.record, ASK)
     clocks.pass_by(SURE_S)
     home.remove(home.read("bert-1"))
-    assert not mine.is_ours()
+    assert not stands(mine)
 
 
 def test_who_keeps_a_record_keeps_it_young_and_is_told_that_another_was_quicker(claim, clocks, home):
@@ -341,3 +351,79 @@ def test_who_writes_between_a_look_for_others_and_the_copy_is_seen(claim, clocks
     with pytest.raises(OvertakenError):
         mine.ask(fresh(home), asking("backend-1", "0123456789ab"))
     assert other.read("bert-1") == theirs.record
+
+
+def test_who_repeats_an_ask_writes_down_that_it_is_shared_and_its_asker_takes_nothing_back(claim, home):
+    first, second = claim(), claim()
+    first.ask(fresh(home), ASK)
+    second.read()
+    second.confirm(is_shared=True, is_listed=False)
+    assert home.read("bert-1").latest.is_shared
+    first.answer("no room")
+    with pytest.raises(OvertakenError):
+        first.ask(first.record, attrs.evolve(ASK, nonce="another"))
+    first.drop()
+    assert home.read("bert-1").latest.is_shared
+
+
+def test_what_the_asker_is_answered_is_no_answer_once_another_has_made_the_job(claim, clocks, home):
+    first, second = claim(), claim()
+    first.ask(fresh(home), ASK)
+    clocks.pass_by(SURE_S)
+    second.read()
+    assert not first.is_overtaken()
+    second.confirm(is_shared=True, is_listed=False)
+    assert first.is_overtaken()
+    assert not second.is_overtaken()
+
+
+@pytest.mark.parametrize("change", ["kept", "taken back", "asked elsewhere"])
+def test_who_repeats_anothers_ask_tells_of_it_only_while_it_stands(claim, home, change):
+    first, second = claim(), claim()
+    first.ask(fresh(home), ASK)
+    second.read()
+    if change == "kept":
+        first.keep()
+    elif change == "taken back":
+        first.drop()
+    else:
+        first.answer("no room")
+        first.ask(first.record, attrs.evolve(ASK, nonce="another"))
+    if change == "kept":
+        second.confirm(is_shared=True, is_listed=False)
+        assert home.read("bert-1").latest.is_shared
+    else:
+        with pytest.raises(OvertakenError):
+            second.confirm(is_shared=True, is_listed=False)
+
+
+def test_a_write_that_was_struck_takes_back_no_ask_that_another_shares(claim, home):
+    first, second = claim(), claim()
+    with pytest.raises(KeyboardInterrupt):
+        _struck_behind_its_write(first, home)
+    second.read()
+    second.confirm(is_shared=True, is_listed=False)
+    first.drop()
+    assert home.read("bert-1") is not None
+
+
+def _struck_behind_its_write(claim, home):
+    write = home.write
+
+    def struck(record):
+        write(record)
+        raise KeyboardInterrupt
+
+    home.write = struck
+    try:
+        claim.ask(fresh(home), ASK)
+    finally:
+        home.write = write
+
+
+def test_what_lists_find_late_is_as_young_as_its_record(claim, clocks, home):
+    mine = claim()
+    mine.ask(fresh(home), ASK)
+    clocks.pass_by(SURE_S)
+    mine.confirm(is_shared=False, is_listed=True)
+    assert home.read("bert-1").age_s == 0.0

@@ -272,9 +272,9 @@ def test_a_record_that_cannot_be_read_after_a_create_is_told_and_nothing_else_is
 
     def lose():
         world.seconds += 60
-        board.read = refuse
+        board.read = board.write = refuse
 
-    def refuse(_job_id):
+    def refuse(_asked):
         raise RequestError("the bucket is gone", fix="look")
 
     place.answers = [lose]

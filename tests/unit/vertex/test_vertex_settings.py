@@ -1,13 +1,14 @@
 # ruff: noqa: E501  # one case a line
 """The constructor tells every fault at once, and the plan what Vertex AI cannot honour."""
 
+import ast
 import contextlib
 
 import pytest
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.vertex import VertexAI
-from gputrain.backends.vertex.settings import NfsMount
+from gputrain.backends.vertex.settings import NfsMount, ReductionServer
 from gputrain.errors import SpecError
 from gputrain.planning import candidates
 from gputrain.spec import TrainingSpec
@@ -163,3 +164,23 @@ def test_a_name_is_enough_to_make_the_backend_again():
 def test_no_credential_is_shown():
     backend = VertexAI("my-project", "us-central1", credentials="ya29.secret")
     assert "ya29" not in repr(backend)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "field"),
+    [
+        (ReductionServer, {"replicas": 0}, "replicas"),
+        (ReductionServer, {"replicas": True}, "replicas"),
+        (ReductionServer, {"replicas": 2, "machine_type": 5}, "machine_type"),
+        (ReductionServer, {"replicas": 2, "image": "a b"}, "image"),
+        (NfsMount, {**SHARE, "server": "-x"}, "server"),
+        (NfsMount, {**SHARE, "path": None}, "path"),
+        (NfsMount, {**SHARE, "mount_point": "../x"}, "mount_point"),
+    ],
+)
+def test_what_stands_within_a_setting_is_refused_by_its_name_with_one_that_would_do(kind, given, field):
+    with pytest.raises(SpecError) as caught:
+        kind(**given)
+    (fault,) = caught.value.faults
+    assert fault.field == field
+    kind(**{**given, field: ast.literal_eval(fault.fix.partition("=")[2])})
