@@ -17,6 +17,7 @@ from http.client import HTTPResponse
 from typing import Any
 
 import attrs
+import urllib3
 from requests.adapters import HTTPAdapter
 from requests.cookies import RequestsCookieJar
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -161,11 +162,36 @@ class _TimedResponse(HTTPResponse):
         self.fp = io.BufferedReader(_TimedReader(self.fp.detach(), sock))
 
 
-class _Connection(HTTPConnection):
+class _Answer(urllib3.HTTPResponse):
+    """One that Python need not ask, as it lets go of it, whether it is closed.
+
+    What a Ctrl-C raises in that answer is dropped (CPython's ``iobase_finalize``), and nobody is told of it.
+    """
+
+    closed = False
+
+    def release_conn(self) -> None:
+        super().release_conn()
+        self.closed = True
+
+    def close(self) -> None:
+        super().close()
+        self.closed = True
+
+
+class _Answering:
+    def getresponse(self) -> Any:
+        answer: Any = super().getresponse()  # type: ignore[misc]
+        if type(answer) is urllib3.HTTPResponse:
+            answer.__class__ = _Answer
+        return answer
+
+
+class _Connection(_Answering, HTTPConnection):
     response_class = _TimedResponse
 
 
-class _SecureConnection(HTTPSConnection):
+class _SecureConnection(_Answering, HTTPSConnection):
     response_class = _TimedResponse
 
 

@@ -6,12 +6,14 @@ lock shut for good, and whoever is to withdraw what was being made waits for eve
 
 import contextlib
 import http.cookiejar
+import os
 import queue
+import sys
 import threading
 
 import pytest
 
-from gputrain.gcp import Access
+from gputrain.gcp import Access, wire
 from gputrain.retry import ONCE
 from tests.struck import Struck, ends
 from tests.unit.gcp.answering import Token, well
@@ -44,3 +46,22 @@ def test_a_ctrl_c_at_any_step_of_a_request_bars_neither_it_nor_a_later_one(serve
             access = Access(project="p", credentials=Token("ours"))
     assert len(files) > 500
     assert barred == []
+
+
+def test_no_answer_is_asked_in_words_of_python_whether_it_is_closed_as_it_goes(serve):
+    """What a Ctrl-C raises there Python drops, and tells nobody of."""
+    server = serve(well)
+    access = Access(project="p", credentials=Token("ours"))
+    asked = []
+
+    def note(frame, event, _argument):
+        if event == "call" and frame.f_code.co_name in ("closed", "close", "__del__"):
+            asked.append((frame.f_code.co_filename, frame.f_back.f_code.co_filename))
+
+    for _ in range(2):
+        sys.setprofile(note)
+        access.get(server.url, action="look", policy=ONCE)
+        sys.setprofile(None)
+    ours = os.path.dirname(wire.__file__)
+    assert [one for one, by in asked if os.path.dirname(by) == ours and "urllib3" in one] == []
+    assert len(asked) > 2
