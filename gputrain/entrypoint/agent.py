@@ -162,8 +162,8 @@ class Agent:
             self._asks.answer(nonce, standings.of(self._workers, self._options))
 
     def _log_standings(self) -> List[Message]:
-        """Where this node's ranks stand; and all stacks in the log, equal ones once."""
-        found = standings.of(self._workers, self._options)
+        """Where this node's ranks stand, which are to be ended; all stacks in the log, equal ones once."""
+        found = standings.of(self._workers, self._options, is_ending=True)
         traces: Dict[str, List[str]] = {}
         for one in found:
             traces.setdefault(one["trace"], []).append(str(one["rank"]))

@@ -68,10 +68,11 @@ def leave(code: int, folder: str, failed: bool = False) -> NoReturn:
 def _guard(code: int, folder: str) -> None:
     """Bound the wait for threads, then all of the end, even where the lock is never given back."""
     # Only then: it reads the frames of all threads from outside, which may crash where one of them runs.
-    faulthandler.dump_traceback_later(FAILED_EXIT_S + FAILED_LOCKED_S, exit=True, file=2)
-    _later(FAILED_EXIT_S, _give_up, code)
-    impatience = _later(FAILED_THREADS_S, _end, code, folder)
-    atexit.register(_call_off, impatience)  # the last that is registered is the first that runs
+    with contextlib.suppress(RuntimeError):  # where no thread can start, its own among them
+        faulthandler.dump_traceback_later(FAILED_EXIT_S + FAILED_LOCKED_S, exit=True, file=2)
+        _later(FAILED_EXIT_S, _give_up, code)
+        impatience = _later(FAILED_THREADS_S, _end, code, folder)
+        atexit.register(_call_off, impatience)  # the last that is registered is the first that runs
 
 
 def _later(after_s: float, do: Callable[..., object], *what: object) -> threading.Timer:

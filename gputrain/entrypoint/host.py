@@ -163,8 +163,25 @@ def state_of(pid: int) -> str:
 
 def catches(pid: int, number: int) -> bool:
     """Whether a process has a handler for a signal."""
-    found = re.search(r"^SigCgt:\s*([0-9a-f]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
+    return _has_signal(pid, "SigCgt", number)
+
+
+def would_run(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal, and its main thread is there to run it."""
+    is_held = state_of(pid) in ("T", "t", "D") or _has_signal(pid, "SigBlk", number)
+    return catches(pid, number) and not is_held
+
+
+def _has_signal(pid: int, field: str, number: int) -> bool:
+    found = re.search(rf"^{field}:\s*([0-9a-f]+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
     return bool(found and int(found.group(1), 16) >> (number - 1) & 1)
+
+
+def holds(pid: int, number: int, path: str) -> bool:
+    """Whether a process has this file open at this number."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.stat(f"/proc/{pid}/fd/{number}"), os.stat(path))
+    return False
 
 
 def shell_advice(parent: int) -> str:

@@ -1,6 +1,7 @@
-"""Where every rank of a node stands: each is asked, and one that native code keeps from answering signalled.
+"""Where every rank of a node stands: each is asked, and at a job's end for a hang, one that native code keeps
+from answering is signalled.
 
-What they answer, and why asking is safe, is told in `answers`.
+What they answer, and why asking is safe and a signal is not, is told in `answers`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ ASKED_S = 1.5
 SIGNALLED_S = 1.0
 """How long those have that are signalled then, since they have not."""
 
-UNCAUGHT = "could not be asked: no handler for the signal any more, as after os.exec or a signal.signal()"
+UNHEARD = "could not be asked: nobody is there to answer any more, as after os.exec or at its end"
 UNANSWERED = (
-    f"could not be asked: no answer within {ASKED_S + SIGNALLED_S:g} s, as where all threads block signals"
+    f"could not be asked: no answer within {ASKED_S:g} s, as where native code keeps the interpreter's lock"
 )
 UNOFFERED = "could not be asked: not run by Python, or not yet"
 _STATES = {
@@ -56,14 +57,19 @@ _WRAPPERS = ("wrapper", "_engine_run_backward", "_fn", "inner", "decorate_contex
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages)[/\\]|[/\\]lib[/\\]python3[^/]*[/\\]|^<frozen")
 
 
-def take(folder: str) -> List[Standing]:
-    """Of all that offer them, by rank: the main thread's stack, what torch recorded, why one gave none."""
+def take(folder: str, is_ending: bool = False) -> List[Standing]:
+    """Of all that offer them, by rank: the main thread's stack, what torch recorded, why one gave none.
+
+    Args:
+        is_ending: whether they are about to be ended, so that a signal may disturb them.
+    """
     names = []
     with contextlib.suppress(OSError):  # a script may have removed them
         names = list(filter(None, map(_NAME.match, os.listdir(folder) if folder else [])))
     asked = [_Question(os.path.join(folder, found[0]), *map(int, found.groups())) for found in names]
     _await(asked, ASKED_S)
-    _await([one for one in asked if one.signal()], SIGNALLED_S)
+    if is_ending:
+        _await([one for one in asked if one.signal()], SIGNALLED_S)
     return sorted([one.told() for one in asked if one.is_there], key=lambda one: int(one["rank"]))
 
 
@@ -90,7 +96,7 @@ class _Question:
         self._recorded: Optional[Dict[str, Any]] = None
         self._signalled_at: Optional[int] = None
         with contextlib.suppress(OSError):
-            os.unlink(path + TOLD)
+            os.truncate(path + TOLD, 0)
 
     @property
     def is_there(self) -> bool:
@@ -124,8 +130,7 @@ class _Question:
 
     def signal(self) -> bool:
         """Have one that has not answered write its stack from within a signal; whether it was signalled."""
-        # A real-time signal would end a process that has no handler.
-        if self._text or not self._catches:
+        if self._text or not self._is_safe_to_signal:
             return False
         with contextlib.suppress(OSError):  # its file is gone; or it is, and its number another's
             before = os.path.getsize(self._path)
@@ -134,8 +139,15 @@ class _Question:
         return self._signalled_at is not None
 
     @property
-    def _catches(self) -> bool:
-        return not HAS_REAL_TIME or host.catches(self._pid, NUMBER)
+    def _is_safe_to_signal(self) -> bool:
+        """A real-time signal would end a process that has no handler, wait in one that does not run it, show
+        another thread where the main thread blocks it, and be written into what now has the file's number."""
+        if not HAS_REAL_TIME:
+            return True
+        with contextlib.suppress(OSError, ValueError), open(self._path, "rb") as file:
+            number = int(file.readline(20))
+            return host.would_run(self._pid, NUMBER) and host.holds(self._pid, number, self._path)
+        return False
 
     def _text_since(self, size: int) -> str:
         with contextlib.suppress(OSError), open(self._path, encoding="utf-8", errors="replace") as file:
@@ -150,14 +162,14 @@ class _Question:
         return {**told, "recorded": self._recorded or {}}
 
     def _why(self) -> str:
-        if not self._catches:
-            return UNCAUGHT
-        return _STATES.get(host.state_of(self._pid), UNANSWERED)
+        return _STATES.get(host.state_of(self._pid), UNANSWERED if self._is_asked else UNHEARD)
 
 
 def _answer(path: str) -> Dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-        found = json.loads(file.read(_MOST))
+    """The last line of a rank's file that is whole; the first comes before torch is asked."""
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8", errors="replace") as file:
+        last = file.read(_MOST).rpartition("\n")[0].rpartition("\n")[2]
+        found = json.loads(last) if last.startswith("{") else {}
         return found if isinstance(found, dict) else {}
     return {}
 

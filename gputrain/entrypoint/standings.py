@@ -68,9 +68,12 @@ class Asks:
             host.put(path, json.dumps({"node_rank": self._node_rank, "ranks": ranks}))
 
 
-def of(workers: Workers, options: Options) -> List[Standing]:
-    """Where the ranks stand, by what they offer or else by py-spy; or why not."""
-    taken = {one["rank"]: one for one in stacks.take(workers.folder)}
+def of(workers: Workers, options: Options, is_ending: bool = False) -> List[Standing]:
+    """Where the ranks stand, by what they offer or else by py-spy; or why not.
+
+    `is_ending` is told to `stacks.take`.
+    """
+    taken = {one["rank"]: one for one in stacks.take(workers.folder, is_ending)}
     is_ours = launch.processes_on_node(options)
     for rank in workers.ranks if is_ours or not taken else []:
         code = rank.exit_code

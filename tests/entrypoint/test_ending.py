@@ -112,6 +112,21 @@ def test_files_are_whole_beside_daemon_threads_too(cluster, ending, code):
     assert gzip.decompress((cluster.folder / "text.gz").read_bytes()) == b"packed" * 100
 
 
+def test_a_rank_that_fails_where_no_thread_can_start_tells_of_its_failure_alone(cluster):
+    script = """
+        import atexit, threading
+        def start_none(*_, **__):
+            raise RuntimeError("can't start new thread")
+        threading._start_new_thread = threading._start_joinable_thread = start_none
+        atexit.register(print, "ended in order")
+        raise ValueError("nan")
+    """
+    node = cluster.run(cluster.script(script), nproc=1)
+    assert (node.code, node.cause["exception"]) == (1, "ValueError")
+    assert node.said("ended in order"), node.out
+    assert not node.said("RuntimeError: "), node.out
+
+
 @pytest.mark.parametrize("ending", ["succeeds", "destroys", "fails"])
 @pytest.mark.parametrize("name", {**PLAIN, **LIBRARIES})
 def test_every_file_of_every_rank_is_whole_when_the_ranks_had_process_groups(ended, name, ending):

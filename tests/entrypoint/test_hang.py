@@ -219,7 +219,7 @@ def test_ranks_that_cannot_be_asked_are_named_with_why(cluster):
     # Without py-spy, which may be beside this Python.
     node = cluster.run(script, nproc=5, flags=["--hang-timeout=4"], env={"PATH": os.defpath})
     told = node.cause["message"]
-    assert f"ranks 0, 2, 4 in stuck at train.py:5; rank 1 {stacks.UNCAUGHT}; rank 3 could not be" in told
+    assert f"ranks 0, 2, 4 in stuck at train.py:5; rank 1 {stacks.UNHEARD}; rank 3 could not be" in told
     assert told.endswith("stopped by a signal, as by SIGSTOP")
     assert node.cause["rank"] == 1
 
@@ -281,7 +281,7 @@ def test_a_process_without_the_handler_is_not_signalled(cluster, tmp_path):
     with subprocess.Popen(["sleep", "30"]) as process:
         (tmp_path / f"stacks-0-0-{process.pid}").touch()
         (told,) = stacks.take(str(tmp_path))
-        assert (told["rank"], told["absent"]) == (0, stacks.UNCAUGHT)
+        assert (told["rank"], told["absent"]) == (0, stacks.UNHEARD)
         assert process.poll() is None
         process.kill()
     assert stacks.take(str(tmp_path)) == []  # nor is one that is gone told of
