@@ -69,13 +69,20 @@ def _judge_cancels(world, there):
             truth.violate("a cancel ends all", f"it returned at {act.ended_at:.1f}: {there} {left}")
 
 
+LAST_S = 60.0
+"""How long a VM may be there once its guest has said its last: it deletes itself."""
+
+
 def judge_seen(world):
     """A fresh process that looks, soon after the last client has gone, sees a living job for what bills."""
     there, seen = billable(world, and_queue=True), []
     if not there:
         return
     _alone(world, lambda trainer: seen.extend((job.ref.name, job.state) for job in trainer.jobs()))
-    if not any(name == world.job_id and not state.is_terminal for name, state in seen):
+    if any(name == world.job_id and not state.is_terminal for name, state in seen):
+        return
+    world.cloud.clock.advance(LAST_S)
+    if there := billable(world, and_queue=True):
         world.truth.violate("nothing bills unseen", f"{there}, and jobs() shows {seen}")
 
 
