@@ -48,7 +48,7 @@ class Struck:
             raise KeyboardInterrupt from None
 
     def _step(self, frame, event, _argument):
-        if event in LOOKS:
+        if event in LOOKS and frame.f_code.co_filename != __file__:  # else its own end could be struck
             self.files.append(frame.f_code.co_filename)
             if len(self.files) == self._at:
                 raise KeyboardInterrupt

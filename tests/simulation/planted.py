@@ -136,7 +136,7 @@ PLANTS = (
     Plant(
         name="a cancel that believes the end of what never began",
         module="gputrain.backends.compute.backend",
-        text="if is_over and self._recorder.there(record) is not None:",
+        text='if is_over and "queue" not in seen.raw and self._recorder.there(record) is not None:',
         instead="if is_over:",
     ),
     Plant(
