@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,15 +17,14 @@ from typing import Any, NoReturn
 from gputrain.backends.local import states
 from gputrain.backends.local.held import NO_FORK, Hold
 from gputrain.backends.local.order import BARE, MAIN, PACKAGES, complete, creator
+from gputrain.backends.local.remains import clear_drafts, is_cleared, remove
 from gputrain.errors import PermissionDeniedError, ProviderError, TransientError
 from gputrain.interrupts import sleep
 from gputrain.keeper import folder
-from gputrain.records.folder import ELSEWHERE, explained, make_private, overlooked
+from gputrain.records.folder import ELSEWHERE, explained, make_private
 
 _PATIENCE_S = 60.0
 _STARTED_S = 0.01
-DRAFT_S = 60.0
-"""After how long a folder that never got its name is taken for one whose maker has died."""
 
 GONE_WITHIN_S = 1.0
 """How long a withdrawal waits for the processes to end; without their folder they end in any case."""
@@ -42,7 +40,7 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     path, hold, is_undone = os.path.join(root, job_id), Hold(), False
     try:
         with explained(root):
-            _clear_drafts(root)
+            clear_drafts(root)
             _take_up(path, hold)
             while hold.lock is None and not os.path.lexists(path):
                 _make(root, path, complete(root, body), hold)
@@ -141,17 +139,8 @@ def _still_running(root: str, path: str, within_s: float) -> list[str]:
             if folder.is_held(gone):
                 running.append(gone)
             else:
-                _remove(gone)
+                remove(gone)
     return running
-
-
-def _remove(path: str) -> None:
-    """Remove a folder, as far as that can be done."""
-    try:
-        shutil.rmtree(path, ignore_errors=True)
-    except OSError as error:  # Python 3.11 closes a file twice where a Ctrl-C falls as it does so
-        if error.__context__ is not None and not isinstance(error.__context__, Exception):
-            raise error.__context__ from None
 
 
 def refuse_foreign(path: str) -> None:
@@ -171,25 +160,14 @@ def refuse_foreign(path: str) -> None:
 
 def _refuse_empty(path: str) -> None:
     """A job's folder has its order from the first moment on; another folder of that name is somebody's."""
-    if not os.path.lexists(os.path.join(path, folder.ORDER)) and os.path.lexists(path):
-        raise PermissionDeniedError(
-            f"{path} is no job's folder",
-            why=f"it holds no {folder.ORDER}, and no job starts in a folder that is there already",
-            fix="remove it, or submit under another key",
-            permission="write",
-        )
-
-
-def _clear_drafts(root: str) -> None:
-    """Remove what clients left that died in the midst of a write."""
-    with overlooked():
-        for name in os.listdir(root):
-            path = os.path.join(root, name)
-            if not name.startswith(folder.DRAFT) or not folder.is_own(path):
-                continue
-            with overlooked():
-                if os.lstat(path).st_mtime < folder.now() - DRAFT_S and not folder.is_held(path):
-                    _remove(path)
+    if os.path.lexists(os.path.join(path, folder.ORDER)) or not os.path.lexists(path) or is_cleared(path):
+        return
+    raise PermissionDeniedError(
+        f"{path} is no job's folder",
+        why=f"it holds no {folder.ORDER}, and no job starts in a folder that is there already",
+        fix="remove it, or submit under another key",
+        permission="write",
+    )
 
 
 def ask_to_stop(path: str) -> None:
@@ -214,7 +192,7 @@ def _make(root: str, path: str, order: Mapping[str, Any], hold: Hold) -> None:
             raise
         hold.close()
     finally:
-        _remove(fresh)
+        remove(fresh)
 
 
 def _hold_abandoned(path: str, hold: Hold) -> None:

@@ -14,7 +14,7 @@ import time
 import attrs
 import pytest
 
-from gputrain.backends.local import Local, start
+from gputrain.backends.local import Local, remains, start
 from gputrain.backends.local.held import Hold
 from gputrain.entrypoint import host
 from gputrain.errors import PermissionDeniedError, ProviderError
@@ -164,7 +164,7 @@ def test_a_ctrl_c_whose_folder_python_cannot_close_in_order_is_a_ctrl_c(tmp_path
 
     monkeypatch.setattr(shutil, "rmtree", removed)
     with pytest.raises(KeyboardInterrupt):
-        start._remove(str(tmp_path))
+        remains.remove(str(tmp_path))
     with pytest.raises(KeyboardInterrupt), explained("jobs"):
         removed("jobs")
 

@@ -164,6 +164,14 @@ def test_a_folder_that_is_no_job_is_not_taken_for_one(road, script):
         road.backend.create(request)
 
 
+def test_what_an_agent_made_late_whose_job_was_withdrawn_bars_no_job_of_that_name(road, script):
+    request = road.request(TrainingSpec(script=script("pass")), job_id="mine-1")
+    (road.backend._root / "mine-1" / "attempt-0" / "gputrain-7-ab").mkdir(parents=True, mode=0o700)
+    (road.backend._root / "mine-1").chmod(0o700)
+    road.backend.create(request)
+    assert road.end(request.ref).state is State.SUCCEEDED
+
+
 def test_a_job_that_another_process_made_is_not_withdrawn(road, script):
     words = [sys.executable, "-c", CREATE, str(road.backend._root), script(WAIT)]
     subprocess.run(words, check=True, capture_output=True)
