@@ -28,10 +28,10 @@ def clear_drafts(root: str) -> None:
                     remove(path)
 
 
-def is_cleared(path: str) -> bool:
-    """Whether a folder held what an agent makes for its results whose job was withdrawn before it was up.
+def clear_late_results(path: str) -> bool:
+    """Remove what an agent made late whose job was withdrawn before it was up; whether that was all there is.
 
-    That is nobody's, and goes. A job that is made there meanwhile stays whole.
+    It is nobody's. A job that is made there meanwhile stays whole.
     """
     there = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from gputrain.backends.local import states
 from gputrain.backends.local.held import NO_FORK, Hold
 from gputrain.backends.local.order import BARE, MAIN, PACKAGES, complete, creator
-from gputrain.backends.local.remains import clear_drafts, is_cleared, remove
+from gputrain.backends.local.remains import clear_drafts, clear_late_results, remove
 from gputrain.errors import PermissionDeniedError, ProviderError, TransientError
 from gputrain.interrupts import sleep
 from gputrain.keeper import folder
@@ -160,7 +160,9 @@ def refuse_foreign(path: str) -> None:
 
 def _refuse_empty(path: str) -> None:
     """A job's folder has its order from the first moment on; another folder of that name is somebody's."""
-    if os.path.lexists(os.path.join(path, folder.ORDER)) or not os.path.lexists(path) or is_cleared(path):
+    if os.path.lexists(os.path.join(path, folder.ORDER)) or not os.path.lexists(path):
+        return
+    if clear_late_results(path):
         return
     raise PermissionDeniedError(
         f"{path} is no job's folder",

@@ -285,6 +285,21 @@ def test_a_record_that_cannot_be_read_after_a_create_is_told_and_nothing_else_is
     assert len(place.asked) == 1
 
 
+@pytest.mark.parametrize(("repeats", "age_s"), [(False, 0.0), (True, 120.0)])
+def test_what_may_have_been_made_late_is_as_young_as_its_record_where_lists_alone_tell_of_it(
+    world, board, submit, repeats, age_s
+):
+    def lose():
+        world.seconds += 120
+        raise UnclearError("lost")
+
+    place = Place("compute", board)
+    place.repeats, place.answers = repeats, [lose] * 9
+    with pytest.raises(TransientError):
+        submit(place)
+    assert told(board).age_s == age_s
+
+
 @pytest.mark.parametrize("kind", [UnclearError, TransientError])
 def test_a_place_whose_answer_was_lost_is_asked_again_before_any_other(world, board, submit, kind):
     place = Place("compute", board)
