@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 import time
 
@@ -78,6 +79,17 @@ def one_of(ref, words):
     found = [pid for pid, line in processes_of(ref).items() if words in line]
     assert len(found) == 1 or (found and hasattr(sys, "seeing")), found  # there each has a second, its holder
     return min(found)
+
+
+def stop_all(ref):
+    """Stops all processes of a job, those too that are started meanwhile; returns their numbers."""
+    stopped = set()
+    while running := processes_of(ref).keys() - stopped:
+        for pid in running:
+            with contextlib.suppress(ProcessLookupError):  # as what only starts another ends by itself
+                os.kill(pid, signal.SIGSTOP)
+                stopped.add(pid)
+    return stopped
 
 
 def none_left(ref, within_s=10.0):

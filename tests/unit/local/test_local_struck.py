@@ -22,7 +22,7 @@ from gputrain.keeper import folder
 from gputrain.lifecycle import State
 from gputrain.records.folder import FolderBoard, explained
 from gputrain.trainer import Trainer
-from tests.unit.local.conftest import none_left, processes_of
+from tests.unit.local.conftest import none_left, stop_all
 from tests.unit.local.test_local_faults import WAIT
 
 
@@ -297,14 +297,12 @@ def test_a_process_that_is_forked_as_others_are_started_holds_up_no_submit(tmp_p
 
 
 def test_what_still_runs_when_it_is_withdrawn_is_told_as_one_that_may_be_there(tmp_path, script, monkeypatch):
-    begin, stopped = start._start_supervisor, []
+    begin, stopped = start._start_supervisor, set()
 
     def struck(path, lock):
         begin(path, lock)
         (ref,) = local.find()
-        for pid in processes_of(ref):
-            os.kill(pid, signal.SIGSTOP)
-            stopped.append(pid)
+        stopped.update(stop_all(ref))
         raise KeyboardInterrupt
 
     local = Local(gpus=0, root=tmp_path / "jobs")
