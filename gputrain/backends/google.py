@@ -16,7 +16,7 @@ from gputrain.catalog import ANY_RESERVATION, Service, Shape
 from gputrain.entrypoint import contract
 from gputrain.errors import AccessError, GputrainError, RequestError, TransientError
 from gputrain.fields import Field, matching, refused
-from gputrain.gcp import Access, Api, Objects, reservations
+from gputrain.gcp import Access, Api, Objects, endpoints, reservations
 from gputrain.gcp.buckets import BucketPrefix, check_bucket, home_of
 from gputrain.gcp.endpoints import emulator_of, on_trial
 from gputrain.gcp.shared import Found
@@ -41,6 +41,21 @@ IMAGE_REPOSITORY = Field(
     ImageHome.parse, "a repository of Artifact Registry",
     "image_repository='us-central1-docker.pkg.dev/my-project/my-repository'",
 )  # fmt: skip
+
+
+def _function(value: Any) -> Any:
+    if not callable(value):
+        raise ValueError
+    return value
+
+
+OBJECTS = {
+    **endpoints.ROWS,
+    "progress": Field(_function, "a function of the bytes sent and of all there are", "progress=print"),
+    "sleep": Field(_function, "a function of seconds", "leave it out: time.sleep", is_needed=True),
+    "now": Field(_function, "a function that tells seconds", "leave it out: time.time", is_needed=True),
+}
+"""Arguments that are no settings, and how each is read."""
 REGION = matching(r"[a-z]+-[a-z]+\d+")
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9._]{0,126}[a-z0-9])?")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from gputrain.fields import refused
+from gputrain.fields import Field, refused
 
 _ADDRESS = re.compile(
     r"(?ai)(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)"
@@ -181,6 +181,30 @@ class Endpoints:
 
 
 GOOGLE = Endpoints()
+
+
+def _addresses(value: Any) -> Any:
+    if not any(isinstance(getattr(value, api.value, None), str) for api in Api):
+        raise ValueError
+    return value
+
+
+def _signing(value: Any) -> Any:
+    if isinstance(value, type) or not all(hasattr(value, name) for name in ("valid", "apply", "refresh")):
+        raise ValueError
+    return value
+
+
+ROWS = {
+    "endpoints": Field(
+        _addresses, "addresses of Google's APIs, as gputrain.gcp.Endpoints holds them",
+        "leave it out for Google's own; gputrain.emulator serves others",
+    ),
+    "credentials": Field(
+        _signing, "credentials of google.auth", "leave it out for those of google.auth.default()"
+    ),
+}  # fmt: skip
+"""How each is read: a way to Google may be of anybody's make, as long as it can lead there."""
 
 
 def asked_for(endpoints: Any, credentials: Any) -> dict[str, Any]:

@@ -10,8 +10,11 @@ from typing import Any
 
 import attrs
 
-from gputrain.errors import Fault, QuotaExceededError, RequestError, SpecError
+from gputrain import fields
+from gputrain.errors import QuotaExceededError, RequestError
+from gputrain.fields import FaultCollector, Field
 from gputrain.gcp import Access
+from gputrain.gcp.endpoints import ROWS
 from gputrain.gcp.forms import mapping
 from gputrain.quota.book import limit_at, number, rows
 from gputrain.quota.preferences import BEFORE, Preferences
@@ -146,7 +149,7 @@ def request_increase(
 
     Source: cloudquotas v1 protos, read 2026-11-20.
     """
-    _check(value, contact_email)
+    _check(value=value, contact_email=contact_email, endpoints=endpoints, credentials=credentials)
     wanted = target_of(target, project)
     preferences = Preferences(
         access=Access(project=wanted.project, credentials=credentials, endpoints=endpoints)
@@ -164,18 +167,25 @@ def request_increase(
     return found if dry_run else found.file()
 
 
-def _check(value: object, contact_email: object) -> None:
-    faults = []
-    if isinstance(value, bool) or not isinstance(value, int) or (value < 1 and value != -1):
-        allowed = "a whole number above 0, or -1 for no limit"
-        faults.append(Fault(field="value", value=repr(value), allowed=allowed, fix="value=16"))
-    if not isinstance(contact_email, str) or not re.fullmatch(r"[^@\s]+@[^@\s]+", contact_email):
-        fix = "contact_email='you@example.com'"
-        faults.append(
-            Fault(field="contact_email", value=repr(contact_email), allowed="an e-mail address", fix=fix)
-        )
-    if faults:
-        raise SpecError("\n".join(map(str, faults)), faults=tuple(faults))
+def _check(**given: object) -> None:
+    faults = FaultCollector("what is asked for")
+    fields.read(_ROWS, given, faults)
+    faults.raise_if_any()
+
+
+def _limit(value: object) -> object:
+    return value if value == -1 and not isinstance(value, bool) else _ABOVE_0(value)
+
+
+_ABOVE_0 = fields.whole(1, 2**63 - 1)
+_ROWS = {
+    "value": Field(_limit, "a whole number above 0, or -1 for no limit", "value=16", is_needed=True),
+    "contact_email": Field(
+        fields.matching(r"[^@\s]+@[^@\s]+"), "an e-mail address", "contact_email='you@example.com'",
+        is_needed=True,
+    ),
+    **ROWS,
+}  # fmt: skip
 
 
 def _body(

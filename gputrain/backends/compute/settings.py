@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from gputrain import fields
-from gputrain.backends.google import IMAGE_REPOSITORY, PROJECT, REGION, GoogleSettings
+from gputrain.backends.google import IMAGE_REPOSITORY, OBJECTS, PROJECT, REGION, GoogleSettings
 from gputrain.catalog import GpuNetworking
 from gputrain.fields import FaultCollector, Field, matching, named
 from gputrain.gcp.buckets import BucketPrefix
@@ -106,6 +106,7 @@ ROWS = {
     "network_tags": Field(fields.many(_NAME), "a list of names", "network_tags=['name']", is_needed=True),
     "capacity_advice": _switch("capacity_advice=False"),
     "poll_s": Field(fields.number(0, 3600), "seconds, up to an hour", "poll_s=5.0", is_needed=True),
+    **OBJECTS,
 }  # fmt: skip
 """How each argument is read."""
 
@@ -129,4 +130,5 @@ def read_settings(**given: Any) -> ComputeSettings:
     faults.raise_if_any()
     domain, _, name = found["project"].rpartition(":")
     usual = f"{ACCOUNT}@{name}.{domain + '.' if domain else ''}iam.gserviceaccount.com"
-    return ComputeSettings(**{**found, "service_account": found["service_account"] or usual})
+    settings = {name: value for name, value in found.items() if name not in OBJECTS}
+    return ComputeSettings(**{**settings, "service_account": found["service_account"] or usual})

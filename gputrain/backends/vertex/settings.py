@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from gputrain import fields
-from gputrain.backends.google import IMAGE_REPOSITORY, PROJECT, REGION, GoogleSettings
+from gputrain.backends.google import IMAGE_REPOSITORY, OBJECTS, PROJECT, REGION, GoogleSettings
 from gputrain.errors import SpecError
 from gputrain.fields import FaultCollector, Field, matching, named, refused
 from gputrain.gcp.buckets import BucketPrefix
@@ -172,6 +172,7 @@ ROWS = {
         "the run's full name", "experiment_run='projects/P/locations/R/metadataStores/default/contexts/NAME-RUN'",
     ),
     "transport": Field(fields.one_of(Transport), "'rest' or 'grpc'", "leave it out", is_needed=True),
+    **OBJECTS,
 }  # fmt: skip
 """How each argument is read."""
 
@@ -203,4 +204,5 @@ def read_settings(**given: Any) -> VertexSettings:
     is_of_one = given["experiment"] or not found["experiment_run"]
     faults.check(bool(is_of_one), "experiment", None, "set, where experiment_run is", "experiment=...")
     faults.raise_if_any()
-    return VertexSettings(regions=regions, **found)
+    settings = {name: value for name, value in found.items() if name not in OBJECTS}
+    return VertexSettings(regions=regions, **settings)
