@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import attrs
 
 from gputrain import catalog
+from gputrain.arguments import function
 from gputrain.backends.base import Backend, Bundle, JobRef
 from gputrain.backends.results import MOST_BYTES, AsksForStacks, node_of, read_standings
 from gputrain.catalog import ANY_RESERVATION, Service, Shape
@@ -43,17 +44,13 @@ IMAGE_REPOSITORY = Field(
 )  # fmt: skip
 
 
-def _function(value: Any) -> Any:
-    if not callable(value):
-        raise ValueError
-    return value
-
-
 OBJECTS = {
     **endpoints.ROWS,
-    "progress": Field(_function, "a function of the bytes sent and of all there are", "progress=print"),
-    "sleep": Field(_function, "a function of seconds", "leave it out: time.sleep", is_needed=True),
-    "now": Field(_function, "a function that tells seconds", "leave it out: time.time", is_needed=True),
+    "progress": Field(
+        function, "a function of the bytes sent and of all there are", "leave it out, or give print"
+    ),
+    "sleep": Field(function, "a function of seconds", "leave it out: time.sleep", is_needed=True),
+    "now": Field(function, "a function that tells seconds", "leave it out: time.time", is_needed=True),
 }
 """Arguments that are no settings, and how each is read."""
 REGION = matching(r"[a-z]+-[a-z]+\d+")

@@ -197,7 +197,7 @@ def _signing(value: Any) -> Any:
 
 ROWS = {
     "endpoints": Field(
-        _addresses, "addresses of Google's APIs, as gputrain.gcp.Endpoints holds them",
+        _addresses, "addresses of Google's APIs, as Endpoints of gputrain.gcp holds them",
         "leave it out for Google's own; gputrain.emulator serves others",
     ),
     "credentials": Field(

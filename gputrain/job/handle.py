@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gputrain import view
+from gputrain.arguments import check
 from gputrain.backends.base import Backend, JobRef, OpensShells
 from gputrain.errors import JobFailedError, JobTimeoutError, RequestError, TransientError
 from gputrain.interrupts import heeding, raise_untold
@@ -82,6 +83,7 @@ class Job(LogReading):
             StoppedError: ``stop`` was set first; the job goes on.
             KeyboardInterrupt: Ctrl-C: the watching ends, the job does not; the message says how to attach.
         """
+        check("wait(...)", stop=stop, on_change=on_change)
         limit_s = None if timeout is None else seconds_of(timeout)
         shown = view.choose(progress)
         looked = (lambda: None) if on_change is None else Changes(self, self.now).telling(on_change)
@@ -193,6 +195,7 @@ class Job(LogReading):
 
         >>> with job.watch(print): ...                                                # doctest: +SKIP
         """
+        check("watch(...)", listener=listener)
         return Watching.of(self, Changes(self, self.now), listener)
 
     def _outcome(self) -> Result:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from gputrain.arguments import check
 from gputrain.fields import refused
 from gputrain.spec.training import TrainingSpec
 from gputrain.spec.typed import EntryKind
@@ -62,6 +63,7 @@ def make_job_id(spec: TrainingSpec, idempotency_key: str | None) -> str:
 
     Without a name, a key's own words are the name: whatever is submitted under one key has one id.
     """
+    check("the job's id", idempotency_key=idempotency_key)
     file = re.split(r"[/\\]", spec.title)[-1].removesuffix(".py")
     words = file if idempotency_key is None else idempotency_key
     title = spec.name or re.sub(r"[^a-z0-9]+", "-", words.lower())

@@ -10,9 +10,10 @@ from typing import Any
 
 import attrs
 
+from gputrain.arguments import check
 from gputrain.backends.base import Backend
 from gputrain.errors import AccessError, GputrainError, TransientError
-from gputrain.fields import refused
+from gputrain.fields import is_text, refused
 from gputrain.job import Job
 from gputrain.job.events import Changes, JobEvent, Listener
 from gputrain.job.watcher import WATCHER
@@ -128,7 +129,7 @@ def wanted(
     if strange:
         near = difflib.get_close_matches(str(strange[0]), known, n=1) or ["running"]
         raise refused("state", strange[0], f"one of {', '.join(known)}", f"state='{near[0]}'")
-    if not isinstance(labels or {}, Mapping):
+    if labels is not None and not (isinstance(labels, Mapping) and all(map(is_text, labels))):
         raise refused("labels", labels, "names and their values", "labels={'team': 'vision'}")
     at = None if since is None else moment_asked(since, now)
     return JobFilter(states=frozenset(map(str, states)), labels=labels or {}, since=at)
@@ -165,11 +166,14 @@ class Roll:
         listener: Listener,
         left: Callable[[Roll], None],
     ) -> None:
+        check("watch(...)", listener=listener)
         self._find = find
         self._left = left
         self._listener = listener
         self._lock = new_lock()
         self._known: set[str] = set()
+        self._listed: set[str] = set()
+        """By the last list that was whole."""
         self._watchings: dict[str, Watching] = {}
         """Of those that live, by their ids."""
         self._unlisted: set[str] | None = None
@@ -188,9 +192,17 @@ class Roll:
         before = self._unlisted
         for job in found:
             self.add(job, only_living=before is None or job.ref.backend in before)
+        if not refused:
+            self._forget({job.id for job in found})
         self._unlisted = set(refused) if before is None else before & set(refused)
         for name in self._unlisted if before is None else ():
             log.warning("jobs of %s cannot be listed, and are told of once they can: %s", name, refused[name])
+
+    def _forget(self, listed: set[str]) -> None:
+        """Know no more those that have ended and that two lists have not shown, as one may lag."""
+        with self._lock:
+            self._known &= listed | self._listed | self._watchings.keys()
+            self._listed = listed
 
     def supervise(self) -> bool:
         """Nothing of it is started again."""

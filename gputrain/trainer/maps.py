@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from gputrain.arguments import check
 from gputrain.experiments import Experiment
 from gputrain.experiments.begin import Planned, Plans, begun, resumed
 from gputrain.interrupts import heeding
@@ -46,6 +47,7 @@ class Maps(Plans):
             if on_change is not None:
                 job.watch(on_change)
 
+        check("submit(...)", stop=stop, on_change=on_change)
         job_id = make_job_id(spec, key)
         plan = self._road.plan(spec)
         return self._road.submit(plan, job_id, is_new=key is None, stop=stop, waits=waits, then=watch)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gputrain.backends.base import Orphan
+from collections.abc import Iterable, Sequence
+
+from gputrain.backends.base import CleansUp, Orphan
+from gputrain.fields import refused
 from gputrain.tables import Shown, Table
 
 
@@ -22,6 +25,13 @@ class Orphans(Shown, tuple[Orphan, ...]):
             right=("$/h",),
             caption=caption,
         )
+
+
+def removed(backends: Iterable[CleansUp], only: Sequence[Orphan] | None) -> Orphans:
+    """Remove those that were seen, or all of them; what was removed. Raises SpecError where it is no list."""
+    if only is not None and not (isinstance(only, Sequence) and all(isinstance(one, Orphan) for one in only)):
+        raise refused("only", only, "a list of orphans", "give some of those that `orphans` has shown")
+    return Orphans(one for backend in backends for one in backend.clean_up(only))
 
 
 def _usd_h(one: Orphan) -> str:

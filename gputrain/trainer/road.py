@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from gputrain.arguments import check
 from gputrain.backends import registry
 from gputrain.backends.abilities import StandsIn
 from gputrain.backends.base import Backend, JobRef, SendsCode, SpeaksGcloud, Start
@@ -25,7 +26,7 @@ from gputrain.staging.checks import examine
 from gputrain.threads import side_by_side
 from gputrain.trainer import images
 from gputrain.trainer.boards import Boards
-from gputrain.trainer.choice import supply_of
+from gputrain.trainer.choice import chosen, supply_of
 from gputrain.trainer.context import Memory, Placed, Surroundings, whole
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
@@ -43,6 +44,7 @@ class Road:
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        check("Trainer(...)", now=now, sleep=sleep)
         self._backends = backends
         self.now = now
         self._around = Surroundings(
@@ -70,6 +72,7 @@ class Road:
         Raises:
             GputrainError: as a backend answers; where all refuse, as the first.
         """
+        check("jobs(...)", name=name)
         found, refusals = list[tuple[JobRef, Backend]](), dict[str, GputrainError]()
         for backend in self._backends.values():
             try:
@@ -152,6 +155,7 @@ class Road:
             waits: whether another process that may be asking for it is waited for.
             then: what is done with the job before anybody has it.
         """
+        check("submit(...)", stop=stop)
         placed: Placed | None = None
         try:
             with span("gputrain.submit", {"gputrain.job.id": job_id}):
@@ -205,5 +209,5 @@ class Road:
 def by_name(uri: str, backend: Backend | None = None) -> Job:
     """The job of a name, not looked at yet; its backend is made from the name unless given."""
     ref = JobRef.parse(uri)
-    backend = backend or registry.of_ref(ref)
+    (backend,) = chosen(registry.of_ref(ref) if backend is None else backend).values()
     return Road({backend.name: backend}).named(ref, backend)

@@ -25,7 +25,7 @@ from gputrain.trainer.doctor import read as read_quotas
 from gputrain.trainer.images import built, named
 from gputrain.trainer.jobs import JobList, Roll, looked_at, wanted
 from gputrain.trainer.maps import Maps
-from gputrain.trainer.orphans import Orphans
+from gputrain.trainer.orphans import Orphans, removed
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.road import Road
 
@@ -286,7 +286,7 @@ class Trainer(Maps):
         Args:
             only: of what a person has seen; what has become an orphan since is left. All unless given.
         """
-        return Orphans(one for backend in self._tidy for one in backend.clean_up(only))
+        return removed(self._tidy, only)
 
     @property
     def _tidy(self) -> list[CleansUp]:

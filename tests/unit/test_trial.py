@@ -75,10 +75,12 @@ def test_the_address_of_an_emulator_that_wants_its_token_is_taken_and_the_token_
 
 def test_credentials_that_were_given_for_google_do_not_go_there(url):
     class Mine:
-        universe_domain = "googleapis.com"
+        universe_domain, valid = "googleapis.com", False
 
-        def before_request(self, *_):
+        def refresh(self, *_):
             raise AssertionError("a token was asked for")
+
+        before_request = apply = refresh
 
     backend = VertexAI("my-project", REGION, bucket="gs://my-bucket", credentials=Mine())
     assert url in repr(backend)

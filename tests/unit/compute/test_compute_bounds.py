@@ -188,6 +188,7 @@ def test_who_queues_no_gang_needs_no_permission_for_it(fields, queues):
 NEEDED = (
     "regions", "bucket", "network", "gpu_subnetworks", "gpu_networking", "disk_gib", "driver_wait_s",
     "external_ip", "check_network", "secure_boot", "os_login", "network_tags", "capacity_advice", "poll_s",
+    "sleep", "now",
 )  # fmt: skip
 
 

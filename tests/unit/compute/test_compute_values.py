@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 from datetime import datetime, timezone
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -520,10 +521,13 @@ def test_a_gang_is_half_where_one_is_gone_out_of_order_and_another_is_not(nodes,
 # a look that asks nobody
 
 
+NOWHERE = SimpleNamespace(storage="")
+
+
 @pytest.fixture
 def looks():
     return ComputeEngine(
-        "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=object()
+        "my-project", regions=["us-central1"], bucket="gs://my-bucket", endpoints=NOWHERE
     )._looks
 
 

@@ -140,6 +140,13 @@ def test_a_roll_keeps_nothing_of_jobs_that_have_ended(cloud, trainer, script):
             # It goes on as clocks do: what was on its way at the leap would be fresh for ever.
             assert any(ends.acquire(timeout=0.5) or cloud.clock.advance(60) for _ in range(60))
         assert kept() == before
+        ids = {job.id for job in trainer("vertex").jobs()}
+        cloud.vertex.jobs.clear()
+        for _ in range(2):
+            cloud.clock.advance(60)
+            roll.refresh()
+        assert len(ids) == 3
+        assert not roll._known & ids
     finally:
         roll.close()
 

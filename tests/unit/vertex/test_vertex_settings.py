@@ -5,6 +5,7 @@ import ast
 import contextlib
 
 import pytest
+from google.oauth2.credentials import Credentials
 
 from gputrain.backends.base import JobRef
 from gputrain.backends.vertex import VertexAI
@@ -162,7 +163,7 @@ def test_a_name_is_enough_to_make_the_backend_again():
 
 
 def test_no_credential_is_shown():
-    backend = VertexAI("my-project", "us-central1", credentials="ya29.secret")
+    backend = VertexAI("my-project", "us-central1", credentials=Credentials(token="ya29.secret"))
     assert "ya29" not in repr(backend)
 
 

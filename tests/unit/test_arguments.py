@@ -1,0 +1,74 @@
+"""What public calls are given beside a spec is read before anything is made."""
+
+import threading
+
+import pytest
+
+import gputrain
+from gputrain import Local, SpecError, State, Trainer
+
+ODD = (3, "x", threading.Event, [print])
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("pass\n")
+    return str(path)
+
+
+@pytest.fixture
+def local(tmp_path):
+    return Local(gpus=0, root=tmp_path / "jobs")
+
+
+@pytest.fixture
+def trainer(local):
+    return Trainer(local)
+
+
+def refused(call, field, *words, **given):
+    with pytest.raises(SpecError) as told:
+        call(*words, **given)
+    assert field in [one.field for one in told.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("stop", value) for value in ODD),
+        *(("on_change", value) for value in (3, "x", [print])),
+        *(("idempotency_key", value) for value in (3, True, b"x", ["a"], "", " \n")),
+    ],
+)
+def test_a_submit_refuses_what_it_cannot_use_and_makes_nothing(trainer, script, field, value):
+    refused(trainer.submit, field, script, **{field: value})
+    assert trainer.jobs() == []
+    if field != "on_change":
+        refused(trainer.plan(script).submit, field, **{field: value})
+        assert trainer.jobs() == []
+
+
+def test_what_looks_and_waits_refuses_alike(trainer, local, script):
+    job = trainer.submit(script)
+    for value in (3, "x", [print]):
+        refused(trainer.watch, "listener", value)
+        refused(job.watch, "listener", value)
+        refused(job.wait, "on_change", on_change=value)
+    for value in ODD:
+        refused(job.wait, "stop", stop=value)
+    for value in (3, b"x", None, ["a"]):
+        refused(trainer.jobs, "name", name=value)
+    for value in ([], 0, {3: 3}):
+        refused(trainer.jobs, "labels", labels=value)
+    for value in (Local, "local", 3):
+        refused(gputrain.attach, "backends", job.uri, backend=value)
+    for value in (3, ["x"], "x"):
+        refused(trainer.clean_up, "only", value)
+    assert job.wait(timeout=60, progress="none") is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("field", ["now", "sleep"])
+@pytest.mark.parametrize("value", [3, None, "x"])
+def test_a_trainer_has_clocks_that_can_be_asked(local, field, value):
+    refused(Trainer, field, local, **{field: value})
