@@ -17,6 +17,12 @@ from gputrain.retry import READ, Policy
 BUCKETS = "/storage/v1/b"
 """Where Cloud Storage tells of buckets, below its address."""
 
+LONGEST_PREFIX = 700
+"""Bytes: with what stands below it, an object's name has at most 1024.
+
+Source: "About Cloud Storage objects", read 2026-11-26.
+"""
+
 _URI = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(.*))?", re.DOTALL)
 
 
@@ -40,9 +46,10 @@ class BucketPrefix:
             SpecError: it is neither.
         """
         found = _URI.fullmatch(uri) if isinstance(uri, str) else None
-        if found is None or ".." in (found[2] or "").split("/"):
+        prefix = (found[2] or "").strip("/") if found else ""
+        is_name = prefix.isprintable() and len(prefix.encode()) <= LONGEST_PREFIX
+        if found is None or not is_name or ".." in prefix.split("/"):
             raise refused("bucket", uri, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'")
-        prefix = (found[2] or "").strip("/")
         return cls(name=found[1], prefix=f"{prefix}/" if prefix else "")
 
     def object_name(self, *parts: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
@@ -19,6 +18,11 @@ T = TypeVar("T")
 SCHEMA = 1
 MOST_WAYS = 20_000
 MOST_NAMES = 2_000
+LATEST = 7_258_118_400.0
+"""The year 2200, in seconds since 1970."""
+MOST_USD, LEAST_USD = 1e9, 1e-9
+MOST_RESTARTS = 1000
+"""As many as a spec may ask for."""
 _NONCE = re.compile(r"[0-9a-f]{8,32}")
 _WORD = re.compile(r"[a-z0-9_ -]{0,64}")
 
@@ -96,9 +100,9 @@ def _record(job_id: str, content: bytes) -> Record:
         ways=_all(fields["ways"], _way, MOST_WAYS),
         asks=_all(fields["asks"], _ask, MOST_NAMES),
         used_s=_whole(fields["used_s"]),
-        used_usd=_number(fields["used_usd"]),
-        created_at=_number(fields["created_at"]),
-        waiting_since=_number(fields["waiting_since"]),
+        used_usd=_money(fields["used_usd"]),
+        created_at=_moment(fields["created_at"]),
+        waiting_since=_moment(fields["waiting_since"]),
         over=_matching(_WORD)(fields["over"]),
         settings={
             _text(name): {_text(key): _text(value) for key, value in _mapping(one).items()}
@@ -125,11 +129,11 @@ def _ask(value: object) -> Ask:
     price = fields["price_usd_h"]
     return Ask(
         way=_way(fields["way"]),
-        attempt=_whole(fields["attempt"]),
+        attempt=_whole(fields["attempt"], MOST_RESTARTS),
         names=_all(fields["names"], _matching(NAME), MOST_NAMES),
         nonce=_matching(_NONCE)(fields["nonce"]),
-        price_usd_h=None if price is None else _number(price),
-        at=_number(fields["at"]),
+        price_usd_h=None if price is None else _money(price),
+        at=_moment(fields["at"]),
         answer=_matching(_WORD)(fields["answer"]),
         scope=_matching(_WORD)(fields["scope"]),
         said=_text(fields["said"]),
@@ -157,16 +161,25 @@ def _matching(form: re.Pattern[str]) -> Callable[[object], str]:
     return read
 
 
-def _whole(value: object) -> int:
-    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
-    return value if is_one and isinstance(value, int) else _refuse("a count was due")
+def _whole(value: object, most: int = 1 << 40) -> int:
+    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+    return value if is_one and isinstance(value, int) else _refuse(f"a count of at most {most} was due")
 
 
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        _refuse("a number was due")
-    found = float(value) if abs(value) < 1 << 60 else math.inf
-    return found if math.isfinite(found) and found >= 0 else _refuse("a number was due")
+def _number(value: object, most: float) -> float:
+    is_one = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
+    return float(value) if is_one and isinstance(value, (int, float)) else _refuse("another number was due")
+
+
+def _moment(value: object) -> float:
+    """Seconds since 1970 that are a date, in every arithmetic that is done with them."""
+    return _number(value, LATEST)
+
+
+def _money(value: object) -> float:
+    """US dollars, of which nobody has so many, or pays so few."""
+    usd = _number(value, MOST_USD)
+    return usd if not usd or usd >= LEAST_USD else _refuse("it is too little to be a price")
 
 
 def _all(value: object, read: Callable[[object], T], most: int) -> tuple[T, ...]:

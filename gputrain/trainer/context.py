@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -153,13 +154,34 @@ class Staged:
         if record is not None and recorder is not None:
             found = recorder.code(record.code)
             if found is not None:
-                return found
+                return attrs.evolve(found, argv=_argv(record))
         raise RequestError(
             f"the code of {self._job_id} is not where {backend.name} could find it",
             why="its folder has changed since it was submitted" if self._spec is not None else "",
             fix="wait for the job in the process that submitted it, or submit it again under the same key",
             try_elsewhere=True,
         )
+
+
+def _argv(record: Record) -> tuple[str, ...]:
+    """What a record's spec runs: what is told beside it says only where the script lies in the code.
+
+    Raises:
+        RequestError: it tells of another script, so somebody has written it who may not.
+    """
+    spec = record.training_spec
+    if spec.command is not None:
+        return spec.command
+    if spec.module is not None:
+        return ("-m", spec.module, *spec.args)
+    inside = next(iter(record.code.argv), "")
+    if spec.script is None or re.split(r"[\\/]", spec.script)[-1] != inside.rpartition("/")[2]:
+        raise RequestError(
+            f"the record of {record.job_id} names another program than its spec",
+            why=f"{inside[:40]!r} instead of {spec.title}",
+            fix="find out who can write to the bucket",
+        )
+    return (inside, *spec.args)
 
 
 def again(

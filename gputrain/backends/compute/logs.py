@@ -8,7 +8,7 @@ known by the byte.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -56,6 +56,13 @@ class Logs:
             is_over: the present attempt writes no more.
         """
         attempt, at = _read_cursor(cursor, gang.most)
+        page = self._page(gang, attempt, at, is_over=is_over)
+        while not page.lines and attempt < gang.attempt:
+            attempt += 1
+            page = self._page(gang, attempt, [(0, 0)] * len(at), is_over=is_over)
+        return page
+
+    def _page(self, gang: VmNames, attempt: int, at: Sequence[tuple[int, int]], *, is_over: bool) -> LogPage:
         is_past = is_over or attempt < gang.attempt
         settled = float("inf") if is_past else self.now() - SETTLES_S
         tails = [
@@ -72,9 +79,6 @@ class Logs:
             is_drained = not tail.entries or tail.entries[-1].end == end
             following = tail.serial if isinstance(tail, _PortTail) else 0
             after.append((following if is_drained else serial, max(offset, end)))
-        if not shown and attempt < gang.attempt:
-            beginning = ",".join(["0.0"] * len(at))
-            return self.read(gang, f"{attempt + 1}/{beginning}", is_over=is_over)
         return LogPage(
             lines=tuple(one.line for one in shown),
             cursor=f"{attempt}/" + ",".join(f"{serial}.{offset}" for serial, offset in after),

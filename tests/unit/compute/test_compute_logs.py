@@ -188,6 +188,17 @@ def test_the_log_of_a_job_that_was_started_again_goes_on_with_the_next_attempt(b
     assert said == [["0 0", "0 1"], ["2 0", "2 1"]]
 
 
+def test_the_log_of_a_job_whose_many_attempts_said_nothing_is_looked_through_to_its_end(backend):
+    line = json.dumps({"severity": "INFO", "message": "at last", "rank": 0, "time": "2026-11-20T12:00:00Z"})
+    name = "jobs/bert-1/attempt-1000/node-0.log"
+    Objects(backend._access, "my-bucket").write(name, line.encode() + b"\n", if_generation=None)
+    gang = VmNames(
+        job_id="bert-1", attempt=1000, zone="us-central1-a", names=("bert-1-1000-0",), nonce="cafe", most=1
+    )
+    page = backend._logs.read(gang, "", is_over=True)
+    assert [one.message for one in page.lines] == ["at last"]
+
+
 @pytest.mark.parametrize("name", ["../up", "a/../../b", "", "a//b", "./a", "a/.", "x.part", "nul\0"])
 def test_a_name_in_the_bucket_that_could_lead_elsewhere_is_left_there(name):
     assert not is_plain(name)

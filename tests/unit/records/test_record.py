@@ -1,6 +1,7 @@
 """A record is a value; whatever somebody else wrote in its place is refused, and never half believed."""
 
 import json
+from datetime import datetime, timezone
 
 import attrs
 import pytest
@@ -9,7 +10,7 @@ from gputrain.backends.compute.names import VmNames
 from gputrain.backends.google import addressed
 from gputrain.job.record import AskedFor
 from gputrain.records import MADE, RecordError, read_record
-from gputrain.records.form import written
+from gputrain.records.form import LATEST, LEAST_USD, MOST_RESTARTS, MOST_USD, written
 from gputrain.records.record import KEPT_ASKS, spec_of
 from gputrain.spec import TrainingSpec
 from tests.unit.records.values import ASK, SPEC, WAY, record
@@ -64,19 +65,24 @@ def test_it_names_no_account_but_for_comparison():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"created_at": 2.0**59},
-        {"used_usd": 2.0**59},
-        {"asks": (attrs.evolve(ASK, at=2.0**59),)},
-        {"asks": (attrs.evolve(ASK, price_usd_h=1e-300),)},
-        {"asks": (attrs.evolve(ASK, price_usd_h=2.0**59),)},
+        {"created_at": LATEST},
+        {"waiting_since": LATEST},
+        {"used_usd": MOST_USD},
+        {"asks": (attrs.evolve(ASK, at=LATEST),)},
+        {"asks": (attrs.evolve(ASK, price_usd_h=LEAST_USD),)},
+        {"asks": (attrs.evolve(ASK, price_usd_h=LEAST_USD),), "used_usd": MOST_USD},
+        {"asks": (attrs.evolve(ASK, price_usd_h=MOST_USD),)},
+        {"asks": (attrs.evolve(ASK, attempt=MOST_RESTARTS),)},
     ],
 )
-def test_figures_that_nobody_means_end_no_look_at_a_job(changes):
+def test_the_largest_figures_end_no_look_at_a_job(changes):
     told = read_record("bert-1", written(record(**changes)))
     asked = AskedFor(lambda: told)
     assert len(asked.attempts) <= 1
     assert asked.spec in (None, SPEC)
     assert told.left_s <= 7200
+    assert told.left is None or told.left.max_run_duration <= SPEC.max_run_duration
+    assert datetime.fromtimestamp(told.latest.at, timezone.utc)
     assert asked.candidate is None or asked.candidate.max_run_duration <= SPEC.max_run_duration
 
 
@@ -112,7 +118,15 @@ def test_what_is_no_record_is_refused(content):
         (("asks", 0, "way", "place"), ""),
         (("asks", 0, "attempt"), -1),
         (("asks", 0, "attempt"), 1e999),
+        (("asks", 0, "attempt"), 1001),
         (("asks", 0, "at"), "yesterday"),
+        (("asks", 0, "at"), 1e15),
+        (("asks", 0, "at"), -1),
+        (("asks", 0, "price_usd_h"), 1e-300),
+        (("asks", 0, "price_usd_h"), 1e12),
+        (("created_at",), 2**59),
+        (("waiting_since",), 1e18),
+        (("used_usd",), 2**59),
         (("asks",), {}),
         (("used_s",), True),
         (("used_usd",), float("nan")),

@@ -114,3 +114,28 @@ def test_code_is_at_hand_unless_somebody_says_that_it_is_not(refuses, is_at_hand
     assert Staged("bert-1", SPEC).is_at_hand(unsent, unsent, of("aa"))  # it would be sent, which is no look
     assert unsent.sent == 0
     assert not Staged("bert-1").is_at_hand(place, place, of("bb"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "told", "runs"),
+    [
+        ({"script": "train.py", "args": ("--lr", "1")}, ("train.py", "--lr", "7"), ("train.py", "--lr", "1")),
+        ({"script": "a/train.py"}, ("src/a/train.py",), ("src/a/train.py",)),
+        ({"script": "C:\\code\\train.py"}, ("train.py",), ("train.py",)),
+        ({"module": "pkg.train", "args": ("x",)}, ("-c", "import os"), ("-m", "pkg.train", "x")),
+        ({"command": ("sh", "run.sh")}, ("-c", "import os"), ("sh", "run.sh")),
+        ({"script": "train.py"}, ("-c", "import os"), None),
+        ({"script": "train.py"}, ("other.py",), None),
+        ({"script": "train.py"}, (), None),
+    ],
+)
+def test_what_is_run_again_is_what_the_spec_says_and_not_what_is_told_beside_it(entry, told, runs):
+    place, spec = Place("a", "aa", kept=["aa"]), TrainingSpec(**entry)
+    there = record(spec=spec.to_dict())
+    there = attrs.evolve(there, code=attrs.evolve(there.code, sha256="aa", argv=told))
+    staged = Staged("bert-1")
+    if runs is None:
+        with pytest.raises(RequestError, match="another program than its spec"):
+            staged.on(place, place, there)
+    else:
+        assert staged.on(place, place, there).argv == runs
