@@ -92,6 +92,19 @@ class Recorder(Protocol):
 
 
 @runtime_checkable
+class BarsLate(Protocol):
+    """A recorder whose jobs may come long after they were asked for: it can keep one from training then."""
+
+    def bar(self, record: Record) -> bool:
+        """See that no job of this id trains that comes from now on; False where one has come."""
+        ...
+
+    def unbar(self, job_id: str) -> None:
+        """Let one train again, where none was let."""
+        ...
+
+
+@runtime_checkable
 class KeepsRecords(Protocol):
     """Writes down what is asked of it, so that any process may go on with a job."""
 

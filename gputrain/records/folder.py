@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,14 +19,14 @@ import attrs
 from gputrain.errors import CapacityError, PermissionDeniedError, TransientError
 from gputrain.interrupts import is_raised_here, sleep
 from gputrain.keeper import folder
-from gputrain.records.board import Entry, Note, dated, overtaken
+from gputrain.records.board import Entry, Note, OvertakenError, dated, overtaken
 from gputrain.records.form import RecordError, read_record, written
 from gputrain.records.record import Record, checked
 from gputrain.threads import new_lock
 
 T = TypeVar("T")
 
-NOTES = "notes"
+NOTES, IDENTITY = "notes", "identity"
 TURN_WITHIN_S, TURN_AGAIN_S = 1.5, 0.1
 """How long one writer is waited for, and once that was in vain: a Ctrl-C, too, is to be over in 2 s."""
 TURN_ASKED_S = 0.005
@@ -116,6 +117,18 @@ class FolderBoard:
                 fix="remove that file, or put it back as it was; the jobs themselves are not touched",
             )
         return Note(content=content, generation=int(first))
+
+    def identity(self) -> str:
+        """What tells this folder from one of its path on another machine: drawn once, and kept in it.
+
+        Raises as `explained` and `keep`.
+        """
+        with explained(str(self._root)):
+            if self.note(IDENTITY) is None:
+                with contextlib.suppress(OvertakenError):  # another process has drawn it
+                    self.keep(IDENTITY, secrets.token_hex(8).encode(), 0)
+            found = self.note(IDENTITY)
+        return "" if found is None else found.content.decode(errors="replace")[:64]
 
     def keep(self, name: str, content: bytes, generation: int) -> None:
         """As of `Board`."""

@@ -12,6 +12,7 @@ import attrs
 
 from gputrain.errors import RequestError
 from gputrain.fields import shown
+from gputrain.planning import Outcome
 from gputrain.spec import TrainingSpec
 
 CANCELLED = "cancelled"
@@ -25,6 +26,9 @@ In `Ask.answer`: the same of one start of a job that ran before, and goes on."""
 MADE = "made"
 """In `Ask.answer`: the job was made by it, and has been started again since."""
 
+UNSEEN = (Outcome.UNCLEAR.value, WITHDRAWN)
+"""In `Ask.answer`: it may come yet where lists lag, for all that anybody has seen."""
+
 SHORTEST_RESTART_S = 60
 """What must be left of the time limit for another start to be worth its while."""
 
@@ -33,7 +37,6 @@ LARGEST_BYTES = 32 << 20
 
 KEPT_ASKS = 100
 """The latest that are kept; a job that waits for room for days asks for ever."""
-
 
 _PLACES = ("source_dir",)
 """Where the code lies is no part of what is asked: the same folder is checked out here and there."""
@@ -189,7 +192,7 @@ class Record:
 
     def asked(self, ask: Ask, **changes: Any) -> Record:
         """The record with one more ask, which is the latest."""
-        told = [one for one in self.asks if one.answer == MADE or one.way != ask.way]
+        told = [one for one in self.asks if one.way != ask.way or one.answer in (MADE, *UNSEEN)]
         made = [one for one in told if one.answer == MADE]
         others = [one for one in told if one.answer != MADE][-KEPT_ASKS:]
         kept = sorted([*made, *others], key=told.index)
@@ -203,14 +206,18 @@ class Record:
 
     def shared(self) -> Record:
         """The record once the latest ask is not its asker's alone."""
-        *before, last = self.asks
-        return attrs.evolve(self, asks=(*before, attrs.evolve(last, is_shared=True)))
+        return attrs.evolve(self, asks=(*self.asks[:-1], attrs.evolve(self.latest, is_shared=True)))
 
     def spent(self, seconds: int) -> Record:
         """The record after the present attempt ran so long."""
         price = self.last.price_usd_h if self.last is not None else None
         usd = seconds / 3600 * (price or 0.0)
         return attrs.evolve(self, used_s=self.used_s + seconds, used_usd=self.used_usd + usd)
+
+    @property
+    def history(self) -> tuple[Any, ...]:
+        """What has been asked and answered, and how it ended: alike in two records of one state."""
+        return (self.over, *((one.nonce, one.answer, one.is_shared) for one in self.asks))
 
     @property
     def left_s(self) -> int:

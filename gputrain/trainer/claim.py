@@ -14,6 +14,7 @@ from gputrain.errors import GputrainError, RequestError
 from gputrain.records import WITHDRAWN, Ask, Board, FolderBoard, OvertakenError, Record, ended
 from gputrain.times import Since
 from gputrain.trainer.boards import Boards
+from gputrain.trainer.undo import unseen
 
 log = logging.getLogger("gputrain")
 
@@ -170,8 +171,17 @@ class Claim:
 
     def answer(self, answer: str, scope: str = "", said: str = "") -> None:
         """Keep in mind what was answered; it is written with what follows."""
-        if self.record is not None and self.record.is_open:
-            self.record = self.record.answered(answer, scope, said)
+        record = self.record
+        if record is not None and (record.is_open or (record.asks and record.latest.answer == WITHDRAWN)):
+            self.record = record.answered(answer, scope, said)
+
+    def share(self) -> None:
+        """Say that somebody is told of the job while its asker may be at it, who takes nothing back then.
+
+        Raises as `ask`.
+        """
+        if self.record is not None and not self.record.latest.is_shared:
+            self.write(self.record.shared())
 
     def withdraw(self, *, goes_on: bool) -> None:
         """Write down that what was asked for last is taken back; a job that was placed before waits for room.
@@ -185,6 +195,22 @@ class Claim:
             raise
         except GputrainError as error:
             log.info("%s is not noted as withdrawn: %s", self._job_id, error.what)
+            if self._is_anothers():
+                raise self.overtaken() from error
+
+    def _is_anothers(self) -> bool:
+        """Whether our ask is none of ours any more, as far as its board can be read."""
+        try:
+            there = self._home.read(self._job_id)
+        except GputrainError:
+            return False
+        ours = self._ours(there)
+        is_lost = ours is None or self.record is None or ours.latest.is_shared > self.record.latest.is_shared
+        return is_lost and not self._is_written(there)
+
+    def _is_written(self, there: Record | None) -> bool:
+        """Whether it is what was being written here when no answer came."""
+        return there is not None and self._writes is not None and there.history == self._writes.history
 
     def confirm(self, *, is_shared: bool, is_listed: bool) -> None:
         """See that what was made is the job, and that whoever reads of it finds it; not where that is sure.
@@ -197,7 +223,7 @@ class Claim:
         Raises:
             OvertakenError: the ask does not stand any more: another was asked, or the job was ended.
         """
-        if self.record is None or self.record.last is None or (self._has_just_written() and not is_shared):
+        if self.record is None or self.record.last is None or (self.has_just_written() and not is_shared):
             return
         writes = (is_shared and not self.record.latest.is_shared) or is_listed
         there = self.record if writes else self._standing()
@@ -212,28 +238,21 @@ class Claim:
                 return
         raise self.overtaken()
 
-    def is_overtaken(self) -> bool:
-        """Whether an answer for our ask is none for the job: another was asked, or made it meanwhile."""
-        if self.record is None or self.record.last is None or self._has_just_written():
-            return False
-        try:
-            there = self._standing()
-        except GputrainError:  # whatever is written next will tell
-            return False
-        return there is None or (there.latest.is_shared and not self.record.latest.is_shared)
-
     def overtaken(self) -> OvertakenError:
         """That another process has gone on with the job."""
         return OvertakenError(f"another process has gone on with {self._job_id}")
 
     def _standing(self) -> Record | None:
         """The record as it is now, if our ask is still the latest, and open: nobody has ended the job."""
-        there = self._home.read(self._job_id)
+        return self._ours(self._home.read(self._job_id))
+
+    def _ours(self, there: Record | None) -> Record | None:
         if there is None or there.over or not there.is_open or self.record is None:
             return None
         return there if there.latest.nonce == self.record.latest.nonce else None
 
-    def _has_just_written(self) -> bool:
+    def has_just_written(self) -> bool:
+        """Whether what was written here is so young that nobody else can have gone on from it."""
         if self._wrote_at is None:
             return False
         # A clock that is set back, or one that stands while a machine sleeps: the longer time counts.
@@ -251,9 +270,12 @@ class Claim:
         return None
 
     def drop(self) -> None:
-        """Remove the record of a job that never came to be."""
-        record = self.record if self._writes is None else self._struck(self._writes)
+        """Remove the record of a job that never came to be; not where one may come that nobody has seen."""
+        record = self.record if self._writes is None else self._struck()
         if record is None or not record.generation:
+            return
+        if unseen(self._boards, record):
+            self.write(record)
             return
         for board in self._copies(record):
             there = board.read(self._job_id)
@@ -262,13 +284,10 @@ class Claim:
         self._home.remove(record)
         self.record = None
 
-    def _struck(self, written: Record) -> Record | None:
+    def _struck(self) -> Record | None:
         """What is there after a write of which nobody was told whether it came."""
         there = self._home.read(self._job_id)
-        if there is None or (there.asks and there.latest.is_shared):
-            return self.record
-        is_it = [one.nonce for one in there.asks] == [one.nonce for one in written.asks]
-        return there if is_it else self.record
+        return there if self._is_written(there) else self.record
 
     def _copies(self, record: Record) -> tuple[Board, ...]:
         """The other boards on which somebody may look for the job: those of the backends that were asked."""

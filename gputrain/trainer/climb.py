@@ -10,7 +10,7 @@ from datetime import datetime
 import attrs
 
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
-from gputrain.errors import GputrainError, JobLostError, StoppedError, TransientError
+from gputrain.errors import GputrainError, StoppedError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
 from gputrain.interrupts import forget_untold, raise_untold
 from gputrain.planning import Attempt, Candidate, Ladder
@@ -22,11 +22,10 @@ from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.claim import Claim
 from gputrain.trainer.context import Placed, Staged, Surroundings, whole
+from gputrain.trainer.undo import clear, keep_apart
 from gputrain.trainer.ways import way_of
 
 log = logging.getLogger("gputrain")
-
-LATE_S, LATE_EVERY_S = 4.0, 2.0
 
 
 class Climb:
@@ -153,6 +152,7 @@ class Climb:
         )  # fmt: skip
         since = 0.0 if record.over else record.waiting_since  # who asks anew waits anew
         raise_untold()
+        keep_apart(self._around.boards, record, backend.name)
         self._claim.ask(attrs.evolve(record, over="", waiting_since=since), ask)
         self._pending = (candidate, request)  # from here on something may be there, until an answer says no
         return request
@@ -181,21 +181,35 @@ class Climb:
             except TransientError as error:
                 pause_s = error.refills_in_s
                 if pause_s is None or waited_s + pause_s > QUEUE.budget_s:
+                    if isinstance(error, UndoneError):
+                        self._take_back(backend)
                     raise
                 self._around.sleep(pause_s)
                 waited_s += pause_s
                 self._claim.keep()
-            except GputrainError as error:
-                if self._claim.is_overtaken():  # what another has made may be in its way
-                    raise self._claim.overtaken() from error
+            except GputrainError:
+                self._take_back(backend)
                 raise
+
+    def _take_back(self, backend: Backend) -> None:
+        """See that nothing is left of a refused ask which another may have repeated meanwhile.
+
+        Raises:
+            OvertakenError: another has made it, and somebody was told: that refusal is no answer for the job.
+        """
+        record = self._claim.record
+        recorder = self._around.boards.recorder(backend.name)
+        if recorder is None or record is None or record.last is None or self._claim.has_just_written():
+            return
+        self._claim.withdraw(goes_on=True)  # first: from now on nobody is told of it
+        recorder.clear(record)
 
     def _keep_to_record(self, backend: Backend, request: Request) -> None:
         """What was made goes, if making it took so long that another has asked elsewhere."""
         try:
             self._claim.confirm(is_shared=self._is_shared, is_listed=self._is_listed(backend))
         except OvertakenError:
-            self._clear(backend, request, self._claim.record)
+            clear(self._around, backend, request, self._claim.record)
             raise
 
     def _is_listed(self, backend: Backend) -> bool:
@@ -250,7 +264,7 @@ class Climb:
             forget_untold()  # that it comes to this is what it asked for; one that comes from now on ends it
             # First: whoever comes meanwhile takes up nothing that is on its way out.
             self._claim.withdraw(goes_on=not self._may_rest)
-            is_gone = self._clear(backend, request, record)
+            is_gone = clear(self._around, backend, request, record)
             if is_gone and self._may_rest:
                 self._claim.drop()
                 self._pending = None
@@ -260,24 +274,6 @@ class Climb:
             return _end_it(request)
         elsewhere = f", and {self._so_far}" if self.ladder.attempts.asked or not self._may_rest else ""
         return f"what was made there was withdrawn{elsewhere}"
-
-    def _clear(self, backend: Backend, request: Request, record: Record | None) -> bool:
-        """End what an interrupted create may have made; whether it is certain that nothing is left.
-
-        It may show late, as its answer was not waited for, so it is looked for a few times.
-        """
-        recorder = self._around.boards.recorder(backend.name)
-        settles_s = LATE_S if recorder is None else recorder.settles_s
-        waited_s, is_gone = 0.0, recorder is None
-        while True:
-            if recorder is not None and record is not None:
-                is_gone = recorder.clear(record) or is_gone
-            elif _cancelled(backend, request.ref):
-                return True
-            if waited_s >= settles_s:
-                return is_gone
-            self._around.sleep(LATE_EVERY_S)
-            waited_s += LATE_EVERY_S
 
 
 def _unread(ref: JobRef, error: GputrainError) -> UnclearError:
@@ -290,11 +286,3 @@ def _unread(ref: JobRef, error: GputrainError) -> UnclearError:
 
 def _end_it(request: Request) -> str:
     return f"it may be there: end it with gputrain.attach({request.ref.uri!r}).cancel()"
-
-
-def _cancelled(backend: Backend, ref: JobRef) -> bool:
-    try:
-        backend.cancel(ref)
-    except JobLostError:
-        return False
-    return True

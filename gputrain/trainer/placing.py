@@ -119,7 +119,9 @@ class Placing:
             asked = self._recorder(record)
             try:
                 if asked.there(record) is not None:
-                    if not self._claim.is_still(record):
+                    if record.age_s < TURN_S:  # its asker may be at it still
+                        self._claim.share()
+                    elif not self._claim.is_still(record):
                         continue
                     return self._taken_up(record)
             except CapacityError as error:  # it was taken, and then there were no machines

@@ -248,6 +248,35 @@ NAMED = {
             *_mishaps("A", "refused", 0, on="POST /bulkInsert", status=403, lasts_s=60.0),
         ),
     ),
+    "an ask whose sharer is killed before its mark, refused late to who asked": _calm(
+        nodes=2, limit_s=1800, clients=(_client("A", "submit"), _client("B", "submit", starts_s=21.0)),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=40.0),
+            *_mishaps("A", "refused", 0, on="POST /bulkInsert", status=403),
+            *_mishaps("B", "kill before", 0, on="POST /upload"),
+        ),
+    ),
+    "a cancel and a Ctrl-C while a write's answer is late, and the next submit of its key": _calm(
+        ends=("done",),
+        clients=(
+            _client("A", "submit"), _client("C", "jobs", "cancel", starts_s=4.0),
+            _client("D", "submit", "look", starts_s=400.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "late back", 1, on="POST /upload", seconds=20.0),
+            *_mishaps("A", "late back", 0, on="POST /upload records%2F", seconds=15.0),
+        ),
+        happenings=(Happening(at_s=12.0, kind="ctrl-c", client="A"),),
+    ),
+    "a job that comes late at one service, and a client that only the other lets in": _calm(
+        backends=("vertex", "compute"), lag_s=60.0, limit_s=1800,
+        clients=(_client("A", "submit"), _client("B", "submit", "look", "cancel", starts_s=5.0)),
+        mishaps=(
+            *_mishaps("A", "kill sent", 0, on="POST /customJobs"),
+            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=185.0),
+            *_mishaps("B", "refused", 0, on="POST /customJobs", status=403, lasts_s=600.0),
+        ),
+    ),
     "a cancel of what somebody took out of the queue, and the next submit of its key": _calm(
         nodes=4, model="flex-start", limit_s=1800, stock=(("us-central1-a", 1),),
         clients=(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
+from functools import partial
 
 import attrs
 
@@ -25,7 +26,7 @@ from gputrain.backends.compute.left_behind import left_behind, looking
 from gputrain.backends.compute.names import JobObjects, VmNames
 from gputrain.backends.compute.operations import errors_of, errors_of_members, raise_first
 from gputrain.backends.compute.queue import FADES_S, LEAVES_S, STATUS, Queue
-from gputrain.backends.compute.taken import is_strangers, whose
+from gputrain.backends.compute.taken import is_strangers, refusal
 from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UndoneError
 from gputrain.gcp.buckets import BucketPrefix, home_of
@@ -78,20 +79,16 @@ class Gangs:
         # One ask is one request, however often it is sent: Google does it once.
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{gang.job_id} {gang.nonce}"))
         try:
-            operation = self.calls.start(
-                gang.zone, method, resource, request_id, before=lambda: self._note(gang)
-            )
+            note = partial(self._note, gang)
+            operation = self.calls.start(gang.zone, method, resource, request_id, before=note)
         except PreconditionError as error:
             self._taken(gang, method, resource, error)
             return
-        except TransientError:
-            raise
-        except GputrainError:
-            # It is about this try alone: one before it, whose answer was lost, may have made them.
-            if (self._sent.get(gang.nonce) or 0) > 1:
-                with looking(gang):
-                    self.clear(gang, and_traces=True)
-            raise
+        except GputrainError as error:
+            # A refusal is about this try alone: one before it, whose answer was lost, may have made them.
+            if isinstance(error, TransientError) or not (self._was_tried(gang) and self._has_come(gang)):
+                raise
+            return
         if method == "insert":  # it waits in Google's queue
             self._arrived(gang)
         else:
@@ -104,13 +101,18 @@ class Gangs:
             self.queue.join(gang, request.body)
         except GputrainError as error:
             is_known = isinstance(error, UndoneError) or not isinstance(error, TransientError)
-            if is_known and (self.queue.has_begun(gang) or (self._sent.get(gang.nonce) or 0) > 1):
+            if is_known and (self.queue.has_begun(gang) or self._was_tried(gang)):
                 with looking(gang):
+                    if self._was_tried(gang) and self.queue.request(gang) is not None:
+                        return  # another try has come so far
                     self.clear(gang, and_traces=True)
             raise
 
     def _note(self, gang: VmNames) -> None:
         self._sent.put(gang.nonce, (self._sent.get(gang.nonce) or 0) + 1)
+
+    def _was_tried(self, gang: VmNames) -> bool:
+        return (self._sent.get(gang.nonce) or 0) > 1
 
     def _follow(self, gang: VmNames, operation: Json) -> None:
         """Wait for the end of the operation; its errors are raised once nothing is left."""
@@ -121,8 +123,7 @@ class Gangs:
             log.warning("could not follow how %s is made: %s", gang.job_id, error.what)
             self._arrived(gang)
             return
-        own = errors_of(ended)
-        if not own:
+        if not (own := errors_of(ended)):
             return
         errors = (*own, *errors_of_members(self.calls, gang.zone, ended))
         # Google rolls a failed bulkInsert back by itself, but later; until then its VMs exist and bill.
@@ -140,7 +141,7 @@ class Gangs:
         self._note(gang)  # whoever wants to know has it from a record: somebody may have sent it
         if gang.queue and self.queue.request(gang) is not None:
             return True
-        if gang.queue and (who := self.queue.deleted_by(gang)):
+        if gang.queue and not self._has_begun(gang) and (who := self.queue.deleted_by(gang)):
             self.queue.sweep(gang)
             raise CapacityError(f"the group of {gang.job_id} was deleted by {who}", place=gang.zone)
         found = self.look(gang)
@@ -246,6 +247,16 @@ class Gangs:
         with contextlib.suppress(MissingError):
             self.calls.delete(zone, name, str(uuid.uuid4()))
 
+    def _has_come(self, gang: VmNames) -> bool:
+        """Whether another try of this ask has made the VMs; they may train, and somebody be told of them."""
+        with looking(gang):
+            is_any = bool(self.look(gang)) or self._has_begun(gang)
+        with contextlib.suppress(CapacityError):  # it was a part of them, and that is gone
+            if is_any:
+                self._arrived(gang)
+                return True
+        return False
+
     def _arrived(self, gang: VmNames) -> None:
         """Wait until all VMs have come.
 
@@ -277,15 +288,11 @@ class Gangs:
                 self._arrived(gang)
                 return
             if (first is not None and is_strangers(first, gang.job_id, home)) or waited_s > HELD_S:
-                why, fix = whose(self.calls, gang.zone, gang.names[0], home)  # else it goes
-                names = ", ".join(gang.names)
-                what = f"{names} in {gang.zone}: the name is taken by a VM that is not of this job"
-                raise RequestError(what, why=why, fix=fix, raw=error.raw) from error
+                raise refusal(self.calls, gang, home, error.raw) from error  # else it goes
             self.calls.access.sleep(SETTLE_EVERY_S)
             waited_s += SETTLE_EVERY_S
             with contextlib.suppress(PreconditionError):
-                operation = self.calls.start(gang.zone, method, body, str(uuid.uuid4()))
-                self._follow(gang, operation)
+                self._follow(gang, self.calls.start(gang.zone, method, body, str(uuid.uuid4())))
                 return
 
     def _has_begun(self, gang: VmNames) -> bool:

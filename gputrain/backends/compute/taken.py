@@ -12,7 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from gputrain.backends.compute.calls import INSTANCE_FIELDS, Calls
+from gputrain.backends.compute.names import VmNames
 from gputrain.backends.compute.render import JOB_KEY
+from gputrain.errors import RequestError
 from gputrain.gcp import LABEL_HOME, LABEL_JOB, label_value
 from gputrain.gcp.buckets import BucketPrefix, home_of
 from gputrain.gcp.forms import Json, mapping, mappings
@@ -47,6 +49,13 @@ def whose(calls: Calls, zone: str, name: str, home: str) -> tuple[str, str]:
         return f"{name} is of job {job_id} of this very bucket{more}", fix
     bucket = _bucket(vm, calls.access.project, labels.get(LABEL_HOME))
     return f"{name} is of job {job_id} of {bucket or 'another bucket or prefix'}{more}", _ELSE
+
+
+def refusal(calls: Calls, gang: VmNames, home: str, raw: object) -> RequestError:
+    """The error for VMs whose names are not free."""
+    why, fix = whose(calls, gang.zone, gang.names[0], home)
+    what = f"{', '.join(gang.names)} in {gang.zone}: the name is taken by a VM that is not of this job"
+    return RequestError(what, why=why, fix=fix, raw=raw)
 
 
 def _bucket(vm: Json, project: str, home: Any) -> str:

@@ -16,7 +16,7 @@ from gputrain import fields, staging
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request, Start
 from gputrain.backends.local import code, devices, offers, render, start, states
 from gputrain.backends.results import AsksForStacks
-from gputrain.errors import JobLostError, SpecError, TransientError
+from gputrain.errors import JobLostError, RequestError, SpecError, TransientError
 from gputrain.fields import FaultCollector, Field, refusing
 from gputrain.keeper import folder
 from gputrain.lifecycle import Observation
@@ -243,13 +243,16 @@ class FolderRecorder:
     """Whether its asker lives is seen at once."""
     repeats: bool = attrs.field(default=True, init=False)
     """A job has one folder."""
-    choices: Mapping[str, str] = attrs.field(factory=dict, init=False)
-    """A job keeps nothing of the settings; its supervisor starts it again."""
 
     @property
     def board(self) -> FolderBoard:
         """The records beside the jobs."""
         return FolderBoard(self.root / RECORDS)
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """Which folder it is; a job keeps nothing of the settings, and its supervisor starts it again."""
+        return {"folder": self.board.identity()}
 
     def code(self, code: Code) -> Bundle | None:  # noqa: ARG002  # it lies in somebody's folder
         """Code is not kept here: it runs where it lies."""
@@ -260,8 +263,18 @@ class FolderRecorder:
         return attrs.evolve(self.ref, name=record.job_id)
 
     def there(self, record: Record) -> JobRef | None:
-        """The job's name, if it was started; one whose creator died before that is started by a create."""
-        path = str(self.root / record.job_id)
+        """The job's name, if it was started; one whose creator died before that is started by a create.
+
+        Raises:
+            RequestError: it was asked of a folder of another machine, or of one that is gone.
+        """
+        path, told = str(self.root / record.job_id), record.settings.get(offers.NAME, {})
+        if "folder" in told and told["folder"] != self.choices["folder"]:
+            raise RequestError(
+                f"{record.job_id} was asked for in another folder than {self.root}",
+                why="it may run there, on a machine that cannot be looked at from here",
+                fix="attach to it there, or submit this one under another key",
+            )
         if not os.path.lexists(path):
             return None
         start.refuse_foreign(path)

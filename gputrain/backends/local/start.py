@@ -35,7 +35,8 @@ _SUPERVISOR = MAIN.format("gputrain.backends.local.supervisor")
 def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     """Start the job, once: a folder of that name that is there already is the job.
 
-    Whatever comes in between, as a Ctrl-C or what a handler of signals raises: there is a job, or nothing.
+    Whatever comes in between, as what a handler of signals raises: there is a job, or nothing. After a Ctrl-C
+    it is there as far as it came: whoever asked takes it back, and knows whether others were told of it.
     """
     path, hold, is_undone = os.path.join(root, job_id), Hold(), False
     try:
@@ -52,7 +53,7 @@ def create(root: str, job_id: str, body: Mapping[str, Any]) -> None:
     except BaseException as error:
         # Another that cannot be started stays. Still locked: nobody takes it for one whose maker has died.
         is_ours = hold.is_new or os.path.lexists(os.path.join(path, folder.STATE))
-        if is_ours and hold.is_of(path):
+        if is_ours and hold.is_of(path) and not isinstance(error, KeyboardInterrupt):
             is_undone = True
             _take_back(root, path, error)
         raise

@@ -15,7 +15,8 @@ from gputrain.backends.vertex import identity, logs, offers, preflight, render
 from gputrain.backends.vertex.gcloud import to_gcloud
 from gputrain.backends.vertex.identity import create_once, found_no_room
 from gputrain.backends.vertex.jobs import JobService
-from gputrain.backends.vertex.outcome import JobEnds, Locks
+from gputrain.backends.vertex.locks import Locks
+from gputrain.backends.vertex.outcome import JobEnds
 from gputrain.backends.vertex.recorder import CustomJobRecorder, lent, to_come
 from gputrain.backends.vertex.settings import (
     ROWS,

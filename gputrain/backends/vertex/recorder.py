@@ -9,8 +9,8 @@ import attrs
 from gputrain.backends.base import JobRef
 from gputrain.backends.google import BucketRecorder, addressed
 from gputrain.backends.vertex import identity
+from gputrain.backends.vertex.locks import Locks
 from gputrain.backends.vertex.offers import NAME
-from gputrain.backends.vertex.outcome import Locks
 from gputrain.backends.vertex.settings import VertexSettings
 from gputrain.backends.vertex.states import SeenJob
 from gputrain.backends.vertex.whereabouts import Whereabouts
@@ -21,10 +21,10 @@ from gputrain.errors import (
     RequestError,
     Scope,
 )
-from gputrain.gcp import Access
+from gputrain.gcp import Access, MissingError
 from gputrain.gcp.buckets import BucketPrefix
 from gputrain.lifecycle import Observation, State
-from gputrain.records import CANCELLED, WITHDRAWN, BucketBoard, Record, RecordError
+from gputrain.records import CANCELLED, WITHDRAWN, Ask, BucketBoard, Record, RecordError
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -112,6 +112,16 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         self.locks.release(seen)
         return True
 
+    def bar(self, record: Record) -> bool:
+        """Take the lock of its id, without which no container trains."""
+        self.locks.take(record.job_id)
+        asked = (one for one in record.asks if one.way.backend == NAME)
+        return not any(self._holds(one, record.job_id) for one in asked)
+
+    def unbar(self, job_id: str) -> None:
+        """Give that lock back."""
+        self.locks.give_back(job_id)
+
     def _end(self, job_id: str) -> Record | None:
         """The lock is taken as well, so that one that comes late does nothing."""
         record = super()._end(job_id)
@@ -120,8 +130,22 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         return record
 
     def _of_ask(self, record: Record) -> SeenJob | None:
+        """The job of the latest ask, as a list shows it; lists lag, so also by the number in its lock."""
         last = addressed(record.latest)
-        return identity.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
+        seen = identity.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
+        return seen or self._holds(last, record.job_id)
+
+    def _holds(self, ask: Ask, job_id: str) -> SeenJob | None:
+        """The job of an ask, if it has the lock of its id."""
+        number = self.locks.of_id(job_id).number
+        if number in ("", CANCELLED):
+            return None
+        parent = f"projects/{self.settings.project}/locations/{addressed(ask).way.place}"
+        try:
+            seen = self.whereabouts.jobs.get(f"{parent}/customJobs/{number}")
+        except MissingError:
+            return None
+        return seen if (seen.job_id, seen.nonce) == (job_id, ask.nonce) else None
 
 
 def lent(

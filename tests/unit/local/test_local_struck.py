@@ -17,7 +17,7 @@ import pytest
 from gputrain.backends.local import Local, remains, start
 from gputrain.backends.local.held import Hold
 from gputrain.entrypoint import host
-from gputrain.errors import PermissionDeniedError, ProviderError
+from gputrain.errors import PermissionDeniedError, ProviderError, RequestError
 from gputrain.keeper import folder
 from gputrain.lifecycle import State
 from gputrain.records.folder import FolderBoard, explained
@@ -315,6 +315,33 @@ def test_what_still_runs_when_it_is_withdrawn_is_told_as_one_that_may_be_there(t
     monkeypatch.undo()
     job = Trainer(local).submit(script("pass"), idempotency_key="once")
     assert job.wait(timeout=60, progress="none") is State.SUCCEEDED
+
+
+def test_a_ctrl_c_takes_back_nothing_that_another_submit_was_told_of(tmp_path, script, monkeypatch):
+    begin, told, entry = start._start_supervisor, [], script("pass")
+
+    def struck(path, lock):
+        begin(path, lock)
+        told.append(Trainer(Local(gpus=0, root=tmp_path / "jobs")).submit(entry, idempotency_key="once"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(start, "_start_supervisor", struck)
+    with pytest.raises(KeyboardInterrupt, match="may be there"):
+        Trainer(Local(gpus=0, root=tmp_path / "jobs")).submit(entry, idempotency_key="once")
+    (job,) = told
+    assert job.wait(timeout=60, progress="none") is State.SUCCEEDED
+
+
+def test_what_was_asked_of_a_folder_of_another_machine_is_no_job_of_this_one(tmp_path, script):
+    """Where records lie in a bucket both machines read them; each has its jobs at the same path."""
+    here, there = Local(gpus=0, root=tmp_path / "here"), Local(gpus=0, root=tmp_path / "there")
+    job = Trainer(there).submit(script("pass"), idempotency_key="once")
+    record = there.recorder().board.read(job.id)
+    assert there.recorder().there(record) is not None
+    with pytest.raises(RequestError, match="another folder"):
+        here.recorder().there(record)
+    assert here.recorder().there(attrs.evolve(record, settings={})) is None  # of a release that told none
+    job.wait(timeout=60, progress="none")
 
 
 IGNORES = """

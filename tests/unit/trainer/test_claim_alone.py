@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from gputrain.catalog import ProvisioningModel
-from gputrain.errors import RequestError
+from gputrain.errors import RequestError, TransientError
 from gputrain.planning import Candidate, Outcome
 from gputrain.records import MADE, MemoryBoard, OvertakenError
 from gputrain.trainer.boards import Boards
@@ -221,7 +221,6 @@ def test_an_ask_is_ours_while_it_stands_open_and_is_the_latest(claim, clocks, ho
     clocks.pass_by(SURE_S)
     home.write(change(home.read("bert-1")))
     assert stands(mine) is is_ours
-    assert mine.is_overtaken() is not is_ours
 
 
 def test_an_ask_whose_record_is_gone_is_not_ours_and_one_never_made_is(claim, clocks, home):
@@ -366,15 +365,48 @@ def test_who_repeats_an_ask_writes_down_that_it_is_shared_and_its_asker_takes_no
     assert home.read("bert-1").latest.is_shared
 
 
-def test_what_the_asker_is_answered_is_no_answer_once_another_has_made_the_job(claim, clocks, home):
+@pytest.mark.parametrize("how", ["repeats it", "takes it up"])
+def test_who_asked_takes_nothing_back_that_another_was_told_of(claim, home, how):
     first, second = claim(), claim()
     first.ask(fresh(home), ASK)
-    clocks.pass_by(SURE_S)
     second.read()
-    assert not first.is_overtaken()
-    second.confirm(is_shared=True, is_listed=False)
-    assert first.is_overtaken()
-    assert not second.is_overtaken()
+    if how == "repeats it":
+        second.confirm(is_shared=True, is_listed=False)
+    else:
+        second.share()
+    with pytest.raises(OvertakenError):
+        first.withdraw(goes_on=False)
+    assert not home.read("bert-1").over
+
+
+@pytest.mark.parametrize("told", ["nobody", "another", "nobody can look"])
+def test_a_withdrawal_that_cannot_be_noted_is_one_only_where_nobody_was_told(claim, home, monkeypatch, told):
+    first, second = claim(), claim()
+    first.ask(fresh(home), ASK)
+    if told == "another":
+        second.read()
+        second.share()
+    monkeypatch.setattr(home, "write", refusing)
+    if told == "nobody can look":
+        monkeypatch.setattr(home, "read", refusing)
+    if told == "another":
+        with pytest.raises(OvertakenError):
+            first.withdraw(goes_on=False)
+    else:
+        first.withdraw(goes_on=False)
+
+
+def refusing(*_):
+    raise TransientError("the board is away")
+
+
+def test_a_struck_write_drops_no_record_that_somebody_has_ended_since(claim, home):
+    first, second = claim(), claim()
+    with pytest.raises(KeyboardInterrupt):
+        _struck_behind_its_write(first, home)
+    second.end("cancelled")
+    first.drop()
+    assert home.read("bert-1").over == "cancelled"
 
 
 @pytest.mark.parametrize("change", ["kept", "taken back", "asked elsewhere"])

@@ -19,7 +19,7 @@ from gputrain import (
 from gputrain.gcp import UnclearError
 from gputrain.job import Job
 from gputrain.trainer import road
-from gputrain.trainer.climb import LATE_EVERY_S
+from gputrain.trainer.undo import LATE_EVERY_S
 from gputrain_emulator.faults import DropAfterCommit, DropBeforeCommit, Reshape
 from tests import present
 from tests.struck import press, press_untold

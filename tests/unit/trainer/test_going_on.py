@@ -8,6 +8,7 @@ import pytest
 from gputrain import JobLostError, State, causes
 from gputrain.errors import PermissionDeniedError
 from gputrain.lifecycle import Failure, Observation
+from gputrain.planning import Outcome
 from gputrain.planning.ladder import FIRST_REST
 from gputrain.records import CANCELLED, MADE, WITHDRAWN, MemoryBoard
 from gputrain.trainer.claim import TURN_S
@@ -159,7 +160,7 @@ def test_a_job_of_which_nothing_came_is_asked_again_once_whoever_asked_must_have
     world.seconds += 1
     assert looked_after(job)
     assert place.cleared == [JOB]
-    assert [one.answer for one in board.read(JOB).asks] == [""]
+    assert [one.answer for one in board.read(JOB).asks] == [Outcome.UNCLEAR.value, ""]
     assert len(place.asked) == 2
 
 

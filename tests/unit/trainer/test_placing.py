@@ -9,8 +9,8 @@ from gputrain.gcp import UnclearError
 from gputrain.records import CANCELLED, WITHDRAWN
 from gputrain.retry import QUEUE
 from gputrain.trainer.claim import TURN_S
-from gputrain.trainer.climb import LATE_EVERY_S, LATE_S
 from gputrain.trainer.placing import LOOK_EVERY_S
+from gputrain.trainer.undo import LATE_EVERY_S, LATE_S
 from tests.unit.trainer.places import FULL, JOB, Place
 
 STOP = KeyboardInterrupt()
