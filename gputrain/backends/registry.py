@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
+from inspect import Parameter
 from typing import Any
 
-from gputrain.backends.abilities import lacks
+import attrs
+
+from gputrain.backends.abilities import StandsIn, lacks
 from gputrain.backends.base import Attaches, Backend, JobRef
 from gputrain.errors import Fault, GputrainError, SpecError
+from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.listing import PartialListError
 from gputrain.secrets import redact
 
@@ -29,6 +33,23 @@ _ALSO_CALLED = {
     **dict.fromkeys(("here", "cpu", "this-machine", "localhost"), ("local",)),
 }
 """What people call ours."""
+_WAY = frozenset({"endpoints", "credentials"})
+"""What leads to an emulator, the one never without the other: no token of Google's goes there."""
+_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+@attrs.frozen(kw_only=True)
+class Arguments:
+    """What a backend can be handed by name as it is made."""
+
+    names: tuple[str, ...]
+    needed: tuple[str, ...]
+    is_open: bool
+    """Whether it takes every other name, too."""
+
+    def take(self, name: str) -> bool:
+        """Whether it can be handed this one."""
+        return self.is_open or name in self.names
 
 
 def names() -> tuple[str, ...]:
@@ -84,34 +105,76 @@ def of_ref(ref: JobRef, **arguments: Any) -> Backend:
     if not issubclass(kind, Attaches):
         by_hand = f"gputrain.attach(uri, backend={kind.__name__}(...))"
         raise _refused(ref.backend, "it cannot be made from a job's name alone", by_hand)
-    given = {key: arguments[key] for key in arguments if key in takes(kind)}
+    given = accepted(ref.backend, kind, arguments)
     mend = f"gputrain.attach(uri, backend={kind.__name__}(...)), and tell whoever wrote it"
-    return made(ref.backend, lambda: kind.for_ref(ref, **given), "a job's name", mend)
+    make, endpoints = (lambda: kind.for_ref(ref, **given)), arguments.get("endpoints")
+    return made(ref.backend, make, "a job's name", mend, endpoints=endpoints)
 
 
-def made(name: str, make: Callable[[], Backend], source: str, mend: str) -> Backend:
-    """What is made of a source (its settings, a job's name), seen to be the backend of that name.
+def accepted(name: str, kind: type[Backend], said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a backend of that name takes of all that is said for any: one without Google takes no way there.
 
     Raises:
-        SpecError: as its maker says, or it is none, or another.
+        SpecError: it takes half of what leads to an emulator.
     """
+    arguments = takes(kind)
+    given = {key: value for key, value in said.items() if arguments.take(key)}
+    taken, lost = _WAY & set(given), _WAY & set(said) - set(given)
+    if taken and lost:
+        why = f"it takes {min(taken)} and not {min(lost)}, so no emulator can stand for Google"
+        raise _refused(name, why, "go without an endpoint, or tell whoever wrote it")
+    return given
+
+
+def made(
+    name: str, make: Callable[[], Backend], source: str, mend: str, *, endpoints: object = None
+) -> Backend:
+    """What is made of a source (its settings, a job's name), seen to be the backend of that name.
+
+    Args:
+        endpoints: that were asked for: one for which an emulator can stand in speaks to no other.
+
+    Raises:
+        SpecError: as its maker says, or it is none, or another, or speaks elsewhere.
+    """
+    emulator = emulator_of(endpoints)
     try:
         backend = make()
         missing = ", ".join(lacks(backend))
         said = f"it has no {missing}" if missing else f"it calls itself {backend.name!r}"
         is_it = not missing and backend.name == name
+        trial = backend.trial if emulator and isinstance(backend, StandsIn) else emulator
     except GputrainError:
         raise
     except Exception as error:  # of somebody else's code: whatever it is, it says which backend
         raise _refused(name, f"from {source} came {_said(error)}", mend) from error
     if not is_it:
         raise _refused(name, f"what is made from {source} is another: {said}", mend)
+    if trial != emulator:
+        why = f"it would not speak to {emulator}, but to {trial or 'Google'}"
+        raise _refused(name, why, "let its constructor hand on endpoints and credentials")
     return backend
 
 
-def takes(kind: type[Backend]) -> Mapping[str, inspect.Parameter]:
-    """The arguments that a backend is made with, by name."""
-    return inspect.signature(kind).parameters
+def takes(kind: type[Backend]) -> Arguments:
+    """What a backend is made with; one that takes any name (``**options``) hands on what its base takes."""
+    own = list(inspect.signature(kind).parameters.values())
+    needed = (one.name for one in own if one.kind in _BY_NAME and one.default is one.empty)
+    names, is_open = _by_name(own)
+    _, *bases = [one for one in kind.__mro__ if "__init__" in vars(one)]
+    for base in bases:
+        if is_open and base is not object:
+            _, *parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+            more, is_open = _by_name(parameters)
+            names += more
+    return Arguments(names=tuple(dict.fromkeys(names)), needed=tuple(needed), is_open=is_open)
+
+
+def _by_name(parameters: Iterable[Parameter]) -> tuple[list[str], bool]:
+    """The parameters that have a name to be handed by, and whether any other name will do."""
+    kinds = {one.name: one.kind for one in parameters}
+    named = [name for name, kind in kinds.items() if kind in _BY_NAME]
+    return named, Parameter.VAR_KEYWORD in kinds.values()
 
 
 def _loaded(row: metadata.EntryPoint) -> type[Backend]:

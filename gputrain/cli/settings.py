@@ -43,6 +43,8 @@ ROWS = {
 }
 """What backends share: a flag, a variable ``GPUTRAIN_...`` and a key of the file for each."""
 SHARED = tuple(ROWS)
+_HANDED = tuple(name for name in ROWS if name not in ("backends", "endpoint"))
+"""Those that are a backend's own arguments; the others say which, and where Google is."""
 _OBJECTS = frozenset({"endpoints", "credentials", "progress", "sleep", "now", "region"})
 """Arguments of a backend that no file can hold."""
 
@@ -97,12 +99,13 @@ class CliSettings:
     def _make(self, name: str) -> Backend:
         """One backend, with as much of what is shared as it takes, and what its own section says."""
         kind = registry.find(name)
-        takes = registry.takes(kind)
-        said = {**self.shared, **self.reach, **self.own.get(name, {})}
-        given = {key: value for key, value in said.items() if key in takes and value is not None}
+        handed = {key: self.shared.get(key) for key in _HANDED}
+        said = {**handed, **self.reach, **self.own.get(name, {})}
+        said = {key: value for key, value in said.items() if value is not None}
+        given = registry.accepted(name, kind, said)
         faults = FaultCollector(f"what is said of {name}")
-        for key, one in takes.items():
-            faults.check(one.default is not one.empty or key in given, key, None, "needed", _said(name, key))
+        for key in registry.takes(kind).needed:
+            faults.check(key in given, key, None, "needed", _said(name, key))
         faults.raise_if_any()
         mend = f"mend what is said of it under [{name}] in {FILE}, or tell whoever wrote it"
 
@@ -113,7 +116,7 @@ class CliSettings:
                 error.fix = "; ".join(_said(name, fault.field) for fault in error.faults)
                 raise
 
-        return registry.made(name, make, "its settings", mend)
+        return registry.made(name, make, "its settings", mend, endpoints=said.get("endpoints"))
 
 
 def read(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> CliSettings:
@@ -172,8 +175,9 @@ def _check_section(name: str, section: object, faults: FaultCollector) -> None:
     if name not in backends or not isinstance(section, dict):
         _unknown(name, name, (*SHARED, *backends), faults)
         return
-    known = [key for key in registry.takes(registry.find(name)) if key not in _OBJECTS]
-    for key in (one for one in section if one not in known):
+    takes = registry.takes(registry.find(name))
+    known = [key for key in takes.names if key not in _OBJECTS]
+    for key in (one for one in section if one in _OBJECTS or not takes.take(one)):
         _unknown(f"{name}.{key}", key, known, faults)
 
 
@@ -186,14 +190,14 @@ def sections() -> Mapping[str, tuple[str, ...]]:
             takes = registry.takes(registry.find(name))
         except SpecError:  # somebody else's, which cannot be loaded
             continue
-        for argument in (one for one in takes if one not in _OBJECTS and one not in SHARED):
+        for argument in (one for one in takes.names if one not in _OBJECTS and one not in SHARED):
             found.setdefault(argument, []).append(name)
     return {argument: tuple(names) for argument, names in found.items()}
 
 
 def _said(name: str, argument: str) -> str:
     """Where an argument of a backend is said."""
-    if argument not in SHARED:
+    if argument not in _HANDED:
         return f"{argument} = ... under [{name}] in {FILE}"
     flag = argument.removesuffix("s") if argument in LISTS else argument
     return f"--{flag.replace('_', '-')}, GPUTRAIN_{argument.upper()} or {argument} = ... in {FILE}"

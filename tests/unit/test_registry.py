@@ -9,8 +9,10 @@ import gputrain
 from gputrain import Local, SpecError, Trainer
 from gputrain.backends import registry
 from gputrain.backends.base import JobRef
-from gputrain.cli import main
+from gputrain.cli import main, settings
+from gputrain.cli.parser import read as parse
 from gputrain.cli.screen import Exit
+from gputrain.gcp.endpoints import reach
 from tests import present
 
 OURS = sorted(set(present.CLASSES) - present.ABSENT)
@@ -149,6 +151,95 @@ def test_only_arguments_that_a_backend_takes_reach_it(tmp_path):
     ref = JobRef(backend="local", project="p", place=str(tmp_path), name="n")
     made = registry.of_ref(ref, gpus=0, endpoints=object())
     assert repr(made) == f"Local(gpus=0, root={str(tmp_path)!r})"
+
+
+EMULATOR = "http://127.0.0.1:9"
+NAMED = """from gputrain import {base}
+class Acme({base}):
+    name = 'acme'
+"""
+HANDS_ON = "    def __init__(self, *args, **kwargs): super().__init__(*args, **kwargs)\n"
+FIXED = "    def __init__(self, project, region): super().__init__(project, region)\n"
+ALONE = """    def __init__(self, root, *, racks=(), **options):
+        super().__init__(root=root)
+        self.options = options
+"""
+
+
+def acme(installed, base, init):
+    """The class of an installed backend whose constructor is written so."""
+    present.backend({"VertexAI": "vertex", "Local": "local"}[base])
+    installed(["acme = acme_backend:Acme"], NAMED.format(base=base) + init)
+    sys.modules.pop("acme_backend", None)
+    return registry.find("acme")
+
+
+def test_a_backend_that_hands_any_name_on_takes_what_its_base_takes(installed):
+    mine, theirs = registry.takes(acme(installed, "Local", HANDS_ON)), registry.takes(registry.find("local"))
+    assert (set(mine.names), mine.needed, mine.is_open) == ({"gpus", "root"}, (), False)
+    assert mine == theirs
+
+
+def test_a_backend_whose_bases_end_takes_any_name(installed):
+    kind = acme(installed, "Local", ALONE)
+    found = registry.takes(type("Rack", (), {"__init__": kind.__init__}))
+    assert (found.names, found.needed, found.is_open) == (("root", "racks"), ("root",), True)
+    assert found.take("whatever")
+    assert not registry.takes(kind).take("whatever")
+
+
+def test_a_backend_that_hands_any_name_on_is_led_to_the_emulator_as_its_base_is(installed):
+    acme(installed, "VertexAI", HANDS_ON)
+    ref = JobRef(backend="acme", project="my-project", place="us-central1", name="n")
+    assert registry.of_ref(ref, **reach(EMULATOR)).trial == EMULATOR
+
+
+@pytest.mark.parametrize(
+    ("init", "said"),
+    [
+        (FIXED, f"it would not speak to {EMULATOR}, but to Google"),
+        (FIXED.replace("region)", "region, endpoints=None)", 1), "takes endpoints and not credentials"),
+        (FIXED.replace("region)", "region, credentials=None)", 1), "takes credentials and not endpoints"),
+    ],
+)
+def test_a_backend_that_would_lose_the_way_to_the_emulator_is_refused(installed, init, said):
+    acme(installed, "VertexAI", init)
+    ref = JobRef(backend="acme", project="my-project", place="us-central1", name="n")
+    assert said in refused(lambda: registry.of_ref(ref, **reach(EMULATOR)))
+
+
+def test_a_backend_without_google_is_reached_whatever_stands_for_google(installed, tmp_path):
+    acme(installed, "Local", HANDS_ON)
+    ref = JobRef(backend="acme", project="p", place=str(tmp_path), name="n")
+    assert registry.of_ref(ref, **reach(EMULATOR)).name == "acme"
+
+
+@pytest.mark.parametrize(
+    ("base", "init", "section"),
+    [
+        ("VertexAI", HANDS_ON, "project = 'my-project'\nregions = ['us-central1']\ndisk_gib = 200"),
+        ("Local", HANDS_ON, "root = 'jobs'"),
+        ("Local", ALONE, "root = 'jobs'"),
+    ],
+)
+def test_the_section_of_a_backend_with_any_arguments_reaches_it(
+    installed, tmp_path, monkeypatch, base, init, section
+):
+    acme(installed, base, init)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "theirs")
+    (tmp_path / "gputrain.toml").write_text(f"[acme]\n{section}\n")
+    words = ["plan", "train.py", "--backend", "acme", "--endpoint", EMULATOR]
+    (backend,) = settings.read(parse(words), {}).make()
+    assert backend.name == "acme"
+
+
+def test_what_no_argument_is_called_is_no_key_of_a_section(installed, tmp_path, monkeypatch):
+    acme(installed, "Local", HANDS_ON)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gputrain.toml").write_text("[acme]\nroots = 'jobs'\n")
+    with pytest.raises(SpecError, match="did you mean root"):
+        settings.read(parse(["plan", "train.py"]), {})
 
 
 def test_naming_nothing_reads_no_metadata():

@@ -35,7 +35,7 @@ def test_errors_speak_of_flags_and_commands(run, script, words, said):
 
 APART = ("cli", "ddp", "emulator", "entrypoint", "keeper", "refresh")
 """Rooms whose texts no command shows, or that speak of flags themselves."""
-NAMES = {*FLAGS, *(name for kind in (Local, VertexAI, ComputeEngine) for name in takes(kind))} - {
+NAMES = {*FLAGS, *(name for kind in (Local, VertexAI, ComputeEngine) for name in takes(kind).names)} - {
     "now",
     "sleep",
 }
