@@ -21,6 +21,8 @@ from gputrain.errors import Fault, SpecError
 from gputrain.secrets import HIDDEN, looks_secret, redact
 
 T = TypeVar("T")
+E = TypeVar("E", bound=enum.Enum)
+P = ParamSpec("P")
 _SHOWN = 80
 
 
@@ -86,10 +88,6 @@ def shown(value: object, *, name: str = "") -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-E = TypeVar("E", bound=enum.Enum)
-P = ParamSpec("P")
-
-
 @attrs.frozen
 class Field:
     """How one field is read: its reader, and what to say where it cannot be read."""
@@ -100,6 +98,8 @@ class Field:
     fix: str
     is_needed: bool = False
     """None is read like any other value; otherwise it stays None."""
+    unless: str = ""
+    """Another field that stands for it: a constructor needs one of the two."""
 
 
 def read(rows: Mapping[str, Field], given: Mapping[str, Any], faults: FaultCollector) -> dict[str, Any]:
@@ -165,10 +165,9 @@ def _refuse_call(
         fix = f"did you mean {near[0]}?" if near else "leave it out"
         faults.add(name, named[name], "no such argument", fix)
     given = {**named, **dict(zip(unnamed, arguments[1:]))}
-    for name in names:
-        row = rows.get(name)
-        if row is not None and name not in given and taken[name].default is inspect.Parameter.empty:
-            faults.add(name, None, row.allowed, row.fix)
+    for name, row in ((one, rows[one]) for one in names if one in rows and one not in given):
+        is_due = row.unless not in given if row.unless else taken[name].default is inspect.Parameter.empty
+        faults.check(not is_due, name, None, row.allowed, row.fix)
     read(rows, {name: value for name, value in given.items() if name in names}, faults)
     faults.raise_if_any()
 

@@ -45,7 +45,7 @@ ROWS = {
 SHARED = tuple(ROWS)
 _HANDED = tuple(name for name in ROWS if name not in ("backends", "endpoint"))
 """Those that are a backend's own arguments; the others say which, and where Google is."""
-_OBJECTS = frozenset({"endpoints", "credentials", "progress", "sleep", "now", "region"})
+_OBJECTS = frozenset({"endpoints", "credentials", "progress", "sleep", "now"})
 """Arguments of a backend that no file can hold."""
 
 
@@ -172,8 +172,11 @@ def _content(path: Path) -> bytes:
 def _check_section(name: str, section: object, faults: FaultCollector) -> None:
     """A key of the file that is no shared one must be the section of a backend."""
     backends = registry.names()
-    if name not in backends or not isinstance(section, dict):
+    if name not in backends:
         _unknown(name, name, (*SHARED, *backends), faults)
+        return
+    if not isinstance(section, dict):
+        faults.add(name, section, "a section", f"[{name}] on a line of its own, and its keys below it")
         return
     takes = registry.takes(registry.find(name))
     known = [key for key in takes.names if key not in _OBJECTS]
@@ -205,5 +208,5 @@ def _said(name: str, argument: str) -> str:
 
 def _unknown(field: str, word: str, known: Sequence[str], faults: FaultCollector) -> None:
     near = difflib.get_close_matches(word, known, n=1)
-    fix = f"did you mean {near[0]}?" if near else "leave it out"
+    fix = f"did you mean {near[0]!r}?" if near else "leave it out"
     faults.add("key", field, f"one of {', '.join(map(repr, known))}", fix)

@@ -127,9 +127,8 @@ def _way_to(unreached: str) -> str:
     """What to do where no connection came about; empty where one did."""
     if leads_here(unreached):
         port = unreached.rpartition(":")[2]
-        return (
-            f"start the emulator, gputrain-emulator --port {port}; or unset GPUTRAIN_ENDPOINT to go to Google"
-        )
+        start = f"start the emulator, gputrain-emulator --port {port}"
+        return f"{start}; or name no endpoint, nor GPUTRAIN_ENDPOINT, to go to Google"
     return unreached and "check this machine's network, its DNS, and the proxy that HTTPS_PROXY names"
 
 

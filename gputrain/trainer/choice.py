@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,10 +79,21 @@ def _fault(value: object) -> Fault:
     return Fault(field="backends", value=repr(value), allowed=f"a backend; it has no {missing}", fix=_PAGE)
 
 
-def _made(kind: type) -> str:
+def _made(kind: type[Backend]) -> str:
     """How one is written, with the arguments that have to be there."""
-    needed = (one for one in inspect.signature(kind).parameters.values() if one.default is one.empty)
-    return f"{kind.__name__}({', '.join(f'{one.name}=...' for one in needed)})"
+    needed = registry.takes(kind).needed
+    return f"{kind.__name__}({', '.join(f'{one}=...' for one in (_lacking(kind) if needed else ()))})"
+
+
+def _lacking(kind: type[Backend]) -> Sequence[str]:
+    """What a backend says that it lacks, which cannot be made with nothing; or its signature for it."""
+    try:
+        kind()
+    except SpecError as error:  # it knows what is needed of several that stand for each other
+        return [fault.field for fault in error.faults]
+    except TypeError:
+        pass
+    return registry.takes(kind).needed
 
 
 def spec_asked(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:

@@ -238,7 +238,7 @@ def test_what_no_argument_is_called_is_no_key_of_a_section(installed, tmp_path, 
     acme(installed, "Local", HANDS_ON)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gputrain.toml").write_text("[acme]\nroots = 'jobs'\n")
-    with pytest.raises(SpecError, match="did you mean root"):
+    with pytest.raises(SpecError, match="did you mean 'root'"):
         settings.read(parse(["plan", "train.py"]), {})
 
 

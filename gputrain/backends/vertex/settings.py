@@ -122,7 +122,7 @@ def _share(value: Any) -> float:
 # ruff: noqa: E501  # one row a field
 ROWS = {
     "project": PROJECT,
-    "region": _REGIONS,
+    "region": attrs.evolve(_REGIONS, unless="regions"),
     "regions": _REGIONS,
     "bucket": Field(BucketPrefix.parse, "gs://bucket or gs://bucket/prefix", "bucket='gs://my-bucket'"),
     "image_repository": IMAGE_REPOSITORY,

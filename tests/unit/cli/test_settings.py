@@ -56,8 +56,11 @@ def test_googles_own_variable_names_the_project_last():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("projct = 'x'", "did you mean project?"),
-        ("[compute]\nnetwrok = 'x'", "did you mean network?"),
+        ("projct = 'x'", "did you mean 'project'?"),
+        ("[compute]\nservice_acount = 'x'", "did you mean 'service_account'?"),
+        ("compute = 3", "compute=3: a section. Fix: [compute] on a line of its own"),
+        ("[[compute]]\nnetwork = 'x'", "a section. Fix: [compute] on a line of its own"),
+        ("[compute]\nnetwrok = 'x'", "did you mean 'network'?"),
         ("[compute]\ncredentials = 'x'", "compute.credentials"),
         ("regions = 'us-central1'", 'regions = ["us-central1"]'),
         ("backends = ['computer']", "did you mean compute?"),
@@ -82,6 +85,23 @@ def test_what_a_backend_lacks_is_told_in_the_words_of_the_command_line(run):
     for argument, flag in (("project", "--project"), ("regions", "--region"), ("bucket", "--bucket")):
         assert f"{flag}: needed. Fix: {flag}, " in err
         assert f"{flag}, GPUTRAIN_{argument.upper()} or {argument} = ... in gputrain.toml" in err
+
+
+def test_a_slip_in_the_file_is_told_in_the_words_of_the_file(run, folder):
+    (folder / "gputrain.toml").write_text("[compute]\nservice_acount = 'x'\n")
+    assert "did you mean 'service_account'?" in run("plan", "train.py")[2]
+
+
+def test_a_region_is_said_where_its_lack_is_told(run, script, folder):
+    script()
+    words = ("plan", "train.py", "--gpu", "L4:1", "--backend", "vertex", "--project", "my-project")
+    words = (*words, "--endpoint", "http://127.0.0.1:9")
+    status, _, err = run(*words)
+    assert (status, "region = ... under [vertex] in gputrain.toml" in err) == (2, True)
+    (folder / "gputrain.toml").write_text("[vertex]\nregion = 'us-central1'\n")
+    assert repr(settings(parse([*words]), {}).make()[0]).startswith(
+        "VertexAI(project='my-project', regions=['us-central1'])"
+    )
 
 
 def test_an_argument_of_one_backend_alone_is_said_in_its_section(run, folder):

@@ -301,7 +301,7 @@ def test_an_emulator_that_is_not_up_is_one_fault_with_what_starts_it(run, monkey
     rows = [line.split(maxsplit=1) for line in out.splitlines() if line.startswith(("fault", "unknown"))]
     assert [finding for finding, _ in rows] == ["fault", "unknown"]
     assert rows[0][1].split(maxsplit=3)[3] == f"nobody answers at {url}: Connection refused"
-    assert "start the emulator, gputrain-emulator --port 9; or unset GPUTRAIN_ENDPOINT" in out
+    assert "start the emulator, gputrain-emulator --port 9; or name no endpoint, nor GPUTRAIN_ENDPOINT" in out
     assert len(out.splitlines()) < 12
     status, out, _ = run("quotas", "--gpu", "L4:1")
     assert (status, f"nobody answers at {url}" in out) == (5, True)

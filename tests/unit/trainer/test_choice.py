@@ -21,7 +21,7 @@ def refused(value):
     ("name", "fix"),
     [
         ("local", "Trainer(Local())"),
-        ("vertex", "Trainer(VertexAI(project=...))"),
+        ("vertex", "Trainer(VertexAI(project=..., region=...))"),
         ("compute", "Trainer(ComputeEngine(project=..., regions=..., bucket=...))"),
     ],
 )

@@ -26,6 +26,20 @@ def test_every_fault_is_told_at_once():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("given", "lacks"),
+    [
+        ({}, ["project", "region"]),
+        ({"regions": ["us-central1"]}, ["project"]),
+        ({"region": None}, ["project"]),
+    ],
+)
+def test_what_is_needed_is_told_at_once_and_one_of_two_is_enough(given, lacks):
+    with pytest.raises(SpecError) as caught:
+        VertexAI(**given)
+    assert [fault.field for fault in caught.value.faults] == lacks
+
+
 NETWORK = "projects/1/global/networks/n"
 ATTACHMENT = "projects/p/regions/us-central1/networkAttachments/a"
 CONTEXT = "projects/p/locations/us-central1/metadataStores/default/contexts/c"
@@ -165,6 +179,9 @@ def test_a_name_is_enough_to_make_the_backend_again():
 def test_no_credential_is_shown():
     backend = VertexAI("my-project", "us-central1", credentials=Credentials(token="ya29.secret"))
     assert "ya29" not in repr(backend)
+    with pytest.raises(SpecError) as caught:
+        VertexAI("my-project", "us-central1", credentials="ya29.secret")
+    assert "ya29" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
