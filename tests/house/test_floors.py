@@ -15,7 +15,7 @@ FLOORS = (
     ("terminal", "interrupts"),
     ("errors", "secrets", "tables", "threads", "times", "spans", "entrypoint"),
     ("fields",),
-    ("catalog", "lifecycle", "retry", "ddp", "keeper"),
+    ("arguments", "catalog", "lifecycle", "retry", "ddp", "keeper"),
     ("spec", "gcp", "causes"),
     ("quota",),
     ("planning", "staging"),

@@ -104,14 +104,13 @@ class VertexAI(GoogleBackend[VertexSettings]):
         sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         settings = read_settings(
-            project=project, region=region, regions=regions, bucket=bucket,
-            image_repository=image_repository, service_account=service_account,
-            network=network, network_attachment=network_attachment, tensorboard=tensorboard,
-            persistent_resource=persistent_resource, kms_key=kms_key, management_fee=management_fee,
-            disk_gib=disk_gib, disk_type=disk_type, reduction_server=reduction_server, transport=transport,
-            enable_web_access=enable_web_access, nfs_mounts=nfs_mounts, experiment=experiment,
-            experiment_run=experiment_run, endpoints=endpoints, credentials=credentials, progress=progress,
-            sleep=sleep, now=now,
+            project=project, region=region, regions=regions, bucket=bucket, image_repository=image_repository,
+            service_account=service_account, network=network, network_attachment=network_attachment,
+            tensorboard=tensorboard, persistent_resource=persistent_resource, kms_key=kms_key,
+            management_fee=management_fee, disk_gib=disk_gib, disk_type=disk_type,
+            reduction_server=reduction_server, transport=transport, enable_web_access=enable_web_access,
+            nfs_mounts=nfs_mounts, experiment=experiment, experiment_run=experiment_run, endpoints=endpoints,
+            credentials=credentials, progress=progress, sleep=sleep, now=now,
         )  # fmt: skip
         access = Access(project=project, **asked_for(endpoints, credentials), sleep=sleep, now=now)
         super().__init__(settings, access, progress)
