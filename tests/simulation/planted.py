@@ -55,8 +55,8 @@ PLANTS = (
     Plant(
         name="a refusal that is believed after a lost answer",
         module="gputrain.backends.compute.gang",
-        text="if (self._sent.get(gang.nonce) or 0) > 1:",
-        instead="if False:",
+        text="not (self._was_tried(gang) and self._has_come(gang)):",
+        instead="True:",
     ),
     Plant(
         name="a cancel that lets others start it again",
@@ -98,7 +98,7 @@ PLANTS = (
     Plant(
         name="a Ctrl-C that forgets and does not withdraw",
         module="gputrain.trainer.climb",
-        text="            is_gone = self._clear(backend, request, record)\n",
+        text="            is_gone = clear(self._around, backend, request, record)\n",
         instead="            is_gone = True\n",
     ),
     Plant(
