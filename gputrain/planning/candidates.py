@@ -12,13 +12,10 @@ import attrs
 
 from gputrain.catalog import Price, ProvisioningModel
 from gputrain.errors import UnknownGpuError
-from gputrain.fields import FaultCollector, refused
+from gputrain.fields import FaultCollector, instance, refused
 from gputrain.planning.offers import (
     Fact,
-    Network,
-    Offer,
     Refusal,
-    Supply,
     allowed_models,
     matches,
     refusing,
@@ -26,6 +23,7 @@ from gputrain.planning.offers import (
     unknown_gpu,
     unmet,
 )
+from gputrain.planning.supply import Network, Offer, Supply, told
 from gputrain.spec import TrainingSpec
 from gputrain.tables import Shown
 from gputrain.times import picked
@@ -33,6 +31,8 @@ from gputrain.times import picked
 SHORTEST_RUN = timedelta(minutes=1)
 NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,1024}")
 """Of a backend, a place, or what is asked for, as records keep it: each backend has a grammar of its own."""
+_price = attrs.converters.optional(instance(Price))
+_network = attrs.converters.optional(instance(Network))
 _RESERVED = (ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND)
 
 
@@ -190,9 +190,9 @@ def _priced(
     spec: TrainingSpec, supply: Supply, offer: Offer, model: ProvisioningModel | None
 ) -> list[Candidate]:
     result = []
-    network = offer.network_of(spec)
+    network = told(supply.backend, "network_of", offer.network_of(spec), _network, "a Network, or None")
     for place in offer.places:
-        price = offer.price_of(place, model)
+        price = told(supply.backend, "price_of", offer.price_of(place, model), _price, "a Price, or None")
         duration = _affordable(spec, price)
         if duration is None:
             continue

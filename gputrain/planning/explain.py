@@ -10,7 +10,8 @@ from gputrain import catalog
 from gputrain.catalog import Stage
 from gputrain.planning.candidates import Candidate
 from gputrain.planning.ladder import is_open
-from gputrain.planning.offers import Network, Refusal
+from gputrain.planning.offers import Refusal
+from gputrain.planning.supply import Network
 from gputrain.quota import Verdict, contradictions, deciding
 from gputrain.spec import TrainingSpec, format_duration
 

@@ -1,96 +1,20 @@
-"""What backends bring to a plan: the shapes they can run, and what they cannot honour."""
+"""Why what a backend has on offer is not for a spec, and what would work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Any
 
 import attrs
 
-from gputrain import catalog
-from gputrain.catalog import ANY_RESERVATION, Price, ProvisioningModel, Stage
-from gputrain.catalog.names import kind_of
+from gputrain import catalog, fields
+from gputrain.catalog import ANY_RESERVATION, ProvisioningModel, Stage
 from gputrain.errors import UnknownGpuError
+from gputrain.planning.supply import Offer, Supply, told
 from gputrain.quota import Reading, Verdict
 from gputrain.spec import GpuRequest, TrainingSpec
 from gputrain.tables import Shown
-
-
-@attrs.frozen(kw_only=True)
-class Network(Shown):
-    """How the GPUs of several machines talk."""
-
-    name: str
-    gbps_per_gpu: float
-    """Gbps that one GPU can send to other machines, by the rate of the lines."""
-    note: str = ""
-    """What else to know, and where it was read."""
-    warning: str = ""
-    """What it costs, where the machine could do better."""
-
-
-@attrs.frozen(kw_only=True)
-class Offer:
-    """One shape of machine that a backend can run, and where.
-
-    ``gpu`` is a kind, read as a spec's is (None: no GPU), ``gpu_count`` per machine.
-    ``provisioning_models`` holds the models it is sold under; empty where nothing is sold (a machine of
-    one's own). ``places`` are zones or regions in the user's order.
-    """
-
-    gpu: str | None = attrs.field(converter=attrs.converters.optional(kind_of))
-    gpu_count: int | Fraction
-    machine_type: str
-    provisioning_models: tuple[ProvisioningModel, ...]
-    places: tuple[str, ...]
-    price_of: Callable[[str, ProvisioningModel | None], Price | None] = attrs.field(
-        default=lambda _place, _model: None, eq=False, repr=False
-    )
-    price_fix: str = ""
-    """What a person can do where prices are lower bounds; empty: nothing."""
-    region_of: Callable[[str], str] = attrs.field(default=str, eq=False, repr=False)
-    """The region that a place lies in; a place is its own where there is nothing wider."""
-    max_nodes: int | None = None
-    """Machines of this shape that one job can have at most; None: no limit known."""
-    max_nodes_why: str = ""
-    """Why no more; empty: there are no more."""
-    network_of: Callable[[TrainingSpec], Network | None] = attrs.field(
-        default=lambda _spec: None, eq=False, repr=False
-    )
-    """How the GPUs of several such machines would talk; None for one, or where it is not known."""
-    refuses: Callable[[TrainingSpec, ProvisioningModel | None], tuple[str, str] | None] = attrs.field(
-        default=lambda _spec, _model: None, eq=False, repr=False
-    )
-    """Why a spec cannot have it under a model, and what would work; None where it can."""
-
-    @property
-    def shape(self) -> str:
-        """``2 x H100``, or ``CPU`` where there is no GPU."""
-        return f"{self.gpu_count} x {self.gpu}" if self.gpu else "CPU"
-
-
-@attrs.frozen(kw_only=True)
-class Limit:
-    """Something a spec may ask for that a backend cannot honour, and says so by name."""
-
-    field: str
-    asks: Callable[[TrainingSpec], bool] = attrs.field(eq=False, repr=False)
-    """True for a spec that asks for it."""
-    why: str
-    fix: str
-
-
-@attrs.frozen(kw_only=True)
-class Supply:
-    """All that one backend brings: its offers, and its limits."""
-
-    backend: str
-    offers: tuple[Offer, ...]
-    limits: tuple[Limit, ...] = ()
-    find_gpu: Callable[[str], object] = attrs.field(default=str, eq=False, repr=False)
-    """Raises UnknownGpuError, with the nearest names, for a kind that the backend can never have."""
-    regions: tuple[str, ...] = ()
-    """The regions in the user's order of preference; empty: no order."""
 
 
 @attrs.frozen(kw_only=True)
@@ -127,6 +51,11 @@ class Refusal(Shown):
     def __str__(self) -> str:
         remedy = f"; what would work: {self.fix}" if self.fix else ""
         return f"{self.backend}: {self.subject}: {self.why}{remedy}"
+
+
+def _why_and_fix(value: Any) -> tuple[str, str]:
+    why, fix = fields.instance(tuple)(value)
+    return fields.text(why), fields.instance(str)(fix)
 
 
 def allowed_models(spec: TrainingSpec) -> tuple[ProvisioningModel, ...]:
@@ -200,7 +129,9 @@ def _refusals(spec: TrainingSpec, backend: str, offer: Offer, model: Model) -> I
         yield Refusal(backend, subject, offer.max_nodes_why or why, "fewer num_nodes")
     own = offer.refuses(spec, model)  # after ours: a backend speaks only of what the spec asks for
     if own:
-        yield Refusal(backend, subject, *own)
+        yield Refusal(
+            backend, subject, *told(backend, "refuses", own, _why_and_fix, "why, and what would work")
+        )
 
 
 def unmet(spec: TrainingSpec, supply: Supply) -> Iterator[Refusal]:
