@@ -8,9 +8,10 @@ A distribution brings a backend with two lines of its ``pyproject.toml``::
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from inspect import Parameter
 from typing import Any
@@ -19,7 +20,8 @@ import attrs
 
 from gputrain.backends.abilities import StandsIn, lacks
 from gputrain.backends.base import Attaches, Backend, JobRef
-from gputrain.errors import Fault, GputrainError, SpecError
+from gputrain.errors import Fault, GputrainError, ProviderError, SpecError
+from gputrain.fields import instance
 from gputrain.gcp.endpoints import emulator_of
 from gputrain.gcp.listing import PartialListError
 from gputrain.secrets import redact
@@ -85,10 +87,28 @@ def jobs_of(backend: Backend, name: str) -> tuple[tuple[JobRef, ...], GputrainEr
     Raises:
         GputrainError: none could be listed.
     """
+    with foreseen(backend.name, "list the jobs"):
+        try:
+            return tuple(map(instance(JobRef), backend.find(name=name))), None
+        except PartialListError as error:  # it may be another list than that of jobs
+            return tuple(one for one in error.seen if isinstance(one, JobRef)), error
+
+
+@contextlib.contextmanager
+def foreseen(name: str, action: str) -> Iterator[None]:
+    """Has what nobody foresaw of a backend name it, where several are asked and one must not hide the others.
+
+    Raises:
+        ProviderError: whatever was raised that is no error of ours.
+    """
     try:
-        return backend.find(name=name), None
-    except PartialListError as error:  # it may be another list than that of jobs
-        return tuple(one for one in error.seen if isinstance(one, JobRef)), error
+        yield
+    except GputrainError:
+        raise
+    except Exception as error:  # of somebody else's code
+        what = f"could not {action} of the backend {name!r}"
+        fix = "mend what it says, or tell whoever wrote it"
+        raise ProviderError(what, why=_said(error), fix=fix) from error
 
 
 def of_ref(ref: JobRef, **arguments: Any) -> Backend:

@@ -10,7 +10,7 @@ from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
 from gputrain.errors import Fault, SpecError
 from gputrain.fields import refused
-from gputrain.planning import Supply
+from gputrain.planning import Candidate, Fact, Supply
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_spec
 from gputrain.staging.checks import examine
@@ -44,18 +44,40 @@ def supply_of(backend: Backend) -> Supply:
     """What a backend has on offer, under the name by which it is found again.
 
     Raises:
-        SpecError: its supply bears another name.
+        SpecError: its supply is none, or bears another name.
+        ProviderError: it raised what nobody foresaw.
     """
-    supply = backend.supply
+    with registry.foreseen(backend.name, "read the supply"):
+        supply = backend.supply
+    if not isinstance(supply, Supply):
+        raise _misread(backend, "supply", supply, "a Supply")
     check_own(backend, "supply.backend", supply.backend)
     return supply
+
+
+def facts_of(backend: Backend, wanted: Sequence[Candidate]) -> Mapping[Candidate, Fact]:
+    """What a backend is told of its candidates.
+
+    Raises:
+        SpecError: what it tells are no facts.
+        ProviderError: it raised what nobody foresaw.
+    """
+    with registry.foreseen(backend.name, "read the availability"):
+        facts = backend.availability(wanted)
+    if not isinstance(facts, Mapping) or not all(isinstance(one, Fact) for one in facts.values()):
+        raise _misread(backend, "availability(...)", facts, "a Fact for each candidate it knows about")
+    return facts
 
 
 def check_own(backend: Backend, field: str, name: str) -> None:
     """Refuse what a backend says of itself under another name. Raises SpecError."""
     if name != backend.name:
-        allowed, what = f"its own name, {backend.name!r}", f"nothing can run on {backend.name}"
-        raise refused(field, name, allowed, f"tell whoever wrote it: {_PAGE}", what=what)
+        raise _misread(backend, field, name, f"its own name, {backend.name!r}")
+
+
+def _misread(backend: Backend, field: str, value: object, allowed: str) -> SpecError:
+    what = f"nothing can run on {backend.name}"
+    return refused(field, value, allowed, f"tell whoever wrote it: {_PAGE}", what=what)
 
 
 def _listed(value: object) -> tuple[Any, ...]:

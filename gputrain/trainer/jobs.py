@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from gputrain.arguments import check
+from gputrain.backends import registry
 from gputrain.backends.base import Backend
 from gputrain.errors import AccessError, GputrainError, TransientError
 from gputrain.fields import is_text, refused
@@ -101,7 +102,8 @@ def looked_at(jobs: Iterable[Job], unseen: list[Job] | None = None) -> Iterator[
     is_seen, refusal = False, None
     for job in jobs:
         try:
-            job.refresh()
+            with registry.foreseen(job.ref.backend, "look at a job"):
+                job.refresh()
         except GputrainError as error:  # noqa: PERF203  # the next one is looked at all the same
             log.warning("%s is left out: %s", job.uri, error)
             if isinstance(error, (AccessError, TransientError)):

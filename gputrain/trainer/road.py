@@ -26,7 +26,7 @@ from gputrain.staging.checks import examine
 from gputrain.threads import side_by_side
 from gputrain.trainer import images
 from gputrain.trainer.boards import Boards
-from gputrain.trainer.choice import chosen, supply_of
+from gputrain.trainer.choice import chosen, facts_of, supply_of
 from gputrain.trainer.context import Memory, Placed, Surroundings, whole
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
@@ -202,7 +202,7 @@ class Road:
             for name, backend in self._backends.items()
             if (mine := [one for one in ones if one.backend == name])
         ]
-        found = side_by_side(lambda ask: ask[0].availability(ask[1]), asks)
+        found = side_by_side(lambda ask: facts_of(*ask), asks)
         return {candidate: fact for facts in found for candidate, fact in facts.items()}
 
 

@@ -1,7 +1,10 @@
 import attrs
 import pytest
 
-from gputrain import RequestError, SpecError, Trainer
+from gputrain import ProviderError, RequestError, SpecError, Trainer
+from gputrain.cli import main
+from gputrain.cli.screen import Exit
+from gputrain.cli.settings import CliSettings
 from gputrain.records import FolderBoard
 from tests import present
 from tests.unit.trainer.places import Place
@@ -103,7 +106,6 @@ def test_a_supply_that_bears_another_name_is_refused_before_anything_is_asked(wo
         ("\x7f", "east"),
         ("\ud800", "east"),
         ("x" * 1025, "east"),
-        (None, "east"),
         ("east-a", ""),
     ],
 )
@@ -162,3 +164,62 @@ def test_a_request_for_a_job_that_its_name_does_not_lead_to_is_never_sent(
     with pytest.raises(SpecError, match=said):
         plan.submit() if call == "submit" else plan.requests
     assert acme.asked == []
+
+
+def misread(answer, call):
+    """A backend that answers one call with what nobody foresaw."""
+
+    class Acme(Place):
+        """Answers everything else as it should."""
+
+    def answered(*_asked, **_named):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    acme = Acme("acme")
+    setattr(Acme, call, property(answered, lambda *_: None) if call == "supply" else answered)
+    return acme
+
+
+DOWN = OSError("the cluster is down")
+
+
+@pytest.mark.parametrize("call", ["supply", "availability"])
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        (DOWN, ProviderError, "of the backend 'acme'"),
+        (None, SpecError, "nothing can run on acme: "),
+        (3, SpecError, "nothing can run on acme: "),
+    ],
+)
+def test_what_a_plan_cannot_read_of_a_backend_names_the_backend(world, script, call, answer, kind, said):
+    with pytest.raises(kind, match=said) as told:
+        world.trainer(misread(answer, call)).plan(script, **ASKED)
+    assert told.value.fix or told.value.faults[0].fix
+    assert answer is not DOWN or "OSError: the cluster is down" in told.value.why
+
+
+@pytest.mark.parametrize("answer", [DOWN, None, (3,)])
+def test_a_backend_whose_jobs_cannot_be_read_hides_no_others(world, script, answer):
+    other = Place("other")
+    made = world.trainer(other).submit(script, **ASKED)
+    found = world.trainer(misread(answer, "find"), other).jobs()
+    assert [one.id for one in found] == [made.id]
+    assert "acme" in found.left_out[0]
+
+
+def test_a_job_that_cannot_be_looked_at_hides_no_others(world, script):
+    acme, other = misread(DOWN, "observe"), Place("other")
+    jobs = [world.trainer(one).submit(script, **ASKED) for one in (Place("acme"), other)]
+    acme.made = {"n": jobs[0].ref}
+    assert [one.id for one in world.trainer(acme, other).jobs()] == [jobs[1].id]
+
+
+@pytest.mark.parametrize("call", ["supply", "find"])
+def test_a_command_tells_what_nobody_foresaw_without_a_traceback(monkeypatch, script, capsys, call):
+    monkeypatch.setattr(CliSettings, "make", lambda _self: [misread(DOWN, call)])
+    words = ["plan", str(script)] if call == "supply" else ["jobs"]
+    assert main([*words, "--backend", "acme"]) == Exit.UNKNOWN
+    assert "why: OSError: the cluster is down" in capsys.readouterr().err
