@@ -33,6 +33,8 @@ ROWS = {
     "on_change": Field(function, "a function of a JobEvent", "give print, to begin with"),
     "listener": Field(function, "a function of a JobEvent", "give print, to begin with", is_needed=True),
     "name": Field(_beginning, "a text, with which ids begin", "name='bert'", is_needed=True),
+    "told": Field(function, "a function of one line", "give print, to begin with"),
+    "create_repository": Field(fields.instance(bool), "True or False", "leave it out", is_needed=True),
     "now": Field(function, "a function that tells the time", "leave it out", is_needed=True),
     "sleep": Field(function, "a function of seconds", "leave it out", is_needed=True),
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from gputrain.arguments import check
 from gputrain.errors import GputrainError, JobTimeoutError, RequestError
 from gputrain.experiments import outcome
 from gputrain.experiments.book import ExperimentRecord, again, cancel, is_cancelled, only, opened
@@ -28,9 +29,7 @@ from gputrain.spec.entry import make_job_id
 from gputrain.threads import new_lock, side_by_side
 from gputrain.view import ProgressWord
 
-_CANCELLED = "it was not submitted: the experiment was cancelled"
 _GO_ON = "the jobs go on. Take them up again: trainer.experiment('{}')"
-_ANEW = "map what is still wanted under another name="
 
 
 class Experiment(Comparison):
@@ -72,7 +71,7 @@ class Experiment(Comparison):
         is_over = is_cancelled(self._board, self.name)  # first: whoever cannot read it has begun nothing
         self._driver.begin()
         if is_over:
-            self._give_up()
+            self._driver.drop_pending(outcome.cancelled())
 
     def _submitting(self, begin: Callable[[], None]) -> Experiment:
         """Itself, once its thread has points to submit; what falls into that ends the thread, as a Ctrl-C."""
@@ -90,7 +89,7 @@ class Experiment(Comparison):
 
     def _submitted(self, number: int, stop: StopEvent) -> Job:
         if is_cancelled(self._board, self.name):
-            raise RequestError(_CANCELLED, fix=_ANEW)  # as `_give_up` says it, whichever comes first
+            raise outcome.cancelled()
         spec, key = self._asks[number]
         job = self._trainer.submit(spec, idempotency_key=key, stop=stop)
         job.point = self.points[number]
@@ -141,6 +140,7 @@ class Experiment(Comparison):
     def _as_ended(
         self, timeout: float | str | timedelta | None, stop: StopEvent | None, live: Watched | None = None
     ) -> Iterator[Job | None]:
+        check("wait(...)", stop=stop)
         began = time.monotonic()
         until = None if timeout is None else began + seconds_of(timeout)
         with self._lock:
@@ -231,7 +231,7 @@ class Experiment(Comparison):
         if isinstance(self._trainer, OnlyWatches):
             raise self._trainer.refusal
         if is_cancelled(self._board, self.name):
-            raise RequestError(f"{self.name} was cancelled: nobody submits any more of it", fix=_ANEW)
+            raise RequestError(f"{self.name} was cancelled: nobody submits any more of it", fix=outcome.ANEW)
         if why := self._driver.rests_why:
             fix = f"trainer.experiment({self.name!r}).retry_failed(), or run the script again"
             raise RequestError(f"{self.name} submits nothing here any more", why=why, fix=fix)
@@ -252,7 +252,7 @@ class Experiment(Comparison):
         """
         # First, so that whatever is submitted after the list ends by itself.
         errors = [outcome.fault_of(lambda: cancel(self._board, self.name))]
-        self._give_up()
+        self._driver.drop_pending(outcome.cancelled())
         self._driver.join()
         found = {job.id: job for job in self.jobs}
         try:
@@ -265,9 +265,6 @@ class Experiment(Comparison):
         errors += side_by_side(lambda job: outcome.fault_of(job.cancel), living)
         for one in filter(None, errors):
             raise one
-
-    def _give_up(self) -> None:
-        self._driver.drop_pending(RequestError(_CANCELLED, fix=_ANEW))
 
     def close(self) -> None:
         """Submit nothing more from this process, and stop watching. The jobs go on.

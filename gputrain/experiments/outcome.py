@@ -20,6 +20,7 @@ from gputrain.tables import Shown
 
 TO_RETRY = (State.FAILED, State.EXPIRED)
 """How a job ends that `Experiment.retry_failed` submits once more."""
+ANEW = "map what is still wanted under another name="
 
 
 class Submits(Protocol):
@@ -128,6 +129,11 @@ def _of(point: Point, job: Job | None, error: GputrainError | None) -> PointOutc
         except GputrainError as why:
             error = why
     return PointOutcome(point=point, job=job, error=error, value=value)
+
+
+def cancelled() -> RequestError:
+    """Why a point of a cancelled experiment has no job."""
+    return RequestError("it was not submitted: the experiment was cancelled", fix=ANEW)
 
 
 def stopped(name: str, why: str) -> StoppedError:

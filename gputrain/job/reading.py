@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Literal, get_args
 
 from gputrain import view
+from gputrain.arguments import check
 from gputrain.backends.abilities import FindsTheEnd
 from gputrain.backends.base import Backend, JobRef, LogLine
 from gputrain.errors import GputrainError, RequestError, TransientError
@@ -93,6 +94,7 @@ class LogReading(Facts):
             SpecError: ``since`` is no moment, or ``rank`` or ``tail`` no number from 0 on.
             TransientError: while they are read, nothing could be; where it is followed, for five minutes.
         """
+        check("logs(...)", stop=stop)
         rank, tail = _number("rank", rank), _number("tail", tail)
         wanted = LineFilter(
             rank=rank,

@@ -118,6 +118,14 @@ def _lacking(kind: type[Backend]) -> Sequence[str]:
     return registry.takes(kind).needed
 
 
+def of_name(backends: Mapping[str, Backend], name: str) -> Backend:
+    """The backend of that name. Raises SpecError where there is none."""
+    if name not in backends:
+        allowed, fix = "a job of " + ", ".join(backends), "gputrain.attach(uri) finds it by itself"
+        raise refused("uri", name, allowed, fix, what=f"this trainer has no backend {name!r}")
+    return backends[name]
+
+
 def spec_asked(entry: Entry | None, fields: Mapping[str, Any]) -> TrainingSpec:
     """The spec that an entry and fields say.
 

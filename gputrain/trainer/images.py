@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from gputrain.arguments import check
 from gputrain.backends.abilities import BuildsImages
 from gputrain.backends.base import Backend
 from gputrain.catalog import image_faults
@@ -58,6 +59,7 @@ def built(
         SpecError: no backend does.
         RequestError: the build failed.
     """
+    check("build(...)", told=told, create_repository=create_repository)
     image = image if isinstance(image, Image) else Image(dockerfile=image)
     for backend in backends.values():
         if isinstance(backend, BuildsImages):

@@ -131,8 +131,10 @@ def wanted(
     if strange:
         near = difflib.get_close_matches(str(strange[0]), known, n=1) or ["running"]
         raise refused("state", strange[0], f"one of {', '.join(known)}", f"state='{near[0]}'")
-    if labels is not None and not (isinstance(labels, Mapping) and all(map(is_text, labels))):
-        raise refused("labels", labels, "names and their values", "labels={'team': 'vision'}")
+    if labels is not None and not (
+        isinstance(labels, Mapping) and all(map(is_text, (*labels, *labels.values())))
+    ):
+        raise refused("labels", labels, "names and their values, as texts", "labels={'team': 'vision'}")
     at = None if since is None else moment_asked(since, now)
     return JobFilter(states=frozenset(map(str, states)), labels=labels or {}, since=at)
 

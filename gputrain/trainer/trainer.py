@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from gputrain.arguments import check
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
 from gputrain.errors import GputrainError
-from gputrain.fields import refused
 from gputrain.interrupts import heeding
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
@@ -20,7 +20,7 @@ from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id
 from gputrain.spec.help import tells_fields
 from gputrain.spec.typed import FilePath, Model, SpecFields
-from gputrain.trainer.choice import chosen, spec_asked
+from gputrain.trainer.choice import chosen, of_name, spec_asked
 from gputrain.trainer.doctor import read as read_quotas
 from gputrain.trainer.images import built, named
 from gputrain.trainer.jobs import JobList, Roll, looked_at, wanted
@@ -28,6 +28,7 @@ from gputrain.trainer.maps import Maps
 from gputrain.trainer.orphans import Orphans, removed
 from gputrain.trainer.planned import PlannedJob
 from gputrain.trainer.road import Road
+from gputrain.view import ProgressWord, place_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from gputrain.images import BuiltImage, Told
     from gputrain.preflight import Checks
     from gputrain.spec import Image, Moment
-    from gputrain.view import ProgressWord
 
 log = logging.getLogger("gputrain")
 
@@ -102,6 +102,7 @@ class Trainer(Maps):
         """
         from gputrain.trainer.doctor import examined
 
+        check("doctor(...)", idempotency_key=idempotency_key)
         if entry is None and not fields:
             return examined(self._backends.values(), None, "")
         spec, note, builds = named(self._backends, spec_asked(entry, fields))
@@ -219,6 +220,7 @@ class Trainer(Maps):
         Raises:
             JobFailedError: with the first failing rank's own traceback.
         """
+        place_of(progress)  # refused before there is a job
         job = self.submit(entry, idempotency_key=idempotency_key, **fields)
         job.wait(progress=progress)
         return job.result()
@@ -231,7 +233,7 @@ class Trainer(Maps):
             JobLostError: the job cannot be found.
         """
         ref = JobRef.parse(uri)
-        return self._road.taken_up(ref, self._backend(ref.backend))
+        return self._road.taken_up(ref, of_name(self._backends, ref.backend))
 
     def jobs(
         self,
@@ -291,9 +293,3 @@ class Trainer(Maps):
     @property
     def _tidy(self) -> list[CleansUp]:
         return [one for one in self._backends.values() if isinstance(one, CleansUp)]
-
-    def _backend(self, name: str) -> Backend:
-        if name not in self._backends:
-            allowed, fix = "a job of " + ", ".join(self._backends), "gputrain.attach(uri) finds it by itself"
-            raise refused("uri", name, allowed, fix, what=f"this trainer has no backend {name!r}")
-        return self._backends[name]

@@ -57,15 +57,44 @@ def test_what_looks_and_waits_refuses_alike(trainer, local, script):
         refused(job.wait, "on_change", on_change=value)
     for value in ODD:
         refused(job.wait, "stop", stop=value)
+        refused(job.result, "stop", stop=value)
+        refused(job.logs, "stop", stop=value)
     for value in (3, b"x", None, ["a"]):
         refused(trainer.jobs, "name", name=value)
-    for value in ([], 0, {3: 3}):
+    for value in ([], 0, {3: 3}, {"team": 3}):
         refused(trainer.jobs, "labels", labels=value)
     for value in (Local, "local", 3):
         refused(gputrain.attach, "backends", job.uri, backend=value)
     for value in (3, ["x"], "x"):
         refused(trainer.clean_up, "only", value)
     assert job.wait(timeout=60, progress="none") is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("value", [3, "loud", ["rich"]])
+def test_a_run_that_cannot_be_shown_makes_no_job(trainer, script, value, monkeypatch):
+    refused(trainer.run, "progress", script, progress=value)
+    monkeypatch.setenv("GPUTRAIN_PROGRESS", "loud")
+    refused(trainer.run, "progress", script)
+    assert trainer.jobs() == []
+
+
+def test_an_experiment_refuses_alike(trainer, script):
+    scan = trainer.map(script, [{"lr": 1}], name="scan", arguments=lambda _: [])
+    for value in ODD:
+        refused(scan.wait, "stop", stop=value)
+        refused(scan.results, "stop", stop=value)
+        refused(lambda value=value: list(scan.as_completed(stop=value)), "stop")
+    scan.wait()
+
+
+def test_a_build_refuses_alike(trainer):
+    refused(trainer.build, "told", "Dockerfile", told=3)
+    refused(trainer.build, "create_repository", "Dockerfile", create_repository="no")
+
+
+@pytest.mark.parametrize("value", [3, "", b"x"])
+def test_a_doctor_without_a_spec_reads_its_key_all_the_same(trainer, value):
+    refused(trainer.doctor, "idempotency_key", idempotency_key=value)
 
 
 @pytest.mark.parametrize("field", ["now", "sleep"])
