@@ -38,13 +38,40 @@ def test_all_faults_are_told_at_once(name):
     assert sorted(refused(name, **BAD[name])) == sorted(BAD[name])
 
 
-@pytest.mark.parametrize("name", present.CLOUDS)
+def test_a_look_at_a_cloud_never_follows_the_last_one_at_once():
+    assert refused("compute", poll_s=1e-9) == ["poll_s"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("GPUTRAIN_HOME", "~no.such.user/x"), ("GPUTRAIN_HOME", "gs://b/x"), ("XDG_STATE_HOME", "s3://b/x")],
+)
+def test_a_variable_that_names_no_folder_is_refused_by_its_name(variable, value, monkeypatch):
+    monkeypatch.delenv("GPUTRAIN_HOME", raising=False)
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SpecError) as told:
+        present.backend("local")()
+    assert [fault.field for fault in told.value.faults] == [f"${variable}"]
+
+
+@pytest.mark.parametrize("name", [*present.CLOUDS, "local"])
 def test_every_argument_has_its_row_and_every_row_its_argument(name):
     rows = import_module(f"gputrain.backends.{name}.settings").ROWS
     assert set(inspect.signature(present.backend(name)).parameters) == set(rows)
 
 
-@pytest.mark.parametrize("arguments", [{"gpus": -1}, {"gpus": True}, {"gpus": "2"}, {"root": 7}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"gpus": -1},
+        {"gpus": True},
+        {"gpus": "2"},
+        {"root": 7},
+        {"root": "~no.such.user/x"},
+        {"root": "gs://my-bucket/jobs"},
+        {"root": "file:///jobs"},
+    ],
+)
 def test_a_machine_of_ones_own_refuses_alike(arguments):
     with pytest.raises(SpecError) as told:
         present.backend("local")(**arguments)

@@ -15,6 +15,9 @@ from gputrain.gcp.buckets import BucketPrefix
 ACCOUNT = "gputrain"
 """The service account that VMs run as where none is named: ``gputrain@PROJECT.iam.gserviceaccount.com``."""
 
+LEAST_POLL_S = 0.05
+"""Looks that follow each other at once never sleep, and soon spend the calls that Google grants a minute."""
+
 
 @attrs.frozen(kw_only=True)
 class ComputeSettings(GoogleSettings):
@@ -105,7 +108,10 @@ ROWS = {
     "os_login": _switch("os_login=False"),
     "network_tags": Field(fields.many(_NAME), "a list of names", "network_tags=['name']", is_needed=True),
     "capacity_advice": _switch("capacity_advice=False"),
-    "poll_s": Field(fields.number(0, 3600), "seconds, up to an hour", "poll_s=5.0", is_needed=True),
+    "poll_s": Field(
+        fields.number(LEAST_POLL_S, 3600), f"seconds, more than {LEAST_POLL_S} and less than an hour",
+        "poll_s=5.0", is_needed=True,
+    ),
     **OBJECTS,
 }  # fmt: skip
 """How each argument is read."""

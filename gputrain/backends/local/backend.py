@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from gputrain import fields, staging
+from gputrain import staging
 from gputrain.backends.base import Backend, Bundle, JobRef, LogPage, Request, Start
 from gputrain.backends.local import code, devices, offers, render, start, states
+from gputrain.backends.local.settings import ROWS, usual_root
 from gputrain.backends.results import AsksForStacks
 from gputrain.errors import JobLostError, RequestError, SpecError, TransientError
-from gputrain.fields import FaultCollector, Field, refusing
+from gputrain.fields import FaultCollector, read, refusing
 from gputrain.keeper import folder
 from gputrain.lifecycle import Observation
 from gputrain.planning import Candidate, Fact, Supply, Verdict
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
 
 POLL_S = 0.03
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_ROWS = {
-    "gpus": Field(fields.whole(0, 64), "a count of GPUs, or None", "Local(gpus=2)"),
-    "root": Field(fields.path, "a folder's path, or None", "Local(root='jobs')"),
-}
-
-
 RECORDS = ".records"
 
 
@@ -51,16 +46,16 @@ class Local(Backend, AsksForStacks):
             ``$XDG_STATE_HOME/gputrain/jobs``, else ``~/.local/state/gputrain/jobs``.
 
     Raises:
-        SpecError: ``gpus`` is not a count, or ``root`` no path; or this is Windows.
+        SpecError: ``gpus`` is not a count, or ``root`` no folder; or this is Windows.
 
     >>> Local(gpus=0).supply.offers[0].shape
     'CPU'
     """
 
-    @refusing(_ROWS)
+    @refusing(ROWS)
     def __init__(self, *, gpus: int | None = None, root: str | os.PathLike[str] | None = None) -> None:
         faults = FaultCollector("Local(...)")
-        fields.read(_ROWS, {"gpus": gpus, "root": root}, faults)
+        found = read(ROWS, {"gpus": gpus, "root": root}, faults)
         faults.raise_if_any()
         if not hasattr(os, "fork"):
             raise SpecError(
@@ -68,8 +63,8 @@ class Local(Backend, AsksForStacks):
                 why="its jobs are trees of processes as Linux and macOS have them",
                 fix="name a cloud, as Trainer(VertexAI(...)); or use gputrain inside WSL, which is Linux",
             )
-        self._most = gpus
-        self._root = Path(root).expanduser().absolute() if root is not None else _default_root()
+        self._most: int | None = found["gpus"]
+        self._root: Path = found["root"] or usual_root()
         self._found: Supply | None = None
 
     def __repr__(self) -> str:
@@ -194,17 +189,9 @@ class Local(Backend, AsksForStacks):
         return tuple(attrs.evolve(self._ref(one), made_at=made_at[one]) for one in newest_first)
 
     def _ref(self, job_id: str) -> JobRef:
-        if self._root == _default_root():  # a short name, for what most people have most of
+        if self._root == usual_root():  # a short name, for what most people have most of
             return JobRef(backend=self.name, project="", place="", name=job_id)
         return JobRef(backend=self.name, project=_host(), place=str(self._root), name=job_id)
-
-
-def _default_root() -> Path:
-    home = os.environ.get("GPUTRAIN_HOME")
-    if home:
-        return Path(home).expanduser().absolute() / "jobs"
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser().absolute() / "gputrain" / "jobs"
 
 
 def _host() -> str:
@@ -213,7 +200,7 @@ def _host() -> str:
 
 def _folder_of(ref: JobRef) -> str:
     """The job's folder; the name came from a string, so it must name one folder and nothing above it."""
-    path = os.path.join(ref.place or _default_root(), ref.name)
+    path = os.path.join(ref.place or usual_root(), ref.name)
     if not _NAME.fullmatch(ref.name) or not os.path.exists(os.path.join(path, folder.ORDER)):
         here = (
             ""
