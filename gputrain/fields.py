@@ -54,6 +54,8 @@ class FaultCollector:
         try:
             return read(value)
         except SpecError as error:  # it knows its own faults
+            if not error.faults:  # it is of more than this field
+                raise
             self.faults += error.faults
         except (ValueError, TypeError, ArithmeticError) as error:
             self.add(field, value, f"{allowed} ({error})" if str(error) else allowed, fix)

@@ -35,7 +35,7 @@ _PHRASES = (
     (r", or pass credentials=", ""),
     (r"give endpoints=gputrain\.gcp\.Endpoints\(\.\.\.\) with", "use it from Python, with"),
     (r"\b(?:Local|VertexAI|ComputeEngine)\((?:\.\.\., )?([a-z_]+=[^()]+)\)", r"\1"),
-    (r"Trainer\(\.\.\.\) takes", "--backend takes"),
+    (r"Trainer\(\.\.\.\) (takes|has)", r"--backend \1"),
     (r"trainer\.(jobs|quotas|doctor)\(\)", r"gputrain \1"),
     (r"trainer\.clean_up\(\)", "gputrain clean-up"),
     (r"job\.logs\(grep=re\.escape\(text\)\)", "put \\\\ before what is meant as it stands"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gputrain import arguments
 from gputrain.backends import registry
 from gputrain.backends.abilities import lacks
 from gputrain.backends.base import Backend
 from gputrain.errors import Fault, SpecError
-from gputrain.fields import refused
+from gputrain.fields import Field, refused
 from gputrain.planning import Candidate, Fact, Supply
 from gputrain.spec import TrainingSpec
 from gputrain.spec.entry import Entry, make_spec
@@ -28,7 +29,7 @@ def chosen(backends: object) -> dict[str, Backend]:
         SpecError: with everything among them that is none, or none at all, or a kind twice.
     """
     listed = _listed(registry.find("local")() if backends is None else backends)
-    faults = tuple(_fault(one) for one in listed if isinstance(one, type) or lacks(one))
+    faults = tuple(_fault(one, "backends", "Trainer({})") for one in listed if not _is_backend(one))
     if faults:
         text = "\n".join(f"  {fault}" for fault in faults)
         raise SpecError(f"Trainer(...) takes backends:\n{text}", faults=faults)
@@ -38,6 +39,13 @@ def chosen(backends: object) -> dict[str, Backend]:
         fault = Fault(field="backends", value=names, allowed="one or more, each kind once", fix="Trainer()")
         raise SpecError(f"a trainer takes one or more backends, each kind once; got {names}", faults=(fault,))
     return named
+
+
+MADE_OF = {
+    "backends": Field(chosen, "one or more, each kind once", "Trainer()", is_needed=True),
+    **{name: arguments.ROWS[name] for name in ("now", "sleep")},
+}
+"""How each argument of a trainer is read."""
 
 
 def supply_of(backend: Backend) -> Supply:
@@ -86,19 +94,31 @@ def _listed(value: object) -> tuple[Any, ...]:
     return (value,)
 
 
-def _fault(value: object) -> Fault:
+def one_backend(value: Any) -> Backend:
+    """The backend that a job is taken up with. Raises SpecError where it is none."""
+    if not _is_backend(value):
+        fault = _fault(value, "backend", "gputrain.attach(uri, backend={})")
+        raise SpecError(f"a job is taken up with a backend: {fault}", faults=(fault,))
+    return value  # type: ignore[no-any-return]  # it lacks nothing that one has
+
+
+def _is_backend(value: object) -> bool:
+    return not isinstance(value, type) and not lacks(value)
+
+
+def _fault(value: object, field: str, written: str) -> Fault:
     if isinstance(value, type):
         if not lacks(value):
-            allowed, fix = "a backend, not its class", f"Trainer({_made(value)})"
+            allowed, fix = "a backend, not its class", written.format(_made(value))
         else:
             allowed, fix = "a backend", _PAGE
-        return Fault(field="backends", value=value.__name__, allowed=allowed, fix=fix)
+        return Fault(field=field, value=value.__name__, allowed=allowed, fix=fix)
     if isinstance(value, str):
         kind = registry.find((*registry.nearest(value), "local")[0])
-        allowed, fix = "a backend, not its name", f"Trainer({_made(kind)})"
-        return Fault(field="backends", value=repr(value), allowed=allowed, fix=fix)
+        allowed, fix = "a backend, not its name", written.format(_made(kind))
+        return Fault(field=field, value=repr(value), allowed=allowed, fix=fix)
     missing = ", ".join(lacks(value))
-    return Fault(field="backends", value=repr(value), allowed=f"a backend; it has no {missing}", fix=_PAGE)
+    return Fault(field=field, value=repr(value), allowed=f"a backend; it has no {missing}", fix=_PAGE)
 
 
 def _made(kind: type[Backend]) -> str:

@@ -26,7 +26,7 @@ from gputrain.staging.checks import examine
 from gputrain.threads import side_by_side
 from gputrain.trainer import images
 from gputrain.trainer.boards import Boards
-from gputrain.trainer.choice import chosen, facts_of, supply_of
+from gputrain.trainer.choice import facts_of, one_backend, supply_of
 from gputrain.trainer.context import Memory, Placed, Surroundings, whole
 from gputrain.trainer.placing import Placing
 from gputrain.trainer.restart import Restart
@@ -44,7 +44,6 @@ class Road:
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        check("Trainer(...)", now=now, sleep=sleep)
         self._backends = backends
         self.now = now
         self._around = Surroundings(
@@ -209,5 +208,5 @@ class Road:
 def by_name(uri: str, backend: Backend | None = None) -> Job:
     """The job of a name, not looked at yet; its backend is made from the name unless given."""
     ref = JobRef.parse(uri)
-    (backend,) = chosen(registry.of_ref(ref) if backend is None else backend).values()
+    backend = registry.of_ref(ref) if backend is None else one_backend(backend)
     return Road({backend.name: backend}).named(ref, backend)

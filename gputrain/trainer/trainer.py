@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gputrain.arguments import check
 from gputrain.backends.base import Backend, CleansUp, JobRef, Orphan
 from gputrain.errors import GputrainError
+from gputrain.fields import FaultCollector, read, refusing
 from gputrain.interrupts import heeding
 from gputrain.job import Job, Result
 from gputrain.job.events import Listener
@@ -20,7 +21,7 @@ from gputrain.quota import Quotas
 from gputrain.spec.entry import Entry, make_job_id
 from gputrain.spec.help import tells_fields
 from gputrain.spec.typed import FilePath, Model, SpecFields
-from gputrain.trainer.choice import chosen, of_name, spec_asked
+from gputrain.trainer.choice import MADE_OF, of_name, spec_asked
 from gputrain.trainer.doctor import read as read_quotas
 from gputrain.trainer.images import built, named
 from gputrain.trainer.jobs import JobList, Roll, looked_at, wanted
@@ -53,6 +54,7 @@ class Trainer(Maps):
     'local'
     """
 
+    @refusing(MADE_OF)
     def __init__(
         self,
         backends: Backend | Sequence[Backend] | None = None,
@@ -60,7 +62,10 @@ class Trainer(Maps):
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._backends = chosen(backends)
+        faults = FaultCollector("Trainer(...)")
+        found = read(MADE_OF, {"backends": backends, "now": now, "sleep": sleep}, faults)
+        faults.raise_if_any()
+        self._backends: dict[str, Backend] = found["backends"]
         super().__init__(Road(self._backends, now, sleep))
 
     def __repr__(self) -> str:

@@ -1,11 +1,14 @@
 """What public calls are given beside a spec is read before anything is made."""
 
+import inspect
 import threading
 
 import pytest
 
 import gputrain
 from gputrain import Local, SpecError, State, Trainer
+from gputrain.fields import FaultCollector
+from gputrain.trainer.choice import MADE_OF
 
 ODD = (3, "x", threading.Event, [print])
 
@@ -64,7 +67,7 @@ def test_what_looks_and_waits_refuses_alike(trainer, local, script):
     for value in ([], 0, {3: 3}, {"team": 3}):
         refused(trainer.jobs, "labels", labels=value)
     for value in (Local, "local", 3):
-        refused(gputrain.attach, "backends", job.uri, backend=value)
+        refused(gputrain.attach, "backend", job.uri, backend=value)
     for value in (3, ["x"], "x"):
         refused(trainer.clean_up, "only", value)
     assert job.wait(timeout=60, progress="none") is State.SUCCEEDED
@@ -101,3 +104,37 @@ def test_a_doctor_without_a_spec_reads_its_key_all_the_same(trainer, value):
 @pytest.mark.parametrize("value", [3, None, "x"])
 def test_a_trainer_has_clocks_that_can_be_asked(local, field, value):
     refused(Trainer, field, local, **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("unnamed", "named", "fields"),
+    [
+        ([], {"now": 3, "backends": 7, "sleep": "x"}, ["backends", "now", "sleep"]),
+        ([], {"backend": None}, ["backend"]),
+        ([None, None], {"now": 3}, ["an argument", "now"]),
+    ],
+)
+def test_a_trainer_tells_at_once_all_that_it_cannot_be_made_of(unnamed, named, fields):
+    with pytest.raises(SpecError) as told:
+        Trainer(*unnamed, **named)
+    assert sorted(fault.field for fault in told.value.faults) == fields
+    assert all(fault.fix for fault in told.value.faults)
+
+
+def test_every_argument_of_a_trainer_is_read():
+    assert list(inspect.signature(Trainer).parameters) == list(MADE_OF)
+
+
+@pytest.mark.parametrize("value", [Local, "local"])
+def test_no_backend_is_refused_with_how_a_job_is_taken_up(value):
+    with pytest.raises(SpecError) as told:
+        gputrain.attach("gputrain://local/x", backend=value)
+    assert told.value.faults[0].fix == "gputrain.attach(uri, backend=Local())"
+
+
+def test_what_is_of_no_field_is_told_as_it_is():
+    def read(_):
+        raise SpecError("not on this machine")
+
+    with pytest.raises(SpecError, match="not on this machine"):
+        FaultCollector("a bed").parse("legs", 4, read, "3 to 8", "legs=4")
