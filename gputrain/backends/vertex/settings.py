@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,27 +11,25 @@ import attrs
 from gputrain import fields
 from gputrain.backends.google import IMAGE_REPOSITORY, OBJECTS, PROJECT, REGION, GoogleSettings
 from gputrain.errors import SpecError
-from gputrain.fields import FaultCollector, Field, matching, named, refused
+from gputrain.fields import FaultCollector, Field, matching, named, refusing
 from gputrain.gcp.buckets import BucketPrefix
 
-_WORD = r"[A-Za-z0-9][\w./:@-]*"
 _IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
-_Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
-
-
-def _like(form: str, one: str) -> _Check:
-    """Refuses what is no text of a form, and shows one."""
-
-    def check(_: Any, about: attrs.Attribute[Any], value: Any) -> None:
-        if not isinstance(value, str) or re.fullmatch(form, value) is None:
-            raise refused(about.name, value, f"a text such as {one!r}", f"{about.name}={one!r}")
-
-    return check
-
-
-def _is_whole(_: Any, about: attrs.Attribute[Any], value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise refused(about.name, value, "a whole number from 1 on", f"{about.name}=2")
+_WORD = r"[A-Za-z0-9][\w./:@-]*"
+_OF_SERVER = {
+    "replicas": Field(fields.whole(1, 10**6), "a whole number from 1 on", "replicas=2", is_needed=True),
+    "machine_type": Field(matching(_WORD), "a machine type", "machine_type='n1-highcpu-16'", is_needed=True),
+    "image": Field(matching(_WORD), "a container image", f"image={_IMAGE!r}", is_needed=True),
+}
+_OF_MOUNT = {
+    "server": Field(
+        matching(r"[A-Za-z0-9][A-Za-z0-9.:-]*"), "an address of a server", "server='10.0.0.2'", is_needed=True
+    ),
+    "path": Field(matching(r"/[^\0\n]*"), "a path on the server", "path='/share'", is_needed=True),
+    "mount_point": Field(
+        matching(r"[A-Za-z0-9][\w.-]*"), "the name of a folder", "mount_point='data'", is_needed=True
+    ),
+}
 
 
 class Transport(enum.Enum):
@@ -42,7 +39,7 @@ class Transport(enum.Enum):
     GRPC = "grpc"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, init=False)
 class ReductionServer:
     """Extra CPU machines that sum gradients for the trainers (Vertex AI's Reduction Server).
 
@@ -52,12 +49,17 @@ class ReductionServer:
     Source: Vertex AI distributed training documentation, read 2026-11-20.
     """
 
-    replicas: int = attrs.field(validator=_is_whole)
-    machine_type: str = attrs.field(default="n1-highcpu-16", validator=_like(_WORD, "n1-highcpu-16"))
-    image: str = attrs.field(default=_IMAGE, validator=_like(_WORD, _IMAGE))
+    replicas: int
+    machine_type: str
+    image: str
+
+    @refusing(_OF_SERVER)
+    def __init__(self, *, replicas: int, machine_type: str = "n1-highcpu-16", image: str = _IMAGE) -> None:
+        given = {"replicas": replicas, "machine_type": machine_type, "image": image}
+        self.__attrs_init__(**_read("ReductionServer(...)", _OF_SERVER, given))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, init=False)
 class NfsMount:
     """A share that every container of a job sees at ``/mnt/nfs/MOUNT_POINT``.
 
@@ -66,9 +68,14 @@ class NfsMount:
     Source: google-cloud-aiplatform 2.7.0, ``NfsMount``, read 2026-11-22.
     """
 
-    server: str = attrs.field(validator=_like(r"[A-Za-z0-9][A-Za-z0-9.:-]*", "10.0.0.2"))
-    path: str = attrs.field(validator=_like(r"/[^\0\n]*", "/share"))
-    mount_point: str = attrs.field(validator=_like(r"[A-Za-z0-9][\w.-]*", "data"))
+    server: str
+    path: str
+    mount_point: str
+
+    @refusing(_OF_MOUNT)
+    def __init__(self, *, server: str, path: str, mount_point: str) -> None:
+        given = {"server": server, "path": path, "mount_point": mount_point}
+        self.__attrs_init__(**_read("NfsMount(...)", _OF_MOUNT, given))
 
 
 @attrs.frozen(kw_only=True)
@@ -90,6 +97,13 @@ class VertexSettings(GoogleSettings):
     experiment: str | None
     experiment_run: str | None
     transport: Transport
+
+
+def _read(of: str, rows: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
+    faults = FaultCollector(of)
+    found = fields.read(rows, given, faults)
+    faults.raise_if_any()
+    return found
 
 
 def _one(kind: type[Any]) -> Callable[[Any], Any]:

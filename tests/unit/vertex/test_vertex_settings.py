@@ -202,3 +202,21 @@ def test_what_stands_within_a_setting_is_refused_by_its_name_with_one_that_would
     (fault,) = caught.value.faults
     assert fault.field == field
     kind(**{**given, field: ast.literal_eval(fault.fix.partition("=")[2])})
+
+
+@pytest.mark.parametrize(
+    ("kind", "unnamed", "given", "fields"),
+    [
+        (ReductionServer, [], {}, ["replicas"]),
+        (ReductionServer, [], {"replica": 2}, ["replica", "replicas"]),
+        (ReductionServer, [2], {}, ["an argument", "replicas"]),
+        (ReductionServer, [], {"replicas": 0, "image": "a b"}, ["image", "replicas"]),
+        (NfsMount, [], {"server": "-x", "path": "/share"}, ["mount_point", "server"]),
+    ],
+)
+def test_what_stands_within_a_setting_tells_at_once_all_that_it_cannot_be_made_of(
+    kind, unnamed, given, fields
+):
+    with pytest.raises(SpecError) as caught:
+        kind(*unnamed, **given)
+    assert sorted(fault.field for fault in caught.value.faults) == fields
