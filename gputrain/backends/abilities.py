@@ -24,7 +24,7 @@ from gputrain.backends.base import (
     Tidies,
 )
 from gputrain.backends.results import AsksForStacks
-from gputrain.records import Board, Code, Record
+from gputrain.records import Ask, Board, Code, Record
 
 if TYPE_CHECKING:
     from gputrain.images import Works
@@ -95,8 +95,8 @@ class Recorder(Protocol):
 class BarsLate(Protocol):
     """A recorder whose jobs may come long after they were asked for: it can keep one from training then."""
 
-    def bar(self, record: Record) -> bool:
-        """See that no job of this id trains that comes from now on; False where one has come."""
+    def bar(self, record: Record) -> Ask | None:
+        """See that no job of this id trains that comes from now on; the ask whose job has come before."""
         ...
 
     def unbar(self, job_id: str) -> None:

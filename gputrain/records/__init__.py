@@ -5,6 +5,7 @@ whoever read it last, and is never an order to be carried out: whoever goes on r
 its own. What a record says of accounts, networks and boot images is there to be compared, and never used.
 """
 
+from gputrain.records.alike import ConflictError, check_alike, check_same
 from gputrain.records.board import Board, Entry, MemoryBoard, Note, OvertakenError, ended
 from gputrain.records.bucket import BucketBoard
 from gputrain.records.folder import FolderBoard
@@ -15,11 +16,8 @@ from gputrain.records.record import (
     WITHDRAWN,
     Ask,
     Code,
-    ConflictError,
     Record,
     Way,
-    check_alike,
-    check_same,
 )
 
 __all__ = [

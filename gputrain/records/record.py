@@ -1,17 +1,15 @@
-"""The record of one job, as a value; one key is one job, so it is compared with what is asked for. Pure."""
+"""The record of one job, as a value. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
 
 import attrs
 
 from gputrain.errors import RequestError
-from gputrain.fields import shown
 from gputrain.planning import Outcome
 from gputrain.spec import TrainingSpec
 
@@ -36,10 +34,9 @@ LARGEST_BYTES = 32 << 20
 """Of what is kept: nobody writes more, so whoever reads more reads what is none of ours."""
 
 KEPT_ASKS = 100
-"""The latest that are kept; a job that waits for room for days asks for ever."""
+"""The latest that are kept of those that came to nothing, and of those that may come yet.
 
-_PLACES = ("source_dir",)
-"""Where the code lies is no part of what is asked: the same folder is checked out here and there."""
+A job that waits for room for days asks for ever."""
 
 
 def _frozen(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -193,10 +190,15 @@ class Record:
     def asked(self, ask: Ask, **changes: Any) -> Record:
         """The record with one more ask, which is the latest."""
         told = [one for one in self.asks if one.way != ask.way or one.answer in (MADE, *UNSEEN)]
-        made = [one for one in told if one.answer == MADE]
-        others = [one for one in told if one.answer != MADE][-KEPT_ASKS:]
-        kept = sorted([*made, *others], key=told.index)
+        others = [one for one in told if one.answer not in (MADE, *UNSEEN)][-KEPT_ASKS:]
+        unseen = [one for one in told if one.answer in UNSEEN][-KEPT_ASKS:]
+        kept = [one for one in told if one.answer == MADE or one in others or one in unseen]
         return attrs.evolve(self, asks=(*kept, ask), **changes)
+
+    def come(self, ask: Ask) -> Record:
+        """The record once an earlier ask has come to something after all: it is the latest, and open."""
+        others = (one for one in self.asks if one.nonce != ask.nonce)
+        return attrs.evolve(self, asks=(*others, attrs.evolve(ask, answer="", scope="", said="")))
 
     def answered(self, answer: str, scope: str = "", said: str = "") -> Record:
         """The record with what came of the latest ask."""
@@ -256,45 +258,3 @@ def checked(name: str, content: bytes) -> bytes:
             fix="put long texts into a file beside the script, and give its path",
         )
     return content
-
-
-class ConflictError(RequestError):
-    """The key is that of a job with another spec, and no job was made; ``differs`` names the fields."""
-
-    kind = "key_conflict"
-    differs: tuple[str, ...] = ()
-
-
-def check_same(record: Record, spec: TrainingSpec) -> None:
-    """Refuse to take one job for another.
-
-    Raises:
-        ConflictError: the record is of another spec.
-    """
-    what = f"{record.job_id} has been asked for under that key, and otherwise; no job was made"
-    fix = "ask for it as it was asked for, or take another key"
-    check_alike(record.spec, spec_of(spec, ("gputrain_function.py",)), what, fix)
-
-
-def check_alike(kept: Mapping[str, Any], asked: Mapping[str, Any], what: str, fix: str) -> None:
-    """Refuse two specs that differ. Raises ConflictError with the fields."""
-    there, here = _compared(kept), _compared(asked)
-    differs = tuple(name for name in sorted({*there, *here}) if there.get(name) != here.get(name))
-    if differs:
-        told = ", ".join(_told(name, there.get(name), here.get(name)) for name in differs)
-        raise ConflictError(what, why=f"it has {told}", fix=fix, differs=differs)
-
-
-def _told(name: str, there: object, here: object) -> str:
-    if isinstance(there, Mapping) or isinstance(here, Mapping):  # of variables, whose values may be secret
-        pairs = [dict(one) if isinstance(one, Mapping) else {} for one in (there, here)]
-        other = sorted(key for key in {*pairs[0], *pairs[1]} if pairs[0].get(key) != pairs[1].get(key))
-        return f"another {name} ({', '.join(other)})"
-    return f"{name}={shown(there, name=name)} (here {shown(here, name=name)})"
-
-
-def _compared(fields: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: value for name, value in fields.items() if name not in _PLACES}
-    if isinstance(told.get("script"), str):
-        told["script"] = PurePath(told["script"]).name
-    return told

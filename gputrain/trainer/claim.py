@@ -242,6 +242,12 @@ class Claim:
         """That another process has gone on with the job."""
         return OvertakenError(f"another process has gone on with {self._job_id}")
 
+    def overtaken_by(self, ask: Ask) -> OvertakenError:
+        """That an earlier ask has come to a job after all, which is the job from now on. Raises as `ask`."""
+        if self.record is not None:
+            self.write(self.record.come(ask))
+        return self.overtaken()
+
     def _standing(self) -> Record | None:
         """The record as it is now, if our ask is still the latest, and open: nobody has ended the job."""
         return self._ours(self._home.read(self._job_id))
@@ -271,7 +277,9 @@ class Claim:
 
     def drop(self) -> None:
         """Remove the record of a job that never came to be; not where one may come that nobody has seen."""
-        record = self.record if self._writes is None else self._struck()
+        record = self.record
+        if self._writes is not None and self._is_written(there := self._home.read(self._job_id)):
+            record = there  # of which nobody was told whether it came
         if record is None or not record.generation:
             return
         if unseen(self._boards, record):
@@ -283,11 +291,6 @@ class Claim:
                 board.remove(there)
         self._home.remove(record)
         self.record = None
-
-    def _struck(self) -> Record | None:
-        """What is there after a write of which nobody was told whether it came."""
-        there = self._home.read(self._job_id)
-        return there if self._is_written(there) else self.record
 
     def _copies(self, record: Record) -> tuple[Board, ...]:
         """The other boards on which somebody may look for the job: those of the backends that were asked."""

@@ -152,7 +152,9 @@ class Climb:
         )  # fmt: skip
         since = 0.0 if record.over else record.waiting_since  # who asks anew waits anew
         raise_untold()
-        keep_apart(self._around.boards, record, backend.name)
+        come = keep_apart(self._around.boards, record, backend.name)
+        if come is not None:
+            raise self._claim.overtaken_by(come)
         self._claim.ask(attrs.evolve(record, over="", waiting_since=since), ask)
         self._pending = (candidate, request)  # from here on something may be there, until an answer says no
         return request

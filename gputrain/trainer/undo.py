@@ -6,7 +6,7 @@ from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, JobRef, Request
 from gputrain.errors import AccessError, JobLostError, RequestError
 from gputrain.gcp import UnclearError
-from gputrain.records import OvertakenError, Record
+from gputrain.records import Ask, Record
 from gputrain.records.record import UNSEEN
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.context import Surroundings
@@ -43,27 +43,30 @@ def unseen(boards: Boards, record: Record) -> dict[str, BarsLate]:
     return found
 
 
-def keep_apart(boards: Boards, record: Record, asked: str) -> None:
+def keep_apart(boards: Boards, record: Record, asked: str) -> Ask | None:
     """See that nothing which comes late trains beside what is asked for now, of the backend of that name.
 
     Of one backend it may come instead: both want the same lock.
 
+    Returns:
+        The ask whose job has come already, so that nothing may be asked for; None where none has.
+
     Raises:
-        OvertakenError: it has come.
         UnclearError, TransientError: that could not be done, and nothing may be asked for.
     """
     try:
         for name, recorder in unseen(boards, record).items():
             if name == asked:
                 recorder.unbar(record.job_id)
-            elif not recorder.bar(record):
-                raise OvertakenError(f"{record.job_id} has come after all where {name} was asked for it")
+            elif (come := recorder.bar(record)) is not None:
+                return come
     except (AccessError, RequestError) as error:
         raise UnclearError(
             f"{record.job_id} may come yet where it was asked for, and train beside another",
             why=f"{error.what}: {error.why}",
             fix=error.fix,
         ) from error
+    return None
 
 
 def _cancelled(backend: Backend, ref: JobRef) -> bool:

@@ -1,5 +1,7 @@
 """What must hold after every schedule."""
 
+import math
+
 from tests.simulation.guests import ACCOUNT
 from tests.simulation.told import BY_A_PERSON, is_true
 from tests.simulation.turns import Process, Turns
@@ -165,6 +167,29 @@ def judge_told(world):
     for act, gone in _withdrawn(world):
         told = f"{act} gave what a Ctrl-C before it had withdrawn: {gone}"
         world.truth.violate("what is told is true", told)
+    for act, gone in _taken_back(world):
+        world.truth.violate("what is told is true", f"{act} gave what was taken back after it: {gone}")
+
+
+def _taken_back(world):
+    """Submits that gave a job which lived, and which a client then ended though nobody had asked for that."""
+    acts, lives = world.truth.acts, world.cloud.ledger.all
+    trained = world.truth.trained(world.job_id)
+    others = any(one.kind not in OWN for one in world.schedule.happenings)
+    if others or any(_was_killed_in(world, client, ENDING) for client in world.schedule.clients):
+        return
+    asked = min((one.began_at for one in acts if one.name in ENDING), default=math.inf)
+    for act in acts:
+        if act.name != "submit" or act.error:
+            continue
+        ended = [
+            one for one in lives
+            if one.since <= act.ended_at < one.until < asked and _was_ended(one) and one.by != "system"
+        ]  # fmt: skip
+        for last in ended:
+            goes_on = any(one.until > last.until for one in lives)
+            if not goes_on and not any(one.code is not None and one.until <= last.until for one in trained):
+                yield act, last
 
 
 def _withdrawn(world):
@@ -182,6 +207,10 @@ def _withdrawn(world):
         within = [one for one in struck if one.began_at <= last.until <= one.ended_at + LATE_S]
         if by_hand and any(one.ended_at <= act.ended_at for one in within):
             yield act, last
+
+
+OWN = ("ctrl-c", "kill", "clock jumps")
+"""What befalls clients alone, and no machine."""
 
 
 def _was_ended(life):

@@ -277,6 +277,16 @@ NAMED = {
             *_mishaps("B", "refused", 0, on="POST /customJobs", status=403, lasts_s=600.0),
         ),
     ),
+    "a job that comes late at one service, while another place of that service is asked": _calm(
+        backends=("vertex", "compute"), lag_s=600.0, limit_s=1800,
+        clients=(_client("A", "submit"), _client("B", "submit", "look", "cancel", starts_s=5.0)),
+        mishaps=(
+            *_mishaps("A", "kill sent", 0, on="POST /customJobs"),
+            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=190.0),
+            *_mishaps("B", "refused", 0, on="POST /customJobs", status=403, lasts_s=900.0),
+            *_mishaps("B", "late back", 0, on="POST /customJobs", seconds=40.0),
+        ),
+    ),
     "a cancel of what somebody took out of the queue, and the next submit of its key": _calm(
         nodes=4, model="flex-start", limit_s=1800, stock=(("us-central1-a", 1),),
         clients=(

@@ -24,7 +24,7 @@ from gputrain.backends.base import Orphan, Request
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.left_behind import left_behind, looking
 from gputrain.backends.compute.names import JobObjects, VmNames
-from gputrain.backends.compute.operations import errors_of, errors_of_members, raise_first
+from gputrain.backends.compute.operations import errors_of, errors_of_members, is_taken, raise_first
 from gputrain.backends.compute.queue import FADES_S, LEAVES_S, STATUS, Queue
 from gputrain.backends.compute.taken import is_strangers, refusal
 from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
@@ -126,6 +126,8 @@ class Gangs:
         if not (own := errors_of(ended)):
             return
         errors = (*own, *errors_of_members(self.calls, gang.zone, ended))
+        if is_taken(errors) and self._has_come(gang):  # by the second try of another
+            return
         # Google rolls a failed bulkInsert back by itself, but later; until then its VMs exist and bill.
         with looking(gang):
             self.clear(gang, and_traces=True)
@@ -236,10 +238,9 @@ class Gangs:
 
     def look(self, gang: VmNames) -> dict[str, Json]:
         """The VMs of an ask that are there now: one list for many, and a look for each name that it lacks."""
-        listed = {}
-        if len(gang.names) > 1:
-            found = self.calls.instances(gang.zone, f"labels.{LABEL_GANG}={gang.nonce}").seen
-            listed = {str(vm["name"]): vm for vm in found if gang.owns(vm)}
+        label = f"labels.{LABEL_GANG}={gang.nonce}"
+        found = self.calls.instances(gang.zone, label).seen if len(gang.names) > 1 else ()
+        listed = {str(vm["name"]): vm for vm in found if gang.owns(vm)}
         singly = (self.calls.instance(gang.zone, name) for name in gang.names if name not in listed)
         return {**listed, **{str(vm["name"]): vm for vm in singly if vm is not None and gang.owns(vm)}}
 
@@ -263,11 +264,11 @@ class Gangs:
         Raises:
             CapacityError: they have not, and will not; nothing is left of them.
         """
-        waited_s = 0.0
+        since = Since(self.calls.access.now)
         with looking(gang):
             while not self.are_there(gang):
                 vms = self.look(gang)
-                if waited_s > (SETTLE_S if vms else COME_S):
+                if since.seconds > (SETTLE_S if vms else COME_S):
                     self.clear(gang, and_traces=True)
                     raise CapacityError(
                         f"the VMs of {gang.job_id} did not come in {gang.zone}",
@@ -276,7 +277,6 @@ class Gangs:
                         place=gang.zone,
                     )
                 self.calls.access.sleep(SETTLE_EVERY_S)
-                waited_s += SETTLE_EVERY_S
 
     def _taken(self, gang: VmNames, method: str, body: Json, error: PreconditionError) -> None:
         """A name is taken: by VMs of this ask, which are taken up; by a failed try; or by a stranger."""

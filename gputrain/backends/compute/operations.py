@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gputrain.backends.compute.calls import Calls
@@ -25,6 +25,11 @@ def errors_of(operation: Mapping[str, Any]) -> tuple[Json, ...]:
     if not told and (error or _status(operation)):
         told = [{"message": operation.get("httpErrorMessage")}]
     return tuple(told)
+
+
+def is_taken(errors: Iterable[Json]) -> bool:
+    """Whether something bears a name that was asked for."""
+    return any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors)
 
 
 def _status(operation: Mapping[str, Any]) -> int:

@@ -27,7 +27,7 @@ import attrs
 from gputrain.backends.base import Orphan
 from gputrain.backends.compute.calls import EVERY_S, Calls, message, plain
 from gputrain.backends.compute.names import VmNames, read_note
-from gputrain.backends.compute.operations import errors_of, raise_first
+from gputrain.backends.compute.operations import errors_of, is_taken, raise_first
 from gputrain.errors import RequestError, TransientError
 from gputrain.gcp import MissingError, PreconditionError, UndoneError
 from gputrain.gcp.forms import Json
@@ -173,8 +173,7 @@ class Queue:
         with contextlib.suppress(PreconditionError):
             operation = self._written(call, {**asked, "request_id": request_id}, action)
             ended = self._end_of(gang.zone if "zone" in asked else "", operation)
-            errors = errors_of(ended)
-            if any(one.get("code") == "RESOURCE_ALREADY_EXISTS" for one in errors):
+            if is_taken(errors := errors_of(ended)):
                 return
             try:
                 raise_first(errors, ended, action, zone=gang.zone, access=self.calls.access)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
@@ -112,11 +114,12 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         self.locks.release(seen)
         return True
 
-    def bar(self, record: Record) -> bool:
+    def bar(self, record: Record) -> Ask | None:
         """Take the lock of its id, without which no container trains."""
         self.locks.take(record.job_id)
-        asked = (one for one in record.asks if one.way.backend == NAME)
-        return not any(self._holds(one, record.job_id) for one in asked)
+        asked = tuple(one for one in record.asks if one.way.backend == NAME)
+        seen = self._holder(record.job_id, asked)
+        return next((one for one in asked if seen is not None and one.nonce == seen.nonce), None)
 
     def unbar(self, job_id: str) -> None:
         """Give that lock back."""
@@ -133,19 +136,21 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         """The job of the latest ask, as a list shows it; lists lag, so also by the number in its lock."""
         last = addressed(record.latest)
         seen = identity.of_ask(self.whereabouts.jobs, last.way.place, record.job_id, last.nonce)
-        return seen or self._holds(last, record.job_id)
+        return seen or self._holder(record.job_id, (last,))
 
-    def _holds(self, ask: Ask, job_id: str) -> SeenJob | None:
-        """The job of an ask, if it has the lock of its id."""
+    def _holder(self, job_id: str, asks: Sequence[Ask]) -> SeenJob | None:
+        """The job that has the lock of an id, if one of these asks has made it."""
         number = self.locks.of_id(job_id).number
         if number in ("", CANCELLED):
             return None
-        parent = f"projects/{self.settings.project}/locations/{addressed(ask).way.place}"
-        try:
-            seen = self.whereabouts.jobs.get(f"{parent}/customJobs/{number}")
-        except MissingError:
-            return None
-        return seen if (seen.job_id, seen.nonce) == (job_id, ask.nonce) else None
+        nonces = {one.nonce for one in asks}
+        for place in dict.fromkeys(addressed(one).way.place for one in asks):
+            parent = f"projects/{self.settings.project}/locations/{place}"
+            with contextlib.suppress(MissingError):
+                seen = self.whereabouts.jobs.get(f"{parent}/customJobs/{number}")
+                if seen.job_id == job_id and seen.nonce in nonces:
+                    return seen
+        return None
 
 
 def lent(

@@ -1,5 +1,7 @@
 """What a refusal on the way of a gang comes to: nothing where nothing was made, and else all of it goes."""
 
+import json
+
 import pytest
 
 from gputrain.backends.compute.gang import COME_S, SETTLE_EVERY_S, SETTLE_S
@@ -74,6 +76,17 @@ def test_what_a_lost_answer_made_is_the_job_if_all_of_it_is_there(cloud, road, s
     else:
         assert road.backend.create(road.backend.complete(request)) == request.ref
         assert len(cloud.compute.vms) == 2
+
+
+def test_vms_of_this_ask_are_the_job_where_an_operation_finds_their_names_taken(cloud, road, spec):
+    """Of two who ask again, once a failed try has left the name, one may be told so by its operation."""
+    error = {"code": "RESOURCE_ALREADY_EXISTS", "message": "drawn"}
+    ended = {"kind": "compute#operation", "name": "drawn", "status": "DONE", "error": {"errors": [error]}}
+    cloud.fail("compute.zoneOperations.*", faults.RawReply(status=200, body=json.dumps(ended).encode()))
+    request = road.request(spec, "bert-1")
+    assert road.create(request) == request.ref
+    assert len(cloud.compute.vms) == 2
+    assert asked(cloud, "compute.instances.delete") == []
 
 
 def test_nothing_is_looked_for_where_the_queue_refused_the_first_step(cloud, road, queued):

@@ -9,6 +9,7 @@ import pytest
 from gputrain.backends.compute.names import VmNames
 from gputrain.backends.google import addressed
 from gputrain.job.record import AskedFor
+from gputrain.planning import Outcome
 from gputrain.records import MADE, RecordError, read_record
 from gputrain.records.form import LATEST, LEAST_USD, MOST_RESTARTS, MOST_USD, written
 from gputrain.records.record import KEPT_ASKS, spec_of
@@ -164,6 +165,29 @@ def test_the_latest_answer_of_a_place_stands_for_it_and_what_was_made_stays():
     assert len(made.asks) <= 8
     assert made.asks[0].answer == MADE
     assert made.place_on("compute") == "us-central1-a"
+
+
+def test_what_may_come_yet_is_not_forgotten_among_many_that_came_to_nothing():
+    asked = record().answered(Outcome.UNCLEAR.value)
+    for number in range(3 * KEPT_ASKS):
+        way = attrs.evolve(WAY, place=f"zone-{number}")
+        asked = asked.asked(attrs.evolve(ASK, nonce=f"{number:012x}", way=way)).answered("no room")
+    assert len(asked.asks) == KEPT_ASKS + 2
+    assert asked.asks[0] == record().answered(Outcome.UNCLEAR.value).latest
+
+
+def test_an_ask_that_has_come_after_all_is_the_latest_and_open():
+    late = record().answered(Outcome.UNCLEAR.value).latest
+    asked = (
+        record()
+        .answered(Outcome.UNCLEAR.value)
+        .asked(attrs.evolve(ASK, nonce="00000000beef"))
+        .answered("no room")
+    )
+    come = asked.come(late)
+    assert come.is_open
+    assert [one.nonce for one in come.asks] == ["00000000beef", late.nonce]
+    assert come.asks[0].answer == "no room"
 
 
 LATE = attrs.evolve(ASK, answer="no_room")
