@@ -95,12 +95,16 @@ class Recorder(Protocol):
 class BarsLate(Protocol):
     """A recorder whose jobs may come long after they were asked for: it can keep one from training then."""
 
+    def may_come(self, record: Record) -> bool:
+        """Whether this process has sent the latest ask and had no answer to it, to one time at least."""
+        ...
+
     def bar(self, record: Record) -> Ask | None:
         """See that no job of this id trains that comes from now on; the ask whose job has come before."""
         ...
 
-    def unbar(self, job_id: str) -> None:
-        """Let one train again, where none was let."""
+    def unbar(self, record: Record) -> None:
+        """Let one train again where `bar` let none; what a cancel has barred stays so."""
         ...
 
 

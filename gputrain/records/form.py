@@ -138,6 +138,7 @@ def _ask(value: object) -> Ask:
         scope=_matching(_WORD)(fields["scope"]),
         said=_text(fields["said"]),
         is_shared=fields.get("is_shared") is True,
+        may_come=fields.get("may_come") is True,
     )
 
 

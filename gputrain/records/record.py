@@ -83,6 +83,13 @@ class Ask:
     """The answer for people, in one line; empty where it came after the job was taken."""
     is_shared: bool = False
     """Another process repeated it, and told of the job it came to: whoever asked takes it back no more."""
+    may_come: bool = False
+    """It may come yet whatever was answered: it was sent before, and that was not answered."""
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether it may come yet, for all that anybody has seen."""
+        return self.may_come or self.answer in UNSEEN
 
 
 @attrs.frozen(kw_only=True)
@@ -189,9 +196,9 @@ class Record:
 
     def asked(self, ask: Ask, **changes: Any) -> Record:
         """The record with one more ask, which is the latest."""
-        told = [one for one in self.asks if one.way != ask.way or one.answer in (MADE, *UNSEEN)]
-        others = [one for one in told if one.answer not in (MADE, *UNSEEN)][-KEPT_ASKS:]
-        unseen = [one for one in told if one.answer in UNSEEN][-KEPT_ASKS:]
+        told = [one for one in self.asks if one.way != ask.way or one.answer == MADE or one.is_unseen]
+        others = [one for one in told if one.answer != MADE and not one.is_unseen][-KEPT_ASKS:]
+        unseen = [one for one in told if one.is_unseen][-KEPT_ASKS:]
         kept = [one for one in told if one.answer == MADE or one in others or one in unseen]
         return attrs.evolve(self, asks=(*kept, ask), **changes)
 
@@ -209,6 +216,10 @@ class Record:
     def shared(self) -> Record:
         """The record once the latest ask is not its asker's alone."""
         return attrs.evolve(self, asks=(*self.asks[:-1], attrs.evolve(self.latest, is_shared=True)))
+
+    def late(self) -> Record:
+        """The record once the latest ask may come yet, whatever is answered."""
+        return attrs.evolve(self, asks=(*self.asks[:-1], attrs.evolve(self.latest, may_come=True)))
 
     def spent(self, seconds: int) -> Record:
         """The record after the present attempt ran so long."""

@@ -14,7 +14,7 @@ from gputrain.errors import GputrainError, RequestError
 from gputrain.records import WITHDRAWN, Ask, Board, FolderBoard, OvertakenError, Record, ended
 from gputrain.times import Since
 from gputrain.trainer.boards import Boards
-from gputrain.trainer.undo import unseen
+from gputrain.trainer.undo import keep_out, unseen
 
 log = logging.getLogger("gputrain")
 
@@ -283,7 +283,8 @@ class Claim:
         if record is None or not record.generation:
             return
         if unseen(self._boards, record):
-            self.write(record)
+            self.write(attrs.evolve(record, over=WITHDRAWN))
+            keep_out(self._boards, record)
             return
         for board in self._copies(record):
             there = board.read(self._job_id)

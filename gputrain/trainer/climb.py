@@ -9,6 +9,7 @@ from datetime import datetime
 
 import attrs
 
+from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, Bundle, JobRef, Request, Start
 from gputrain.errors import GputrainError, StoppedError, TransientError
 from gputrain.gcp import UnclearError, UndoneError
@@ -22,7 +23,7 @@ from gputrain.retry import QUEUE
 from gputrain.spec import TrainingSpec
 from gputrain.trainer.claim import Claim
 from gputrain.trainer.context import Placed, Staged, Surroundings, whole
-from gputrain.trainer.undo import clear, keep_apart
+from gputrain.trainer.undo import clear, keep_apart, keep_out, let_in
 from gputrain.trainer.ways import way_of
 
 log = logging.getLogger("gputrain")
@@ -156,6 +157,7 @@ class Climb:
         if come is not None:
             raise self._claim.overtaken_by(come)
         self._claim.ask(attrs.evolve(record, over="", waiting_since=since), ask)
+        let_in(self._around.boards, record, backend.name)
         self._pending = (candidate, request)  # from here on something may be there, until an answer says no
         return request
 
@@ -194,17 +196,21 @@ class Climb:
                 raise
 
     def _take_back(self, backend: Backend) -> None:
-        """See that nothing is left of a refused ask which another may have repeated meanwhile.
+        """See that nothing is left of a refused ask which was sent before, or another may have repeated.
 
         Raises:
             OvertakenError: another has made it, and somebody was told: that refusal is no answer for the job.
         """
-        record = self._claim.record
         recorder = self._around.boards.recorder(backend.name)
-        if recorder is None or record is None or record.last is None or self._claim.has_just_written():
+        if recorder is None or self._claim.record is None or self._claim.record.last is None:
             return
-        self._claim.withdraw(goes_on=True)  # first: from now on nobody is told of it
-        recorder.clear(record)
+        is_ours = self._claim.has_just_written()
+        if is_ours and not (isinstance(recorder, BarsLate) and recorder.may_come(self._claim.record)):
+            return
+        if not is_ours:
+            self._claim.withdraw(goes_on=True)  # first: from now on nobody is told of it
+        if not recorder.clear(self._claim.record):
+            self._claim.record = self._claim.record.late()
 
     def _keep_to_record(self, backend: Backend, request: Request) -> None:
         """What was made goes, if making it took so long that another has asked elsewhere."""
@@ -267,6 +273,8 @@ class Climb:
             # First: whoever comes meanwhile takes up nothing that is on its way out.
             self._claim.withdraw(goes_on=not self._may_rest)
             is_gone = clear(self._around, backend, request, record)
+            if not is_gone and record is not None:
+                keep_out(self._around.boards, record.late())
             if is_gone and self._may_rest:
                 self._claim.drop()
                 self._pending = None

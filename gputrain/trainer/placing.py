@@ -134,6 +134,8 @@ class Placing:
 
     def _is_taken_back(self, record: Record) -> bool:
         """Whether nothing is left of what a Ctrl-C was taking back, and nothing of it comes any more."""
+        if record.latest.answer and not record.latest.is_unseen:
+            return True
         asked = self._recorder(record)
         if not asked.clear(record) and record.age_s < asked.turn_s:
             return False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from gputrain.backends.abilities import BarsLate
 from gputrain.backends.base import Backend, JobRef, Request
 from gputrain.errors import AccessError, JobLostError, RequestError
 from gputrain.gcp import UnclearError
 from gputrain.records import Ask, Record
-from gputrain.records.record import UNSEEN
 from gputrain.trainer.boards import Boards
 from gputrain.trainer.context import Surroundings
 
@@ -36,7 +38,7 @@ def clear(around: Surroundings, backend: Backend, request: Request, record: Reco
 def unseen(boards: Boards, record: Record) -> dict[str, BarsLate]:
     """The backends of which a job of this record may come yet that nobody has seen; by their names."""
     found: dict[str, BarsLate] = {}
-    for name in {one.way.backend for one in record.asks if one.answer in UNSEEN}:
+    for name in {one.way.backend for one in record.asks if one.is_unseen}:
         recorder: object = boards.recorder(name)
         if isinstance(recorder, BarsLate):
             found[name] = recorder
@@ -46,7 +48,7 @@ def unseen(boards: Boards, record: Record) -> dict[str, BarsLate]:
 def keep_apart(boards: Boards, record: Record, asked: str) -> Ask | None:
     """See that nothing which comes late trains beside what is asked for now, of the backend of that name.
 
-    Of one backend it may come instead: both want the same lock.
+    Of one backend it may come instead: both want the same lock, see `let_in`.
 
     Returns:
         The ask whose job has come already, so that nothing may be asked for; None where none has.
@@ -54,19 +56,41 @@ def keep_apart(boards: Boards, record: Record, asked: str) -> Ask | None:
     Raises:
         UnclearError, TransientError: that could not be done, and nothing may be asked for.
     """
+    others = (recorder for name, recorder in unseen(boards, record).items() if name != asked)
+    with _unclear(record):
+        return next((come for one in others if (come := one.bar(record)) is not None), None)
+
+
+def let_in(boards: Boards, record: Record, asked: str) -> None:
+    """Give the locks back that were taken from what is asked for now, once its ask is written down.
+
+    Not before: who was quicker may have cancelled it.
+
+    Raises:
+        UnclearError, TransientError: they could not be.
+    """
+    found = unseen(boards, record).get(asked)
+    with _unclear(record):
+        if found is not None:
+            found.unbar(record)
+
+
+def keep_out(boards: Boards, record: Record) -> None:
+    """Have nothing of a job that was given up train, should it come late. Errors as of `BarsLate.bar`."""
+    for recorder in unseen(boards, record).values():
+        recorder.bar(record)
+
+
+@contextlib.contextmanager
+def _unclear(record: Record) -> Iterator[None]:
     try:
-        for name, recorder in unseen(boards, record).items():
-            if name == asked:
-                recorder.unbar(record.job_id)
-            elif (come := recorder.bar(record)) is not None:
-                return come
+        yield
     except (AccessError, RequestError) as error:
         raise UnclearError(
             f"{record.job_id} may come yet where it was asked for, and train beside another",
             why=f"{error.what}: {error.why}",
             fix=error.fix,
         ) from error
-    return None
 
 
 def _cancelled(backend: Backend, ref: JobRef) -> bool:

@@ -287,6 +287,74 @@ NAMED = {
             *_mishaps("B", "late back", 0, on="POST /customJobs", seconds=40.0),
         ),
     ),
+    "a create that comes late once its repetition was refused, and another service": _calm(
+        backends=("vertex", "compute"), limit_s=1800, clients=ALONE,
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=150.0),
+            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=60.0),
+        ),
+    ),
+    "a create that comes late once its repetition was refused, and the next submit of its key": _calm(
+        backends=("vertex",), limit_s=1800,
+        clients=(_client("A", "submit"), _client("B", "submit", "look", starts_s=170.0)),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=150.0),
+            *_mishaps("A", "refused", 1, on="POST /customJobs", status=403, lasts_s=60.0),
+        ),
+    ),
+    "VMs that come late once their repetition was refused": _calm(
+        limit_s=1800, clients=(_client("A", "submit"),),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=100.0),
+            *_mishaps("A", "refused", 1, on="POST /bulkInsert", status=403, lasts_s=60.0),
+        ),
+    ),
+    "VMs that come late, after a Ctrl-C": _calm(
+        limit_s=1800, clients=(_client("A", "submit"),),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=10.0),
+            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
+        ),
+    ),
+    "VMs that come late, after a Ctrl-C and the next submit of their key": _calm(
+        limit_s=1800, clients=(_client("A", "submit"), _client("B", "submit", "look", starts_s=8.0)),
+        mishaps=(
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=6.0),
+            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
+        ),
+    ),
+    "VMs that come late, after a cancel": _calm(
+        limit_s=1800, clients=(_client("A", "submit"), _client("B", "jobs", "cancel", starts_s=5.0)),
+        mishaps=(
+            *_mishaps("A", "kill sent", 0, on="POST /bulkInsert"),
+            *_mishaps("A", "late there", 0, on="POST /bulkInsert", seconds=100.0),
+        ),
+    ),
+    "a job that comes late after a cancel, beside a submit that went on from what it read before": _calm(
+        backends=("vertex",), limit_s=1800,
+        clients=(
+            _client("A", "submit"), _client("B", "submit", starts_s=5.0),
+            _client("C", "submit", "cancel", starts_s=195.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "kill sent", 0, on="POST /customJobs"),
+            *_mishaps("A", "late there", 0, on="POST /customJobs", seconds=260.0),
+            *_mishaps("B", "late there", 0, on="GET code%2F", seconds=25.0),
+        ),
+    ),
+    "a slow clean-up of what a Ctrl-C withdrew, and the next submit of its key": _calm(
+        seed=1, limit_s=1800, ends=("done",),
+        clients=(
+            _client("A", "submit"), _client("B", "submit", starts_s=20.0),
+            _client("C", "submit", starts_s=20.0),
+            _client("D", "submit", "look", "watch", "look", "supervise", "look", starts_s=300.0),
+        ),
+        mishaps=(
+            *_mishaps("A", "ctrl-c sent", 0, on="POST /bulkInsert"),
+            *_mishaps("A", "kill sent", 0, on="DELETE /instances"),
+            *_mishaps("C", "late there", 0, on="GET /o? prefix=", seconds=55.0),
+        ),
+    ),
     "a cancel of what somebody took out of the queue, and the next submit of its key": _calm(
         nodes=4, model="flex-start", limit_s=1800, stock=(("us-central1-a", 1),),
         clients=(

@@ -54,9 +54,9 @@ PLANTS = (
     ),
     Plant(
         name="a refusal that is believed after a lost answer",
-        module="gputrain.backends.compute.gang",
-        text="not (self._was_tried(gang) and self._has_come(gang)):",
-        instead="True:",
+        module="gputrain.backends.compute.sends",
+        text="yield lambda: self.note(nonce)",
+        instead="yield lambda: None",
     ),
     Plant(
         name="a cancel that lets others start it again",
@@ -104,8 +104,8 @@ PLANTS = (
     Plant(
         name="a Ctrl-C that does not note what it takes back",
         module="gputrain.trainer.climb",
-        text="            self._claim.withdraw(goes_on=",
-        instead="            dict(goes_on=",
+        text="self._claim.withdraw(goes_on=not",
+        instead="dict(goes_on=not",
     ),
     Plant(
         name="a clean-up that takes what others own",

@@ -119,7 +119,7 @@ class ComputeEngine(GoogleBackend[ComputeSettings]):
         self._stored = Objects(access, home.name)
         self._board = BucketBoard(access, home)
         self._queue = Queue(calls=self._calls)
-        self._gangs = Gangs(calls=self._calls, bucket=home, stored=self._stored, queue=self._queue)
+        self._gangs = Gangs(calls=self._calls, bucket=home, board=self._board, queue=self._queue)
         self._recorder = VmRecorder(settings=settings, board=self._board, gangs=self._gangs)
         self._looks = Looks(self._calls, home, self._stored, settings.service_account, self._queue)
         self._glances = Glances(self._looks, now)

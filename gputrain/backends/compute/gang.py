@@ -16,23 +16,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import uuid
-from functools import partial
 
 import attrs
 
 from gputrain.backends.base import Orphan, Request
 from gputrain.backends.compute.calls import Calls
 from gputrain.backends.compute.left_behind import left_behind, looking
-from gputrain.backends.compute.names import JobObjects, VmNames
+from gputrain.backends.compute.names import VmNames
 from gputrain.backends.compute.operations import errors_of, errors_of_members, is_taken, raise_first
 from gputrain.backends.compute.queue import FADES_S, LEAVES_S, STATUS, Queue
+from gputrain.backends.compute.sends import Sends
 from gputrain.backends.compute.taken import is_strangers, refusal
+from gputrain.backends.compute.traces import Traces
 from gputrain.errors import CapacityError, GputrainError, RequestError, TransientError
 from gputrain.gcp import LABEL_GANG, MissingError, PreconditionError, UndoneError
 from gputrain.gcp.buckets import BucketPrefix, home_of
 from gputrain.gcp.forms import Json
 from gputrain.gcp.objects import Objects
-from gputrain.gcp.shared import Kept
+from gputrain.records import Board
 from gputrain.times import Since
 
 log = logging.getLogger("gputrain")
@@ -57,10 +58,14 @@ class Gangs:
 
     calls: Calls
     bucket: BucketPrefix
-    stored: Objects
+    board: Board
     queue: Queue
-    _sent: Kept[str, int] = attrs.field(init=False, factory=Kept)
-    """How often each ask was sent, as far as this process knows; by its nonce."""
+    traces: Traces = attrs.field(init=False)
+    sends: Sends = attrs.field(init=False, factory=Sends)
+
+    def __attrs_post_init__(self) -> None:
+        stored = Objects(self.calls.access, self.bucket.name)
+        self.traces = Traces(bucket=self.bucket, stored=stored, board=self.board)
 
     def make(self, request: Request) -> None:
         """Ask for the VMs, and wait until all of them are there, or none.
@@ -72,6 +77,7 @@ class Gangs:
             TransientError: nobody knows what was done: ask again with the same request.
         """
         gang = VmNames.to_be(request)
+        self.sends.begin(gang.nonce)
         if gang.queue:
             self._join_queue(gang, request)
             return
@@ -79,14 +85,15 @@ class Gangs:
         # One ask is one request, however often it is sent: Google does it once.
         request_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{gang.job_id} {gang.nonce}"))
         try:
-            note = partial(self._note, gang)
-            operation = self.calls.start(gang.zone, method, resource, request_id, before=note)
+            with self.sends.of(gang.nonce) as note:
+                operation = self.calls.start(gang.zone, method, resource, request_id, before=note)
         except PreconditionError as error:
             self._taken(gang, method, resource, error)
             return
         except GputrainError as error:
             # A refusal is about this try alone: one before it, whose answer was lost, may have made them.
-            if isinstance(error, TransientError) or not (self._was_tried(gang) and self._has_come(gang)):
+            is_one = isinstance(error, TransientError) or not self.sends.are_several(gang.nonce)
+            if is_one or not self._has_come(gang):
                 raise
             return
         if method == "insert":  # it waits in Google's queue
@@ -96,23 +103,19 @@ class Gangs:
 
     def _join_queue(self, gang: VmNames, request: Request) -> None:
         """It was made once its request is in Google's queue: the look tells how it stands there."""
-        self._note(gang)
         try:
-            self.queue.join(gang, request.body)
+            with self.sends.of(gang.nonce) as note:
+                note()
+                self.queue.join(gang, request.body)
         except GputrainError as error:
             is_known = isinstance(error, UndoneError) or not isinstance(error, TransientError)
-            if is_known and (self.queue.has_begun(gang) or self._was_tried(gang)):
+            was_tried = self.sends.are_several(gang.nonce)
+            if is_known and (self.queue.has_begun(gang) or was_tried):
                 with looking(gang):
-                    if self._was_tried(gang) and self.queue.request(gang) is not None:
+                    if was_tried and self.queue.request(gang) is not None:
                         return  # another try has come so far
                     self.clear(gang, and_traces=True)
             raise
-
-    def _note(self, gang: VmNames) -> None:
-        self._sent.put(gang.nonce, (self._sent.get(gang.nonce) or 0) + 1)
-
-    def _was_tried(self, gang: VmNames) -> bool:
-        return (self._sent.get(gang.nonce) or 0) > 1
 
     def _follow(self, gang: VmNames, operation: Json) -> None:
         """Wait for the end of the operation; its errors are raised once nothing is left."""
@@ -140,10 +143,10 @@ class Gangs:
 
     def are_there(self, gang: VmNames) -> bool:
         """Whether all VMs have come, be they gone again: the first one that boots takes a lock."""
-        self._note(gang)  # whoever wants to know has it from a record: somebody may have sent it
+        self.sends.note(gang.nonce)  # whoever wants to know has it from a record: somebody may have sent it
         if gang.queue and self.queue.request(gang) is not None:
             return True
-        if gang.queue and not self._has_begun(gang) and (who := self.queue.deleted_by(gang)):
+        if gang.queue and not self.traces.has_begun(gang) and (who := self.queue.deleted_by(gang)):
             self.queue.sweep(gang)
             raise CapacityError(f"the group of {gang.job_id} was deleted by {who}", place=gang.zone)
         found = self.look(gang)
@@ -151,10 +154,13 @@ class Gangs:
         if len(found) == len(gang.names) and statuses <= _THERE:
             return True
         # VMs that go may be those of a job that ran, or of a try that is being undone: the lock tells.
-        return not statuses & _COMING and self._has_begun(gang)
+        return not statuses & _COMING and self.traces.has_begun(gang)
 
-    def clear(self, gang: VmNames, *, and_traces: bool) -> None:
+    def clear(self, gang: VmNames, *, and_traces: bool) -> bool:
         """Remove every VM of an ask, and wait until each was seen to be gone: no half of a gang stays.
+
+        Returns:
+            Whether no more can come: some were there, or whatever this process has sent was answered.
 
         Args:
             and_traces: also remove what they wrote, because their attempt has not begun.
@@ -180,13 +186,8 @@ class Gangs:
                 raise left_behind(gang, left, refused)
             self.calls.access.sleep(SETTLE_EVERY_S)
         if found and and_traces:
-            self.remove_traces(gang)
-
-    def remove_traces(self, gang: VmNames) -> None:
-        """Remove what the VMs of an attempt wrote: their lock would keep the next gang from training."""
-        folder = JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)
-        for trace in self.stored.list(folder).whole(f"remove what {gang.job_id} wrote"):
-            self.stored.remove(trace.name, if_generation=trace.generation)
+            self.traces.remove(gang)
+        return found or bool(gang.queue) or self.sends.are_answered(gang.nonce)
 
     def end(self, gang: VmNames) -> None:
         """Delete every VM of a gang; those that are gone are gone.
@@ -251,7 +252,7 @@ class Gangs:
     def _has_come(self, gang: VmNames) -> bool:
         """Whether another try of this ask has made the VMs; they may train, and somebody be told of them."""
         with looking(gang):
-            is_any = bool(self.look(gang)) or self._has_begun(gang)
+            is_any = bool(self.look(gang)) or self.traces.has_begun(gang)
         with contextlib.suppress(CapacityError):  # it was a part of them, and that is gone
             if is_any:
                 self._arrived(gang)
@@ -294,7 +295,3 @@ class Gangs:
             with contextlib.suppress(PreconditionError):
                 self._follow(gang, self.calls.start(gang.zone, method, body, str(uuid.uuid4())))
                 return
-
-    def _has_begun(self, gang: VmNames) -> bool:
-        lock = f"{JobObjects(bucket=self.bucket, job_id=gang.job_id).attempt(gang.attempt)}lock"
-        return self.stored.stat(lock) is not None

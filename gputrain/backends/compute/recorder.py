@@ -14,7 +14,7 @@ from gputrain.backends.google import BucketRecorder
 from gputrain.errors import AccessError, GputrainError, JobLostError, RequestError, TransientError
 from gputrain.gcp import MissingError
 from gputrain.gcp.listing import listing_of
-from gputrain.records import MADE, WITHDRAWN, DamagedRecordError, Record
+from gputrain.records import MADE, WITHDRAWN, Ask, DamagedRecordError, Record
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -46,17 +46,34 @@ class VmRecorder(BucketRecorder[ComputeSettings]):
     def clear(self, record: Record) -> bool:
         """Remove the VMs of the latest ask, and wait until each was seen to be gone."""
         gang = VmNames.of(record)
-        self.gangs.clear(gang, and_traces=record.latest.answer != MADE)
+        is_all = self.gangs.clear(gang, and_traces=record.latest.answer != MADE)
         if record.over == WITHDRAWN:  # whoever began it may have died between the VMs and what they wrote
-            self.gangs.remove_traces(gang)
-        return True
+            self.gangs.traces.remove(gang)
+        return is_all
+
+    def may_come(self, record: Record) -> bool:
+        """Whether it was sent from here, and one time at least was not answered."""
+        return not self.gangs.sends.are_answered(record.latest.nonce)
+
+    def bar(self, record: Record) -> Ask | None:
+        """Take the locks of their attempts, without which no VM trains."""
+        asks = tuple(one for one in record.asks if one.way.backend == NAME and one.is_unseen)
+        zones = {one: self.gangs.traces.bar(record.job_id, one) for one in {one.attempt for one in asks}}
+        return next((one for one in asks if zones[one.attempt] == one.way.place), None)
+
+    def unbar(self, record: Record) -> None:
+        """Give them back."""
+        for attempt in {one.attempt for one in record.asks if one.way.backend == NAME and one.is_unseen}:
+            self.gangs.traces.unbar(record.job_id, attempt)
 
     def end(self, job_id: str) -> tuple[Record | None, GputrainError | None]:
-        """The guests are told as well, whose ranks may save."""
+        """The guests are told as well, whose ranks may save; VMs that come late begin nothing."""
         record, refused = super().end(job_id)
         try:
+            if record is not None and record.backend == NAME:
+                self.gangs.traces.bar(job_id, VmNames.of(record).attempt)
             cancel = JobObjects(bucket=self.settings.bucket, job_id=job_id).cancel
-            self.gangs.stored.write(cancel, b"cancelled", if_generation=None)
+            self.gangs.traces.stored.write(cancel, b"cancelled", if_generation=None)
         except (AccessError, RequestError, TransientError) as error:
             refused = refused or error
         return record, refused

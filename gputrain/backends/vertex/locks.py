@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 
@@ -14,8 +13,12 @@ from gputrain.backends.vertex.states import SeenJob
 from gputrain.errors import PermissionDeniedError, RequestError
 from gputrain.gcp import MissingError, Objects, PreconditionError
 from gputrain.gcp.buckets import BucketPrefix
+from gputrain.gcp.objects import Stored
 from gputrain.gcp.shared import Kept
 from gputrain.records import CANCELLED
+
+BARRED = f"{CANCELLED} until it is asked for again"
+"""In a lock that may be given back."""
 
 _LOCK = re.compile(rf"([0-9]{{1,30}}|{CANCELLED})(?:$| (?:([0-9]{{1,9}})$)?)")
 """Which job has it, and how often that was started again; whatever runs in the job may write other things."""
@@ -65,26 +68,44 @@ class Locks:
         return self.of(seen).number
 
     def take(self, job_id: str) -> None:
-        """Take the lock of an id that no job has, so that none of its containers begins any more.
+        """Take the lock of an id for good, so that no container of it begins any more; not from a job.
 
         Raises:
             AccessError, TransientError: as Cloud Storage answers.
         """
-        if self._bucket is not None:
-            name = render.lock_of(self._bucket, job_id)
-            with contextlib.suppress(PreconditionError):  # a job has it: that one is ended as a job
-                Objects(self._jobs.access, self._bucket.name).write(name, CANCELLED.encode(), if_generation=0)
+        generation = 0
+        while not self._is_put(job_id, CANCELLED, generation):
+            found = self._found(job_id)
+            if found is not None and found.content != BARRED.encode():
+                return  # a job has it: that one is ended as a job
+            generation = 0 if found is None else found.generation
+
+    def bar(self, job_id: str) -> None:
+        """The same, until it is given back. Errors as of `take`."""
+        self._is_put(job_id, BARRED)
 
     def give_back(self, job_id: str) -> None:
-        """Remove the lock of an id that was taken so that no job has it. Errors as of `take`."""
-        if self._bucket is not None:
-            objects, name = (
-                Objects(self._jobs.access, self._bucket.name),
-                render.lock_of(self._bucket, job_id),
-            )
-            found = objects.read(name)
-            if found is not None and found.content == CANCELLED.encode():
-                objects.remove(name, if_generation=found.generation)
+        """Remove the lock that `bar` took. Errors as of `take`."""
+        found = self._found(job_id)
+        if self._bucket is not None and found is not None and found.content == BARRED.encode():
+            name = render.lock_of(self._bucket, job_id)  # not one that was cancelled meanwhile
+            Objects(self._jobs.access, self._bucket.name).remove(name, if_generation=found.generation)
+
+    def _is_put(self, job_id: str, text: str, generation: int = 0) -> bool:
+        """Write the lock of an id; False where it is another one by now, which stays."""
+        if self._bucket is None:
+            return True
+        objects, name = Objects(self._jobs.access, self._bucket.name), render.lock_of(self._bucket, job_id)
+        try:
+            objects.write(name, text.encode(), if_generation=generation)
+        except PreconditionError:
+            return False
+        return True
+
+    def _found(self, job_id: str) -> Stored | None:
+        if self._bucket is None:
+            return None
+        return Objects(self._jobs.access, self._bucket.name).read(render.lock_of(self._bucket, job_id))
 
     def release(self, seen: SeenJob) -> None:
         """Remove the lock that a job has taken which ended: another of its id may begin.

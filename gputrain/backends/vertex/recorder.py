@@ -114,16 +114,20 @@ class CustomJobRecorder(BucketRecorder[VertexSettings]):
         self.locks.release(seen)
         return True
 
+    def may_come(self, record: Record) -> bool:
+        """Whether it was sent from here, and one time at least was not answered."""
+        return False
+
     def bar(self, record: Record) -> Ask | None:
         """Take the lock of its id, without which no container trains."""
-        self.locks.take(record.job_id)
+        self.locks.bar(record.job_id)
         asked = tuple(one for one in record.asks if one.way.backend == NAME)
         seen = self._holder(record.job_id, asked)
         return next((one for one in asked if seen is not None and one.nonce == seen.nonce), None)
 
-    def unbar(self, job_id: str) -> None:
+    def unbar(self, record: Record) -> None:
         """Give that lock back."""
-        self.locks.give_back(job_id)
+        self.locks.give_back(record.job_id)
 
     def _end(self, job_id: str) -> Record | None:
         """The lock is taken as well, so that one that comes late does nothing."""
